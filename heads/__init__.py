@@ -1,0 +1,8 @@
+"""One file per head; see ``multitask.registry.HEADS``.
+
+A head is built with flat keyword arguments, of which the program supplies ``dim`` (width of a
+vector), ``num_labels``, ``class_counts`` (training rows a class), ``low`` and ``high`` (the label
+range) where the constructor takes them; the rest are options of the YAML file. It declares
+``takes`` ("vector" or "pair") and, through its base, ``label_type`` ("class", "binary" or
+"number"). It maps vectors [B, d] to ``scores``, and knows its loss and its predictions.
+"""

@@ -1,0 +1,67 @@
+"""Softmax classification (CS224N mini-BERT paper, section 4.4.1)."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class ClassificationHead(nn.Module):
+    """Linear(d, C) with softmax cross-entropy.
+
+    Args:
+        dim: width d of the vector.
+        num_labels: classes C.
+        class_counts: training rows of each class, for ``class_weights="balanced"``.
+        class_weights: None, one weight a class, or "balanced": N / (C n_c), as scikit-learn does.
+        label_smoothing: share of the target spread evenly over the classes.
+
+    Raises:
+        ValueError: weights that do not fit the classes, smoothing outside [0, 1).
+    """
+
+    takes: ClassVar[str] = "vector"
+    label_type: ClassVar[str] = "class"
+    class_weights: Tensor | None
+
+    def __init__(
+        self,
+        dim: int,
+        num_labels: int,
+        class_counts: list[int],
+        class_weights: str | list[float] | None = None,
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(f"label_smoothing must be in [0, 1), not {label_smoothing}")
+        if class_weights == "balanced":
+            if 0 in class_counts:
+                raise ValueError("balanced class_weights need a training row of every class")
+            weights = [sum(class_counts) / (num_labels * count) for count in class_counts]
+        elif class_weights is None or isinstance(class_weights, list):
+            weights = class_weights or []
+        else:
+            raise ValueError("class_weights must be 'balanced' or a list of numbers")
+        if weights and (len(weights) != num_labels or min(weights) < 0):
+            raise ValueError(f"class_weights must be {num_labels} numbers, none negative")
+        self.linear = nn.Linear(dim, num_labels)
+        self.label_smoothing = label_smoothing
+        self.register_buffer(
+            "class_weights", torch.tensor(weights) if weights else None
+        )
+
+    def forward(self, vector: Tensor) -> Tensor:
+        """[B, d] -> logits [B, C]."""
+        return self.linear(vector)
+
+    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """logits [B, C], class ids [B] -> (weighted) mean cross-entropy."""
+        return functional.cross_entropy(
+            scores, labels, weight=self.class_weights, label_smoothing=self.label_smoothing
+        )
+
+    def predict(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """logits [B, C] -> (class ids [B], probabilities [B, C])."""
+        return scores.argmax(-1), scores.softmax(-1)

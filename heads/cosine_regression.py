@@ -1,0 +1,31 @@
+"""Similarity as a scaled cosine (CS224N mini-BERT paper, section 4.4.3; Sentence-BERT)."""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from heads.base import NumberScores
+
+
+class CosineRegressionHead(NumberScores):
+    """low + (high - low) cos(W u, W v): 5 cos(u, v) on STS-B's scale of 0 to 5.
+
+    Args:
+        dim: width d of a sentence vector.
+        low, high: the label range.
+        linear: put one shared Linear(d, d) before the cosine ("a linear to adjust the weight
+            before calculating the cos-sim"); without it the head has no parameters.
+    """
+
+    takes: ClassVar[str] = "pair"
+
+    def __init__(self, dim: int, low: float, high: float, linear: bool = False) -> None:
+        super().__init__()
+        self.low, self.high = low, high
+        self.linear = nn.Linear(dim, dim) if linear else nn.Identity()
+
+    def forward(self, u: Tensor, v: Tensor) -> Tensor:
+        """u, v [B, d] -> similarities [B] on the label scale, not clipped."""
+        cosine = functional.cosine_similarity(self.linear(u), self.linear(v), dim=-1)
+        return self.low + (self.high - self.low) * cosine

@@ -1,0 +1,27 @@
+"""Regression from one vector: cross-encoded similarity (Devlin et al. 2019, STS-B)."""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from heads.base import NumberScores
+
+
+class RegressionHead(NumberScores):
+    """low + (high - low) (w . x + b).
+
+    Args:
+        dim: width d of the vector.
+        low, high: the label range.
+    """
+
+    takes: ClassVar[str] = "vector"
+
+    def __init__(self, dim: int, low: float, high: float) -> None:
+        super().__init__()
+        self.low, self.high = low, high
+        self.linear = nn.Linear(dim, 1)
+
+    def forward(self, vector: Tensor) -> Tensor:
+        """[B, d] -> numbers [B] on the label scale, not clipped."""
+        return self.low + (self.high - self.low) * self.linear(vector).squeeze(-1)

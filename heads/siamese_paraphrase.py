@@ -1,0 +1,40 @@
+"""Paraphrase detection from two sentence vectors (CS224N mini-BERT paper, section 4.4.2)."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from heads.base import BinaryScores
+
+FEATURES = ("u", "v", "abs_diff", "product")
+
+
+class SiameseParaphraseHead(BinaryScores):
+    """One logit, Linear(k d, 1), on k chosen features of a pair.
+
+    ``abs_diff`` is |u - v|, ``product`` is u * v: both are the same for (u, v) and (v, u). With
+    ``u`` or ``v`` among the features (SBERT's [u; v; |u - v|]) the score depends on the order of
+    the pair.
+
+    Args:
+        dim: width d of a sentence vector.
+        features: any of "u", "v", "abs_diff", "product".
+
+    Raises:
+        ValueError: no feature, or an unknown one.
+    """
+
+    takes: ClassVar[str] = "pair"
+
+    def __init__(self, dim: int, features: list[str] | tuple[str, ...] = ("abs_diff",)) -> None:
+        super().__init__()
+        if not features or not set(features) <= set(FEATURES):
+            raise ValueError(f"features must be a list out of {', '.join(FEATURES)}")
+        self.features = tuple(features)
+        self.linear = nn.Linear(dim * len(features), 1)
+
+    def forward(self, u: Tensor, v: Tensor) -> Tensor:
+        """u, v [B, d] -> logits [B]."""
+        made = {"u": u, "v": v, "abs_diff": (u - v).abs(), "product": u * v}
+        return self.linear(torch.cat([made[name] for name in self.features], dim=-1)).squeeze(-1)

@@ -1,0 +1,15 @@
+"""Multi-task BERT training: one shared encoder, a pooling and a head per task, one YAML file."""
+
+from typing import Any
+
+from multitask.errors import UserError
+
+__all__ = ["UserError", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "load":  # imported when used: config errors and --help need no torch
+        from multitask.inference import load
+
+        return load
+    raise AttributeError(f"module 'multitask' has no attribute {name!r}")

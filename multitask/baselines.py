@@ -1,0 +1,107 @@
+"""What a trained score is to be compared with: the trivial predictor, and frozen-encoder heads."""
+
+import copy
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from multitask import metrics
+from multitask.data.collate import collate
+from multitask.data.load import LabelReader, Rows
+from multitask.evaluate import Scores, Split, measure
+from multitask.model import MultiTaskModel
+
+EPOCHS = 30
+BATCH_SIZE = 64
+
+
+def trivial_scores(train: Rows, dev: Rows, reader: LabelReader) -> dict[str, float]:
+    """Dev metrics of the majority class or the mean of the training labels."""
+    guess, scores = metrics.trivial(reader.label_type, train.labels, len(dev), len(reader.names))
+    return metrics.compute(reader.label_type, dev.labels, guess, scores, len(reader.names))
+
+
+@torch.no_grad()
+def frozen_vectors(
+    model: MultiTaskModel, task: str, split: Split, *, pad_id: int, device: torch.device
+) -> Tensor:
+    """Pooled vectors of a split under the encoder as it is, [N, sides, d] in file order."""
+    module = model.tasks[task]
+    order = np.argsort(split.tokens.lengths, kind="stable")
+    parts = []
+    for start in range(0, len(order), BATCH_SIZE):
+        index = order[start : start + BATCH_SIZE]
+        batch = collate(split.tokens, None, index, pad_id=pad_id).to(device)
+        pooled = model.pooled(task, batch)
+        parts.append(torch.stack(pooled.chunk(module.sides), dim=1))
+    back = torch.from_numpy(np.argsort(order, kind="stable")).to(device)
+    return torch.cat(parts)[back]
+
+
+def frozen_head_scores(
+    model: MultiTaskModel,
+    task: str,
+    splits: dict[str, Split],
+    reader: LabelReader,
+    *,
+    lr: float,
+    metric: str,
+    seed: int,
+    pad_id: int,
+    device: torch.device,
+) -> dict[str, float] | None:
+    """Dev metrics of the task's own projection and head, trained on the frozen encoder.
+
+    The encoder runs once, without dropout; a copy of the head (as initialised) trains on its
+    vectors for 30 epochs of AdamW, and the epoch that is best on the selection split (``holdout``
+    where there is one, else ``dev``) counts. A head without parameters is scored as it is. None
+    for a pooler with parameters of its own, which frozen vectors cannot train.
+    """
+    module = model.tasks[task]
+    if any(True for _ in module.pooler.parameters()):
+        return None
+    was_training = model.training
+    model.eval()
+    vectors = {
+        name: frozen_vectors(model, task, split, pad_id=pad_id, device=device)
+        for name, split in splits.items()
+    }
+    model.train(was_training)
+    probe = copy.deepcopy(module)
+    select = "holdout" if "holdout" in splits else "dev"
+
+    def scores(name: str) -> dict[str, float]:
+        probe.eval()
+        with torch.no_grad():
+            output = probe(_sides(vectors[name]))
+        guess, shown = probe.head.predict(output)
+        found = Scores(guess.cpu().numpy(), shown.cpu().numpy(), float("nan"))
+        return measure(found, splits[name].rows, reader)
+
+    best, best_dev = scores(select)[metric], scores("dev")
+    trained = [parameter for parameter in probe.parameters() if parameter.requires_grad]
+    if not trained:
+        return best_dev
+    optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
+    labels = torch.from_numpy(splits["train"].rows.labels).to(device)
+    labels = labels.float() if labels.is_floating_point() else labels
+    rng = torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)  # the probe's dropout; the run's own random state is kept
+        for _ in range(EPOCHS):
+            probe.train()
+            for index in torch.randperm(len(labels), generator=rng).split(BATCH_SIZE):
+                output = probe(_sides(vectors["train"][index]))
+                optimizer.zero_grad()
+                probe.head.loss(output, labels[index]).backward()
+                optimizer.step()
+            value = scores(select)[metric]
+            if metrics.improves(value, best):
+                best, best_dev = value, scores("dev")
+    return best_dev
+
+
+def _sides(vectors: Tensor) -> Tensor:
+    """[B, sides, d] -> [sides * B, d]: all first sentences, then all second ones."""
+    return vectors.transpose(0, 1).flatten(0, 1)

@@ -1,0 +1,163 @@
+"""Checkpoints that survive a kill at any moment: safetensors and JSON, written aside, renamed.
+
+A checkpoint is a directory ``step-NNNNNNNN`` with one safetensors file a group of tensors and a
+``state.json`` that holds the rest and the SHA-256 of every file. Nothing is unpickled.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from multitask.errors import UserError
+
+Tensors = dict[str, Tensor]
+
+
+class Damaged(Exception):
+    """A checkpoint that is truncated, altered or incomplete; the text says where."""
+
+
+def write_tensors(file: Path, tensors: Tensors) -> None:
+    """Write tensors atomically: the file is whole or absent.
+
+    Raises OSError (a full disk, a read-only directory); nothing older is touched then.
+    """
+    scratch = file.with_name(f".{file.name}.tmp")
+    try:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, scratch)
+        _sync(scratch)
+        scratch.replace(file)
+    except SafetensorError as error:  # safetensors wraps the system's error
+        raise OSError(f"{file}: {error}") from error
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a text file atomically."""
+    scratch = file.with_name(f".{file.name}.tmp")
+    try:
+        scratch.write_text(text, encoding="utf-8")
+        _sync(scratch)
+        scratch.replace(file)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def read_tensors(file: Path, device: str = "cpu") -> Tensors:
+    """Tensors of a safetensors file. Raises UserError when it is missing or damaged."""
+    try:
+        return load_file(file, device=device)
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{file}: cannot be read ({error}): train again or resume") from error
+
+
+def save_checkpoint(
+    directory: Path, step: int, groups: Mapping[str, Tensors], state: Mapping[str, Any]
+) -> Path:
+    """Write checkpoint ``step``; it appears under its name only when it is complete."""
+    directory.mkdir(parents=True, exist_ok=True)
+    final = directory / f"step-{step:08d}"
+    scratch = directory / f".step-{step:08d}.tmp"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    try:
+        digests = {}
+        for name, tensors in groups.items():
+            file = scratch / f"{name}.safetensors"
+            write_tensors(file, tensors)
+            digests[file.name] = _digest(file)
+        write_text(scratch / "state.json", json.dumps({**state, "sha256": digests}))
+        if final.exists():  # saved at this step before, by a run that was then interrupted
+            shutil.rmtree(final)
+        scratch.rename(final)
+        _sync(directory)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return final
+
+
+def checkpoints(directory: Path) -> list[Path]:
+    """The complete checkpoints of a run, oldest first."""
+    return sorted(directory.glob("step-*")) if directory.is_dir() else []
+
+
+def load_checkpoint(path: Path) -> tuple[dict[str, Tensors], dict[str, Any]]:
+    """The tensors and the state of a checkpoint. Raises Damaged when anything is amiss."""
+    try:
+        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        for name, digest in state["sha256"].items():
+            if _digest(path / name) != digest:
+                raise Damaged(f"{path / name} is damaged")
+        groups = {name: load_file(path / name) for name in state["sha256"]}
+        return {name.removesuffix(".safetensors"): group for name, group in groups.items()}, state
+    except (OSError, ValueError, KeyError, AttributeError, SafetensorError) as error:
+        raise Damaged(f"{path} is damaged ({' '.join(str(error).split())})") from error
+
+
+def prune(directory: Path, keep: int) -> None:
+    """Remove all but the newest ``keep`` checkpoints and the scraps of killed writes."""
+    for old in checkpoints(directory)[:-keep]:
+        shutil.rmtree(old)
+    for scrap in directory.glob(".step-*.tmp"):
+        shutil.rmtree(scrap, ignore_errors=True)
+
+
+def pack_optimizer(optimizer: torch.optim.Optimizer) -> tuple[Tensors, list[dict[str, Any]]]:
+    """An optimizer's state as flat tensors (``index.key``) and its JSON-able parameter groups."""
+    packed = optimizer.state_dict()
+    tensors = {
+        f"{index}.{key}": value
+        for index, values in packed["state"].items()
+        for key, value in values.items()
+    }
+    return tensors, packed["param_groups"]
+
+
+def unpack_optimizer(
+    optimizer: torch.optim.Optimizer, tensors: Tensors, groups: list[dict[str, Any]]
+) -> None:
+    """Restore what ``pack_optimizer`` returned."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        index, _, key = name.partition(".")
+        state.setdefault(int(index), {})[key] = value
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def pack_rng() -> Tensors:
+    """The random states of torch, on the CPU and on every GPU."""
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states |= {f"cuda{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
+    return states
+
+
+def unpack_rng(states: Tensors) -> None:
+    """Restore what ``pack_rng`` returned; GPUs that are gone are left out."""
+    torch.set_rng_state(states["cpu"])
+    for i in range(torch.cuda.device_count()):
+        if f"cuda{i}" in states:
+            torch.cuda.set_rng_state(states[f"cuda{i}"], i)
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,44 @@
+"""Score a trained run on a labelled split (dev unless told otherwise)."""
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", type=Path, help="run directory")
+    parser.add_argument(
+        "overrides", metavar="key=value", nargs="*", help="values to change, such as data_dir=DIR"
+    )
+    parser.add_argument(
+        "--split", choices=("dev", "test"), default="dev", help="labelled split (default: dev)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    import json
+
+    from multitask.checkpoint import write_text
+    from multitask.data.load import load_rows
+    from multitask.errors import UserError
+    from multitask.inference import load
+    from multitask.run import dev_results
+    from multitask.trainer import without_nan
+
+    trained = load(arguments.run, arguments.overrides)
+    results = {}
+    for task in trained.tasks:
+        if arguments.split == "test" and trained.config.tasks[task].data.test is None:
+            continue
+        rows = load_rows(trained.config, task, arguments.split, trained.readers[task])
+        if rows.labels is None:
+            print(f"{task}: {rows.source} has no labels; see: predict {arguments.run}")
+            continue
+        found = dev_results(trained.score(task, rows, cache=True), rows, trained.readers[task])
+        results[task] = {"metrics": found["dev"], "intervals": found["dev_intervals"]}
+        for name, (low, high) in found["dev_intervals"].items():
+            print(f"{task:8} {name:18} {found['dev'][name]:.4f}  [{low:.4f}, {high:.4f}]")
+    if not results:
+        raise UserError(f"{arguments.run}: no task has a labelled {arguments.split} split")
+    file = arguments.run / f"evaluation-{arguments.split}.json"
+    write_text(file, json.dumps(without_nan(results), indent=1))
+    print(f"written: {file}")

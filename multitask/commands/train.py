@@ -1,0 +1,37 @@
+"""Train the tasks of a YAML file, evaluate them and write the report."""
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("config", metavar="CONFIG", help="YAML file, such as configs/demo.yaml")
+    parser.add_argument(
+        "overrides", metavar="key=value", nargs="*", help="values that replace the file's"
+    )
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on from the last checkpoint in output_dir; the same command otherwise",
+    )
+    group.add_argument(
+        "--overwrite", action="store_true", help="replace the run that output_dir holds"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from multitask.config import load_config
+
+    config = load_config(arguments.config, arguments.overrides)
+
+    from multitask.errors import UserError
+    from multitask.run import train
+    from multitask.trainer import Interrupted
+
+    try:
+        train(config, resume=arguments.resume, overwrite=arguments.overwrite)
+    except Interrupted:
+        raise UserError(
+            f"interrupted; the state is saved in {config.output_dir}: go on with the same command "
+            "and --resume"
+        ) from None

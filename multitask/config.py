@@ -1,0 +1,413 @@
+"""The typed configuration: every key of a YAML file, its type, default, range and meaning.
+
+``load_config`` reads a file (see ``multitask.config_file`` for ``extends``, ``defaults`` and
+overrides), validates it against these models and reports the first mistake in one line with file,
+line, key path and the nearest valid key. No torch import here. ``docs/configuration.md`` is
+generated from the descriptions below.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from multitask.config_file import KeyPath, Tree, load_tree
+from multitask.errors import UserError, suggest
+from multitask.metrics import SELECTABLE
+from multitask.registry import KINDS, check_name
+
+EMBEDDED = "embedded"
+EMBEDDED_DIR = Path(__file__).parent / "data" / "embedded"
+PACKAGED_ENCODER = "packaged-minilm"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Choice(BaseModel):
+    """A method by name (``pooling: mean``), or by name with options (``{name: ..., ...}``)."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    name: str = Field(description="A registered name.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Every key beside ``name``: constructor arguments of the method."""
+        return dict(self.model_extra or {})
+
+
+class DataConfig(_Strict):
+    """Where a task's rows come from, and how they are read."""
+
+    format: Literal["auto", "csv", "tsv", "jsonl", "parquet", "disk", "hub"] = Field(
+        "auto",
+        description="How to read `train`, `dev` and `test`. `auto` goes by the file's ending. `csv` "
+        "and `tsv` separate by comma and tab whatever the ending (the CS224N `.csv` files are "
+        "`tsv`). `disk`: `path` is a directory that `Dataset(Dict).save_to_disk` wrote. `hub`: "
+        "`path` is a hub id, or a local directory that `load_dataset` reads.",
+    )
+    path: str | None = Field(
+        None, description="Hub id or directory of a whole data set (`format: hub` or `disk`)."
+    )
+    subset: str | None = Field(None, description="Configuration name of a hub data set.")
+    train: str | None = Field(
+        None, description="Training rows: a file (relative to `data_dir`) or a split's name."
+    )
+    dev: str | None = Field(None, description="Development rows: a file or a split's name.")
+    test: str | None = Field(
+        None, description="Rows to predict, labelled or not: a file or a split's name."
+    )
+    quoting: bool = Field(
+        True,
+        description='csv and tsv: standard CSV quoting. `false`: a `"` is an ordinary character, '
+        "as in the GLUE files.",
+    )
+    text: str = Field("sentence", description="Column of the (first) text.")
+    text2: str | None = Field(None, description="Column of the second text of a pair.")
+    label: str = Field("label", description="Column of the label.")
+    id: str | None = Field(None, description="Column of the row's id; default: the row number.")
+    labels: dict[str, str] | None = Field(
+        None,
+        description="Class labels in the order of their ids: a mapping from the value in the file "
+        "to a name, or a list of values. `1`, `1.0` and `'1'` are one value. Two values with one "
+        "name form one class.",
+    )
+    label_range: list[float] | None = Field(
+        None, description="Lowest and highest value of a numeric label, such as `[0, 5]`."
+    )
+    unlabelled: list[str] = Field(
+        default=[""], description="Label values that mean 'no label'; such rows are counted."
+    )
+    corpus: str | None = Field(
+        None,
+        description="Name of the corpus the rows were drawn from, compared with what the encoder "
+        "is known to have seen (`encoder.seen_corpora`).",
+    )
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _labels(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            value = {str(item): str(item) for item in value}
+        if isinstance(value, dict):
+            value = {str(key): str(name) for key, name in value.items()}
+            if len(set(value.values())) < 2:
+                raise ValueError("at least two classes are needed")
+        return value
+
+    @field_validator("label_range")
+    @classmethod
+    def _range(cls, value: list[float] | None) -> list[float] | None:
+        if value is not None and (len(value) != 2 or value[0] >= value[1]):
+            raise ValueError("expected [lowest, highest] with lowest < highest")
+        return value
+
+    @model_validator(mode="after")
+    def _whole(self) -> "DataConfig":
+        if self.format in ("disk", "hub") and not self.path:
+            raise ValueError(f"format {self.format} needs `path`")
+        if self.labels and self.label_range:
+            raise ValueError("`labels` (classes) and `label_range` (numbers) exclude each other")
+        return self
+
+
+class EarlyStoppingConfig(_Strict):
+    """When a task stops on its own."""
+
+    patience: int | None = Field(
+        None, ge=1, description="Evaluations without improvement before the task stops."
+    )
+    min_delta: float = Field(0.0, ge=0, description="Smallest gain that counts as improvement.")
+
+
+class CourseFileConfig(_Strict):
+    """The course's prediction file: `predictions/NAME-SPLIT-output.csv`."""
+
+    name: str = Field(description="File name part, such as `para`.")
+    column: str = Field(description="Header of the value, such as `Predicted_Is_Paraphrase`.")
+
+
+class TaskConfig(_Strict):
+    """One task: its data, the way from encoder to score, and how it is trained."""
+
+    data: DataConfig = Field(description="The task's rows.")
+    input: Literal["single", "siamese", "cross"] = Field(
+        "single",
+        description="`single`: one text. `siamese`: both texts of a pair encoded apart, as one "
+        "batch of 2B sentences. `cross`: both in one input, with token types.",
+    )
+    max_length: int = Field(
+        128, ge=4, description="Longest input in tokens, special tokens included; the rest is cut."
+    )
+    pooling: Choice = Field(Choice(name="cls"), description=f"One of {', '.join(KINDS['pooling'])}.")
+    projection: Choice | None = Field(
+        None,
+        description="Layer between pooling and head: one of "
+        f"{', '.join(KINDS['projection'])}; null for none.",
+    )
+    head: Choice = Field(description=f"One of {', '.join(KINDS['head'])}.")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout before the head.")
+    batch_size: int = Field(16, ge=1, description="Rows per forward pass.")
+    accumulation: int = Field(1, ge=1, description="Forward passes per optimizer step.")
+    loss_weight: float = Field(1.0, gt=0, description="Factor on the task's loss.")
+    head_lr: float | None = Field(
+        None, gt=0, description="Learning rate of this head; default `training.head_lr`."
+    )
+    max_rows: int | None = Field(
+        None, ge=1, description="Train on this many rows, a fixed random subset; null for all."
+    )
+    metric: str | None = Field(
+        None,
+        description="Metric of selection, early stopping and overall score. Classes: "
+        f"{', '.join(SELECTABLE['class'])}; binary: {', '.join(SELECTABLE['binary'])}; numbers: "
+        f"{', '.join(SELECTABLE['number'])}. Default: the first of these.",
+    )
+    early_stopping: EarlyStoppingConfig = Field(
+        default_factory=EarlyStoppingConfig, description="When the task stops on its own."
+    )
+    course_file: CourseFileConfig | None = Field(
+        None, description="Also write predictions in the CS224N format."
+    )
+
+    @field_validator("metric")
+    @classmethod
+    def _metric(cls, value: str | None) -> str | None:
+        known = tuple(dict.fromkeys(name for names in SELECTABLE.values() for name in names))
+        if value is not None and value not in known:
+            raise ValueError(f"unknown metric {value!r}{suggest(value, known)}")
+        return value
+
+    @model_validator(mode="after")
+    def _texts(self) -> "TaskConfig":
+        if (self.input == "single") != (self.data.text2 is None):
+            wants = "no `data.text2`" if self.input == "single" else "`data.text2`"
+            raise ValueError(f"input {self.input} needs {wants}")
+        return self
+
+
+class EncoderConfig(_Strict):
+    """The shared encoder."""
+
+    name: str = Field(
+        PACKAGED_ENCODER,
+        description=f"Hub id or local directory of a BERT-family model, or `{PACKAGED_ENCODER}` "
+        "(all-MiniLM-L6-v2 from the pinned Python package, no hub needed).",
+    )
+    revision: str | None = Field(None, description="Hub revision: a branch, tag or commit.")
+    freeze: bool = Field(False, description="Train the heads only.")
+    dropout: float | None = Field(
+        None, ge=0, lt=1, description="Hidden dropout inside the encoder; default: the model's own."
+    )
+    seen_corpora: dict[str, str] | None = Field(
+        None,
+        description="Corpora the pretrained weights have seen, and how; tasks that declare one as "
+        "`data.corpus` get a warning. Default: what is known of the packaged encoder, else none.",
+    )
+
+
+class TrainingConfig(_Strict):
+    """How the shared encoder and the heads are trained."""
+
+    epochs: int = Field(3, ge=1, description="Epochs; the sampler says how long one is.")
+    max_steps: int | None = Field(None, ge=1, description="Stop after this many optimizer steps.")
+    sampler: Choice = Field(
+        Choice(name="round_robin"),
+        description=f"Which task is trained when: {', '.join(KINDS['sampler'])}.",
+    )
+    lr: float = Field(2e-5, gt=0, description="Learning rate of the encoder.")
+    head_lr: float = Field(
+        1e-3, gt=0, description="Learning rate of poolers, projections and heads."
+    )
+    betas: list[float] = Field(default=[0.9, 0.99], description="AdamW's betas.")
+    eps: float = Field(1e-6, gt=0, description="AdamW's epsilon.")
+    weight_decay: float = Field(0.01, ge=0, description="Not applied to biases and LayerNorms.")
+    schedule: Literal["constant", "linear", "cosine", "polynomial"] = Field(
+        "linear", description="Learning-rate schedule after the warm-up."
+    )
+    warmup: float = Field(0.1, ge=0, lt=1, description="Share of the planned steps for warm-up.")
+    clip_norm: float | None = Field(1.0, gt=0, description="Largest gradient norm; null for any.")
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto", description="`auto`: bf16 autocast where the hardware has it."
+    )
+    eval_steps: int | None = Field(
+        None, ge=1, description="Evaluate every so many steps; null: after every epoch."
+    )
+    eval_batch_size: int = Field(64, ge=1, description="Rows per forward pass of an evaluation.")
+    checkpoint_steps: int | None = Field(
+        None, ge=1, description="Also save a checkpoint every so many steps."
+    )
+    keep_checkpoints: int = Field(
+        2, ge=2, description="Checkpoints kept while training: the newest, and those to fall back to."
+    )
+    holdout: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Share of every training set held out for early stopping and selection, so "
+        "that dev stays clean: a fixed random slice, duplicates kept together. 0: select on dev.",
+    )
+    select: Literal["joint", "per_task"] = Field(
+        "joint",
+        description="Weights that the run reports and predicts with: the best mean over tasks, or "
+        "each task's own best.",
+    )
+    frozen_baseline: bool = Field(
+        True, description="Also train the heads on the frozen encoder, and report them beside."
+    )
+
+    @field_validator("betas")
+    @classmethod
+    def _betas(cls, value: list[float]) -> list[float]:
+        if len(value) != 2 or not all(0 <= beta < 1 for beta in value):
+            raise ValueError("expected two numbers in [0, 1)")
+        return value
+
+
+class Config(_Strict):
+    """A whole run."""
+
+    data_dir: str = Field(
+        EMBEDDED,
+        description="Directory that the data files are relative to; `embedded` is the small "
+        "synthetic sample inside the project.",
+    )
+    output_dir: str = Field("", description="Run directory; default `runs/NAME-OF-THE-YAML`.")
+    seed: int = Field(11711, ge=0, description="Seed of initialisation, dropout and batches.")
+    device: str = Field(
+        "auto", description="`auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:1`, `mps`."
+    )
+    encoder: EncoderConfig = Field(
+        default_factory=EncoderConfig, description="The shared encoder."
+    )
+    training: TrainingConfig = Field(
+        default_factory=TrainingConfig, description="The training loop."
+    )
+    tasks: dict[str, TaskConfig] = Field(
+        min_length=1, description="The tasks by name; `defaults:` beside it is shared by all."
+    )
+    _tree: Tree = PrivateAttr(default_factory=Tree)
+
+    def error(self, path: KeyPath, message: str) -> UserError:
+        """A UserError that names the file and line that hold ``path``."""
+        return self._tree.error(path, message)
+
+    def data_path(self, name: str) -> Path:
+        """A data file's path: absolute, or relative to ``data_dir``."""
+        root = EMBEDDED_DIR if self.data_dir == EMBEDDED else Path(self.data_dir)
+        return root / name
+
+    def dump(self) -> str:
+        """The resolved config as YAML: no ``extends``, no ``defaults``, every value written."""
+        return yaml.safe_dump(self.resolved(), sort_keys=False, allow_unicode=True, width=100)
+
+    def resolved(self) -> dict[str, Any]:
+        """The resolved config as plain values."""
+        return self.model_dump(mode="json")
+
+
+def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
+    """Read, merge and validate a YAML file.
+
+    Raises UserError: one line with file, line, key path and what was expected.
+    """
+    tree = load_tree(path, overrides)
+    try:
+        config = Config.model_validate(tree.value)
+    except ValidationError as error:
+        raise _explain(error, tree) from error
+    config._tree = tree
+    if config.data_dir != EMBEDDED:
+        config.data_dir = str(Path(config.data_dir).expanduser().absolute())
+    if not config.output_dir:
+        config.output_dir = str(Path("runs") / Path(path).stem)
+    _check_names(config)
+    return config
+
+
+def _check_names(config: Config) -> None:
+    choices: list[tuple[KeyPath, str, Choice | None]] = [
+        (("training", "sampler"), "sampler", config.training.sampler)
+    ]
+    for name, task in config.tasks.items():
+        if not name.isidentifier():
+            raise config.error(("tasks", name), "a task's name must be letters, digits and '_'")
+        for kind in ("pooling", "projection", "head"):
+            choices.append((("tasks", name, kind), kind, getattr(task, kind)))
+    for path, kind, choice in choices:
+        if choice is not None:
+            try:
+                check_name(kind, choice.name)
+            except UserError as error:
+                raise config.error(path, str(error)) from None
+
+
+def _fields_at(path: KeyPath) -> Mapping[str, Any]:
+    """The fields of the model at a key path, for the nearest valid key."""
+    model: Any = Config
+    for part in path:
+        if model is None:
+            return {}
+        if part == "tasks" and model is Config:
+            model = dict
+        elif model is dict:
+            model = TaskConfig
+        else:
+            annotation = model.model_fields[part].annotation if part in model.model_fields else None
+            models = [annotation, *getattr(annotation, "__args__", ())]
+            model = next(
+                (m for m in models if isinstance(m, type) and issubclass(m, BaseModel)), None
+            )
+    return model.model_fields if isinstance(model, type) and issubclass(model, BaseModel) else {}
+
+
+_EXPECTED = {
+    "int_type": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "string_type": "expected text",
+    "bool_type": "expected true or false",
+    "list_type": "expected a list",
+    "dict_type": "expected keys and values",
+    "model_type": "expected keys and values",
+}
+
+
+def _explain(error: ValidationError, tree: Tree) -> UserError:
+    """The first mistake in the file's own words."""
+    problems = error.errors(include_url=False)
+    # an unknown key first: it often explains the missing one
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    path: KeyPath = tuple(problem["loc"])
+    kind = problem["type"]
+    if kind == "extra_forbidden":
+        known = tuple(_fields_at(path[:-1]))
+        if path[:-1] == ():
+            known = (*known, "defaults", "extends")
+        return tree.error(path, f"unknown key{suggest(str(path[-1]), known)}")
+    if kind == "missing":
+        return tree.error(path[:-1], f"the key {path[-1]!r} is missing")
+    given = problem["input"]
+    shown = "null" if given is None else repr(given)
+    message = _EXPECTED.get(kind) or problem["msg"].removeprefix("Value error, ")
+    if kind not in ("value_error", "too_short"):
+        message = f"{message[0].lower()}{message[1:]}, not {shown[:80]}"
+    if path[:1] == ("tasks",) and kind == "too_short":
+        message = "at least one task is needed"
+    return tree.error(path, message)

@@ -1,0 +1,1 @@
+"""From data files to padded batches."""

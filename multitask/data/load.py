@@ -1,0 +1,304 @@
+"""Rows of a task from CSV, TSV, JSON lines, Parquet, a saved `datasets` directory or the hub.
+
+Columns are found by name, labels are mapped and checked row by row, rows without a label are
+dropped and counted.
+"""
+
+import csv
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multitask.config import Config, DataConfig
+from multitask.errors import UserError, suggest
+
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+
+
+@dataclass
+class Rows:
+    """One split of one task.
+
+    ``labels`` is int64 class ids, 0/1, or float64 numbers [N]; None where the split has none.
+    ``texts`` holds one text a row, or two for a pair.
+    """
+
+    source: str
+    ids: list[str]
+    texts: list[tuple[str, ...]]
+    labels: np.ndarray | None
+    unlabelled_dropped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def take(self, index: np.ndarray | Sequence[int]) -> "Rows":
+        """The rows at ``index``, in that order."""
+        labels = None if self.labels is None else self.labels[np.asarray(index, dtype=np.int64)]
+        ids = [self.ids[i] for i in index]
+        return Rows(self.source, ids, [self.texts[i] for i in index], labels)
+
+
+@dataclass(frozen=True)
+class LabelReader:
+    """How a task's label values become numbers.
+
+    ``label_type`` is the head's: "class", "binary" or "number". ``ids`` maps a canonical value to
+    its class; it is empty for numbers, whose range is ``low`` to ``high``.
+    """
+
+    label_type: str
+    ids: dict[str, int]
+    names: tuple[str, ...]
+    low: float = 0.0
+    high: float = 1.0
+
+    def read(self, value: str) -> float:
+        """The number of a canonical label value. Raises ValueError saying what was expected."""
+        if self.ids:
+            if value not in self.ids:
+                raise ValueError(f"expected one of {', '.join(self.ids)}")
+            return self.ids[value]
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not self.low <= number <= self.high:  # NaN fails too
+            raise ValueError(f"expected a number from {self.low:g} to {self.high:g}")
+        return number
+
+
+def canonical(value: Any) -> str:
+    """One spelling a value: ``1``, ``1.0`` and ``' 1.0 '`` are ``'1'``; missing is ``''``."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    text = str(value).strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def label_reader(config: Config, task: str, label_type: str) -> LabelReader:
+    """The label reader of a task for a head of ``label_type``.
+
+    Class labels come from ``data.labels`` or, where it is absent, from the sorted values of the
+    training file (0 and 1 for binary heads). Raises UserError where the config does not fit.
+    """
+    data = config.tasks[task].data
+    path = ("tasks", task, "data")
+    if label_type == "number":
+        if data.label_range is None:
+            raise config.error(path, "a head that predicts numbers needs `label_range: [low, high]`")
+        return LabelReader(label_type, {}, (), *data.label_range)
+    if data.label_range is not None:
+        raise config.error(
+            (*path, "label_range"), "the head predicts classes: give `labels`, not a range"
+        )
+    mapping = data.labels
+    if mapping is None:
+        values = ["0", "1"] if label_type == "binary" else _label_values(config, task)
+        mapping = {value: value for value in values}
+    names = tuple(dict.fromkeys(mapping.values()))
+    if label_type == "binary" and len(names) != 2:
+        raise config.error((*path, "labels"), f"the head takes 2 classes, not {len(names)}")
+    ids = {canonical(value): names.index(name) for value, name in mapping.items()}
+    return LabelReader(label_type, ids, names)
+
+
+def _label_values(config: Config, task: str) -> list[str]:
+    data = config.tasks[task].data
+    columns, source = read_columns(config, task, "train")
+    skip = set(map(canonical, data.unlabelled))
+    values = {canonical(value) for value in _column(columns, data.label, source)} - skip
+    if len(values) < 2:
+        raise UserError(f"{source}: column {data.label!r} holds {len(values)} label value(s)")
+    return sorted(values, key=lambda value: (_number(value), value))
+
+
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        return math.inf
+
+
+def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
+    """The rows of a split, labels mapped, unlabelled rows dropped and counted.
+
+    A test split may lack labels. Raises UserError with file and row for a label that is not
+    among the classes or in the range, and for a missing file or column or an empty split.
+    """
+    data = config.tasks[task].data
+    columns, source = read_columns(config, task, split)
+    rows = _rows(data, columns, source)
+    unlabelled = set(map(canonical, data.unlabelled))
+    if split == "test" and data.label not in columns:
+        return rows
+    values = [canonical(value) for value in _column(columns, data.label, source)]
+    kept = [i for i, value in enumerate(values) if value not in unlabelled]
+    if split == "test" and len(kept) < len(values):
+        return rows  # a test file whose label column is (partly) blank is still to be predicted
+    labels = np.empty(len(kept))
+    for position, i in enumerate(kept):
+        try:
+            labels[position] = reader.read(values[i])
+        except ValueError as error:
+            where = f"{source}, row {i + 1} (id {rows.ids[i]})"
+            raise UserError(f"{where}: {data.label} is {values[i]!r}: {error}") from None
+    dropped = len(values) - len(kept)
+    if not kept:
+        raise UserError(f"{source}: no labelled rows ({dropped} without a label)")
+    rows = rows.take(kept)
+    rows.labels = labels if reader.label_type == "number" else labels.astype(np.int64)
+    rows.unlabelled_dropped = dropped
+    return rows
+
+
+def texts_from_file(data: DataConfig, file: Path) -> Rows:
+    """Rows without labels from a file of one's own: a table with the task's columns, or ``.txt``
+    with one text a line (a pair is separated by a tab)."""
+    if file.suffix == ".txt":
+        lines = _read_text(file).splitlines()
+        texts = [tuple(line.split("\t")) for line in lines if line.strip()]
+        sides = 2 if data.text2 else 1
+        for number, text in enumerate(texts, 1):
+            if len(text) != sides:
+                raise UserError(f"{file}, line {number}: expected {sides} tab-separated text(s)")
+        if not texts:
+            raise UserError(f"{file}: no texts")
+        return Rows(str(file), [str(i) for i in range(len(texts))], texts, None)
+    own = FORMATS.get(file.suffix, data.format)
+    form = data.format if data.format in ("csv", "tsv") and own in ("csv", "tsv") else own
+    return _rows(data, _read_file(file, form, data.quoting), str(file))
+
+
+def _rows(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
+    names = [data.text] if data.text2 is None else [data.text, data.text2]
+    sides = [[_text(value) for value in _column(columns, name, source)] for name in names]
+    if not sides[0]:
+        raise UserError(f"{source}: no rows")
+    if data.id is None:
+        ids = [str(i) for i in range(len(sides[0]))]
+    else:
+        ids = [_text(value) for value in _column(columns, data.id, source)]
+    return Rows(source, ids, list(zip(*sides, strict=True)), None)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None or value != value else str(value)
+
+
+def _column(columns: dict[str, list], name: str, source: str) -> list:
+    if name not in columns:
+        hint = suggest(name, tuple(column for column in columns if column))
+        tabs = any("\t" in column for column in columns)
+        fix = "; the header holds tabs: set `data.format: tsv`" if tabs else hint
+        raise UserError(f"{source}: no column {name!r}{fix}")
+    return columns[name]
+
+
+def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
+    """A split as columns by name, and how to call it in a message."""
+    data = config.tasks[task].data
+    name = getattr(data, split)
+    path = ("tasks", task, "data", split)
+    if name is None:
+        raise config.error(path[:-1], f"the task has no {split} data: name it as `{split}:`")
+    if data.format in ("disk", "hub"):
+        return _read_dataset(config, task, name)
+    file = config.data_path(name)
+    if not file.is_file():
+        raise config.error(path, f"no such file: {file} (is `data_dir` right?)")
+    form = FORMATS.get(file.suffix) if data.format == "auto" else data.format
+    if form is None:
+        raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
+    return _read_file(file, form, data.quoting), str(file)
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file}: not UTF-8 at byte {error.start}: save it as UTF-8") from error
+
+
+def _read_file(file: Path, form: str, quoting: bool) -> dict[str, list]:
+    if form in ("csv", "tsv"):
+        return _read_csv(file, "," if form == "csv" else "\t", quoting)
+    if form == "jsonl":
+        return _read_jsonl(file)
+    import pyarrow.parquet
+
+    try:
+        return pyarrow.parquet.read_table(file).to_pydict()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UserError(f"{file}: not a readable Parquet file: {error}") from error
+
+
+def _read_csv(file: Path, separator: str, quoting: bool) -> dict[str, list]:
+    import pandas
+
+    _read_text(file)  # a bad encoding gets its own line
+    try:
+        table = pandas.read_csv(
+            file,
+            sep=separator,
+            dtype=str,
+            keep_default_na=False,  # a sentence may be "None" or "NA"
+            na_values=[],
+            index_col=False,
+            quoting=csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE,
+            encoding="utf-8",
+        )
+    except pandas.errors.EmptyDataError:
+        raise UserError(f"{file}: the file is empty") from None
+    except pandas.errors.ParserError as error:
+        raise UserError(f"{file}: {' '.join(str(error).split())}") from error
+    return {str(name): table[name].tolist() for name in table.columns}
+
+
+def _read_jsonl(file: Path) -> dict[str, list]:
+    records = []
+    for number, line in enumerate(_read_text(file).splitlines(), 1):
+        if line.strip():
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise UserError(f"{file}, line {number}: not JSON: {error.msg}") from error
+            if not isinstance(record, dict):
+                raise UserError(f"{file}, line {number}: expected an object a line")
+            records.append(record)
+    names = dict.fromkeys(name for record in records for name in record)
+    return {name: [record.get(name) for record in records] for name in names}
+
+
+def _read_dataset(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
+    import datasets
+
+    data = config.tasks[task].data
+    assert data.path is not None  # the config's validator asks for it
+    local = config.data_path(data.path)
+    where = str(local) if local.exists() else data.path
+    try:
+        if data.format == "disk":
+            found = datasets.load_from_disk(where)
+            table = found[split] if isinstance(found, datasets.DatasetDict) else found
+        else:
+            table = datasets.load_dataset(where, data.subset, split=split)
+    except KeyError:
+        known = ", ".join(map(str, found))
+        raise config.error(("tasks", task, "data"), f"{where}: no split {split!r} ({known})") from None
+    except Exception as error:  # the library raises many kinds, all of them about this input
+        reason = " ".join(str(error).split())[:300]
+        message = f"cannot load the data set {where!r}, split {split!r}: {reason}"
+        raise config.error(("tasks", task, "data", "path"), message) from error
+    return table.to_dict(), f"{where}[{split}]"

@@ -1,0 +1,130 @@
+"""Tokenise once: a split's texts as flat arrays of token ids, cached on disk."""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multitask.data.load import Rows
+
+
+@dataclass
+class Tokens:
+    """Token ids of N rows in one flat array.
+
+    Row i has ``sides`` sequences (2 for siamese pairs, else 1); sequence i of side s is number
+    ``s * N + i`` and spans ``ids[offsets[k]:offsets[k + 1]]``. ``types`` holds the token types of
+    cross-encoded pairs and is all zero otherwise.
+    """
+
+    ids: np.ndarray  # int32 [tokens]
+    types: np.ndarray  # int8 [tokens]
+    offsets: np.ndarray  # int64 [sides * N + 1]
+    truncated: np.ndarray  # bool [sides * N]
+    sides: int
+
+    def __len__(self) -> int:
+        return (len(self.offsets) - 1) // self.sides
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each row's longest sequence, int64 [N]."""
+        return np.diff(self.offsets).reshape(self.sides, -1).max(axis=0)
+
+    @property
+    def truncated_share(self) -> float:
+        """Share of rows with a cut sequence."""
+        return float(self.truncated.reshape(self.sides, -1).any(axis=0).mean())
+
+    def sequence(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """(ids, types) of one sequence, each [length]."""
+        span = slice(self.offsets[number], self.offsets[number + 1])
+        return self.ids[span], self.types[span]
+
+
+def tokenize(
+    rows: Rows, tokenizer: Any, *, siamese: bool, max_length: int, cache: Path | None = None
+) -> Tokens:
+    """Token ids of a split's rows, from the cache where they stand there already.
+
+    Args:
+        rows: texts of one side, or pairs; pairs are cut longest first when cross-encoded.
+        tokenizer: a fast tokenizer of `transformers`.
+        siamese: encode the two sides of a pair as separate sequences.
+        max_length: tokens a sequence may have, special tokens included.
+        cache: directory of the cache; None for no cache.
+    """
+    file = cache / f"{_key(rows, tokenizer, siamese, max_length)}.safetensors" if cache else None
+    sides = 2 if siamese else 1
+    arrays = _read(file)
+    if arrays is None:
+        arrays = _tokenize(rows, tokenizer, siamese, max_length)
+        if file is not None:
+            _write(file, arrays)
+    return Tokens(**arrays, sides=sides)
+
+
+def _tokenize(
+    rows: Rows, tokenizer: Any, siamese: bool, max_length: int
+) -> dict[str, np.ndarray]:
+    if siamese:
+        first = [texts[side] for side in (0, 1) for texts in rows.texts]
+        second = None
+    else:
+        first = [texts[0] for texts in rows.texts]
+        second = [texts[1] for texts in rows.texts] if len(rows.texts[0]) == 2 else None
+    # padding and truncation are given here, so nothing baked into the tokenizer survives
+    encoded = tokenizer(first, second, padding=False, truncation=True, max_length=max_length)
+    sequences = encoded["input_ids"]
+    types = encoded.get("token_type_ids") or [[0] * len(ids) for ids in sequences]
+    lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
+    return {
+        "ids": np.concatenate([np.asarray(ids, dtype=np.int32) for ids in sequences]),
+        "types": np.concatenate([np.asarray(kinds, dtype=np.int8) for kinds in types]),
+        "offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        "truncated": np.array([bool(e.overflowing) for e in encoded.encodings]),
+    }
+
+
+def default_cache() -> Path:
+    """``$MULTITASK_CACHE``, else ``$XDG_CACHE_HOME/multitask``, else ``~/.cache/multitask``."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("MULTITASK_CACHE") or Path(home) / "multitask")
+
+
+def _key(rows: Rows, tokenizer: Any, siamese: bool, max_length: int) -> str:
+    """A hash of everything the result depends on."""
+    backend = json.loads(tokenizer.backend_tokenizer.to_str())
+    backend.pop("padding"), backend.pop("truncation")  # they change with every call
+    settings = [backend, tokenizer.model_input_names, siamese, max_length]
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    digest.update(json.dumps(rows.texts).encode())
+    return digest.hexdigest()[:32]
+
+
+def _read(file: Path | None) -> dict[str, np.ndarray] | None:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    if file is None or not file.is_file():
+        return None
+    try:
+        return load_file(file)
+    except (SafetensorError, OSError):
+        return None  # a half-written or foreign file: tokenise again
+
+
+def _write(file: Path, arrays: dict[str, np.ndarray]) -> None:
+    from safetensors.numpy import save
+
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        scratch = file.with_suffix(f".{os.getpid()}.tmp")
+        scratch.write_bytes(save(arrays))
+        scratch.replace(file)
+    except OSError:
+        pass  # a cache that cannot be written costs time, nothing else

@@ -1,0 +1,47 @@
+"""Where a run computes, and in which precision."""
+
+import os
+
+import torch
+
+from multitask.config import Config
+
+
+def pick_device(config: Config) -> torch.device:
+    """The device of ``device:``; `auto` takes a GPU when there is one.
+
+    Raises UserError for a device that this machine does not have.
+    """
+    name = config.device
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        message = "one process trains at a time so far: start it without torchrun or accelerate"
+        raise config.error(("device",), message)
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise config.error(("device",), f"no such device: {name!r} (auto, cpu, cuda, mps)") from None
+    here = {
+        "cpu": 1,
+        "cuda": torch.cuda.device_count(),
+        "mps": int(torch.backends.mps.is_available()),
+    }
+    if (device.index or 0) >= here.get(device.type, 0):
+        raise config.error(
+            ("device",), f"this machine has no {name!r} device: use `device: auto` or `cpu`"
+        )
+    return device
+
+
+def use_autocast(precision: str, device: torch.device) -> bool:
+    """Whether to run bf16 autocast: as told, or (`auto`) where the hardware computes in bf16."""
+    if precision != "auto":
+        return precision == "bf16"
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    # torch has no public query for the CPU yet
+    checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return device.type == "cpu" and any(getattr(torch.cpu, name, bool)() for name in checks)

@@ -1,0 +1,136 @@
+"""Any BERT-family encoder of `transformers` behind the two-stage contract."""
+
+from collections.abc import Collection
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class HFEncoder(nn.Module):
+    """A `transformers` encoder (BERT, RoBERTa, DistilBERT, ELECTRA, MiniLM) in two stages.
+
+    Args:
+        model: a model with an ``embeddings`` module and hidden states, without dropout changes.
+
+    Attributes:
+        dim: width d of the hidden states.
+        num_layers: layers L; hidden state 0 is the embeddings' output.
+        max_positions: longest input in tokens, special tokens included.
+        pooler_weights: (weight [d, d], bias [d]) of the checkpoint's tanh pooler, else None. They
+            are handed to the `bert_pooler` projection and do not stay in the encoder.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.dim: int = model.config.hidden_size
+        self.num_layers: int = model.config.num_hidden_layers
+        positions = model.config.max_position_embeddings
+        # RoBERTa numbers its positions from pad_token_id + 1
+        offset = getattr(model.embeddings, "padding_idx", None)
+        self.max_positions: int = positions if offset is None else positions - offset - 1
+        self.takes_token_types = getattr(model.config, "type_vocab_size", 1) > 1
+        dense = getattr(getattr(model, "pooler", None), "dense", None)
+        self.pooler_weights = None if dense is None else (dense.weight.detach(), dense.bias.detach())
+        if dense is not None:
+            model.pooler = None
+        self.model = model
+
+    def embed(self, input_ids: Tensor, token_type_ids: Tensor, mask: Tensor) -> Tensor:
+        """Embeddings with positions, LayerNorm and dropout: int64 [B, T] each -> [B, T, e]."""
+        types = {"token_type_ids": token_type_ids} if self.takes_token_types else {}
+        return self.model.embeddings(input_ids=input_ids, **types)
+
+    def encode(
+        self, embeddings: Tensor, mask: Tensor, layers: Collection[int], tokens: str = "all"
+    ) -> dict[int, Tensor]:
+        """The requested hidden states of embedded input.
+
+        Args:
+            embeddings: [B, T, e] as ``embed`` returns them.
+            mask: [B, T], 1 for tokens and 0 for pads.
+            layers: indices of the hidden states, 0 (embeddings) to L.
+            tokens: "all", or "first" for the [CLS] vectors alone.
+
+        Returns:
+            {layer: [B, T, d]}, or [B, 1, d] for "first".
+        """
+        module = self.model.embeddings
+        # inputs_embeds would add positions and LayerNorm again: the module's output is replaced
+        module.forward = lambda *args, **kwargs: embeddings
+        try:
+            output = self.model(
+                inputs_embeds=embeddings,
+                attention_mask=mask,
+                output_hidden_states=set(layers) != {self.num_layers},
+                return_dict=True,
+            )
+        finally:
+            del module.forward
+        last = {self.num_layers: output.last_hidden_state}
+        states = last if output.hidden_states is None else dict(enumerate(output.hidden_states))
+        states |= last
+        return {
+            layer: states[layer][:, :1] if tokens == "first" else states[layer] for layer in layers
+        }
+
+
+def encoder_from_pretrained(
+    name: str, *, revision: str | None = None, dropout: float | None = None
+) -> HFEncoder:
+    """An encoder with the weights of a hub id or local directory, in fp32.
+
+    Args:
+        name: hub id or directory that `AutoModel.from_pretrained` reads; safetensors only.
+        revision: hub revision.
+        dropout: replaces the model's hidden dropout.
+
+    Raises:
+        OSError: nothing to load there.
+        ValueError: not a BERT-family encoder, or a checkpoint that lacks encoder weights.
+    """
+    from transformers import AutoConfig, AutoModel
+
+    config = AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=False)
+    _set_dropout(config, dropout)
+    _check_architecture(config)
+    model, info = AutoModel.from_pretrained(
+        name,
+        revision=revision,
+        config=config,
+        dtype=torch.float32,
+        use_safetensors=True,
+        trust_remote_code=False,
+        output_loading_info=True,
+    )
+    missing = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
+    if missing:
+        raise ValueError(f"the checkpoint lacks {len(missing)} encoder weights, such as {missing[0]}")
+    if any(key.startswith("pooler.") for key in info["missing_keys"]):
+        model.pooler = None
+    return HFEncoder(model)
+
+
+def encoder_from_config(directory: str, dropout: float | None = None) -> HFEncoder:
+    """An encoder of the architecture in ``directory/config.json``, with random weights.
+
+    Raises:
+        OSError, ValueError: no such file, or not a BERT-family encoder.
+    """
+    from transformers import AutoConfig, AutoModel
+
+    config = AutoConfig.from_pretrained(directory, trust_remote_code=False)
+    _set_dropout(config, dropout)
+    _check_architecture(config)
+    return HFEncoder(AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False))
+
+
+def _set_dropout(config: Any, dropout: float | None) -> None:
+    if dropout is not None:
+        setattr(config, "dropout" if config.model_type == "distilbert" else "hidden_dropout_prob", dropout)
+
+
+def _check_architecture(config: Any) -> None:
+    known = ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert")
+    if config.model_type not in known:
+        raise ValueError(f"model type {config.model_type!r} is not one of {', '.join(known)}")

@@ -1,0 +1,19 @@
+"""The one exception that a user's mistake raises: one line that says what, where and what to do."""
+
+
+class UserError(Exception):
+    """Bad input: a config value, a data row, a checkpoint or a device.
+
+    The command line prints it as a single line and exits with 2; from a notebook it is an
+    ordinary exception.
+    """
+
+
+def suggest(word: str, known: list[str] | tuple[str, ...]) -> str:
+    """' (did you mean ...?)' for the nearest known word, else the list of known words."""
+    import difflib
+
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if near:
+        return f" (did you mean {near[0]!r}?)"
+    return f" (known: {', '.join(known)})" if known else ""

@@ -1,0 +1,171 @@
+"""A trained run, loaded: predictions and sentence vectors from the command line or a notebook.
+
+    from multitask import load
+
+    run = load("runs/cs224n")
+    run.predict("sst", ["A quiet triumph."])
+    run.predict("sts", [("A man runs.", "Someone is running.")])
+    run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from multitask.checkpoint import read_tensors
+from multitask.config import Config, load_config
+from multitask.data.collate import collate
+from multitask.data.load import LabelReader, Rows, label_reader
+from multitask.data.tokenize import default_cache, tokenize
+from multitask.device import pick_device, use_autocast
+from multitask.errors import UserError, suggest
+from multitask.evaluate import Scores, Split, score_split
+from multitask.model import build_model, head_class
+from multitask.pretrained import load_saved
+from multitask.run import selected_steps, weights_file
+
+Text = str | Sequence[str]
+
+
+def load(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) -> "TrainedRun":
+    """Load a run directory that ``run_multitask.py`` wrote.
+
+    Args:
+        run_dir: the run directory.
+        overrides: config values to change, such as ``["device=cpu", "data_dir=DIR"]``.
+
+    Raises:
+        UserError: no run there, or one without weights yet.
+    """
+    directory = Path(run_dir)
+    if not (directory / "config.yaml").is_file():
+        raise UserError(f"{directory}: no run there (config.yaml is missing)")
+    if not (directory / "best.json").is_file():
+        raise UserError(f"{directory}: the run has no evaluated weights yet: go on with --resume")
+    return TrainedRun(directory, load_config(directory / "config.yaml", overrides))
+
+
+class TrainedRun:
+    """A run's encoder and tasks with the weights that ``training.select`` chose.
+
+    Attributes:
+        tasks: names of the tasks.
+        config: the resolved config.
+        readers: the label reader of each task.
+    """
+
+    def __init__(self, directory: Path, config: Config) -> None:
+        self.directory = directory
+        self.config = config
+        self.tasks = list(config.tasks)
+        self.device = pick_device(config)
+        heads = {task: head_class(config, task) for task in self.tasks}
+        self.readers: dict[str, LabelReader] = {
+            task: label_reader(config, task, head.label_type) for task, head in heads.items()
+        }
+        encoder, self.tokenizer = load_saved(directory / "encoder", config.encoder.dropout)
+        context = {task: _label_context(reader) for task, reader in self.readers.items()}
+        autocast = use_autocast(config.training.precision, self.device)
+        self.model = build_model(config, encoder, context, autocast=autocast)
+        self.model.to(self.device).eval()
+        best = json.loads((directory / "best.json").read_text())
+        self.steps = selected_steps(best, self.tasks, config.training.select)
+        self._loaded: int | None = None
+
+    def predict(self, task: str, texts: Sequence[Text]) -> list[dict[str, Any]]:
+        """Predictions for texts, or for pairs of texts, in order.
+
+        Returns:
+            A dict a text: ``prediction`` (class id, 0/1 or number on the label scale), ``name``
+            (the class; absent for numbers) and ``scores`` (probabilities, or the number).
+
+        Raises:
+            UserError: an unknown task, or texts where pairs are needed and the reverse.
+        """
+        scores = self.score(task, self._rows(task, texts))
+        reader = self.readers[task]
+        results = []
+        for prediction, shown in zip(scores.predictions, scores.scores, strict=True):
+            result = {"prediction": prediction.item(), "scores": shown.tolist()}
+            if reader.names:
+                result["name"] = reader.names[prediction]
+            results.append(result)
+        return results
+
+    def encode(self, texts: Sequence[str], task: str | None = None) -> np.ndarray:
+        """Sentence vectors under a task's pooling, float32 [N, d] in order.
+
+        ``task`` defaults to the first one that compares two sentence vectors, else the first.
+        """
+        siamese = [name for name in self.tasks if self.config.tasks[name].input == "siamese"]
+        task = task or [*siamese, *self.tasks][0]
+        self._use(task)
+        rows = Rows("texts", [str(i) for i in range(len(texts))], [(text,) for text in texts], None)
+        tokens = tokenize(
+            rows,
+            self.tokenizer,
+            siamese=False,
+            max_length=self.config.tasks[task].max_length,
+        )
+        order = np.argsort(tokens.lengths, kind="stable")
+        size = self.config.training.eval_batch_size
+        parts = []
+        with torch.inference_mode():
+            for start in range(0, len(order), size):
+                index = order[start : start + size]
+                batch = collate(tokens, None, index, pad_id=self.tokenizer.pad_token_id)
+                parts.append(self.model.pooled(task, batch.to(self.device)).cpu().numpy())
+        return np.concatenate(parts)[np.argsort(order, kind="stable")]
+
+    def score(self, task: str, rows: Rows, *, cache: bool = False) -> Scores:
+        """A head's output over rows, in order."""
+        self._use(task)
+        entry = self.config.tasks[task]
+        tokens = tokenize(
+            rows,
+            self.tokenizer,
+            siamese=entry.input == "siamese",
+            max_length=entry.max_length,
+            cache=default_cache() / "tokens" if cache else None,
+        )
+        return score_split(
+            self.model,
+            task,
+            Split(rows, tokens),
+            batch_size=self.config.training.eval_batch_size,
+            pad_id=self.tokenizer.pad_token_id,
+            device=self.device,
+        )
+
+    def _use(self, task: str) -> None:
+        """Load the weights that serve the task, unless they are loaded."""
+        if task not in self.tasks:
+            raise UserError(f"{self.directory}: no task {task!r}{suggest(task, self.tasks)}")
+        if self.steps[task] != self._loaded:
+            file = weights_file(self.directory, self.steps[task])
+            self.model.load_state_dict(read_tensors(file))
+            self._loaded = self.steps[task]
+
+    def _rows(self, task: str, texts: Sequence[Text]) -> Rows:
+        if task not in self.tasks:
+            raise UserError(f"{self.directory}: no task {task!r}{suggest(task, self.tasks)}")
+        if not len(texts):
+            raise UserError("no texts to predict")
+        sides = 1 if self.config.tasks[task].input == "single" else 2
+        rows = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
+        for i, row in enumerate(rows):
+            if len(row) != sides:
+                what = "pairs of texts" if sides == 2 else "single texts"
+                raise UserError(f"task {task} takes {what}; item {i} is {texts[i]!r}")
+        return Rows("texts", [str(i) for i in range(len(rows))], rows, None)
+
+
+def _label_context(reader: LabelReader) -> dict[str, Any]:
+    """What heads are built with; class weights come from the saved tensors."""
+    size = len(reader.names)
+    return {"num_labels": size, "class_counts": [1] * size, "low": reader.low, "high": reader.high}

@@ -1,0 +1,264 @@
+"""Scores of a whole evaluation set, their bootstrap intervals, and how scores are compared.
+
+A leaf: numpy and scipy only, never torch. Three label types:
+
+- ``class``: labels and predictions int [N], scores = probabilities [N, C]
+- ``binary``: labels and predictions 0/1 [N], scores = probability of 1 [N, 1]
+- ``number``: labels and predictions float [N], scores = the predictions [N, 1]
+
+A score that is undefined is NaN, never an exception and never a warning: any metric of no rows, a
+correlation where one side is constant or not finite, and the average precision of a set without
+positives or with NaN scores (of a set with positives only it is 1). F1 follows scikit-learn: 0
+where nothing is positive in labels or predictions; macro F1 averages over the classes that occur
+in either, so that a class missing from a small set costs nothing.
+"""
+
+import math
+import statistics
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+# The first metric of a label type is its default.
+METRICS: dict[str, tuple[str, ...]] = {
+    "class": ("accuracy", "macro_f1", "mae"),
+    "binary": ("accuracy", "f1", "average_precision"),
+    "number": ("pearson", "spearman", "mse"),
+}
+
+# A task's `metric:` is averaged with other tasks' and maximised: no errors.
+SELECTABLE: dict[str, tuple[str, ...]] = {
+    label_type: tuple(name for name in names if name not in ("mae", "mse"))
+    for label_type, names in METRICS.items()
+}
+
+CORRELATIONS = ("pearson", "spearman")
+
+# What one chunk of resamples may hold, to bound memory: many rows or many classes.
+CHUNK_ROWS = 1_000_000
+CHUNK_RESAMPLES = 100
+
+
+def compute(
+    label_type: str,
+    labels: Array,
+    predictions: Array,
+    scores: Array,
+    num_classes: int | None = None,
+) -> dict[str, float]:
+    """Every scalar metric of ``label_type`` over the whole set.
+
+    ``num_classes`` is the C of ``class`` (default: the columns of ``scores``). Raises ValueError
+    for a label or prediction outside the classes.
+    """
+    every_row = np.arange(len(labels))[None]
+    values = _values(label_type, labels, predictions, scores, num_classes, every_row)
+    return {name: float(value[0]) for name, value in values.items()}
+
+
+def intervals(
+    label_type: str,
+    labels: Array,
+    predictions: Array,
+    scores: Array,
+    num_classes: int | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, tuple[float, float]]:
+    """95 % percentile bootstrap interval (low, high) over rows, for every scalar metric.
+
+    Resamples in which a metric is NaN are left out. A metric that is undefined on the set itself
+    has the interval (NaN, NaN).
+    """
+    points = compute(label_type, labels, predictions, scores, num_classes)
+    chunks = [
+        _values(label_type, labels, predictions, scores, num_classes, rows)
+        for rows in _resampled_rows(len(labels), resamples, seed)
+    ]
+    bounds = {}
+    for name, point in points.items():
+        values = np.concatenate([chunk[name] for chunk in chunks])
+        values = values[np.isfinite(values)]
+        if math.isfinite(point) and len(values):
+            low, high = np.percentile(values, (2.5, 97.5))
+            bounds[name] = (float(low), float(high))
+        else:
+            bounds[name] = (math.nan, math.nan)
+    return bounds
+
+
+def confusion(labels: Array, predictions: Array, num_classes: int) -> list[list[int]]:
+    """Row counts [C][C]: rows are gold classes, columns are predicted ones.
+
+    Raises ValueError for a label or prediction outside the classes.
+    """
+    every_row = np.arange(len(labels))[None]
+    counts: list[list[int]] = _confusions(labels, predictions, num_classes, every_row)[0].tolist()
+    return counts
+
+
+def trivial(
+    label_type: str, train_labels: Array, n: int, num_classes: int | None = None
+) -> tuple[Array, Array]:
+    """Predictions [n] and scores [n, C or 1] of a model that only knows the training labels.
+
+    The majority class (the smallest of equals) with the training frequencies as scores, or the
+    mean of the numbers. Raises ValueError without training labels.
+    """
+    if not len(train_labels):
+        raise ValueError("the trivial baseline needs training labels")
+    if label_type == "number":
+        mean = float(np.mean(train_labels))
+        return np.full(n, mean), np.full((n, 1), mean)
+    classes = 2 if label_type == "binary" else num_classes or 0
+    counts = np.bincount(np.asarray(train_labels, dtype=np.int64), minlength=classes)
+    frequencies = counts / counts.sum()
+    shown = frequencies[1:] if label_type == "binary" else frequencies
+    return np.full(n, counts.argmax()), np.tile(shown, (n, 1))
+
+
+def joint(values: Mapping[str, float]) -> float:
+    """Plain mean over the tasks (the CS224N score of 2023); NaN if any value is NaN."""
+    return statistics.fmean(values.values())
+
+
+def overall_cs224n(values: Mapping[str, float], metrics: Mapping[str, str]) -> float:
+    """The later CS224N score: the mean with a correlation r entered as (r + 1) / 2.
+
+    ``values`` and ``metrics`` map each task to its score and to its metric's name.
+    """
+    return joint(
+        {
+            task: (value + 1) / 2 if metrics[task] in CORRELATIONS else value
+            for task, value in values.items()
+        }
+    )
+
+
+def improves(new: float, best: float | None, min_delta: float = 0.0) -> bool:
+    """Whether ``new`` is above ``best`` by more than ``min_delta``.
+
+    NaN never is; any number improves on None or NaN.
+    """
+    if math.isnan(new):
+        return False
+    return best is None or math.isnan(best) or new > best + min_delta
+
+
+def _resampled_rows(n: int, resamples: int, seed: int) -> Iterator[Array]:
+    """Row indices drawn with replacement, [R, n] at a time, ``resamples`` in all."""
+    generator = np.random.default_rng(seed)
+    step = max(1, min(CHUNK_RESAMPLES, CHUNK_ROWS // max(n, 1)))
+    for start in range(0, resamples, step):
+        # Without rows the upper bound must still be positive.
+        yield generator.integers(max(n, 1), size=(min(step, resamples - start), n))
+
+
+def _values(
+    label_type: str,
+    labels: Array,
+    predictions: Array,
+    scores: Array,
+    num_classes: int | None,
+    rows: Array,
+) -> dict[str, Array]:
+    """Every metric of each set of rows: ``rows`` is int [R, M], each value is [R]."""
+    if label_type == "number":
+        sides = (np.asarray(side, dtype=np.float64)[rows] for side in (labels, predictions))
+        return _number_values(*sides)
+    if label_type == "binary":
+        counts = _confusions(labels, predictions, 2, rows)
+        f1, _ = _f1(counts)
+        return {
+            "accuracy": _accuracy(counts),
+            "f1": np.where(counts.any(axis=(1, 2)), f1[:, 1], np.nan),
+            "average_precision": _average_precision(labels, scores[:, 0], rows),
+        }
+    counts = _confusions(labels, predictions, num_classes or scores.shape[1], rows)
+    f1, occurs = _f1(counts)
+    classes = np.arange(counts.shape[1])
+    distance = np.abs(classes[:, None] - classes)
+    return {
+        "accuracy": _accuracy(counts),
+        "macro_f1": _divide(f1.sum(axis=1), occurs.sum(axis=1)),
+        "mae": _divide((counts * distance).sum(axis=(1, 2)), counts.sum(axis=(1, 2))),
+    }
+
+
+def _divide(numerator: Array, denominator: Array) -> Array:
+    """Elementwise quotient; 0 / 0 is NaN, silently."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        quotient: Array = np.divide(numerator, denominator)
+    return quotient
+
+
+def _count(cells: Array, size: int) -> Array:
+    """How often each of ``size`` values occurs in each row of ``cells`` [R, M]: int [R, size]."""
+    shifted = cells + size * np.arange(len(cells))[:, None]
+    return np.bincount(shifted.ravel(), minlength=size * len(cells)).reshape(len(cells), size)
+
+
+def _confusions(labels: Array, predictions: Array, num_classes: int, rows: Array) -> Array:
+    """Confusion matrix of each set of rows [R, M]: int [R, C, C], gold first."""
+    pairs = (np.asarray(labels, dtype=np.int64), np.asarray(predictions, dtype=np.int64))
+    cells = np.ravel_multi_index(pairs, (num_classes, num_classes))
+    return _count(cells[rows], num_classes**2).reshape(-1, num_classes, num_classes)
+
+
+def _accuracy(counts: Array) -> Array:
+    """Share on the diagonal of the confusion matrices [R, C, C]: [R]."""
+    return _divide(counts.trace(axis1=1, axis2=2), counts.sum(axis=(1, 2)))
+
+
+def _f1(counts: Array) -> tuple[Array, Array]:
+    """F1 of each class and whether it occurs at all, both [R, C], from counts [R, C, C]."""
+    hits = counts.diagonal(axis1=1, axis2=2)
+    gold_and_predicted = counts.sum(axis=1) + counts.sum(axis=2)
+    return 2 * hits / np.maximum(gold_and_predicted, 1), gold_and_predicted > 0
+
+
+def _average_precision(labels: Array, scores: Array, rows: Array) -> Array:
+    """Sum over score thresholds of (recall gained) x (precision there), for each set of rows.
+
+    ``labels`` 0/1 [N], ``scores`` [N], ``rows`` [R, M]: [R]. Rows of equal score share a threshold.
+    """
+    if np.isnan(scores).any() or not len(scores):
+        return np.full(len(rows), np.nan)
+    order = np.argsort(-scores)
+    thresholds = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
+    weights = _count(rows, len(order))[:, order]
+    positives = np.cumsum(weights * labels[order], axis=1)[:, thresholds]
+    retrieved = np.cumsum(weights, axis=1)[:, thresholds]
+    precision = positives / np.maximum(retrieved, 1)
+    gained = np.diff(positives, axis=1, prepend=0)
+    return _divide((gained * precision).sum(axis=1), positives[:, -1])
+
+
+def _number_values(labels: Array, predictions: Array) -> dict[str, Array]:
+    """Pearson, Spearman (ties share their mean rank), mean squared error: [R, M] to [R]."""
+    from scipy.stats import rankdata
+
+    with np.errstate(all="ignore"):
+        squares = ((labels - predictions) ** 2).sum(axis=1)
+    return {
+        "pearson": _pearson(labels, predictions),
+        "spearman": _pearson(rankdata(labels, axis=1), rankdata(predictions, axis=1)),
+        "mse": _divide(squares, np.asarray(labels.shape[1])),
+    }
+
+
+def _pearson(left: Array, right: Array) -> Array:
+    """Pearson correlation of each row: [R, M] twice to [R]; NaN where one side is constant."""
+    from scipy.stats import pearsonr
+
+    if left.shape[1] < 2:
+        return np.full(len(left), np.nan)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        correlation: Array = np.asarray(pearsonr(left, right, axis=1).statistic)
+    return correlation

@@ -1,0 +1,19 @@
+"""Mean of the last layer's token vectors (Sentence-BERT, Reimers & Gurevych 2019)."""
+
+from torch import Tensor, nn
+
+
+class MeanPooler(nn.Module):
+    """sum_t m_t h_t / sum_t m_t over the real tokens, [CLS] and [SEP] included."""
+
+    tokens = "all"
+
+    def __init__(self, dim: int, num_layers: int) -> None:
+        super().__init__()
+        self.output_dim = dim
+        self.layers = (num_layers,)
+
+    def forward(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
+        """hidden[L] [B, T, d], mask [B, T] -> [B, d]."""
+        weights = mask.unsqueeze(-1).float()
+        return (hidden[self.layers[0]].float() * weights).sum(1) / weights.sum(1)

@@ -1,0 +1,66 @@
+"""Prediction files: JSON lines for everyone, and the CS224N course's own format."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from multitask.checkpoint import write_text
+from multitask.config import CourseFileConfig
+from multitask.data.load import LabelReader, Rows
+from multitask.evaluate import Scores
+
+
+def write_predictions(
+    run_dir: Path,
+    task: str,
+    split: str,
+    rows: Rows,
+    scores: Scores,
+    reader: LabelReader,
+    course_file: CourseFileConfig | None,
+) -> list[Path]:
+    """Write ``predictions/TASK.SPLIT.jsonl`` and, for dev and test, the course's file.
+
+    Numbers are clipped to the label range in the files (and nowhere else).
+    """
+    directory = run_dir / "predictions"
+    directory.mkdir(exist_ok=True)
+    predictions = scores.predictions
+    if reader.label_type == "number":
+        predictions = np.clip(predictions, reader.low, reader.high)
+    lines = []
+    for i, (name, texts) in enumerate(zip(rows.ids, rows.texts, strict=True)):
+        label = None if rows.labels is None else rows.labels[i].item()
+        record = {
+            "id": name,
+            "texts": texts,
+            "label": label,
+            "prediction": predictions[i].item(),
+            "scores": [round(float(score), 6) for score in scores.scores[i]],
+        }
+        lines.append(json.dumps(record, ensure_ascii=False))
+    written = [directory / f"{task}.{split}.jsonl"]
+    write_text(written[0], "\n".join(lines) + "\n")
+    if course_file is not None and split in ("dev", "test"):
+        written.append(directory / f"{course_file.name}-{split}-output.csv")
+        write_text(written[1], course_text(course_file.column, rows.ids, predictions, reader))
+    return written
+
+
+def course_text(
+    column: str, ids: list[str], predictions: np.ndarray, reader: LabelReader
+) -> str:
+    """The course's file to the letter: header ``id \\t COLUMN \\n``, rows ``ID , VALUE \\n``.
+
+    Classes are written as the value in the data files, paraphrase labels as 0.0 and 1.0.
+    """
+    if reader.label_type == "class":
+        value_of = {number: value for value, number in reversed(reader.ids.items())}
+        values = [value_of[int(prediction)] for prediction in predictions]
+    elif reader.label_type == "binary":
+        values = [f"{float(prediction):.1f}" for prediction in predictions]
+    else:
+        values = [f"{prediction:.6g}" for prediction in predictions]
+    rows = [f"{name} , {value} \n" for name, value in zip(ids, values, strict=True)]
+    return "".join([f"id \t {column} \n", *rows])

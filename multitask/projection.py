@@ -1,0 +1,50 @@
+"""The optional layer between pooler and head: Linear with or without tanh."""
+
+import torch
+from torch import Tensor, nn
+
+
+class Linear(nn.Module):
+    """W x + b.
+
+    Args:
+        dim: width of the pooled vector.
+        output_dim: width of the result; default ``dim``.
+    """
+
+    def __init__(self, dim: int, output_dim: int | None = None) -> None:
+        super().__init__()
+        self.output_dim = output_dim or dim
+        self.dense = nn.Linear(dim, self.output_dim)
+
+    def forward(self, vector: Tensor) -> Tensor:
+        """[B, dim] -> [B, output_dim]."""
+        return self.dense(vector)
+
+
+class Tanh(Linear):
+    """tanh(W x + b), freshly initialised."""
+
+    def forward(self, vector: Tensor) -> Tensor:
+        """[B, dim] -> [B, output_dim]."""
+        return torch.tanh(self.dense(vector))
+
+
+class BertPooler(Tanh):
+    """BERT's tanh pooler, with the checkpoint's own weights (Devlin et al. 2019).
+
+    Args:
+        dim: width of the pooled vector.
+        pooler_weights: the checkpoint's (weight [dim, dim], bias [dim]), None where it has none.
+
+    Raises:
+        ValueError: the checkpoint has no pooler of this width.
+    """
+
+    def __init__(self, dim: int, pooler_weights: tuple[Tensor, Tensor] | None) -> None:
+        super().__init__(dim)
+        if pooler_weights is None or pooler_weights[0].shape != (dim, dim):
+            raise ValueError(f"the encoder has no pooler of width {dim}; use `projection: tanh`")
+        with torch.no_grad():
+            self.dense.weight.copy_(pooler_weights[0])
+            self.dense.bias.copy_(pooler_weights[1])

@@ -1,0 +1,84 @@
+"""Names that a YAML file may use, and where each implementation lives.
+
+A name maps to a ``"module:attribute"`` string, so that names are checked without importing torch;
+the attribute is imported when the model is built. Adding a method is one file and one line here.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from multitask.errors import UserError, suggest
+
+POOLERS = {
+    "cls": "multitask.poolers.cls:CLSPooler",
+    "mean": "multitask.poolers.mean:MeanPooler",
+    "max": "multitask.poolers.max:MaxPooler",
+}
+
+PROJECTIONS = {
+    "linear": "multitask.projection:Linear",
+    "tanh": "multitask.projection:Tanh",
+    "bert_pooler": "multitask.projection:BertPooler",
+}
+
+HEADS = {
+    "classification": "heads.classification:ClassificationHead",
+    "siamese_paraphrase": "heads.siamese_paraphrase:SiameseParaphraseHead",
+    "cosine_regression": "heads.cosine_regression:CosineRegressionHead",
+    "cosine_with_embeddings": "heads.cosine_with_embeddings:CosineWithEmbeddingsHead",
+    "euclidean_paraphrase": "heads.euclidean:EuclideanParaphraseHead",
+    "euclidean_similarity": "heads.euclidean:EuclideanSimilarityHead",
+    "binary": "heads.binary:BinaryHead",
+    "regression": "heads.regression:RegressionHead",
+}
+
+SAMPLERS = {
+    "round_robin": "multitask.sampler:RoundRobin",
+}
+
+KINDS: dict[str, Mapping[str, str]] = {
+    "pooling": POOLERS,
+    "projection": PROJECTIONS,
+    "head": HEADS,
+    "sampler": SAMPLERS,
+}
+
+
+def check_name(kind: str, name: str) -> None:
+    """Raise a UserError with the nearest known name when ``name`` is not a registered ``kind``."""
+    if name not in KINDS[kind]:
+        raise UserError(f"unknown {kind} {name!r}{suggest(name, tuple(KINDS[kind]))}")
+
+
+def resolve(kind: str, name: str) -> Callable[..., Any]:
+    """Import and return the class registered under ``name``."""
+    check_name(kind, name)
+    module, _, attribute = KINDS[kind][name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def option_names(factory: Callable[..., Any], context: Mapping[str, Any]) -> list[str]:
+    """Constructor arguments that a config may set: all but those the program supplies."""
+    return [name for name in inspect.signature(factory).parameters if name not in context]
+
+
+def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str, Any]) -> Any:
+    """Construct ``name`` with the user's options and whatever of ``context`` it takes.
+
+    Raises UserError for an option that the constructor does not take, or for a value that it
+    rejects with ValueError.
+    """
+    factory = resolve(kind, name)
+    allowed = option_names(factory, context)
+    for option in options:
+        if option not in allowed:
+            hint = suggest(option, allowed) if allowed else " (it has no options)"
+            raise UserError(f"{kind} {name!r} has no option {option!r}{hint}")
+    taken = inspect.signature(factory).parameters
+    supplied = {key: value for key, value in context.items() if key in taken}
+    try:
+        return factory(**supplied, **options)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{kind} {name!r}: {error}") from error

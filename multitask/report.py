@@ -1,0 +1,264 @@
+"""What a finished run says about itself: report.md and the terminal's table, from saved files only.
+
+A score that is undefined (null in report.json) is shown as ``-``.
+"""
+
+import html
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from multitask.metrics import METRICS
+from multitask.plots import draw_all, load_lines, load_report
+
+__all__ = ["load_report", "terminal_table", "write_markdown"]
+
+SCORES_HEADER = ("task", "metric", "trained [95 % interval]", "frozen encoder", "trivial", "flag")
+DATA_HEADER = (
+    "task",
+    "split",
+    "file",
+    "rows",
+    "unlabelled dropped",
+    "empty texts",
+    "duplicates",
+    "also in train",
+    "truncated",
+    "mean tokens",
+)
+MISTAKES = 20
+TEXT_WIDTH = 200
+
+
+def terminal_table(report: dict[str, Any]) -> str:
+    """The dev score of each task beside its baselines, aligned, with the overall scores below."""
+    rows = [SCORES_HEADER, *_score_rows(report)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join([*lines, "", *_overall_lines(report)])
+
+
+def write_markdown(run_dir: Path) -> Path:
+    """Draw the figures and write ``run_dir/report.md``; return its path."""
+    report = load_report(run_dir)
+    blocks = [
+        f"# Run report: {_escaped(run_dir.resolve().name)}",
+        _escaped(_summary(report)),
+        "## Dev scores",
+        _table(SCORES_HEADER, _score_rows(report)),
+        "\n".join(f"- {_escaped(line)}" for line in _overall_lines(report)),
+        "## All metrics",
+        _table(("task", "metric", *SCORES_HEADER[2:5]), _metric_rows(report)),
+        "## Figures",
+        *(_image(path, run_dir) for path in draw_all(run_dir)),
+        "## Data",
+        _table(DATA_HEADER, _data_rows(report)),
+        "## Turns",
+        _table(("task", "trained", "skipped", "stopped at step", "selected step"), _turns(report)),
+    ]
+    if report["warnings"]:
+        warnings = "\n".join(f"- {_escaped(warning)}" for warning in report["warnings"])
+        blocks += ["## Warnings", warnings]
+    blocks.append(f"## The {MISTAKES} most confident mistakes")
+    for task, result in report["tasks"].items():
+        records = load_lines(run_dir / "predictions" / f"{task}.dev.jsonl")
+        blocks += [f"### {_escaped(task)}", _mistakes(result, records)]
+    blocks += ["## Settings", _settings(report)]
+    path = run_dir / "report.md"
+    path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    return path
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _with_interval(result: dict[str, Any], metric: str) -> str:
+    """The trained model's dev score and its interval: ``0.492 [0.463, 0.521]``."""
+    low, high = result["dev_intervals"][metric]
+    interval = "" if low is None else f" [{_score(low)}, {_score(high)}]"
+    return _score(result["dev"][metric]) + interval
+
+
+def _cells(result: dict[str, Any], metric: str) -> tuple[str, str, str]:
+    """The trained, frozen-encoder and trivial scores."""
+    frozen = result["baselines"]["frozen"] or {}
+    trivial = result["baselines"]["trivial"]
+    trained = _with_interval(result, metric)
+    return trained, _score(frozen.get(metric)), _score(trivial[metric])
+
+
+def _score_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Each task's own metric, in the columns of SCORES_HEADER."""
+    return [
+        (task, result["metric"], *_cells(result, result["metric"]), "; ".join(result["flags"]))
+        for task, result in report["tasks"].items()
+    ]
+
+
+def _metric_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Every scalar metric of every task."""
+    return [
+        (task, metric, *_cells(result, metric))
+        for task, result in report["tasks"].items()
+        for metric in METRICS[result["label_type"]]
+    ]
+
+
+def _overall_lines(report: dict[str, Any]) -> list[str]:
+    overall = report["overall"]
+    return [
+        f"overall: {_score(overall['mean'])} (mean of the tasks' metrics)",
+        f"CS224N overall: {_score(overall['cs224n'])} (the same, a correlation r as (r + 1) / 2)",
+    ]
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def _summary(report: dict[str, Any]) -> str:
+    encoder, steps, tasks = report["encoder"], report["steps"], report["tasks"]
+    selected = "jointly" if report["select"] == "joint" else "for each task"
+    return (
+        f"{', '.join(tasks)} on {encoder['name']} ({encoder['parameters'] / 1e6:.1f} M parameters):"
+        f" mean dev score {_score(report['overall']['mean'])} after {steps['done']:,} of "
+        f"{steps['planned']:,} steps in {_duration(report['wall_time_s'])} on {report['device']} "
+        f"({report['precision']}), seed {report['seed']}; weights selected {selected} on "
+        f"{report['selection_split']}."
+    )
+
+
+def _image(path: Path, run_dir: Path) -> str:
+    """A figure by its relative link; the alt text says what it shows."""
+    kind, _, task = path.stem.partition("_")
+    alt = {
+        "curves": "Each task's metric at every evaluation and its training loss over the steps",
+        "confusion": f"Confusion matrix of {task} on dev",
+        "scatter": f"Predicted against gold numbers of {task} on dev",
+        "schedule": "Which task was trained when",
+    }[kind]
+    return f"![{_escaped(alt)}]({quote(path.relative_to(run_dir).as_posix())})"
+
+
+def _data_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
+    """What was read, for each task and split, in the columns of DATA_HEADER."""
+    return [
+        (
+            task,
+            split,
+            data["file"],
+            f"{data['rows']:,}",
+            f"{data['unlabelled_dropped']:,}",
+            f"{data['empty_texts']:,}",
+            f"{data['duplicates']:,}",
+            f"{data['in_train']:,}" if "in_train" in data else "",
+            f"{100 * data['truncated_share']:.1f} %",
+            f"{data['mean_tokens']:.1f}",
+        )
+        for task, result in report["tasks"].items()
+        for split, data in result["data"].items()
+    ]
+
+
+def _turns(report: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Steps trained and skipped, and where each task stopped and was selected."""
+    return [
+        (
+            task,
+            f"{result['turns']['trained']:,}",
+            f"{result['turns']['skipped']:,}",
+            *(
+                "-" if step is None else f"{step:,}"
+                for step in (result["stopped_at_step"], result["selected_step"])
+            ),
+        )
+        for task, result in report["tasks"].items()
+    ]
+
+
+def _confidence(label_type: str, record: dict[str, Any]) -> float | None:
+    """How wrong a wrong prediction is: its probability, or the distance between two numbers."""
+    if label_type == "number":
+        return abs(float(record["prediction"]) - float(record["label"]))
+    scores = record["scores"]
+    if label_type == "class":
+        probability: float | None = scores[record["prediction"]]
+        return probability
+    return None if scores[0] is None else max(scores[0], 1 - scores[0])
+
+
+def _mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> str:
+    """Table of the wrong dev predictions that are worst by _confidence, the worst first."""
+    label_type, classes = result["label_type"], result["classes"]
+    wrong = [
+        (_confidence(label_type, record), record)
+        for record in records
+        if None not in (record["label"], record["prediction"])
+        and record["label"] != record["prediction"]
+    ]
+    if not wrong:
+        return "None."
+    # An undefined confidence (a diverged model) comes last.
+    wrong.sort(key=lambda pair: -1.0 if pair[0] is None else pair[0], reverse=True)
+
+    def shown(value: float) -> str:
+        if label_type == "number":
+            return f"{value:.2f}"
+        return classes[int(value)] if classes else str(value)
+
+    texts = ("text",) if len(wrong[0][1]["texts"]) == 1 else ("first text", "second text")
+    measure = "error" if label_type == "number" else "confidence"
+    rows = [
+        (
+            record["id"],
+            *map(_shortened, record["texts"]),
+            shown(record["label"]),
+            shown(record["prediction"]),
+            _score(confidence),
+        )
+        for confidence, record in wrong[:MISTAKES]
+    ]
+    return _table(("id", *texts, "gold", "predicted", measure), rows)
+
+
+def _settings(report: dict[str, Any]) -> str:
+    """How to repeat the run, and what it ran on."""
+    encoder = report["encoder"]
+    settings = {
+        "seed": report["seed"],
+        "git revision": report["git_revision"] or "-",
+        "versions": ", ".join(f"{name} {version}" for name, version in report["versions"].items()),
+        "encoder pretrained on": ", ".join(encoder["seen_corpora"]) or "-",
+        "wall time": _duration(report["wall_time_s"]),
+        "training speed": f"{report['train_sentences_per_s']:.0f} sentences/s",
+    }
+    lines = "\n".join(f"- {name}: {_escaped(str(value))}" for name, value in settings.items())
+    return f"```sh\n{report['command']}\n```\n\n{lines}"
+
+
+def _shortened(text: str) -> str:
+    """The text on one line, cut to TEXT_WIDTH characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= TEXT_WIDTH else line[: TEXT_WIDTH - 1] + "…"
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown shows as it is, in a table cell too: no HTML, no markup, one line."""
+    line = html.escape(" ".join(text.split()), quote=False)
+    # A bracket alone is harmless: only "](" makes a link.
+    return re.sub(r"([\\`*_|~$#]|(?<=\])\()", r"\\\1", line)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; every cell is escaped."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)

@@ -1,0 +1,60 @@
+"""Multi-task BERT training from one YAML file: the command line."""
+
+import argparse
+import importlib
+import sys
+
+from multitask.errors import UserError
+
+COMMANDS = {
+    "train": "train; the word may be left out: run_multitask.py CONFIG ...",
+    "check": "validate everything and print the plan; no training",
+    "evaluate": "score a run on dev, or on a labelled test split",
+    "predict": "write a run's predictions, or predict texts of one's own",
+}
+EPILOG = "Every key of the YAML file: docs/configuration.md. Bad input: one line and exit code 2."
+
+
+def command_parser(name: str) -> argparse.ArgumentParser:
+    module = importlib.import_module(f"multitask.commands.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"run_multitask.py {name}", description=module.__doc__, epilog=EPILOG
+    )
+    module.add_arguments(parser)
+    parser.set_defaults(run=module.run)
+    return parser
+
+
+def print_help() -> None:
+    print("usage: run_multitask.py [COMMAND] ...   (COMMAND --help shows one command alone)\n")
+    print("Train one BERT encoder on several tasks from one YAML file.\n")
+    for name, text in COMMANDS.items():
+        print(f"{name}: {text}\n")
+        print("    " + command_parser(name).format_help().replace("\n", "\n    ").rstrip() + "\n")
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print_help()
+        return 0 if arguments else 2
+    name, rest = arguments[0], arguments[1:]
+    if name not in COMMANDS:
+        name, rest = "train", arguments
+    parsed = command_parser(name).parse_intermixed_args(rest)
+    try:
+        parsed.run(parsed)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"error: {place}{error.strerror or error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("error: interrupted before anything could be saved", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,145 @@
+"""Shared fixtures: a tiny random BERT on disk, small task files, the packaged and the real data."""
+
+import csv
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # tests need no network, and say so at once
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+ROOT = Path(__file__).parent.parent
+COURSE_DATA = ROOT.parent / "shared" / "data" / "cs224n"
+
+WORDS = (
+    "a the big small red blue cat dog bird man woman child house tree river sees eats likes hates "
+    "finds never always not and but very film story good bad great awful dull bright runs sleeps "
+    "in on under near today there is was it this that who what why how do does ? . , ' s"
+).split()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_directory(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Token caches of the tests stay out of the user's own."""
+    os.environ["MULTITASK_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+def save_tiny_encoder(directory: Path, kind: str = "bert", **changes: object) -> Path:
+    """A random 2-layer encoder of width 32 with a word-level WordPiece tokenizer."""
+    import torch
+    import transformers
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    special = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
+    vocabulary = special | {word: i for i, word in enumerate(WORDS, len(special))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    names = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+    fast = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        **{f"{name}_token": token for name, token in names.items()},
+    )
+    common = {"vocab_size": len(vocabulary), "pad_token_id": 0, "max_position_embeddings": 64}
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes["intermediate_size"] = 64
+    configs = {
+        "bert": (transformers.BertConfig, {**common, **sizes}),
+        "roberta": (transformers.RobertaConfig, {**common, **sizes, "type_vocab_size": 1}),
+        "electra": (transformers.ElectraConfig, {**common, **sizes, "embedding_size": 16}),
+        "distilbert": (
+            transformers.DistilBertConfig,
+            {**common, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64},
+        ),
+    }
+    make, settings = configs[kind]
+    torch.manual_seed(0)
+    model = transformers.AutoModel.from_config(make(**{**settings, **changes}))
+    model.save_pretrained(directory)
+    fast.save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory of a tiny random BERT."""
+    return save_tiny_encoder(tmp_path_factory.mktemp("tiny-bert"))
+
+
+def write_tsv(file: Path, header: list[str], rows: list[list[object]]) -> Path:
+    """A tab-separated file in the course's layout (unnamed index column first)."""
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        writer = csv.writer(opened, delimiter="\t")
+        writer.writerow(["", *header])
+        writer.writerows([i, *row] for i, row in enumerate(rows))
+    return file
+
+
+def write_course_files(directory: Path, train: int = 40, dev: int = 12) -> Path:
+    """Small made-up SST, QQP and STS files in the course's layout, learnable from single words."""
+    import random
+
+    random.seed(0)
+
+    def sentence() -> str:
+        return " ".join(random.choices(WORDS[:40], k=random.randint(3, 9)))
+
+    for split, size in (("train", train), ("dev", dev), ("test-student", 6)):
+        labelled = split != "test-student"
+        sst, quora, sts = [], [], []
+        for i in range(size):
+            label = i % 5
+            mood = ["awful", "bad", "dull", "good", "great"][label]
+            sst.append([f"s{split}{i}", f"{sentence()} {mood} .", label])
+            first = sentence()
+            second = first if i % 2 else sentence()
+            quora.append([f"q{split}{i}", f"{first} ?", f"{second} ?", f"{i % 2:.1f}"])
+            score = round(5 * (i % 6) / 5, 1)
+            third = first if score > 2.5 else sentence()
+            sts.append([f"t{split}{i}", f"{first} .", f"{third} {mood} .", score])
+        end = None if labelled else -1
+        write_tsv(
+            directory / f"ids-sst-{split}.csv",
+            ["id", "sentence", "sentiment"][:end],
+            [row[:end] for row in sst],
+        )
+        for name, rows, column in (("quora", quora, "is_duplicate"), ("sts", sts, "similarity")):
+            header = ["id", "sentence1", "sentence2", column]
+            write_tsv(directory / f"{name}-{split}.csv", header[:end], [row[:end] for row in rows])
+    return directory
+
+
+@pytest.fixture(scope="session")
+def course_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory of small course files; read only."""
+    return write_course_files(tmp_path_factory.mktemp("course"))
+
+
+@pytest.fixture(scope="session")
+def course_data() -> Path:
+    """The real course files; the test skips where they are not at hand."""
+    if not COURSE_DATA.is_dir():
+        pytest.skip(f"the course files are not at hand ({COURSE_DATA})")
+    return COURSE_DATA
+
+
+@pytest.fixture
+def tiny_overrides(tiny_encoder: Path, course_files: Path, tmp_path: Path) -> list[str]:
+    """Overrides that make configs/cs224n.yaml a run of seconds."""
+    return [
+        f"data_dir={course_files}",
+        f"encoder.name={tiny_encoder}",
+        f"output_dir={tmp_path / 'run'}",
+        "training.epochs=2",
+        "training.precision=fp32",
+        "tasks.sst.max_length=48",
+        "tasks.qqp.max_length=48",
+        "tasks.sts.max_length=48",
+    ]
