@@ -1,5 +1,6 @@
 """Softmax classification (CS224N mini-BERT paper, section 4.4.1)."""
 
+import math
 from typing import ClassVar
 
 import torch
@@ -15,6 +16,8 @@ class ClassificationHead(nn.Module):
         num_labels: classes C.
         class_counts: training rows of each class, for ``class_weights="balanced"``.
         class_weights: None, one weight a class, or "balanced": N / (C n_c), as scikit-learn does.
+            The loss is the mean over rows of weight times cross-entropy, not divided by a batch's
+            own sum of weights: it is the same however rows are cut into batches.
         label_smoothing: share of the target spread evenly over the classes.
 
     Raises:
@@ -39,28 +42,32 @@ class ClassificationHead(nn.Module):
         if class_weights == "balanced":
             if 0 in class_counts:
                 raise ValueError("balanced class_weights need a training row of every class")
-            weights = [sum(class_counts) / (num_labels * count) for count in class_counts]
-        elif class_weights is None or isinstance(class_weights, list):
-            weights = class_weights or []
-        else:
-            raise ValueError("class_weights must be 'balanced' or a list of numbers")
-        if weights and (len(weights) != num_labels or min(weights) < 0):
-            raise ValueError(f"class_weights must be {num_labels} numbers, none negative")
+            class_weights = [sum(class_counts) / (num_labels * count) for count in class_counts]
+        weights = None
+        if class_weights is not None:
+            if not isinstance(class_weights, list):
+                raise ValueError("class_weights must be 'balanced' or a list of numbers")
+            weights = torch.tensor([float(weight) for weight in class_weights])
+            if len(weights) != num_labels or not all(0 <= weight < math.inf for weight in weights):
+                raise ValueError(f"class_weights must be {num_labels} numbers, none negative")
         self.linear = nn.Linear(dim, num_labels)
         self.label_smoothing = label_smoothing
-        self.register_buffer(
-            "class_weights", torch.tensor(weights) if weights else None
-        )
+        self.register_buffer("class_weights", weights)
 
     def forward(self, vector: Tensor) -> Tensor:
         """[B, d] -> logits [B, C]."""
         return self.linear(vector)
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """logits [B, C], class ids [B] -> (weighted) mean cross-entropy."""
-        return functional.cross_entropy(
-            scores, labels, weight=self.class_weights, label_smoothing=self.label_smoothing
+        """logits [B, C], class ids [B] -> mean over rows of the (weighted) cross-entropy."""
+        losses = functional.cross_entropy(
+            scores,
+            labels,
+            weight=self.class_weights,
+            label_smoothing=self.label_smoothing,
+            reduction="none",
         )
+        return losses.mean()
 
     def predict(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """logits [B, C] -> (class ids [B], probabilities [B, C])."""

@@ -22,14 +22,15 @@ class SiameseParaphraseHead(BinaryScores):
         features: any of "u", "v", "abs_diff", "product".
 
     Raises:
-        ValueError: no feature, or an unknown one.
+        ValueError: not a list, no feature, an unknown one, or one given twice.
     """
 
     takes: ClassVar[str] = "pair"
 
     def __init__(self, dim: int, features: list[str] | tuple[str, ...] = ("abs_diff",)) -> None:
         super().__init__()
-        if not features or not set(features) <= set(FEATURES):
+        listed = isinstance(features, list | tuple) and 0 < len(features) == len(set(features))
+        if not listed or not set(features) <= set(FEATURES):
             raise ValueError(f"features must be a list out of {', '.join(FEATURES)}")
         self.features = tuple(features)
         self.linear = nn.Linear(dim * len(features), 1)

@@ -63,13 +63,13 @@ def frozen_head_scores(
         return None
     was_training = model.training
     model.eval()
+    select = "holdout" if "holdout" in splits else "dev"
     vectors = {
-        name: frozen_vectors(model, task, split, pad_id=pad_id, device=device)
-        for name, split in splits.items()
+        name: frozen_vectors(model, task, splits[name], pad_id=pad_id, device=device)
+        for name in {"train", select, "dev"}
     }
     model.train(was_training)
     probe = copy.deepcopy(module)
-    select = "holdout" if "holdout" in splits else "dev"
 
     def scores(name: str) -> dict[str, float]:
         probe.eval()

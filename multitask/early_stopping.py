@@ -70,8 +70,8 @@ class Selection:
         best = {name: [b.value, b.step, b.waited] for name, b in self.best.items()}
         return {
             "best": best,
-            "stopped": self.stopped,
-            "reference": self.reference,
+            "stopped": dict(self.stopped),
+            "reference": dict(self.reference),
             "latest": self.latest,
         }
 

@@ -65,13 +65,14 @@ class MultiTaskModel(nn.Module):
         return self
 
     def pooled(self, task: str, batch: Batch) -> Tensor:
-        """The task's pooled vectors of a batch, fp32 [S, d]."""
+        """The task's pooled vectors of a batch [S, d], in fp32 under autocast too."""
         pooler = self.tasks[task].pooler
         mask = batch.attention_mask
         with torch.autocast(mask.device.type, torch.bfloat16, enabled=self.autocast):
             embeddings = self.encoder.embed(batch.input_ids, batch.token_type_ids, mask)
             hidden = self.encoder.encode(embeddings, mask, pooler.layers, pooler.tokens)
-            return pooler(hidden, mask).float()
+            pooled = pooler(hidden, mask)
+        return pooled.float() if self.autocast else pooled
 
     def forward(self, task: str, batch: Batch) -> Tensor:
         """The head's scores: logits [B, C], logits [B] or numbers [B]."""
@@ -121,10 +122,13 @@ def build_model(
         autocast: bf16 autocast.
 
     Raises:
-        UserError: an option that a pooler, projection or head does not take.
+        UserError: an option that a pooler, projection or head does not take, or a task's name
+            that stands for something else.
     """
     tasks = {}
     for name, task in config.tasks.items():
+        if name in ("encoder", "joint") or hasattr(nn.ModuleDict(), name):
+            raise config.error(("tasks", name), "the name is taken: call the task something else")
         context: dict[str, Any] = {"dim": encoder.dim, "num_layers": encoder.num_layers}
         pooler = _build(config, name, "pooling", context)
         context = {"dim": pooler.output_dim, "pooler_weights": encoder.pooler_weights}

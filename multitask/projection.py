@@ -10,10 +10,15 @@ class Linear(nn.Module):
     Args:
         dim: width of the pooled vector.
         output_dim: width of the result; default ``dim``.
+
+    Raises:
+        ValueError: a width below 1.
     """
 
     def __init__(self, dim: int, output_dim: int | None = None) -> None:
         super().__init__()
+        if output_dim is not None and output_dim < 1:
+            raise ValueError(f"output_dim must be at least 1, not {output_dim}")
         self.output_dim = output_dim or dim
         self.dense = nn.Linear(dim, self.output_dim)
 

@@ -19,13 +19,15 @@ def length_grouped_batches(
 ) -> list[np.ndarray]:
     """Row indices of one pass in batches of similar length; every row exactly once.
 
-    Rows are shuffled, sorted by length inside windows of 50 batches, cut into batches, and the
-    batches are shuffled: the padding shrinks while each batch is composed anew in every pass.
-    The last batch may be smaller.
+    Rows are shuffled, sorted by length inside windows of 50 batches (a quarter of a small set:
+    one window would compose the same batches in every pass), cut into batches, and the batches
+    are shuffled: the padding shrinks while each batch is composed anew in every pass. Rows that
+    fill no batch form a smaller one, whatever their lengths.
     """
     order = rng.permutation(len(lengths))
-    span = WINDOW * batch_size
-    windows = [order[start : start + span] for start in range(0, len(order), span)]
+    whole = len(order) // batch_size
+    span = min(WINDOW, max(1, whole // 4)) * batch_size
+    windows = np.split(order, [*range(span, whole * batch_size, span), whole * batch_size])
     batches = []
     for window in windows:
         window = window[np.argsort(lengths[window], kind="stable")]

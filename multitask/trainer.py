@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import shutil
 import signal
 import time
@@ -78,20 +79,21 @@ class Log:
     """``metrics.jsonl``: one JSON object a line, cut back to a checkpoint's length on resume."""
 
     def __init__(self, file: Path) -> None:
-        self.file = file
-        self._opened = file.open("a", encoding="utf-8")
+        # unbuffered: a line is in the file or, on a full disk, an error at once
+        self._opened = file.open("ab", buffering=0)
 
     def write(self, event: str, **values: Any) -> None:
         """Append a line; NaN becomes null."""
-        self._opened.write(json.dumps({"event": event, **without_nan(values)}) + "\n")
-        self._opened.flush()
+        line = json.dumps({"event": event, **without_nan(values)}) + "\n"
+        self._opened.write(line.encode())
 
     def size(self) -> int:
-        return self._opened.tell()
+        """Bytes written so far."""
+        return os.fstat(self._opened.fileno()).st_size
 
     def truncate(self, size: int) -> None:
+        """Forget what was written after ``size`` bytes."""
         self._opened.truncate(size)
-        self._opened.seek(size)
 
 
 def without_nan(value: Any) -> Any:

@@ -35,3 +35,10 @@ def run(arguments: argparse.Namespace) -> None:
             f"interrupted; the state is saved in {config.output_dir}: go on with the same command "
             "and --resume"
         ) from None
+    except OSError as error:  # a full disk, a read-only directory; older files are whole
+        reason = error.strerror or " ".join(str(error).split())
+        place = error.filename or config.output_dir
+        raise UserError(
+            f"{place}: cannot be written: {reason}; what was saved before is intact: free space or "
+            "mend the directory, then go on with --resume"
+        ) from error

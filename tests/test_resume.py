@@ -1,0 +1,112 @@
+"""kill -9 at several moments, then --resume: the same numbers as the uninterrupted run."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import run_multitask
+from tests.conftest import ROOT
+
+# Runs in a real process and kills it -9 inside the Nth call of one function.
+KILLER = """
+import importlib, os, signal, sys
+module, name, when, nth = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+owner = importlib.import_module(module)
+if "." in name:
+    cls, name = name.split(".")
+    owner = getattr(owner, cls)
+original, calls = getattr(owner, name), 0
+def patched(*args, **kwargs):
+    global calls
+    calls += 1
+    if calls == nth and when == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = original(*args, **kwargs)
+    if calls == nth and when == "after":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+setattr(owner, name, patched)
+import run_multitask
+sys.exit(run_multitask.main(sys.argv[5:]))
+"""
+
+SETTINGS = ["training.epochs=3", "training.checkpoint_steps=4", "training.frozen_baseline=false"]
+
+
+def command(overrides: list[str], run_dir: Path, *more: str) -> list[str]:
+    return ["configs/cs224n.yaml", *overrides, *SETTINGS, f"output_dir={run_dir}", *more]
+
+
+def events(run_dir: Path) -> list[dict]:
+    return [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+
+
+def results(run_dir: Path) -> dict:
+    report = json.loads((run_dir / "report.json").read_text())
+    return {"overall": report["overall"], "tasks": report["tasks"], "steps": report["steps"]}
+
+
+def kill_inside(place: str, when: str, nth: int, arguments: list[str]) -> None:
+    module, name = place.split(":")
+    result = subprocess.run(
+        [sys.executable, "-c", KILLER, module, name, when, str(nth), *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == -signal.SIGKILL, result.stderr
+
+
+@pytest.fixture(scope="module")
+def overrides(tiny_encoder: Path, course_files: Path) -> list[str]:
+    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
+    return [
+        f"data_dir={course_files}",
+        f"encoder.name={tiny_encoder}",
+        "training.precision=fp32",
+        *lengths,
+    ]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(overrides: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run_dir = tmp_path_factory.mktemp("reference") / "run"
+    assert run_multitask.main(command(overrides, run_dir)) == 0
+    return run_dir
+
+
+@pytest.mark.parametrize(
+    ("place", "when", "nth"),
+    [
+        ("multitask.trainer:train_step", "before", 3),  # no checkpoint yet
+        ("multitask.trainer:train_step", "after", 14),  # between two checkpoints
+        ("multitask.evaluate:score_split", "before", 5),  # inside an evaluation
+        ("multitask.trainer:Trainer._keep_best", "after", 2),  # weights written, not the rest
+        ("multitask.checkpoint:write_text", "before", 9),  # inside a checkpoint
+        ("multitask.trainer:prune", "before", 4),  # checkpoint written, old ones still there
+        ("multitask.predictions:write_predictions", "before", 2),  # trained, report unfinished
+    ],
+)
+def test_killed_run_resumes_to_the_same_numbers(
+    place: str,
+    when: str,
+    nth: int,
+    overrides: list[str],
+    uninterrupted: Path,
+    tmp_path: Path,
+) -> None:
+    run_dir = tmp_path / "run"
+    kill_inside(place, when, nth, command(overrides, run_dir))
+    assert not (run_dir / "report.json").exists()
+    assert run_multitask.main(command(overrides, run_dir, "--resume")) == 0
+    assert events(run_dir) == events(uninterrupted)  # every loss to the last bit, no step twice
+    assert results(run_dir) == results(uninterrupted)
+    scraps = [path for path in run_dir.rglob("*") if path.name.startswith(".")]
+    assert not scraps
