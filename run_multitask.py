@@ -21,7 +21,6 @@ def command_parser(name: str) -> argparse.ArgumentParser:
         prog=f"run_multitask.py {name}", description=module.__doc__, epilog=EPILOG
     )
     module.add_arguments(parser)
-    parser.set_defaults(run=module.run)
     return parser
 
 
@@ -42,7 +41,7 @@ def main(arguments: list[str]) -> int:
         name, rest = "train", arguments
     parsed = command_parser(name).parse_intermixed_args(rest)
     try:
-        parsed.run(parsed)
+        importlib.import_module(f"multitask.commands.{name}").run(parsed)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -66,7 +66,7 @@ def frozen_head_scores(
     select = "holdout" if "holdout" in splits else "dev"
     vectors = {
         name: frozen_vectors(model, task, splits[name], pad_id=pad_id, device=device)
-        for name in {"train", select, "dev"}
+        for name in dict.fromkeys(("train", select, "dev"))
     }
     model.train(was_training)
     probe = copy.deepcopy(module)

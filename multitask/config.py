@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -21,8 +20,9 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
-from multitask.config_file import KeyPath, Tree, load_tree
+from multitask.config_file import CHOICES, KeyPath, Tree, dump_yaml, load_tree
 from multitask.errors import UserError, suggest
 from multitask.metrics import SELECTABLE
 from multitask.registry import KINDS, check_name
@@ -32,8 +32,13 @@ EMBEDDED_DIR = Path(__file__).parent / "data" / "embedded"
 PACKAGED_ENCODER = "packaged-minilm"
 
 
+def _mistake(key: str, message: str) -> PydanticCustomError:
+    """A mistake in the relation between keys, to be reported at ``key``."""
+    return PydanticCustomError("at_key", "{message}", {"key": key, "message": message})
+
+
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Choice(BaseModel):
@@ -58,9 +63,9 @@ class DataConfig(_Strict):
 
     format: Literal["auto", "csv", "tsv", "jsonl", "parquet", "disk", "hub"] = Field(
         "auto",
-        description="How to read `train`, `dev` and `test`. `auto` goes by the file's ending. `csv` "
-        "and `tsv` separate by comma and tab whatever the ending (the CS224N `.csv` files are "
-        "`tsv`). `disk`: `path` is a directory that `Dataset(Dict).save_to_disk` wrote. `hub`: "
+        description="How to read `train`, `dev` and `test`. `auto` goes by the file's ending. "
+        "`csv` and `tsv` separate by comma and tab whatever the ending (the CS224N `.csv` files "
+        "are `tsv`). `disk`: `path` is a directory that `Dataset(Dict).save_to_disk` wrote. `hub`: "
         "`path` is a hub id, or a local directory that `load_dataset` reads.",
     )
     path: str | None = Field(
@@ -107,9 +112,18 @@ class DataConfig(_Strict):
         if isinstance(value, list):
             value = {str(item): str(item) for item in value}
         if isinstance(value, dict):
+            if any(isinstance(name, dict | list | None) for name in value.values()):
+                raise ValueError("expected a name for every value")
             value = {str(key): str(name) for key, name in value.items()}
             if len(set(value.values())) < 2:
                 raise ValueError("at least two classes are needed")
+        return value
+
+    @field_validator("unlabelled", mode="before")
+    @classmethod
+    def _unlabelled(cls, value: Any) -> Any:
+        if isinstance(value, list):  # `-1` as well as `"-1"`
+            value = [str(item) if isinstance(item, int | float) else item for item in value]
         return value
 
     @field_validator("label_range")
@@ -122,9 +136,10 @@ class DataConfig(_Strict):
     @model_validator(mode="after")
     def _whole(self) -> "DataConfig":
         if self.format in ("disk", "hub") and not self.path:
-            raise ValueError(f"format {self.format} needs `path`")
+            raise _mistake("format", f"format {self.format} needs `path`")
         if self.labels and self.label_range:
-            raise ValueError("`labels` (classes) and `label_range` (numbers) exclude each other")
+            message = "`labels` (classes) and `label_range` (numbers) exclude each other"
+            raise _mistake("label_range", f"{message}: set one of them to null")
         return self
 
 
@@ -156,7 +171,9 @@ class TaskConfig(_Strict):
     max_length: int = Field(
         128, ge=4, description="Longest input in tokens, special tokens included; the rest is cut."
     )
-    pooling: Choice = Field(Choice(name="cls"), description=f"One of {', '.join(KINDS['pooling'])}.")
+    pooling: Choice = Field(
+        Choice(name="cls"), description=f"One of {', '.join(KINDS['pooling'])}."
+    )
     projection: Choice | None = Field(
         None,
         description="Layer between pooling and head: one of "
@@ -198,7 +215,7 @@ class TaskConfig(_Strict):
     def _texts(self) -> "TaskConfig":
         if (self.input == "single") != (self.data.text2 is None):
             wants = "no `data.text2`" if self.input == "single" else "`data.text2`"
-            raise ValueError(f"input {self.input} needs {wants}")
+            raise _mistake("input", f"input {self.input} needs {wants}")
         return self
 
 
@@ -254,7 +271,9 @@ class TrainingConfig(_Strict):
         None, ge=1, description="Also save a checkpoint every so many steps."
     )
     keep_checkpoints: int = Field(
-        2, ge=2, description="Checkpoints kept while training: the newest, and those to fall back to."
+        2,
+        ge=2,
+        description="Checkpoints kept while training: the newest, and those to fall back to.",
     )
     holdout: float = Field(
         0.0,
@@ -289,13 +308,13 @@ class Config(_Strict):
         "synthetic sample inside the project.",
     )
     output_dir: str = Field("", description="Run directory; default `runs/NAME-OF-THE-YAML`.")
-    seed: int = Field(11711, ge=0, description="Seed of initialisation, dropout and batches.")
+    seed: int = Field(
+        11711, ge=0, lt=2**63, description="Seed of initialisation, dropout and batches."
+    )
     device: str = Field(
         "auto", description="`auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:1`, `mps`."
     )
-    encoder: EncoderConfig = Field(
-        default_factory=EncoderConfig, description="The shared encoder."
-    )
+    encoder: EncoderConfig = Field(default_factory=EncoderConfig, description="The shared encoder.")
     training: TrainingConfig = Field(
         default_factory=TrainingConfig, description="The training loop."
     )
@@ -315,7 +334,7 @@ class Config(_Strict):
 
     def dump(self) -> str:
         """The resolved config as YAML: no ``extends``, no ``defaults``, every value written."""
-        return yaml.safe_dump(self.resolved(), sort_keys=False, allow_unicode=True, width=100)
+        return dump_yaml(self.resolved())
 
     def resolved(self) -> dict[str, Any]:
         """The resolved config as plain values."""
@@ -402,12 +421,20 @@ def _explain(error: ValidationError, tree: Tree) -> UserError:
             known = (*known, "defaults", "extends")
         return tree.error(path, f"unknown key{suggest(str(path[-1]), known)}")
     if kind == "missing":
-        return tree.error(path[:-1], f"the key {path[-1]!r} is missing")
-    given = problem["input"]
-    shown = "null" if given is None else repr(given)
+        hint = ""
+        if path[:1] == ("tasks",) and tree.where(path[:2]).startswith("command line"):
+            others = [name for name in tree.value["tasks"] if name != path[1]]
+            hint = f"; to change a task, name one of {', '.join(others)}" if others else ""
+        return tree.error(path[:-1], f"the key {path[-1]!r} is missing{hint}")
+    shown = repr(problem["input"])
+    shown = {"None": "null", "True": "true", "False": "false"}.get(shown, shown)
     message = _EXPECTED.get(kind) or problem["msg"].removeprefix("Value error, ")
-    if kind not in ("value_error", "too_short"):
-        message = f"{message[0].lower()}{message[1:]}, not {shown[:80]}"
+    if kind == "at_key":
+        path = (*path, problem["ctx"]["key"])
+    if kind == "model_type" and path[-1] in CHOICES:
+        message = "expected a name, or a name and options"
+    if kind not in ("value_error", "at_key", "too_short"):
+        message = f"{message.replace('Input should be', 'should be')}, not {shown[:80]}"
     if path[:1] == ("tasks",) and kind == "too_short":
         message = "at least one task is needed"
     return tree.error(path, message)

@@ -18,6 +18,8 @@ from multitask.errors import UserError
 KeyPath = tuple[str | int, ...]
 # keys that name a method: a plain name, or a mapping of its name and options
 CHOICES = frozenset({"pooling", "projection", "head", "sampler"})
+# keys whose mapping is one value: another file's replaces it as a whole
+WHOLE = frozenset({("data", "labels"), ("encoder", "seen_corpora")})
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -27,8 +29,13 @@ class _Loader(_SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}
 
 
+class _Dumper(yaml.SafeDumper):
+    """Also quotes what is text to YAML 1.1 and a number to `_Loader`, such as ``1e5``."""
+
+
 def _resolver(tag: str, pattern: str, first: str) -> None:
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), list(first))
+    for side in (_Loader, _Dumper):
+        side.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), list(first))
 
 
 _resolver("bool", r"^(true|True|TRUE|false|False|FALSE)$", "tTfF")
@@ -37,6 +44,12 @@ _resolver("float", r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$", "-+
 _resolver("float", r"^[-+]?\.(inf|nan)$", "-+.")
 _resolver("null", r"^(~|null|Null|NULL|)$", "~nN")
 _Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^$"), [""])
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
+
+
+def dump_yaml(value: Any) -> str:
+    """Plain values as YAML that ``load_tree`` reads back as they are."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 @dataclass
@@ -101,9 +114,10 @@ def _parse(text: str, name: str, one_line: bool = False) -> Tree:
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
-        tree = Tree(value={})
-        if node is not None:
-            tree.value = _construct(loader, node, (), name if one_line else f"{name}:", tree.sources)
+        if node is None:  # nothing but comments
+            return Tree(None if one_line else {}, {(): name if one_line else f"{name}:1"})
+        tree = Tree()
+        tree.value = _construct(loader, node, (), name if one_line else f"{name}:", tree.sources)
         return tree
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -111,6 +125,8 @@ def _parse(text: str, name: str, one_line: bool = False) -> Tree:
         raise UserError(f"{name}{line}: malformed YAML: {error.problem}") from error
     except yaml.YAMLError as error:
         raise UserError(f"{name}: malformed YAML: {' '.join(str(error).split())}") from error
+    except RecursionError:
+        raise UserError(f"{name}: malformed YAML: a value contains itself") from None
     finally:
         loader.dispose()
 
@@ -120,7 +136,6 @@ def _construct(loader: Any, node: Any, path: KeyPath, name: str, sources: dict) 
     line = node.start_mark.line + 1
     sources.setdefault(path, f"{name}{line}" if name.endswith(":") else name)
     if isinstance(node, yaml.MappingNode):
-        loader.flatten_mapping(node)
         mapping: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             key = loader.construct_object(key_node, deep=True)
@@ -140,7 +155,10 @@ def _construct(loader: Any, node: Any, path: KeyPath, name: str, sources: dict) 
             _construct(loader, item, (*path, index), name, sources)
             for index, item in enumerate(node.value)
         ]
-    return loader.construct_object(node, deep=True)
+    try:
+        return loader.construct_object(node, deep=True)
+    except ValueError as error:  # a number of thousands of digits, an explicit wrong tag
+        raise UserError(f"{sources[path]}: malformed YAML: {error}") from error
 
 
 def _parse_override(override: str) -> Tree:
@@ -149,9 +167,11 @@ def _parse_override(override: str) -> Tree:
     keys = key.strip().split(".")
     if not equals or not all(keys):
         raise UserError(f"command line: {override!r}: expected key.path=value")
+    if keys == ["extends"]:
+        raise UserError(f"command line: {override!r}: `extends` belongs in a file")
     source = f"command line: {override}"
     inner = _parse(text, source, one_line=True)
-    value = inner.value if text.strip() else None
+    value = inner.value
     sources = {(*keys, *path): source for path in inner.sources}
     for depth in range(1, len(keys) + 1):
         sources[tuple(keys[:depth])] = source
@@ -178,7 +198,7 @@ def _merge_values(
     if choice and isinstance(base, str) and isinstance(over, dict):
         base = {"name": base}  # `head: abs_diff` under `head: {features: ...}`
         sources[(*path, "name")] = sources.get(path, "")
-    both = isinstance(base, dict) and isinstance(over, dict)
+    both = isinstance(base, dict) and isinstance(over, dict) and path[-2:] not in WHOLE
     # another method's options must not survive a change of its name
     if both and not (choice and base.get("name") != over.get("name", base.get("name"))):
         merged = dict(base)

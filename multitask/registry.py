@@ -9,6 +9,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
 from multitask.errors import UserError, suggest
 
 POOLERS = {
@@ -67,8 +69,8 @@ def option_names(factory: Callable[..., Any], context: Mapping[str, Any]) -> lis
 def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str, Any]) -> Any:
     """Construct ``name`` with the user's options and whatever of ``context`` it takes.
 
-    Raises UserError for an option that the constructor does not take, or for a value that it
-    rejects with ValueError.
+    Raises UserError for an option that the constructor does not take, or for a value that does
+    not fit the option's annotation or that the constructor rejects.
     """
     factory = resolve(kind, name)
     allowed = option_names(factory, context)
@@ -77,8 +79,27 @@ def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str
             hint = suggest(option, allowed) if allowed else " (it has no options)"
             raise UserError(f"{kind} {name!r} has no option {option!r}{hint}")
     taken = inspect.signature(factory).parameters
+    for option, value in options.items():
+        expected = taken[option].annotation
+        if not _fits(value, expected):
+            shown = inspect.formatannotation(expected)
+            raise UserError(f"{kind} {name!r}: {option} must be {shown}, not {value!r}")
     supplied = {key: value for key, value in context.items() if key in taken}
     try:
         return factory(**supplied, **options)
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{kind} {name!r}: {error}") from error
+    except (ValueError, TypeError, RuntimeError) as error:  # torch raises the last two
+        reason = " ".join(str(error).split())
+        raise UserError(f"{kind} {name!r}: {reason}") from error
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    """Whether a config value has an option's type; YAML's `no` is text, and would pass as true."""
+    if annotation is inspect.Parameter.empty or isinstance(annotation, str):
+        return True
+    try:
+        TypeAdapter(annotation).validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    except PydanticUserError:  # a type of its own, which no YAML value has to fit
+        return True
+    return True

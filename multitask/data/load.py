@@ -5,6 +5,8 @@ dropped and counted.
 """
 
 import csv
+import io
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -74,13 +76,18 @@ class LabelReader:
 
 
 def canonical(value: Any) -> str:
-    """One spelling a value: ``1``, ``1.0`` and ``' 1.0 '`` are ``'1'``; missing is ``''``."""
+    """One spelling a value: ``1``, ``1.0`` and ``' 1.0 '`` are ``'1'``, ``True`` is ``'true'``;
+    missing is ``''``."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     text = str(value).strip()
+    if text.lower() in ("true", "false"):
+        return text.lower()
     try:
         number = float(text)
     except ValueError:
+        return text
+    if not math.isfinite(number):  # a class may be called `nan`
         return text
     return str(int(number)) if number.is_integer() else repr(number)
 
@@ -89,26 +96,33 @@ def label_reader(config: Config, task: str, label_type: str) -> LabelReader:
     """The label reader of a task for a head of ``label_type``.
 
     Class labels come from ``data.labels`` or, where it is absent, from the sorted values of the
-    training file (0 and 1 for binary heads). Raises UserError where the config does not fit.
+    training file (0 and 1, or false and true, for binary heads). Raises UserError where the
+    config does not fit.
     """
     data = config.tasks[task].data
     path = ("tasks", task, "data")
     if label_type == "number":
         if data.label_range is None:
-            raise config.error(path, "a head that predicts numbers needs `label_range: [low, high]`")
+            raise config.error(
+                path, "a head that predicts numbers needs `label_range: [low, high]`"
+            )
         return LabelReader(label_type, {}, (), *data.label_range)
     if data.label_range is not None:
         raise config.error(
             (*path, "label_range"), "the head predicts classes: give `labels`, not a range"
         )
     mapping = data.labels
-    if mapping is None:
-        values = ["0", "1"] if label_type == "binary" else _label_values(config, task)
-        mapping = {value: value for value in values}
+    if mapping is None and label_type == "binary":
+        mapping = {"0": "0", "1": "1", "false": "0", "true": "1"}
+    elif mapping is None:
+        mapping = {value: value for value in _label_values(config, task)}
     names = tuple(dict.fromkeys(mapping.values()))
     if label_type == "binary" and len(names) != 2:
         raise config.error((*path, "labels"), f"the head takes 2 classes, not {len(names)}")
     ids = {canonical(value): names.index(name) for value, name in mapping.items()}
+    if len(ids) < len(mapping):
+        message = f"two of the keys {', '.join(mapping)} are the same value"
+        raise config.error((*path, "labels"), message)
     return LabelReader(label_type, ids, names)
 
 
@@ -165,17 +179,25 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
     """Rows without labels from a file of one's own: a table with the task's columns, or ``.txt``
     with one text a line (a pair is separated by a tab)."""
     if file.suffix == ".txt":
-        lines = _read_text(file).splitlines()
-        texts = [tuple(line.split("\t")) for line in lines if line.strip()]
+        texts = []
         sides = 2 if data.text2 else 1
-        for number, text in enumerate(texts, 1):
+        for number, line in enumerate(_read_text(file).split("\n"), 1):
+            if not line.strip():
+                continue
+            text = tuple(line.split("\t"))
             if len(text) != sides:
-                raise UserError(f"{file}, line {number}: expected {sides} tab-separated text(s)")
+                what = "two texts with a tab between" if sides == 2 else "one text, without a tab"
+                raise UserError(f"{file}, line {number}: expected {what}")
+            texts.append(text)
         if not texts:
             raise UserError(f"{file}: no texts")
         return Rows(str(file), [str(i) for i in range(len(texts))], texts, None)
-    own = FORMATS.get(file.suffix, data.format)
-    form = data.format if data.format in ("csv", "tsv") and own in ("csv", "tsv") else own
+    form = FORMATS.get(file.suffix.lower())
+    if form is None:
+        known = ", ".join([".txt", *FORMATS])
+        raise UserError(f"{file}: cannot tell the format: give it one of the endings {known}")
+    if form in ("csv", "tsv"):  # the task's own files may be tab-separated and called .csv
+        form = "tsv" if "\t" in _read_text(file).partition("\n")[0] else "csv"
     return _rows(data, _read_file(file, form, data.quoting), str(file))
 
 
@@ -198,9 +220,7 @@ def _text(value: Any) -> str:
 def _column(columns: dict[str, list], name: str, source: str) -> list:
     if name not in columns:
         hint = suggest(name, tuple(column for column in columns if column))
-        tabs = any("\t" in column for column in columns)
-        fix = "; the header holds tabs: set `data.format: tsv`" if tabs else hint
-        raise UserError(f"{source}: no column {name!r}{fix}")
+        raise UserError(f"{source}: no column {name!r}{hint}")
     return columns[name]
 
 
@@ -216,7 +236,7 @@ def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list]
     file = config.data_path(name)
     if not file.is_file():
         raise config.error(path, f"no such file: {file} (is `data_dir` right?)")
-    form = FORMATS.get(file.suffix) if data.format == "auto" else data.format
+    form = FORMATS.get(file.suffix.lower()) if data.format == "auto" else data.format
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
     return _read_file(file, form, data.quoting), str(file)
@@ -224,7 +244,7 @@ def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list]
 
 def _read_text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -241,34 +261,49 @@ def _read_file(file: Path, form: str, quoting: bool) -> dict[str, list]:
     try:
         return pyarrow.parquet.read_table(file).to_pydict()
     except (pyarrow.ArrowException, OSError) as error:
-        raise UserError(f"{file}: not a readable Parquet file: {error}") from error
+        reason = " ".join(str(error).split())
+        raise UserError(f"{file}: not a readable Parquet file: {reason}") from error
 
 
 def _read_csv(file: Path, separator: str, quoting: bool) -> dict[str, list]:
-    import pandas
-
-    _read_text(file)  # a bad encoding gets its own line
-    try:
-        table = pandas.read_csv(
-            file,
-            sep=separator,
-            dtype=str,
-            keep_default_na=False,  # a sentence may be "None" or "NA"
-            na_values=[],
-            index_col=False,
-            quoting=csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE,
-            encoding="utf-8",
-        )
-    except pandas.errors.EmptyDataError:
-        raise UserError(f"{file}: the file is empty") from None
-    except pandas.errors.ParserError as error:
-        raise UserError(f"{file}: {' '.join(str(error).split())}") from error
-    return {str(name): table[name].tolist() for name in table.columns}
+    """Columns by name; blank lines are skipped, cells missing at a row's end are empty."""
+    end = "\0end of the file"  # swallowed by a quote that is still open there
+    unquote = "where a quote is an ordinary character, set `data.quoting: false`"
+    lines = itertools.chain(io.StringIO(_read_text(file)), [end])
+    style = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
+    reader = csv.reader(lines, delimiter=separator, quoting=style)
+    csv.field_size_limit(2**31 - 1)  # long documents
+    rows = []  # (line, cells)
+    start = 1
+    for cells in reader:
+        rows.append((start, cells))
+        start = reader.line_num + 1
+    start, last = rows.pop()
+    if last != [end]:
+        raise UserError(f"{file}, line {start}: a quote is opened and never closed; {unquote}")
+    rows = [(line, cells) for line, cells in rows if cells]
+    if not rows:
+        raise UserError(f"{file}: the file is empty")
+    header = rows[0][1]
+    if separator == "," and "\t" in "".join(header):
+        raise UserError(f"{file}: the header is separated by tabs: set `data.format: tsv`")
+    if separator == "\t" and len(header) == 1 and "," in header[0]:
+        raise UserError(f"{file}: the header is separated by commas: set `data.format: csv`")
+    width = len(header)
+    for line, cells in rows:
+        if len(cells) > width:
+            message = f"{len(cells)} cells, but the header has {width}"
+            fix = unquote if "\n" in "".join(cells) else "quote a text that holds the separator"
+            raise UserError(f"{file}, line {line}: {message}: {fix}")
+    columns: dict[str, list] = {}
+    for i, name in enumerate(header):  # of two columns with one name the first counts
+        columns.setdefault(name, [cells[i] if i < len(cells) else "" for _, cells in rows[1:]])
+    return columns
 
 
 def _read_jsonl(file: Path) -> dict[str, list]:
     records = []
-    for number, line in enumerate(_read_text(file).splitlines(), 1):
+    for number, line in enumerate(_read_text(file).split("\n"), 1):  # not at U+2028 in a text
         if line.strip():
             try:
                 record = json.loads(line)
@@ -277,6 +312,8 @@ def _read_jsonl(file: Path) -> dict[str, list]:
             if not isinstance(record, dict):
                 raise UserError(f"{file}, line {number}: expected an object a line")
             records.append(record)
+    if not records:
+        raise UserError(f"{file}: the file is empty")
     names = dict.fromkeys(name for record in records for name in record)
     return {name: [record.get(name) for record in records] for name in names}
 
@@ -291,12 +328,13 @@ def _read_dataset(config: Config, task: str, split: str) -> tuple[dict[str, list
     try:
         if data.format == "disk":
             found = datasets.load_from_disk(where)
-            table = found[split] if isinstance(found, datasets.DatasetDict) else found
+            if not isinstance(found, datasets.DatasetDict):
+                raise ValueError("it has no splits; save a DatasetDict")
+            if split not in found:
+                raise ValueError(f"its splits are {', '.join(map(str, found))}")
+            table = found[split]
         else:
             table = datasets.load_dataset(where, data.subset, split=split)
-    except KeyError:
-        known = ", ".join(map(str, found))
-        raise config.error(("tasks", task, "data"), f"{where}: no split {split!r} ({known})") from None
     except Exception as error:  # the library raises many kinds, all of them about this input
         reason = " ".join(str(error).split())[:300]
         message = f"cannot load the data set {where!r}, split {split!r}: {reason}"

@@ -211,8 +211,8 @@ SCORES = {
     "other relation": 1.4,  # helped / chased
     "unrelated": 0.0,  # nothing in common
 }
-QUESTION_DRAW = (
-    *("same",) * 10,
+QUESTION_DRAW = (  # as many duplicates as not, once pairs of one and the same text are dropped
+    *("same",) * 12,
     *("opposite",) * 7,
     *("other frame", "someone else", "unrelated"),
 )

@@ -1,5 +1,6 @@
 """Tokenise once: a split's texts as flat arrays of token ids, cached on disk."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -121,10 +122,11 @@ def _read(file: Path | None) -> dict[str, np.ndarray] | None:
 def _write(file: Path, arrays: dict[str, np.ndarray]) -> None:
     from safetensors.numpy import save
 
+    scratch = file.with_suffix(f".{os.getpid()}.tmp")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        scratch = file.with_suffix(f".{os.getpid()}.tmp")
         scratch.write_bytes(save(arrays))
         scratch.replace(file)
-    except OSError:
-        pass  # a cache that cannot be written costs time, nothing else
+    except OSError:  # a cache that cannot be written costs time, nothing else
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)

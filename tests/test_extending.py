@@ -1,0 +1,64 @@
+"""The worked examples of docs/extending.md, run as they stand there."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import run_multitask
+from multitask import registry
+from tests.conftest import ROOT
+
+BLOCK = re.compile(r"```(python|yaml)\n(.*?)```", re.DOTALL)
+TOPICS = ["world", "sports", "business", "science"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The page's files beside copies of the presets, its registry lines in force."""
+    (tmp_path / "configs").mkdir()
+    for preset in (ROOT / "configs").glob("cs224n*.yaml"):
+        (tmp_path / "configs" / preset.name).write_text(preset.read_text())
+    for _, text in BLOCK.findall((ROOT / "docs" / "extending.md").read_text()):
+        named = re.match(r"# (\S+)\n", text)
+        if named:
+            # new modules stand beside the test, under their bare name
+            place = named[1] if named[1].endswith(".yaml") else Path(named[1]).name
+            (tmp_path / place).write_text(text)
+        else:
+            name, target = re.fullmatch(r'"(\w+)": "([\w.:]+)",\n', text).groups()
+            known = registry.POOLERS if ".poolers." in target else registry.HEADS
+            monkeypatch.setitem(known, name, target.rpartition(".")[2])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("config", "more"),
+    [
+        ("my_topics.yaml", []),
+        ("my_manhattan.yaml", []),
+        ("cs224n_minilm.yaml", ["tasks.sts.pooling=first_last"]),
+    ],
+)
+def test_worked_example_trains(config, more, project, tiny_overrides, course_files):
+    directory = next(o for o in tiny_overrides if o.startswith("output_dir="))
+    data = project / "data"
+    data.mkdir()
+    for file in course_files.iterdir():
+        (data / file.name).write_bytes(file.read_bytes())
+    for split, size in (("train", 16), ("dev", 8)):
+        lines = [f"the film number {i} is {TOPICS[i % 4]},{TOPICS[i % 4]}" for i in range(size)]
+        (data / f"topics-{split}.csv").write_text("\n".join(["headline,topic", *lines]) + "\n")
+    tail = [f"data_dir={data}", "training.max_steps=8", "training.frozen_baseline=false"]
+    if config == "my_topics.yaml":
+        tail.append("tasks.topics.max_length=48")
+    assert run_multitask.main([str(project / "configs" / config), *tiny_overrides, *tail, *more]) == 0
+    report = json.loads((Path(directory.partition("=")[2]) / "report.json").read_text())
+    if config == "my_topics.yaml":
+        assert report["tasks"]["topics"]["classes"] == TOPICS
+    elif config == "my_manhattan.yaml":
+        assert report["tasks"]["sts"]["head"] == "manhattan"
+    else:
+        assert report["tasks"]["sts"]["pooling"] == "first_last"
