@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
     try:
         importlib.import_module(f"multitask.commands.{name}").run(parsed)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""

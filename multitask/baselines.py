@@ -18,8 +18,8 @@ BATCH_SIZE = 64
 
 def trivial_scores(train: Rows, dev: Rows, reader: LabelReader) -> dict[str, float]:
     """Dev metrics of the majority class or the mean of the training labels."""
-    guess, scores = metrics.trivial(reader.label_type, train.labels, len(dev), len(reader.names))
-    return metrics.compute(reader.label_type, dev.labels, guess, scores, len(reader.names))
+    guess, scores = metrics.trivial(reader.label_type, train.gold, len(dev), len(reader.names))
+    return metrics.compute(reader.label_type, dev.gold, guess, scores, len(reader.names))
 
 
 @torch.no_grad()
@@ -84,7 +84,7 @@ def frozen_head_scores(
     if not trained:
         return best_dev
     optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
-    labels = torch.from_numpy(splits["train"].rows.labels).to(device)
+    labels = torch.from_numpy(splits["train"].rows.gold).to(device)
     labels = labels.float() if labels.is_floating_point() else labels
     rng = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng():

@@ -86,6 +86,11 @@ def save_checkpoint(
     return final
 
 
+def weights_file(run_dir: Path, step: int) -> Path:
+    """Where the weights of a best step are kept."""
+    return run_dir / "weights" / f"step-{step:08d}.safetensors"
+
+
 def checkpoints(directory: Path) -> list[Path]:
     """The complete checkpoints of a run, oldest first."""
     return sorted(directory.glob("step-*")) if directory.is_dir() else []

@@ -65,7 +65,7 @@ class DataConfig(_Strict):
         "auto",
         description="How to read `train`, `dev` and `test`. `auto` goes by the file's ending. "
         "`csv` and `tsv` separate by comma and tab whatever the ending (the CS224N `.csv` files "
-        "are `tsv`). `disk`: `path` is a directory that `Dataset(Dict).save_to_disk` wrote. `hub`: "
+        "are `tsv`). `disk`: `path` is a directory that `DatasetDict.save_to_disk` wrote. `hub`: "
         "`path` is a hub id, or a local directory that `load_dataset` reads.",
     )
     path: str | None = Field(
@@ -91,8 +91,9 @@ class DataConfig(_Strict):
     labels: dict[str, str] | None = Field(
         None,
         description="Class labels in the order of their ids: a mapping from the value in the file "
-        "to a name, or a list of values. `1`, `1.0` and `'1'` are one value. Two values with one "
-        "name form one class.",
+        "to a name, or a list of values. `1`, `1.0` and `'1'` are one value, as are `true` and "
+        "`True`. Two values with one name form one class. "
+        "Default: the values found in train; 0 and 1 (or false and true) for a binary head.",
     )
     label_range: list[float] | None = Field(
         None, description="Lowest and highest value of a numeric label, such as `[0, 5]`."

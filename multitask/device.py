@@ -23,7 +23,9 @@ def pick_device(config: Config) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise config.error(("device",), f"no such device: {name!r} (auto, cpu, cuda, mps)") from None
+        raise config.error(
+            ("device",), f"no such device: {name!r} (auto, cpu, cuda, mps)"
+        ) from None
     here = {
         "cpu": 1,
         "cuda": torch.cuda.device_count(),

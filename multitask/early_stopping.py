@@ -80,3 +80,8 @@ class Selection:
         self.stopped = dict(state["stopped"])
         self.reference = dict(state["reference"])
         self.latest = state["latest"]
+
+
+def selected_steps(best: Mapping[str, int], tasks: list[str], select: str) -> dict[str, int]:
+    """The step whose weights serve each task: the joint best, or each task's own."""
+    return {task: best[JOINT if select == "joint" else task] for task in tasks}

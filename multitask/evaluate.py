@@ -78,6 +78,6 @@ def score_split(
 def measure(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, float]:
     """The metrics of a labelled split, with its mean loss."""
     found = metrics.compute(
-        reader.label_type, rows.labels, scores.predictions, scores.scores, len(reader.names)
+        reader.label_type, rows.gold, scores.predictions, scores.scores, len(reader.names)
     )
     return {**found, "loss": scores.loss}

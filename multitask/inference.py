@@ -1,11 +1,11 @@
 """A trained run, loaded: predictions and sentence vectors from the command line or a notebook.
 
-    from multitask import load
+from multitask import load
 
-    run = load("runs/cs224n")
-    run.predict("sst", ["A quiet triumph."])
-    run.predict("sts", [("A man runs.", "Someone is running.")])
-    run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
+run = load("runs/cs224n")
+run.predict("sst", ["A quiet triumph."])
+run.predict("sts", [("A man runs.", "Someone is running.")])
+run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
 """
 
 import json
@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from multitask.checkpoint import read_tensors
+from multitask.checkpoint import read_tensors, weights_file
 from multitask.config import Config, load_config
 from multitask.data.collate import collate
 from multitask.data.load import LabelReader, Rows, label_reader
 from multitask.data.tokenize import default_cache, tokenize
 from multitask.device import pick_device, use_autocast
+from multitask.early_stopping import selected_steps
 from multitask.errors import UserError, suggest
 from multitask.evaluate import Scores, Split, score_split
 from multitask.model import build_model, head_class
 from multitask.pretrained import load_saved
-from multitask.run import selected_steps, weights_file
 
 Text = str | Sequence[str]
 

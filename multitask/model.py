@@ -96,12 +96,12 @@ def head_class(config: Config, task: str) -> Any:
     gives = "pair" if entry.input == "siamese" else "vector"
     if head.takes != gives:
         needs = "`input: siamese`" if head.takes == "pair" else "`input: single` or `input: cross`"
-        message = f"head {entry.head.name!r} takes a {head.takes}: it needs {needs}, not {entry.input!r}"
-        raise config.error((*path, "head"), message)
+        message = f"takes a {head.takes}: it needs {needs}, not {entry.input!r}"
+        raise config.error((*path, "head"), f"head {entry.head.name!r} {message}")
     known = SELECTABLE[head.label_type]
     if entry.metric is not None and entry.metric not in known:
-        message = f"head {entry.head.name!r} has the metrics {', '.join(known)}, not {entry.metric!r}"
-        raise config.error((*path, "metric"), message)
+        message = f"has the metrics {', '.join(known)}, not {entry.metric!r}"
+        raise config.error((*path, "metric"), f"head {entry.head.name!r} {message}")
     return head
 
 
@@ -139,9 +139,7 @@ def build_model(
         head = _build(config, name, "head", {"dim": dim, **label_context[name]})
         sides = 2 if task.input == "siamese" else 1
         tasks[name] = TaskModule(pooler, projection, head, task.dropout, sides)
-    return MultiTaskModel(
-        encoder, tasks, freeze_encoder=config.encoder.freeze, autocast=autocast
-    )
+    return MultiTaskModel(encoder, tasks, freeze_encoder=config.encoder.freeze, autocast=autocast)
 
 
 def _build(config: Config, task: str, kind: str, context: Mapping[str, Any]) -> Any:

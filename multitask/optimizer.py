@@ -33,9 +33,7 @@ def build_optimizer(model: MultiTaskModel, config: Config) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, betas=betas, eps=training.eps, fused=True)
 
 
-def build_scheduler(
-    optimizer: torch.optim.Optimizer, config: Config, total_steps: int
-) -> LambdaLR:
+def build_scheduler(optimizer: torch.optim.Optimizer, config: Config, total_steps: int) -> LambdaLR:
     """The schedule of ``training.schedule`` over ``total_steps``, after a linear warm-up."""
     from transformers import get_scheduler
 

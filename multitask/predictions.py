@@ -48,9 +48,7 @@ def write_predictions(
     return written
 
 
-def course_text(
-    column: str, ids: list[str], predictions: np.ndarray, reader: LabelReader
-) -> str:
+def course_text(column: str, ids: list[str], predictions: np.ndarray, reader: LabelReader) -> str:
     """The course's file to the letter: header ``id \\t COLUMN \\n``, rows ``ID , VALUE \\n``.
 
     Classes are written as the value in the data files, paraphrase labels as 0.0 and 1.0.

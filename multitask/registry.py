@@ -6,8 +6,9 @@ the attribute is imported when the model is built. Adding a method is one file a
 
 import importlib
 import inspect
+import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
@@ -47,6 +48,14 @@ KINDS: dict[str, Mapping[str, str]] = {
     "sampler": SAMPLERS,
 }
 
+# constructor arguments that the program supplies; every other one is an option in YAML
+SUPPLIED: dict[str, tuple[str, ...]] = {
+    "pooling": ("dim", "num_layers"),
+    "projection": ("dim", "pooler_weights"),
+    "head": ("dim", "num_labels", "class_counts", "low", "high"),
+    "sampler": ("steps",),
+}
+
 
 def check_name(kind: str, name: str) -> None:
     """Raise a UserError with the nearest known name when ``name`` is not a registered ``kind``."""
@@ -54,7 +63,7 @@ def check_name(kind: str, name: str) -> None:
         raise UserError(f"unknown {kind} {name!r}{suggest(name, tuple(KINDS[kind]))}")
 
 
-def resolve(kind: str, name: str) -> Callable[..., Any]:
+def resolve(kind: str, name: str) -> Any:
     """Import and return the class registered under ``name``."""
     check_name(kind, name)
     module, _, attribute = KINDS[kind][name].partition(":")
@@ -82,7 +91,7 @@ def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str
     for option, value in options.items():
         expected = taken[option].annotation
         if not _fits(value, expected):
-            shown = inspect.formatannotation(expected)
+            shown = type_in_words(expected)
             raise UserError(f"{kind} {name!r}: {option} must be {shown}, not {value!r}")
     supplied = {key: value for key, value in context.items() if key in taken}
     try:
@@ -90,6 +99,23 @@ def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str
     except (ValueError, TypeError, RuntimeError) as error:  # torch raises the last two
         reason = " ".join(str(error).split())
         raise UserError(f"{kind} {name!r}: {reason}") from error
+
+
+def type_in_words(annotation: Any) -> str:
+    """A type as a reader of YAML knows it, such as 'number' or 'list of texts'."""
+    plain = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if annotation is None or annotation is types.NoneType:
+        return "null"
+    if origin is Literal:
+        return "one of " + ", ".join(f"`{value}`" for value in inner)
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(type_in_words, inner)))
+    if origin in (list, tuple):  # a tuple is read from a list
+        return f"list of {type_in_words(inner[0])}s"
+    if origin is dict:
+        return f"mapping from {type_in_words(inner[0])} to {type_in_words(inner[1])}"
+    return plain.get(annotation) or inspect.formatannotation(annotation)
 
 
 def _fits(value: Any, annotation: Any) -> bool:

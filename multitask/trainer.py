@@ -26,6 +26,7 @@ from multitask.checkpoint import (
     save_checkpoint,
     unpack_optimizer,
     unpack_rng,
+    weights_file,
     write_tensors,
     write_text,
 )
@@ -263,11 +264,11 @@ class Trainer:
 
     def _keep_best(self) -> None:
         """Write the weights once if this step is the best for any task or for all together."""
-        directory = self.run_dir / "weights"
         steps = self.selection.best_steps()
         if self.step in steps.values():
-            directory.mkdir(exist_ok=True)
-            write_tensors(directory / f"step-{self.step:08d}.safetensors", self.model.state_dict())
+            file = weights_file(self.run_dir, self.step)
+            file.parent.mkdir(exist_ok=True)
+            write_tensors(file, self.model.state_dict())
         write_text(self.run_dir / "best.json", json.dumps(steps, indent=1))
 
     def save(self) -> None:

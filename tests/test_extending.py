@@ -54,7 +54,9 @@ def test_worked_example_trains(config, more, project, tiny_overrides, course_fil
     tail = [f"data_dir={data}", "training.max_steps=8", "training.frozen_baseline=false"]
     if config == "my_topics.yaml":
         tail.append("tasks.topics.max_length=48")
-    assert run_multitask.main([str(project / "configs" / config), *tiny_overrides, *tail, *more]) == 0
+    assert (
+        run_multitask.main([str(project / "configs" / config), *tiny_overrides, *tail, *more]) == 0
+    )
     report = json.loads((Path(directory.partition("=")[2]) / "report.json").read_text())
     if config == "my_topics.yaml":
         assert report["tasks"]["topics"]["classes"] == TOPICS

@@ -41,7 +41,9 @@ def test_equals_the_formula(name, options):
     weight, bias = projection.dense.weight.tolist(), projection.dense.bias.tolist()
     for i, row in enumerate(x.tolist()):
         expected = [
-            ACTIVATION[name](math.fsum(w * v for w, v in zip(weight[k], row, strict=True)) + bias[k])
+            ACTIVATION[name](
+                math.fsum(w * v for w, v in zip(weight[k], row, strict=True)) + bias[k]
+            )
             for k in range(projection.output_dim)
         ]
         assert found[i].tolist() == pytest.approx(expected, rel=1e-12)

@@ -16,7 +16,8 @@ import run_multitask
 from multitask import trainer
 from multitask.checkpoint import checkpoints, load_checkpoint
 from multitask.config import load_config
-from multitask.run import build_trainer, prepare
+from multitask.prepare import prepare
+from multitask.run import build_trainer
 from tests.conftest import ROOT
 
 EPOCH = 9  # steps: 3 tasks, 40 rows, batches of 16

@@ -17,7 +17,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     config = load_config(arguments.config, arguments.overrides)
 
-    from multitask.run import prepare
+    from multitask.prepare import prepare
 
     print("\n".join(describe_plan(prepare(config))))
 
@@ -113,4 +113,6 @@ def _inputs(prepared: Any, task: str, count: int = 2) -> list[str]:
 def _table(header: list[str], rows: list[list[Any]]) -> list[str]:
     cells = [header, *[[str(cell) for cell in row] for row in rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells
+    ]

@@ -28,14 +28,16 @@ class Batch:
         return len(self.input_ids) // self.sides
 
     def to(self, device: torch.device) -> "Batch":
-        labels = None if self.labels is None else self.labels.to(device)
-        moved = (self.input_ids, self.attention_mask, self.token_type_ids)
-        return Batch(*(tensor.to(device) for tensor in moved), labels, self.sides)
+        return Batch(
+            self.input_ids.to(device),
+            self.attention_mask.to(device),
+            self.token_type_ids.to(device),
+            None if self.labels is None else self.labels.to(device),
+            self.sides,
+        )
 
 
-def collate(
-    tokens: Tokens, labels: np.ndarray | None, index: np.ndarray, *, pad_id: int
-) -> Batch:
+def collate(tokens: Tokens, labels: np.ndarray | None, index: np.ndarray, *, pad_id: int) -> Batch:
     """Rows ``index`` of a split, padded to the longest sequence among them."""
     numbers = np.concatenate([side * len(tokens) + index for side in range(tokens.sides)])
     lengths = tokens.offsets[numbers + 1] - tokens.offsets[numbers]

@@ -39,6 +39,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.texts)
 
+    @property
+    def gold(self) -> np.ndarray:
+        """The labels of a split that must have them. Raises ValueError where it has none."""
+        if self.labels is None:
+            raise ValueError(f"{self.source} has no labels")
+        return self.labels
+
     def take(self, index: np.ndarray | Sequence[int]) -> "Rows":
         """The rows at ``index``, in that order."""
         labels = None if self.labels is None else self.labels[np.asarray(index, dtype=np.int64)]
@@ -270,8 +277,9 @@ def _read_csv(file: Path, separator: str, quoting: bool) -> dict[str, list]:
     end = "\0end of the file"  # swallowed by a quote that is still open there
     unquote = "where a quote is an ordinary character, set `data.quoting: false`"
     lines = itertools.chain(io.StringIO(_read_text(file)), [end])
-    style = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
-    reader = csv.reader(lines, delimiter=separator, quoting=style)
+    reader = csv.reader(
+        lines, delimiter=separator, quoting=csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
+    )
     csv.field_size_limit(2**31 - 1)  # long documents
     rows = []  # (line, cells)
     start = 1

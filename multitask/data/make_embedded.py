@@ -194,12 +194,14 @@ FAMILIES: dict[str, Family] = {
 }
 FAMILY_DRAW = ("deed",) * 4 + ("gift",) * 3 + ("route",) * 2 + ("measure",)
 
-# Question frames; those of one line ask the same. {s} is the statement, {q} the question.
+# Question frames; those of one line ask the same. {s} is the statement, {q} the question and {d}
+# the detail.
 FRAMES = (
-    ("{q}", "is it true that {s}", "am I right that {s}"),
-    ("why {q}", "for what reason {q}", "what is the reason that {s}"),
-    ("who says that {s}", "who told you that {s}"),
+    ("{q} {d}?", "is it true that {s} {d}?", "am I right that {s} {d}?"),
+    ("why {q} {d}?", "for what reason {q} {d}?", "what is the reason that {s} {d}?"),
+    ("who says that {s} {d}?", "who told you that {s} {d}?"),
 )
+ORDERS = ("{s} {d}.", "{d}, {s}.")
 
 # How the second sentence of a pair relates to the first, beyond its other wording.
 SCORES = {
@@ -211,8 +213,8 @@ SCORES = {
     "other relation": 1.4,  # helped / chased
     "unrelated": 0.0,  # nothing in common
 }
-QUESTION_DRAW = (  # as many duplicates as not, once pairs of one and the same text are dropped
-    *("same",) * 12,
+QUESTION_DRAW = (
+    *("same",) * 10,
     *("opposite",) * 7,
     *("other frame", "someone else", "unrelated"),
 )
@@ -254,39 +256,43 @@ def change(rng: random.Random, fact: Fact, how: str) -> Fact:
     return family, relation, who, detail
 
 
-def clause(rng: random.Random, fact: Fact) -> Clause:
-    """Draw a way to say a fact, without its detail."""
+def clauses(fact: Fact) -> list[Clause]:
+    """List the ways to say a fact, without its detail."""
     family, relation, who, _ = fact
-    return rng.choice(FAMILIES[family][0](relation, who))
+    return FAMILIES[family][0](relation, who)
 
 
-def state(rng: random.Random, fact: Fact) -> str:
-    """Say a fact as a statement, its detail last or first."""
-    text, detail = clause(rng, fact)[0], fact[3]
-    ways = (f"{text} {detail}", f"{text} {detail}", f"{detail}, {text}") if detail else (text,)
-    return sentence(rng.choice(ways))
+def two_ways(rng: random.Random, fact: Fact, frames: Sequence[str]) -> list[tuple[int, str]]:
+    """Draw two different wordings, each a way to say the fact and a frame.
+
+    A pair of any kind has two different wordings, so the wording tells nothing about the label.
+    """
+    return rng.sample([(n, frame) for n in range(len(clauses(fact))) for frame in frames], 2)
 
 
-def ask(rng: random.Random, fact: Fact, frames: Sequence[str]) -> str:
-    """Ask about a fact in one of the frames."""
-    statement, question = clause(rng, fact)
-    return sentence(rng.choice(frames).format(s=statement, q=question) + f" {fact[3]}", "?")
+def word(fact: Fact, way: tuple[int, str]) -> str:
+    """Say a fact in the given wording."""
+    ways = clauses(fact)
+    statement, question = ways[way[0] % len(ways)]
+    frame = way[1] if fact[3] else way[1].replace("{d}, ", "").replace(" {d}", "")
+    return sentence(frame[:-1].format(s=statement, q=question, d=fact[3]), frame[-1])
 
 
 def question_pair(rng: random.Random) -> Row:
     """Draw two questions and whether they are duplicates."""
     fact, frames, how = draw_fact(rng), rng.choice(FRAMES), rng.choice(QUESTION_DRAW)
-    first = ask(rng, fact, frames)
+    first, second = two_ways(rng, fact, frames)
     if how == "other frame":
-        frames = rng.choice([f for f in FRAMES if f is not frames])
-    second = ask(rng, change(rng, fact, how), frames)
-    return first, second, "1.0" if how == "same" else "0.0"
+        second = second[0], rng.choice(rng.choice([f for f in FRAMES if f is not frames]))
+    label = "1.0" if how == "same" else "0.0"
+    return word(fact, first), word(change(rng, fact, how), second), label
 
 
 def statement_pair(rng: random.Random) -> Row:
     """Draw two statements and their similarity."""
     fact, how = draw_fact(rng), rng.choice(STATEMENT_DRAW)
-    pair = [state(rng, fact), state(rng, change(rng, fact, how))]
+    first, second = two_ways(rng, fact, ORDERS)
+    pair = [word(fact, first), word(change(rng, fact, how), second)]
     rng.shuffle(pair)
     return pair[0], pair[1], f"{SCORES[how]:.1f}"
 

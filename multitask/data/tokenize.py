@@ -69,9 +69,7 @@ def tokenize(
     return Tokens(**arrays, sides=sides)
 
 
-def _tokenize(
-    rows: Rows, tokenizer: Any, siamese: bool, max_length: int
-) -> dict[str, np.ndarray]:
+def _tokenize(rows: Rows, tokenizer: Any, siamese: bool, max_length: int) -> dict[str, np.ndarray]:
     if siamese:
         first = [texts[side] for side in (0, 1) for texts in rows.texts]
         second = None

@@ -31,8 +31,9 @@ class HFEncoder(nn.Module):
         self.max_positions: int = positions if offset is None else positions - offset - 1
         self.takes_token_types = getattr(model.config, "type_vocab_size", 1) > 1
         dense = getattr(getattr(model, "pooler", None), "dense", None)
-        self.pooler_weights = None if dense is None else (dense.weight.detach(), dense.bias.detach())
+        self.pooler_weights = None
         if dense is not None:
+            self.pooler_weights = (dense.weight.detach(), dense.bias.detach())
             model.pooler = None
         self.model = model
 
@@ -105,7 +106,8 @@ def encoder_from_pretrained(
     )
     missing = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
     if missing:
-        raise ValueError(f"the checkpoint lacks {len(missing)} encoder weights, such as {missing[0]}")
+        example = f"{len(missing)} encoder weights, such as {missing[0]}"
+        raise ValueError(f"the checkpoint lacks {example}")
     if any(key.startswith("pooler.") for key in info["missing_keys"]):
         model.pooler = None
     return HFEncoder(model)
@@ -127,7 +129,8 @@ def encoder_from_config(directory: str, dropout: float | None = None) -> HFEncod
 
 def _set_dropout(config: Any, dropout: float | None) -> None:
     if dropout is not None:
-        setattr(config, "dropout" if config.model_type == "distilbert" else "hidden_dropout_prob", dropout)
+        name = "dropout" if config.model_type == "distilbert" else "hidden_dropout_prob"
+        setattr(config, name, dropout)
 
 
 def _check_architecture(config: Any) -> None:

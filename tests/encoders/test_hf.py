@@ -231,7 +231,7 @@ def test_packaged_weights_of_another_hash_are_refused(monkeypatch, tmp_path):
 
 def test_missing_package_names_the_install(monkeypatch):
     monkeypatch.setattr(pretrained.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match="requirements-weights.txt"):
+    with pytest.raises(UserError, match=r"requirements-weights\.txt"):
         pretrained.packaged_directory()
 
 
@@ -253,7 +253,8 @@ def test_dropout_option_replaces_the_hidden_dropout(directories, kind, dropout):
     rates = {
         module.p
         for name, module in encoder.named_modules()
-        if isinstance(module, torch.nn.Dropout) and "attention.self" not in name
+        if isinstance(module, torch.nn.Dropout)
+        and "attention.self" not in name
         # DistilBERT's attention has a dropout module of its own name
         and not name.endswith("attention.dropout")
     }

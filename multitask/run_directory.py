@@ -1,0 +1,62 @@
+"""The run directory before training: never harm what is there, resume only the same config."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from multitask.checkpoint import write_text
+from multitask.config import Config, load_config
+from multitask.errors import UserError
+
+
+def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
+    """Raise UserError when writing a run to ``run_dir`` would harm what is there."""
+    if not run_dir.exists():
+        return
+    if not run_dir.is_dir():
+        raise UserError(f"{run_dir} is a file: choose another output_dir=DIR")
+    names = {path.name for path in run_dir.iterdir()}
+    if names & {"metrics.jsonl", "report.json"}:
+        if not resume and not overwrite:
+            raise UserError(
+                f"{run_dir} holds a run already: go on with --resume, replace it with --overwrite, "
+                "or choose another output_dir=DIR"
+            )
+    # what a run leaves that was killed before its first step
+    elif not names <= {"config.yaml", "encoder", "baselines.json"}:
+        raise UserError(f"{run_dir} is not empty and holds no run: choose another output_dir=DIR")
+
+
+def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
+    """Make the run directory and save the resolved config in it.
+
+    Raises UserError when the run to resume was started with another config.
+    """
+    run_dir = Path(config.output_dir)
+    if resume and (run_dir / "config.yaml").is_file():
+        _check_same_config(config, run_dir / "config.yaml")
+    if overwrite and run_dir.is_dir():
+        shutil.rmtree(run_dir)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / "config.yaml", config.dump())
+    return run_dir
+
+
+def _check_same_config(config: Config, saved: Path) -> None:
+    before, now = _flat(load_config(saved).resolved()), _flat(config.resolved())
+    differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
+    differing = [key for key in differing if key != "output_dir"]
+    if differing:
+        shown = ", ".join(f"{k} ({before.get(k)} -> {now.get(k)})" for k in differing[:5])
+        more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
+        raise UserError(
+            f"{saved.parent}: the run was started with another config: {shown}{more}; resume with "
+            "the same values, or choose another output_dir=DIR"
+        )
+
+
+def _flat(values: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(values, dict) and values:
+        parts = [_flat(item, f"{path}.{key}" if path else str(key)) for key, item in values.items()]
+        return {key: item for part in parts for key, item in part.items()}
+    return {path: values}

@@ -1,0 +1,325 @@
+"""The multi-task model: what is shared, what a task owns, and what one task's step touches."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from multitask.config import load_config
+from multitask.data.collate import Batch
+from multitask.errors import UserError
+from multitask.model import build_model, head_class, parameter_counts
+from multitask.objective import task_loss
+from multitask.optimizer import build_optimizer
+from multitask.pretrained import load_pretrained
+from multitask.trainer import train_step
+from tests.conftest import ROOT, WORDS
+
+D, TASKS = 32, ("sst", "qqp", "sts")
+CONTEXT = {
+    "sst": {"num_labels": 5, "class_counts": [3, 1, 2, 4, 2], "low": 0.0, "high": 1.0},
+    "qqp": {"num_labels": 2, "class_counts": [5, 3], "low": 0.0, "high": 1.0},
+    "sts": {"num_labels": 0, "class_counts": [], "low": 0.0, "high": 5.0},
+}
+every_task = pytest.mark.parametrize("task", TASKS)
+
+
+@pytest.fixture
+def configure(tiny_overrides):
+    return lambda *changes: load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *changes])
+
+
+@pytest.fixture
+def make(configure):
+    def make(*changes, **options):
+        config = configure(*changes)
+        torch.manual_seed(0)
+        return build_model(config, load_pretrained(config)[0], CONTEXT, **options)
+
+    return make
+
+
+def sentences(rows, width=8, padding=0, seed=0):
+    """Token ids and mask of sentences of different lengths."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(2, width + 1, (rows, 1), generator=generator)
+    lengths[0] = width
+    mask = (torch.arange(width)[None] < lengths).long()
+    ids = torch.randint(5, 5 + len(WORDS), (rows, width), generator=generator) * mask
+    pads = torch.zeros(rows, padding, dtype=torch.int64)
+    return torch.cat([ids, pads], 1), torch.cat([mask, pads], 1)
+
+
+def batch(task, rows=4, padding=0):
+    sides = 1 if task == "sst" else 2
+    ids, mask = sentences(sides * rows, padding=padding)
+    labels = {
+        "sst": torch.arange(rows) % 5,
+        "qqp": torch.arange(rows) % 2,
+        "sts": torch.linspace(0, 5, rows),
+    }[task]
+    return Batch(ids, mask, torch.zeros_like(ids), labels, sides)
+
+
+def gradients(module):
+    return [parameter.grad for parameter in module.parameters()]
+
+
+def test_parameter_counts(make):
+    words, positions, inner = 5 + len(WORDS), 64, 64
+    layer = 4 * (D * D + D) + (D * inner + inner) + (inner * D + D) + 2 * 2 * D
+    encoder = (words + positions + 2) * D + 2 * D + 2 * layer
+    assert parameter_counts(make()) == {
+        "encoder": encoder,
+        "tasks.sst": 5 * D + 5,
+        "tasks.qqp": D + 1,
+        "tasks.sts": 0,
+    }
+    changed = make(
+        "tasks.sst.projection=bert_pooler", "tasks.sts.head={name: cosine_regression, linear: true}"
+    )
+    assert parameter_counts(changed) == {
+        "encoder": encoder,
+        "tasks.sst": D * D + D + 5 * D + 5,
+        "tasks.qqp": D + 1,
+        "tasks.sts": D * D + D,
+    }
+
+
+def test_bert_pooler_is_the_checkpoints_after_building(make):
+    model = make("tasks.sst.projection=bert_pooler")
+    weight, bias = model.encoder.pooler_weights
+    dense = model.tasks["sst"].projection.dense
+    assert torch.equal(dense.weight, weight) and torch.equal(dense.bias, bias)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+def test_siamese_is_one_batch_of_both_sides(make, monkeypatch, pooling):
+    model = make(f"tasks.qqp.pooling={pooling}", "tasks.qqp.head.features=[u, v, abs_diff]")
+    model.double().eval()
+    both = batch("qqp", rows=3)
+    calls = []
+    encode = model.encoder.encode
+    monkeypatch.setattr(
+        model.encoder, "encode", lambda e, *rest: calls.append(e.shape) or encode(e, *rest)
+    )
+    scores = model("qqp", both)
+    assert calls == [(6, 8, D)]
+    tensors = (both.input_ids, both.attention_mask, both.token_type_ids)
+    u, v = (
+        model.pooled("qqp", Batch(*(tensor[side] for tensor in tensors), None, 1))
+        for side in (slice(0, 3), slice(3, 6))
+    )
+    torch.testing.assert_close(scores, model.head("qqp")(u, v), rtol=1e-10, atol=1e-10)
+    assert not torch.allclose(scores, model.head("qqp")(v, u))
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+@every_task
+def test_padding_never_changes_scores_loss_or_gradients(make, pooling, task):
+    found = []
+    for padding in (0, 7):
+        model = make(f"tasks.{task}.pooling={pooling}").double().eval()
+        loss = task_loss(model, task, batch(task, padding=padding))
+        loss.backward()
+        scores = model(task, batch(task, padding=padding))
+        touched = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+        found.append([scores, loss, touched])
+    (scores, loss, touched), (padded_scores, padded_loss, padded_touched) = found
+    torch.testing.assert_close(padded_scores, scores, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(padded_loss, loss, rtol=1e-10, atol=1e-10)
+    assert padded_touched.keys() == touched.keys()
+    for name, gradient in touched.items():
+        torch.testing.assert_close(padded_touched[name], gradient, rtol=1e-8, atol=1e-10, msg=name)
+
+
+@every_task
+def test_batch_equals_single(make, task):
+    model = make().double().eval()
+    whole = batch(task)
+    scores = model(task, whole)
+    for i in range(whole.rows):
+        rows = [i + side * whole.rows for side in range(whole.sides)]
+        width = int(whole.attention_mask[rows].sum(1).max())
+        tensors = (whole.input_ids, whole.attention_mask, whole.token_type_ids)
+        alone = Batch(*(tensor[rows][:, :width] for tensor in tensors), None, whole.sides)
+        torch.testing.assert_close(model(task, alone)[0], scores[i], rtol=1e-10, atol=1e-10)
+
+
+@every_task
+def test_a_task_gives_no_gradient_to_the_others(make, task):
+    """None, not zero: AdamW would go on moving a parameter whose gradient is zero."""
+    model = make("tasks.sts.head={name: cosine_regression, linear: true}").train()
+    task_loss(model, task, batch(task)).backward()
+    for other in TASKS:
+        for gradient in gradients(model.tasks[other]):
+            assert (gradient is not None) == (other == task)
+    assert all(gradient is not None for gradient in gradients(model.encoder))
+
+
+def test_a_step_leaves_the_other_tasks_parameters_where_they_are(make, configure):
+    """Neither their momentum nor weight decay moves them: so a stopped task stays as it is."""
+    model = make().train()
+    config = configure("training.weight_decay=0.5")
+    optimizer = build_optimizer(model, config)
+    for task in ("qqp", "sst"):
+        train_step(model, task, [batch(task)], 1.0, optimizer, None)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    train_step(model, "sst", [batch("sst")], 1.0, optimizer, None)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name]) == name.startswith(("tasks.qqp", "tasks.sts")), (
+            name
+        )
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.25])
+def test_accumulated_batches_equal_the_joined_one(make, monkeypatch, configure, weight):
+    """Unequal parts and class weights included."""
+    found = []
+    whole = batch("sst", rows=5)
+    tensors = (whole.input_ids, whole.attention_mask, whole.token_type_ids, whole.labels)
+    first, second = (Batch(*(t[rows] for t in tensors), 1) for rows in (slice(0, 2), slice(2, 5)))
+    for parts in ([whole], [first, second]):
+        model = make("tasks.sst.head={name: classification, class_weights: balanced}")
+        model.double().eval()
+        optimizer = build_optimizer(model, configure())
+        held = {}
+
+        def keep(*args, model=model, held=held):
+            held.update(
+                {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+            )
+
+        monkeypatch.setattr(optimizer, "step", keep)
+        loss, norm = train_step(model, "sst", parts, weight, optimizer, None)
+        found.append((loss, norm, held))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-10)
+    assert found[0][1] == pytest.approx(found[1][1], rel=1e-10)
+    assert found[0][2].keys() == found[1][2].keys()
+    for name, gradient in found[0][2].items():
+        torch.testing.assert_close(found[1][2][name], gradient, rtol=1e-8, atol=1e-10, msg=name)
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_frozen_encoder_gets_no_gradient_and_no_dropout(make, frozen):
+    model = make(f"encoder.freeze={frozen}".lower()).train()
+    assert model.training and model.tasks["sst"].training
+    assert model.encoder.training == (not frozen)
+    first, second = (model.pooled("sst", batch("sst")) for _ in range(2))
+    assert torch.equal(first, second) == frozen
+    assert first.requires_grad == (not frozen)
+    task_loss(model, "sst", batch("sst")).backward()
+    assert all((gradient is None) == frozen for gradient in gradients(model.encoder))
+    assert all(gradient is not None for gradient in gradients(model.tasks["sst"]))
+    model.eval()
+    assert not any(module.training for module in model.modules())
+    model.train()
+    assert model.encoder.training == (not frozen)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_tasks_own_dropout_acts_in_training_alone(make, training):
+    model = make("encoder.freeze=true", "tasks.sst.dropout=0.5").train(training)
+    first, second = (model("sst", batch("sst")) for _ in range(2))
+    assert torch.equal(first, second) == (not training)
+
+
+@every_task
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+def test_autocast_stops_before_projection_and_head(make, task, pooling):
+    changes = (f"tasks.{task}.pooling={pooling}", f"tasks.{task}.projection=tanh")
+    exact, model = make(*changes).eval(), make(*changes, autocast=True).eval()
+    model.load_state_dict(exact.state_dict())
+    seen = {}
+
+    def watch(name):
+        return lambda module, args: seen.update({name: (args[0], torch.is_autocast_enabled("cpu"))})
+
+    own = model.tasks[task]
+    own.projection.register_forward_pre_hook(watch("projection"))
+    own.head.register_forward_pre_hook(watch("head"))
+    linear = model.encoder.model.encoder.layer[1].output.dense
+    linear.register_forward_hook(lambda module, args, output: seen.update(encoder=output.dtype))
+    scores = model(task, batch(task))
+    loss = model.head(task).loss(scores, batch(task).labels)
+    assert seen["encoder"] == torch.bfloat16
+    for name in ("projection", "head"):
+        given, autocast = seen[name]
+        assert given.dtype == torch.float32 and not autocast, name
+    assert scores.dtype == loss.dtype == torch.float32
+    torch.testing.assert_close(scores, exact(task, batch(task)), rtol=0.05, atol=0.05)
+    loss.backward()
+    assert all(gradient.dtype == torch.float32 for gradient in gradients(model.encoder))
+
+
+# ---- building
+
+
+@pytest.mark.parametrize(
+    ("task", "takes", "label_type"),
+    [("sst", "vector", "class"), ("qqp", "pair", "binary"), ("sts", "pair", "number")],
+)
+def test_head_class(configure, task, takes, label_type):
+    head = head_class(configure(), task)
+    assert (head.takes, head.label_type) == (takes, label_type)
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "message"),
+    [
+        ("sst", ["tasks.sst.head=cosine_regression"], "takes a pair: it needs `input: siamese`"),
+        ("sts", ["tasks.sts.head=regression"], "takes a vector: it needs `input: single` or"),
+        ("sts", ["tasks.sts.input=cross"], "not 'cross'"),
+        ("sts", ["tasks.sts.metric=accuracy"], "has the metrics pearson, spearman, not 'accuracy'"),
+        ("qqp", ["tasks.qqp.metric=macro_f1"], "accuracy, f1, average_precision"),
+        ("sst", ["tasks.sst.metric=f1"], "has the metrics accuracy, macro_f1, not 'f1'"),
+    ],
+)
+def test_a_head_that_does_not_fit_is_one_line(configure, task, changes, message):
+    config = configure(*changes)
+    with pytest.raises(UserError, match=message) as caught:
+        head_class(config, task)
+    assert "\n" not in str(caught.value) and f"tasks.{task}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["tasks.sst.pooling={name: mean, layers: 2}"], "tasks.sst.pooling.* no option 'layers'"),
+        (
+            ["tasks.sst.head={name: classification, class_weights: [1]}"],
+            "tasks.sst.head.* 5 numbers",
+        ),
+        (["tasks.sst.projection={name: tanh, output_dim: 0}"], "tasks.sst.projection.* at least 1"),
+        (
+            ["tasks.sst.projection={name: linear, output_dim: 7}", "tasks.sst.head.linear=3"],
+            "tasks.sst.head.* no option 'linear'",
+        ),
+    ],
+)
+def test_bad_options_name_their_place(make, changes, message):
+    with pytest.raises(UserError, match=message) as caught:
+        make(*changes)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["encoder", "joint", "type", "train", "keys"])
+def test_names_that_mean_something_else_are_refused(configure, name):
+    """`joint` is a key of best.json, and a module has methods: each was a traceback or worse."""
+    config = configure()
+    config.tasks[name] = config.tasks.pop("sst")
+    encoder = load_pretrained(config)[0]
+    with pytest.raises(UserError, match=f"tasks.{name}: the name is taken"):
+        build_model(config, encoder, {**CONTEXT, name: CONTEXT["sst"]})
+
+
+def test_a_projection_may_change_the_width(make):
+    model = make("tasks.qqp.projection={name: linear, output_dim: 7}").eval()
+    assert model.head("qqp").linear.in_features == 7
+    assert model("qqp", batch("qqp")).shape == (4,)
+
+
+def test_a_batch_without_labels_has_scores(make):
+    model = make().eval()
+    unlabelled = dataclasses.replace(batch("sst"), labels=None)
+    assert torch.equal(model("sst", unlabelled), model("sst", batch("sst")))
