@@ -1,4 +1,4 @@
-"""From ``encoder.name`` to an encoder and its tokenizer: packaged weights, a directory or the hub."""
+"""From ``encoder.name`` to encoder and tokenizer: packaged weights, a directory or the hub."""
 
 import hashlib
 import importlib.util
