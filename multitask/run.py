@@ -21,6 +21,7 @@ from multitask.early_stopping import Selection, selected_steps
 from multitask.evaluate import Scores, measure
 from multitask.model import parameter_counts
 from multitask.optimizer import build_optimizer, build_scheduler
+from multitask.plan import describe_data
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, prepare
 from multitask.pretrained import seen_corpora
@@ -45,6 +46,8 @@ def train(
     check_directory(Path(config.output_dir), resume=resume, overwrite=overwrite)
     prepared = prepare(config, say)
     run_dir = start_directory(config, resume=resume, overwrite=overwrite)
+    for line in describe_data(prepared):
+        say(line)
     for warning in prepared.warnings:
         say(f"warning: {warning}")
     save_encoder(prepared, run_dir / "encoder")

@@ -381,7 +381,7 @@ def test_single_task_presets_are_the_papers_baseline(task):
 # --- no torch before the config is right ---
 
 QUICK = [
-    ("import multitask.config, multitask.registry, multitask.metrics", 0, ""),
+    ("len([__import__('multitask.config')])", 1, ""),
     ("run(['--help'])", 0, "--resume"),
     ("run([])", 2, "--resume"),
     ("run(['train', '--help'])", 0, "--overwrite"),
@@ -407,10 +407,9 @@ def run(arguments):
     except SystemExit as end:
         return end.code
 
-status = {code if code.startswith("run") else "0"}
-{"" if code.startswith("run") else code}
+status = {code}
 slow = {{"torch", "transformers", "datasets", "pandas", "sklearn", "scipy", "matplotlib"}}
-print("LOADED", sorted(slow & set(sys.modules)), status or 0)
+print("LOADED", sorted(slow & set(sys.modules)), status)
 """
     result = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True

@@ -1,0 +1,107 @@
+"""What a prepared run is about to do, in words: the data it read and the steps it plans."""
+
+from collections import Counter
+from typing import Any
+
+from multitask.model import parameter_counts
+from multitask.prepare import Prepared
+
+
+def describe_data(prepared: Prepared) -> list[str]:
+    """Rows, what was dropped or doubled, and label counts of every split, as lines."""
+    lines = _table(
+        ["task", "split", "rows", "unlabelled", "empty", "duplicates", "in train", "cut", "tokens"],
+        [
+            [
+                task,
+                split,
+                part["rows"],
+                part["unlabelled_dropped"],
+                part["empty_texts"],
+                part["duplicates"],
+                part.get("in_train", ""),
+                f"{part['truncated_share']:.1%}",
+                f"{part['mean_tokens']:.1f}",
+            ]
+            for task, parts in prepared.data.items()
+            for split, part in parts.items()
+        ],
+    )
+    lines += ["", "labels in train"]
+    for task, parts in prepared.data.items():
+        counts = parts["train"]["label_counts"]
+        reader = prepared.readers[task]
+        shown = ", ".join(f"{name} {count}" for name, count in counts.items())
+        lines.append(f"  {task}: {shown or f'numbers from {reader.low:g} to {reader.high:g}'}")
+    return lines
+
+
+def describe_plan(prepared: Prepared) -> list[str]:
+    """The plan of a prepared run, as lines."""
+    config, training = prepared.config, prepared.config.training
+    precision = "bf16 autocast" if prepared.model.autocast else "fp32"
+    lines = [f"device {prepared.device}, {precision}, run directory {config.output_dir}", ""]
+    lines += describe_data(prepared)
+    lines += ["", "parameters"]
+    lines += [f"  {part}: {count:,}" for part, count in parameter_counts(prepared.model).items()]
+    warmup = round(training.warmup * prepared.total_steps)
+    turns = Counter(prepared.sampler.turns(0))
+    lines += [
+        "",
+        f"steps: {prepared.total_steps} planned ({training.epochs} epochs of "
+        f"{prepared.sampler.steps_per_epoch}"
+        + (f", at most {training.max_steps}" if training.max_steps else "")
+        + f"), {training.schedule} schedule, {warmup} of them warm-up",
+        f"learning rates: encoder {training.lr:g}"
+        + "".join(
+            f", {name} {task.head_lr or training.head_lr:g}" for name, task in config.tasks.items()
+        ),
+        "",
+    ]
+    total = sum(turns.values())
+    lines += _table(
+        ["task", "sampling share", "loss weight", "rows a step", "passes an epoch"],
+        [
+            [
+                task,
+                f"{turns[task] / total:.1%}",
+                f"{config.tasks[task].loss_weight:g}",
+                config.tasks[task].batch_size * config.tasks[task].accumulation,
+                f"{turns[task] / stream.steps_per_pass:.2f}",
+            ]
+            for task, stream in prepared.streams.items()
+        ],
+    )
+    lines += ["", "model inputs"]
+    for task in config.tasks:
+        lines += _inputs(prepared, task)
+    lines += [f"warning: {warning}" for warning in prepared.warnings]
+    return lines
+
+
+def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
+    """The first training rows as the encoder sees them."""
+    split, reader = prepared.splits[task]["train"], prepared.readers[task]
+    tokens, lines = split.tokens, []
+    for row in range(min(count, len(tokens))):
+        label = split.rows.gold[row]
+        shown = reader.names[label] if reader.names else f"{label:g}"
+        lines.append(f"  {task} (label {shown})")
+        for side in range(tokens.sides):
+            number = side * len(tokens) + row
+            ids, types = tokens.sequence(number)
+            text = prepared.tokenizer.decode(ids)
+            segments = [f"{(types == kind).sum()} tokens" for kind in sorted(set(types.tolist()))]
+            cut = ", cut" if tokens.truncated[number] else ""
+            name = "uv"[side] if tokens.sides == 2 else " "
+            lines.append(f"    {name} {text}")
+            lines.append(f"      {' + '.join(segments)} (segments: {len(segments)}){cut}")
+    return lines
+
+
+def _table(header: list[str], rows: list[list[Any]]) -> list[str]:
+    cells = [header, *[[str(cell) for cell in row] for row in rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    return [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells
+    ]
