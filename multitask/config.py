@@ -150,7 +150,7 @@ class EarlyStoppingConfig(_Strict):
     patience: int | None = Field(
         None, ge=1, description="Evaluations without improvement before the task stops."
     )
-    min_delta: float = Field(0.0, ge=0, description="Smallest gain that counts as improvement.")
+    min_delta: float = Field(0.0, ge=0, description="Gains up to this do not count.")
 
 
 class CourseFileConfig(_Strict):
@@ -257,7 +257,9 @@ class TrainingConfig(_Strict):
     eps: float = Field(1e-6, gt=0, description="AdamW's epsilon.")
     weight_decay: float = Field(0.01, ge=0, description="Not applied to biases and LayerNorms.")
     schedule: Literal["constant", "linear", "cosine", "polynomial"] = Field(
-        "linear", description="Learning-rate schedule after the warm-up."
+        "linear",
+        description="Learning-rate schedule after the warm-up, as in `transformers` (`polynomial` "
+        "with its default power of 1).",
     )
     warmup: float = Field(0.1, ge=0, lt=1, description="Share of the planned steps for warm-up.")
     clip_norm: float | None = Field(1.0, gt=0, description="Largest gradient norm; null for any.")
@@ -324,9 +326,11 @@ class Config(_Strict):
     )
     _tree: Tree = PrivateAttr(default_factory=Tree)
 
-    def error(self, path: KeyPath, message: str) -> UserError:
-        """A UserError that names the file and line that hold ``path``."""
-        return self._tree.error(path, message)
+    def error(self, path: KeyPath, message: str | UserError) -> UserError:
+        """A UserError that names the file and line that hold ``path``, or a key below it."""
+        if isinstance(message, UserError):
+            path = (*path, *message.key)
+        return self._tree.error(path, str(message))
 
     def data_path(self, name: str) -> Path:
         """A data file's path: absolute, or relative to ``data_dir``."""

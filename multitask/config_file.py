@@ -197,7 +197,6 @@ def _merge_values(
     choice = bool(path) and path[-1] in CHOICES
     if choice and isinstance(base, str) and isinstance(over, dict):
         base = {"name": base}  # `head: abs_diff` under `head: {features: ...}`
-        sources[(*path, "name")] = sources.get(path, "")
     both = isinstance(base, dict) and isinstance(over, dict) and path[-2:] not in WHOLE
     # another method's options must not survive a change of its name
     if both and not (choice and base.get("name") != over.get("name", base.get("name"))):
@@ -241,9 +240,8 @@ def _spread_defaults(tree: Tree) -> Tree:
         own = {path[2:]: source for path, source in tree.sources.items() if path[:2] == below}
         merged = _merge(Tree(defaults, origin), Tree(task, own))
         spread.value[name] = merged.value
-        for path, source in merged.sources.items():
+        for path, source in {**merged.sources, **own}.items():
             spread.sources[(*below, *path)] = source
-        spread.sources[below] = own[()]
     kept = {
         path: source
         for path, source in tree.sources.items()

@@ -6,7 +6,14 @@ class UserError(Exception):
 
     The command line prints it as a single line and exits with 2; from a notebook it is an
     ordinary exception.
+
+    Attributes:
+        key: the key of a method's options that the message is about, as far as it is known.
     """
+
+    def __init__(self, message: str, key: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 def suggest(word: str, known: list[str] | tuple[str, ...]) -> str:

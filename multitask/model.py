@@ -147,7 +147,7 @@ def _build(config: Config, task: str, kind: str, context: Mapping[str, Any]) -> 
     try:
         return build(kind, choice.name, choice.options, context)
     except UserError as error:
-        raise config.error(("tasks", task, kind), str(error)) from error
+        raise config.error(("tasks", task, kind), error) from error
 
 
 def parameter_counts(model: MultiTaskModel) -> dict[str, int]:

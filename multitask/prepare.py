@@ -108,7 +108,7 @@ def prepare(config: Config, say: Callable[[str], None] = print) -> Prepared:
     try:
         sampler = build("sampler", choice.name, choice.options, {"steps": steps})
     except UserError as error:
-        raise config.error(("training", "sampler"), str(error)) from error
+        raise config.error(("training", "sampler"), error) from error
     planned = config.training.epochs * sampler.steps_per_epoch
     data = {task: _describe(splits[task], readers[task]) for task in splits}
     chosen = {
@@ -192,7 +192,7 @@ def _warnings(
         corpus = config.tasks[task].data.corpus
         if corpus in seen:
             name = config.encoder.name
-            found.append(f"{task}: {name} was pretrained on {corpus}: {seen[corpus]}")
+            found.append(f"{task}: {name} has seen {corpus}: {seen[corpus]}")
         for split, part in parts.items():
             if part.get("in_train"):
                 found.append(

@@ -46,7 +46,11 @@ def load_pretrained(config: Config) -> tuple[HFEncoder, Any]:
         reason = " ".join(str(error).split())
         reason = reason if len(reason) < 200 else f"{reason[:200]}..."
         if local:
-            raise config.error(path, f"cannot load {where!r} as an encoder: {reason}") from error
+            message = (
+                f"cannot load {where!r} as an encoder: {reason}; the directory needs config.json, "
+                "model.safetensors and tokenizer.json"
+            )
+            raise config.error(path, message) from error
         message = (
             f"{name!r} is neither a directory nor an encoder that the Hugging Face hub gave us "
             f"({reason}); tried {Path(where).absolute()} and huggingface.co/{name}. Without the "

@@ -86,19 +86,21 @@ def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str
     for option in options:
         if option not in allowed:
             hint = suggest(option, allowed) if allowed else " (it has no options)"
-            raise UserError(f"{kind} {name!r} has no option {option!r}{hint}")
+            raise UserError(f"{kind} {name!r} has no option {option!r}{hint}", (option,))
     taken = inspect.signature(factory).parameters
     for option, value in options.items():
         expected = taken[option].annotation
         if not _fits(value, expected):
             shown = type_in_words(expected)
-            raise UserError(f"{kind} {name!r}: {option} must be {shown}, not {value!r}")
+            message = f"{kind} {name!r}: {option} must be {shown}, not {value!r}"
+            raise UserError(message, (option,))
     supplied = {key: value for key, value in context.items() if key in taken}
     try:
         return factory(**supplied, **options)
     except (ValueError, TypeError, RuntimeError) as error:  # torch raises the last two
         reason = " ".join(str(error).split())
-        raise UserError(f"{kind} {name!r}: {reason}") from error
+        only = tuple(options) if len(options) == 1 else ()
+        raise UserError(f"{kind} {name!r}: {reason}", only) from error
 
 
 def type_in_words(annotation: Any) -> str:

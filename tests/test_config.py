@@ -284,6 +284,16 @@ def test_later_errors_name_the_source_too(base):
     assert str(config.error(("seed",), "bad")) == "command line: seed=3: seed: bad"
 
 
+def test_later_errors_name_the_option_they_are_about(base):
+    override = "tasks.pair.head.size=3"
+    config = load_config(base, [override])
+    path = ("tasks", "pair", "head")
+    assert str(config.error(path, UserError("too large", ("size",)))) == (
+        f"command line: {override}: tasks.pair.head.size: too large"
+    )
+    assert str(config.error(path, UserError("too many"))).startswith("base.yaml:12: ")
+
+
 def test_empty_and_missing_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("empty.yaml").write_text("# nothing\n")
@@ -374,8 +384,7 @@ def test_single_task_presets_are_the_papers_baseline(task):
     assert list(config.tasks) == [task]
     assert (training.lr, training.epochs, training.weight_decay) == (1e-5, 10, 0.0)
     assert (training.schedule, training.warmup) == ("constant", 0.0)
-    assert (config.tasks[task].batch_size, config.tasks[task].dropout) == (16, 0.3)
-    assert config.encoder.dropout == 0.3
+    assert (config.tasks[task].batch_size, config.encoder.dropout) == (16, 0.3)
 
 
 # --- no torch before the config is right ---

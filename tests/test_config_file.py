@@ -107,6 +107,7 @@ def test_extends_chain_and_list(files):
     assert [tree.where((key,)) for key in "xyl"] == ["top.yaml:1", "side.yaml:1", "side.yaml:2"]
     assert [tree.where(("z", key)) for key in "pqr"] == ["top.yaml:3", "middle.yaml:3", "a.yaml:2"]
     assert tree.where(("l", 0)) == "side.yaml:2"
+    assert tree.where(("l", 1)) == "side.yaml:2"  # not where the list was that is gone
 
 
 def test_extends_is_relative_to_the_file_that_says_it(files):
@@ -195,6 +196,8 @@ def test_defaults_lie_underneath_every_task(files):
         ("t", "size"): "command line: defaults.size=7",
         ("s", "head", "x"): "top.yaml:3",
         ("t", "head"): "a.yaml:5",
+        ("t", "data"): "a.yaml:6",
+        ("s", "data"): "top.yaml:4",
         ("t", "data", "id"): "top.yaml:4",
         ("t", "data", "sep"): "a.yaml:6",
         ("t", "more"): "a.yaml:8",

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from multitask.early_stopping import JOINT, Selection
+from multitask.early_stopping import JOINT, Selection, selected_steps
 from multitask.metrics import joint
 
 NAN = math.nan
@@ -97,6 +97,13 @@ def test_while_all_is_nan_the_latest_step_serves():
         assert chosen.best_steps() == {"a": step, "b": 1, JOINT: step}
     chosen.update(3, {"a": -1.0, "b": 0.0}, -0.5)
     assert chosen.best_steps() == {"a": 3, "b": 1, JOINT: 3}
+
+
+@pytest.mark.parametrize(
+    ("select", "expected"), [("joint", {"a": 7, "b": 7}), ("per_task", {"a": 2, "b": 4})]
+)
+def test_selected_steps(select, expected):
+    assert selected_steps({"a": 2, "b": 4, JOINT: 7}, ["a", "b"], select) == expected
 
 
 SERIES = (

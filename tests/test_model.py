@@ -1,6 +1,7 @@
 """The multi-task model: what is shared, what a task owns, and what one task's step touches."""
 
 import dataclasses
+from itertools import pairwise
 
 import pytest
 import torch
@@ -173,31 +174,28 @@ def test_a_step_leaves_the_other_tasks_parameters_where_they_are(make, configure
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.25])
-def test_accumulated_batches_equal_the_joined_one(make, monkeypatch, configure, weight):
-    """Unequal parts and class weights included."""
-    found = []
+@pytest.mark.parametrize("cuts", [[0, 5], [0, 2, 5]], ids=["whole", "accumulated"])
+def test_a_step_follows_the_weighted_mean_over_all_its_rows(
+    make, monkeypatch, configure, weight, cuts
+):
+    """Unequal parts and class weights included; the loss weight is on the gradient alone."""
+    head = "tasks.sst.head={name: classification, class_weights: balanced}"
+    reference, model = make(head).double().eval(), make(head).double().eval()
     whole = batch("sst", rows=5)
+    expected = task_loss(reference, "sst", whole)
+    (weight * expected).backward()
     tensors = (whole.input_ids, whole.attention_mask, whole.token_type_ids, whole.labels)
-    first, second = (Batch(*(t[rows] for t in tensors), 1) for rows in (slice(0, 2), slice(2, 5)))
-    for parts in ([whole], [first, second]):
-        model = make("tasks.sst.head={name: classification, class_weights: balanced}")
-        model.double().eval()
-        optimizer = build_optimizer(model, configure())
-        held = {}
-
-        def keep(*args, model=model, held=held):
-            held.update(
-                {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
-            )
-
-        monkeypatch.setattr(optimizer, "step", keep)
-        loss, norm = train_step(model, "sst", parts, weight, optimizer, None)
-        found.append((loss, norm, held))
-    assert found[0][0] == pytest.approx(found[1][0], rel=1e-10)
-    assert found[0][1] == pytest.approx(found[1][1], rel=1e-10)
-    assert found[0][2].keys() == found[1][2].keys()
-    for name, gradient in found[0][2].items():
-        torch.testing.assert_close(found[1][2][name], gradient, rtol=1e-8, atol=1e-10, msg=name)
+    parts = [Batch(*(t[start:end] for t in tensors), 1) for start, end in pairwise(cuts)]
+    optimizer, held = build_optimizer(model, configure()), {}
+    monkeypatch.setattr(
+        optimizer, "step", lambda: held.update({n: p.grad for n, p in model.named_parameters()})
+    )
+    loss, norm = train_step(model, "sst", parts, weight, optimizer, None)
+    assert loss == pytest.approx(expected.item(), rel=1e-10)
+    squares = [gradient.square().sum() for gradient in held.values() if gradient is not None]
+    assert norm == pytest.approx(sum(squares).sqrt().item(), rel=1e-10)
+    for name, parameter in reference.named_parameters():
+        torch.testing.assert_close(held[name], parameter.grad, rtol=1e-8, atol=1e-10, msg=name)
 
 
 @pytest.mark.parametrize("frozen", [True, False])
@@ -236,6 +234,8 @@ def test_autocast_stops_before_projection_and_head(make, task, pooling):
         return lambda module, args: seen.update({name: (args[0], torch.is_autocast_enabled("cpu"))})
 
     own = model.tasks[task]
+    # as of a pooler that ends in a matrix product
+    own.pooler.register_forward_hook(lambda module, args, output: output.bfloat16())
     own.projection.register_forward_pre_hook(watch("projection"))
     own.head.register_forward_pre_hook(watch("head"))
     linear = model.encoder.model.encoder.layer[1].output.dense

@@ -109,6 +109,7 @@ def test_option_that_does_not_fit(options, message, stubs):
         registry.build("head", "stub", options, CONTEXT)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert caught.value.key == tuple(options)
 
 
 def test_a_method_without_options_says_so(stubs):

@@ -28,6 +28,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     if (arguments.task is None) != (arguments.file is None):
         raise UserError("predict: --task and --file go together")
+    if arguments.output is not None and arguments.file is None:
+        raise UserError(
+            "predict: --output is for --file; the run's own files stand in RUN/predictions"
+        )
     trained = load(arguments.run, arguments.overrides)
     if arguments.file is None:
         _splits(trained, arguments.run)

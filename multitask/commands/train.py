@@ -1,6 +1,7 @@
 """Train the tasks of a YAML file, evaluate them and write the report."""
 
 import argparse
+from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
     except OSError as error:  # a full disk, a read-only directory; older files are whole
         reason = error.strerror or " ".join(str(error).split())
         place = error.filename or config.output_dir
-        raise UserError(
-            f"{place}: cannot be written: {reason}; what was saved before is intact: free space or "
-            "mend the directory, then go on with --resume"
-        ) from error
+        advice = "choose another output_dir=DIR"
+        if Path(config.output_dir, "metrics.jsonl").exists():
+            advice = "what was saved before is intact: free space, then go on with --resume"
+        raise UserError(f"{place}: cannot be written: {reason}; {advice}") from error

@@ -110,9 +110,8 @@ def label_reader(config: Config, task: str, label_type: str) -> LabelReader:
     path = ("tasks", task, "data")
     if label_type == "number":
         if data.label_range is None:
-            raise config.error(
-                path, "a head that predicts numbers needs `label_range: [low, high]`"
-            )
+            message = "a head that predicts numbers needs `label_range: [low, high]`"
+            raise config.error((*path, "label_range"), message)
         return LabelReader(label_type, {}, (), *data.label_range)
     if data.label_range is not None:
         raise config.error(
@@ -137,7 +136,7 @@ def _label_values(config: Config, task: str) -> list[str]:
     data = config.tasks[task].data
     columns, source = read_columns(config, task, "train")
     skip = set(map(canonical, data.unlabelled))
-    values = {canonical(value) for value in _column(columns, data.label, source)} - skip
+    values = {canonical(value) for value in _column(columns, data, "label", source)} - skip
     if len(values) < 2:
         raise UserError(f"{source}: column {data.label!r} holds {len(values)} label value(s)")
     return sorted(values, key=lambda value: (_number(value), value))
@@ -162,7 +161,7 @@ def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Row
     unlabelled = set(map(canonical, data.unlabelled))
     if split == "test" and data.label not in columns:
         return rows
-    values = [canonical(value) for value in _column(columns, data.label, source)]
+    values = [canonical(value) for value in _column(columns, data, "label", source)]
     kept = [i for i, value in enumerate(values) if value not in unlabelled]
     if split == "test" and len(kept) < len(values):
         return rows  # a test file whose label column is (partly) blank is still to be predicted
@@ -209,14 +208,14 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
 
 
 def _rows(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
-    names = [data.text] if data.text2 is None else [data.text, data.text2]
-    sides = [[_text(value) for value in _column(columns, name, source)] for name in names]
+    keys = ["text"] if data.text2 is None else ["text", "text2"]
+    sides = [[_text(value) for value in _column(columns, data, key, source)] for key in keys]
     if not sides[0]:
         raise UserError(f"{source}: no rows")
     if data.id is None:
         ids = [str(i) for i in range(len(sides[0]))]
     else:
-        ids = [_text(value) for value in _column(columns, data.id, source)]
+        ids = [_text(value) for value in _column(columns, data, "id", source)]
     return Rows(source, ids, list(zip(*sides, strict=True)), None)
 
 
@@ -224,10 +223,11 @@ def _text(value: Any) -> str:
     return "" if value is None or value != value else str(value)
 
 
-def _column(columns: dict[str, list], name: str, source: str) -> list:
+def _column(columns: dict[str, list], data: DataConfig, key: str, source: str) -> list:
+    name = getattr(data, key)
     if name not in columns:
         hint = suggest(name, tuple(column for column in columns if column))
-        raise UserError(f"{source}: no column {name!r}{hint}")
+        raise UserError(f"{source}: no column {name!r}{hint}; `data.{key}` names it")
     return columns[name]
 
 
@@ -237,7 +237,7 @@ def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list]
     name = getattr(data, split)
     path = ("tasks", task, "data", split)
     if name is None:
-        raise config.error(path[:-1], f"the task has no {split} data: name it as `{split}:`")
+        raise config.error(path, f"the task has no {split} data: name it as `{split}:`")
     if data.format in ("disk", "hub"):
         return _read_dataset(config, task, name)
     file = config.data_path(name)

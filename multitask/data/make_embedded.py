@@ -214,8 +214,8 @@ SCORES = {
     "unrelated": 0.0,  # nothing in common
 }
 QUESTION_DRAW = (
-    *("same",) * 10,
-    *("opposite",) * 7,
+    *("same",) * 9,
+    *("opposite",) * 8,
     *("other frame", "someone else", "unrelated"),
 )
 STATEMENT_DRAW = (

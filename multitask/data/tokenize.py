@@ -59,7 +59,7 @@ def tokenize(
         max_length: tokens a sequence may have, special tokens included.
         cache: directory of the cache; None for no cache.
     """
-    file = cache / f"{_key(rows, tokenizer, siamese, max_length)}.safetensors" if cache else None
+    file = cache / f"{_key(rows, tokenizer, siamese, max_length)}.tokens" if cache else None
     sides = 2 if siamese else 1
     arrays = _read(file)
     if arrays is None:
@@ -106,24 +106,26 @@ def _key(rows: Rows, tokenizer: Any, siamese: bool, max_length: int) -> str:
 
 
 def _read(file: Path | None) -> dict[str, np.ndarray] | None:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    from safetensors.numpy import load
 
-    if file is None or not file.is_file():
-        return None
     try:
-        return load_file(file)
-    except (SafetensorError, OSError):
-        return None  # a half-written or foreign file: tokenise again
+        found = b"" if file is None else file.read_bytes()
+    except OSError:
+        return None
+    digest, data = found[:32], found[32:]
+    if hashlib.sha256(data).digest() != digest:
+        return None  # half-written, damaged or foreign: tokenise again
+    return load(data)
 
 
 def _write(file: Path, arrays: dict[str, np.ndarray]) -> None:
     from safetensors.numpy import save
 
+    data = save(arrays)
     scratch = file.with_suffix(f".{os.getpid()}.tmp")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        scratch.write_bytes(save(arrays))
+        scratch.write_bytes(hashlib.sha256(data).digest() + data)
         scratch.replace(file)
     except OSError:  # a cache that cannot be written costs time, nothing else
         with contextlib.suppress(OSError):

