@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The runs of docs/results.md, one after the other: full protocol, packaged MiniLM, three seeds.
+#
+#   benchmarks/cs224n_results.sh DATA_DIR [RUNS_DIR]
+#
+# Start it again after a kill: finished runs are skipped, the one under way is resumed. About six
+# hours on 2 cores. Commit first: a report made from a changed tree says so.
+set -euo pipefail
+data=$(realpath "$1")
+cd "$(dirname "$0")/.."
+runs=${2:-runs}
+python=${PYTHON:-.venv/bin/python}
+
+run() { # NAME CONFIG [key=value ...]
+  local name=$1 config=$2 seed
+  shift 2
+  for seed in 1 2 3; do
+    local directory=$runs/$name-$seed
+    if [ ! -f "$directory/report.json" ]; then
+      "$python" run_multitask.py "$config" data_dir="$data" seed=$seed \
+        output_dir="$directory" "$@" --resume
+    fi
+    "$python" docs/make_results.py "$directory" "$name"
+  done
+}
+
+multi=configs/cs224n_minilm.yaml
+cross=configs/cs224n_minilm_cross.yaml
+run siamese $multi
+run single-sst $multi tasks.qqp=null tasks.sts=null training.epochs=3
+run single-qqp $multi tasks.sst=null tasks.sts=null
+run single-sts $multi tasks.sst=null tasks.qqp=null training.epochs=4
+run cross $cross
+run cross-single-qqp $cross tasks.sst=null tasks.sts=null
+run cross-single-sts $cross tasks.sst=null tasks.qqp=null training.epochs=4
