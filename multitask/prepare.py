@@ -110,7 +110,7 @@ def prepare(config: Config, say: Callable[[str], None] = print) -> Prepared:
     except UserError as error:
         raise config.error(("training", "sampler"), error) from error
     planned = config.training.epochs * sampler.steps_per_epoch
-    data = {task: _describe(splits[task], readers[task]) for task in splits}
+    data = {task: _describe(config, task, splits[task], readers[task]) for task in splits}
     chosen = {
         name: task.metric or SELECTABLE[readers[name].label_type][0]
         for name, task in config.tasks.items()
@@ -172,10 +172,14 @@ def _trained(model: MultiTaskModel, task: str) -> list[torch.nn.Parameter]:
     return [*model.encoder.parameters(), *model.tasks[task].parameters()]
 
 
-def _describe(splits: Mapping[str, Split], reader: LabelReader) -> dict[str, dict[str, Any]]:
+def _describe(
+    config: Config, task: str, splits: Mapping[str, Split], reader: LabelReader
+) -> dict[str, dict[str, Any]]:
+    data = config.tasks[task].data
     found = {}
     for name, split in splits.items():
-        found[name] = describe(split.rows, reader)
+        file = data.train if name == "holdout" else getattr(data, name)
+        found[name] = {"file": file, **describe(split.rows, reader)}
         found[name]["truncated_share"] = split.tokens.truncated_share
         found[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
         if name != "train":

@@ -21,7 +21,6 @@ def describe(rows: Rows, reader: LabelReader) -> dict[str, Any]:
         found = Counter(rows.labels.tolist())
         counts = {name: found.get(i, 0) for i, name in enumerate(reader.names)}
     return {
-        "file": rows.source,
         "rows": len(rows),
         "unlabelled_dropped": rows.unlabelled_dropped,
         "empty_texts": sum(any(not text.strip() for text in texts) for texts in rows.texts),
