@@ -25,7 +25,6 @@ def test_describe_counts_what_the_report_shows():
     rows = rows_of("a", " a ", "b", "", "  ", labels=[0, 0, 2, 2, 2])
     rows.unlabelled_dropped = 3
     assert describe(rows, CLASSES) == {
-        "file": "file",
         "rows": 5,
         "unlabelled_dropped": 3,
         "empty_texts": 2,
