@@ -1,17 +1,14 @@
 """Max over time of the last layer's token vectors (Sentence-BERT, Reimers & Gurevych 2019)."""
 
-from torch import Tensor, nn
+from torch import Tensor
+
+from multitask.poolers.base import LastLayerPooler
 
 
-class MaxPooler(nn.Module):
+class MaxPooler(LastLayerPooler):
     """max_t h_t per dimension over the real tokens, [CLS] and [SEP] included."""
 
     tokens = "all"
-
-    def __init__(self, dim: int, num_layers: int) -> None:
-        super().__init__()
-        self.output_dim = dim
-        self.layers = (num_layers,)
 
     def forward(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
         """hidden[L] [B, T, d], mask [B, T] -> [B, d]."""

@@ -1,17 +1,14 @@
 """Mean of the last layer's token vectors (Sentence-BERT, Reimers & Gurevych 2019)."""
 
-from torch import Tensor, nn
+from torch import Tensor
+
+from multitask.poolers.base import LastLayerPooler
 
 
-class MeanPooler(nn.Module):
+class MeanPooler(LastLayerPooler):
     """sum_t m_t h_t / sum_t m_t over the real tokens, [CLS] and [SEP] included."""
 
     tokens = "all"
-
-    def __init__(self, dim: int, num_layers: int) -> None:
-        super().__init__()
-        self.output_dim = dim
-        self.layers = (num_layers,)
 
     def forward(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
         """hidden[L] [B, T, d], mask [B, T] -> [B, d]."""
