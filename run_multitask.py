@@ -50,7 +50,10 @@ def main(arguments: list[str]) -> int:
         print(f"error: {place}{error.strerror or error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("error: interrupted before anything could be saved", file=sys.stderr)
+        print(
+            "error: interrupted; a run that has saved a checkpoint goes on with --resume",
+            file=sys.stderr,
+        )
         return 2
     return 0
 

@@ -7,6 +7,7 @@ Nothing is typed by hand: tests/test_results.py checks that the page equals what
 """
 
 import json
+import math
 import re
 import statistics
 import sys
@@ -47,7 +48,8 @@ def row(name: str, reports: list[dict[str, Any]], part: str | None = None) -> li
     for task, metric in COLUMNS:
         entries = [report["tasks"][task] for report in reports if task in report["tasks"]]
         scores = [entry["baselines"][part] if part else entry["dev"] for entry in entries]
-        values = [score[metric] for score in scores if score and score[metric] is not None]
+        found = [score[metric] for score in scores if score]
+        values = [math.nan if value is None else value for value in found]
         cells.append(spread(values) if values else "-")
     whole = [report["overall"]["mean"] for report in reports if len(report["tasks"]) == 3]
     cells.append(spread(whole) if whole and part is None else "-")

@@ -10,7 +10,7 @@ from heads.base import NumberScores
 
 
 class CosineWithEmbeddingsHead(NumberScores):
-    """low + (high - low) w . [cos(a, b); a; b] + c, with a = W u, b = W v.
+    """low + (high - low) (w . [cos(a, b); a; b] + c), with a and b one linear layer of u and v.
 
     "We adopt a linear to adjust the weight before calculating the cos-sim and concatenate with
     sentence embeddings for prediction." The score depends on the order of the pair.

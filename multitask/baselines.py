@@ -2,14 +2,12 @@
 
 import copy
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from multitask import metrics
-from multitask.data.collate import collate
 from multitask.data.load import LabelReader, Rows
-from multitask.evaluate import Scores, Split, measure
+from multitask.evaluate import Scores, Split, measure, over_rows
 from multitask.model import MultiTaskModel
 
 EPOCHS = 30
@@ -22,21 +20,21 @@ def trivial_scores(train: Rows, dev: Rows, reader: LabelReader) -> dict[str, flo
     return metrics.compute(reader.label_type, dev.gold, guess, scores, len(reader.names))
 
 
-@torch.no_grad()
 def frozen_vectors(
     model: MultiTaskModel, task: str, split: Split, *, pad_id: int, device: torch.device
 ) -> Tensor:
     """Pooled vectors of a split under the encoder as it is, [N, sides, d] in file order."""
-    module = model.tasks[task]
-    order = np.argsort(split.tokens.lengths, kind="stable")
-    parts = []
-    for start in range(0, len(order), BATCH_SIZE):
-        index = order[start : start + BATCH_SIZE]
-        batch = collate(split.tokens, None, index, pad_id=pad_id).to(device)
-        pooled = model.pooled(task, batch)
-        parts.append(torch.stack(pooled.chunk(module.sides), dim=1))
-    back = torch.from_numpy(np.argsort(order, kind="stable")).to(device)
-    return torch.cat(parts)[back]
+    sides = model.tasks[task].sides
+    return over_rows(
+        model,
+        split.tokens,
+        None,
+        lambda batch: torch.stack(model.pooled(task, batch).chunk(sides), dim=1),
+        batch_size=BATCH_SIZE,
+        pad_id=pad_id,
+        device=device,
+        title=f"encoding {task}",
+    )
 
 
 def frozen_head_scores(
@@ -61,14 +59,12 @@ def frozen_head_scores(
     module = model.tasks[task]
     if any(True for _ in module.pooler.parameters()):
         return None
-    was_training = model.training
-    model.eval()
     select = "holdout" if "holdout" in splits else "dev"
+
     vectors = {
         name: frozen_vectors(model, task, splits[name], pad_id=pad_id, device=device)
         for name in dict.fromkeys(("train", select, "dev"))
     }
-    model.train(was_training)
     probe = copy.deepcopy(module)
 
     def scores(name: str) -> dict[str, float]:
@@ -84,8 +80,8 @@ def frozen_head_scores(
     if not trained:
         return best_dev
     optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
-    labels = torch.from_numpy(splits["train"].rows.gold).to(device)
-    labels = labels.float() if labels.is_floating_point() else labels
+    labels = torch.from_numpy(splits["train"].rows.gold)
+    labels = (labels.float() if labels.is_floating_point() else labels).to(device)
     rng = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)  # the probe's dropout; the run's own random state is kept

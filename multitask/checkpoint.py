@@ -64,9 +64,14 @@ def read_tensors(file: Path, device: str = "cpu") -> Tensors:
 def save_checkpoint(
     directory: Path, step: int, groups: Mapping[str, Tensors], state: Mapping[str, Any]
 ) -> Path:
-    """Write checkpoint ``step``; it appears under its name only when it is complete."""
+    """Write checkpoint ``step``; it appears under its name only when it is complete.
+
+    A second one of the same step (before and after its evaluation) stands beside the first.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     final = directory / f"step-{step:08d}"
+    while final.exists():
+        final = final.with_name(f"{final.name}+")
     scratch = directory / f".step-{step:08d}.tmp"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir()
@@ -77,8 +82,6 @@ def save_checkpoint(
             write_tensors(file, tensors)
             digests[file.name] = _digest(file)
         write_text(scratch / "state.json", json.dumps({**state, "sha256": digests}))
-        if final.exists():  # saved at this step before, by a run that was then interrupted
-            shutil.rmtree(final)
         scratch.rename(final)
         _sync(directory)
     finally:

@@ -156,7 +156,7 @@ class EarlyStoppingConfig(_Strict):
 class CourseFileConfig(_Strict):
     """The course's prediction file: `predictions/NAME-SPLIT-output.csv`."""
 
-    name: str = Field(description="File name part, such as `para`.")
+    name: str = Field(pattern=r"^[\w.-]+$", description="File name part, such as `para`.")
     column: str = Field(description="Header of the value, such as `Predicted_Is_Paraphrase`.")
 
 
@@ -374,6 +374,11 @@ def _check_names(config: Config) -> None:
             raise config.error(("tasks", name), "a task's name must be letters, digits and '_'")
         for kind in ("pooling", "projection", "head"):
             choices.append((("tasks", name, kind), kind, getattr(task, kind)))
+    files = [task.course_file.name for task in config.tasks.values() if task.course_file]
+    for name, task in config.tasks.items():
+        if task.course_file and files.count(task.course_file.name) > 1:
+            message = f"two tasks would write {task.course_file.name}-dev-output.csv"
+            raise config.error(("tasks", name, "course_file", "name"), message)
     for path, kind, choice in choices:
         if choice is not None:
             try:

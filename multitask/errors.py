@@ -16,6 +16,10 @@ class UserError(Exception):
         self.key = key
 
 
+class NotFinite(UserError):
+    """A loss, gradient or score that is NaN or infinite."""
+
+
 def suggest(word: str, known: list[str] | tuple[str, ...]) -> str:
     """' (did you mean ...?)' for the nearest known word, else the list of known words."""
     import difflib

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
+from tqdm import tqdm
 
 from multitask import metrics
-from multitask.data.collate import collate
+from multitask.data.collate import Batch, collate
 from multitask.data.load import LabelReader, Rows
 from multitask.data.tokenize import Tokens
+from multitask.errors import NotFinite
 from multitask.model import MultiTaskModel
 
 
@@ -35,7 +38,39 @@ class Scores:
     loss: float
 
 
-@torch.inference_mode()
+@torch.no_grad()
+def over_rows(
+    model: MultiTaskModel,
+    tokens: Tokens,
+    labels: np.ndarray | None,
+    function: Callable[[Batch], Tensor],
+    *,
+    batch_size: int,
+    pad_id: int,
+    device: torch.device,
+    between_batches: Callable[[], None] = lambda: None,
+    title: str = "",
+) -> Tensor:
+    """Apply ``function`` (a batch of B rows -> [B, ...]) to every row, in evaluation mode.
+
+    Rows are batched by length and put back in file order; the model's mode is restored.
+
+    Returns:
+        [N, ...] on the device, in file order.
+    """
+    training = model.training
+    model.eval()
+    order = np.argsort(tokens.lengths, kind="stable")
+    parts = []
+    starts = range(0, len(order), batch_size)
+    for start in tqdm(starts, desc=title, leave=False, disable=None if title else True):
+        between_batches()
+        index = order[start : start + batch_size]
+        parts.append(function(collate(tokens, labels, index, pad_id=pad_id).to(device)))
+    model.train(training)
+    return torch.cat(parts)[torch.from_numpy(np.argsort(order, kind="stable")).to(device)]
+
+
 def score_split(
     model: MultiTaskModel,
     task: str,
@@ -46,32 +81,39 @@ def score_split(
     device: torch.device,
     between_batches: Callable[[], None] = lambda: None,
 ) -> Scores:
-    """Run a split through the model in evaluation mode.
+    """A task's scores over a split, in file order.
 
-    Rows are batched by length and put back in file order. The model's mode is restored.
+    Raises NotFinite for scores that are NaN or infinite.
     """
-    training = model.training
-    model.eval()
     head = model.head(task)
-    order = np.argsort(split.tokens.lengths, kind="stable")
-    labels = split.rows.labels
-    predictions, scores, loss = [], [], 0.0
-    for start in range(0, len(order), batch_size):
-        between_batches()
-        index = order[start : start + batch_size]
-        batch = collate(split.tokens, labels, index, pad_id=pad_id).to(device)
+    loss = 0.0
+
+    def score(batch: Batch) -> Tensor:
+        nonlocal loss
         output = model(task, batch)
         if batch.labels is not None:
-            loss += head.loss(output, batch.labels).item() * len(index)
-        predicted, shown = head.predict(output)
-        predictions.append(predicted.cpu().numpy())
-        scores.append(shown.cpu().numpy())
-    model.train(training)
-    back = np.argsort(order, kind="stable")
+            loss += head.loss(output, batch.labels).item() * batch.rows
+        return output
+
+    output = over_rows(
+        model,
+        split.tokens,
+        split.rows.labels,
+        score,
+        batch_size=batch_size,
+        pad_id=pad_id,
+        device=device,
+        between_batches=between_batches,
+        title=f"scoring {task}",
+    )
+    if not output.isfinite().all():
+        raise NotFinite(f"task {task}: the model's scores are not finite numbers")
+    predictions, shown = head.predict(output)
+    labelled = split.rows.labels is not None
     return Scores(
-        np.concatenate(predictions)[back],
-        np.concatenate(scores)[back],
-        loss / len(order) if labels is not None else float("nan"),
+        predictions.cpu().numpy(),
+        shown.cpu().numpy(),
+        loss / len(split.tokens) if labelled else float("nan"),
     )
 
 

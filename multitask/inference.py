@@ -15,17 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from multitask.checkpoint import read_tensors, weights_file
 from multitask.config import Config, load_config
-from multitask.data.collate import collate
 from multitask.data.load import LabelReader, Rows, label_reader
 from multitask.data.tokenize import default_cache, tokenize
 from multitask.device import pick_device, use_autocast
 from multitask.early_stopping import selected_steps
 from multitask.errors import UserError, suggest
-from multitask.evaluate import Scores, Split, score_split
+from multitask.evaluate import Scores, Split, over_rows, score_split
 from multitask.model import build_model, head_class
 from multitask.pretrained import load_saved
 
@@ -69,7 +67,7 @@ class TrainedRun:
             task: label_reader(config, task, head.label_type) for task, head in heads.items()
         }
         encoder, self.tokenizer = load_saved(directory / "encoder", config.encoder.dropout)
-        context = {task: _label_context(reader) for task, reader in self.readers.items()}
+        context = {task: reader.head_context() for task, reader in self.readers.items()}
         autocast = use_autocast(config.training.precision, self.device)
         self.model = build_model(config, encoder, context, autocast=autocast)
         self.model.to(self.device).eval()
@@ -87,7 +85,9 @@ class TrainedRun:
         Raises:
             UserError: an unknown task, or texts where pairs are needed and the reverse.
         """
-        scores = self.score(task, self._rows(task, texts))
+        self._use(task)
+        sides = 1 if self.config.tasks[task].input == "single" else 2
+        scores = self.score(task, _as_rows(texts, sides, task))
         reader = self.readers[task]
         results = []
         for prediction, shown in zip(scores.predictions, scores.scores, strict=True):
@@ -105,22 +105,25 @@ class TrainedRun:
         siamese = [name for name in self.tasks if self.config.tasks[name].input == "siamese"]
         task = task or [*siamese, *self.tasks][0]
         self._use(task)
-        rows = Rows("texts", [str(i) for i in range(len(texts))], [(text,) for text in texts], None)
         tokens = tokenize(
-            rows,
+            _as_rows(texts, 1, task),
             self.tokenizer,
             siamese=False,
             max_length=self.config.tasks[task].max_length,
         )
-        order = np.argsort(tokens.lengths, kind="stable")
-        size = self.config.training.eval_batch_size
-        parts = []
-        with torch.inference_mode():
-            for start in range(0, len(order), size):
-                index = order[start : start + size]
-                batch = collate(tokens, None, index, pad_id=self.tokenizer.pad_token_id)
-                parts.append(self.model.pooled(task, batch.to(self.device)).cpu().numpy())
-        return np.concatenate(parts)[np.argsort(order, kind="stable")]
+        return (
+            over_rows(
+                self.model,
+                tokens,
+                None,
+                lambda batch: self.model.pooled(task, batch),
+                batch_size=self.config.training.eval_batch_size,
+                pad_id=self.tokenizer.pad_token_id,
+                device=self.device,
+            )
+            .cpu()
+            .numpy()
+        )
 
     def score(self, task: str, rows: Rows, *, cache: bool = False) -> Scores:
         """A head's output over rows, in order."""
@@ -148,24 +151,23 @@ class TrainedRun:
             raise UserError(f"{self.directory}: no task {task!r}{suggest(task, self.tasks)}")
         if self.steps[task] != self._loaded:
             file = weights_file(self.directory, self.steps[task])
-            self.model.load_state_dict(read_tensors(file))
+            try:
+                self.model.load_state_dict(read_tensors(file))
+            except RuntimeError as error:
+                raise UserError(
+                    f"{file}: the weights do not fit the config: overrides may change data, device "
+                    "and precision, not the model"
+                ) from error
             self._loaded = self.steps[task]
 
-    def _rows(self, task: str, texts: Sequence[Text]) -> Rows:
-        if task not in self.tasks:
-            raise UserError(f"{self.directory}: no task {task!r}{suggest(task, self.tasks)}")
-        if not len(texts):
-            raise UserError("no texts to predict")
-        sides = 1 if self.config.tasks[task].input == "single" else 2
-        rows = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
-        for i, row in enumerate(rows):
-            if len(row) != sides:
-                what = "pairs of texts" if sides == 2 else "single texts"
-                raise UserError(f"task {task} takes {what}; item {i} is {texts[i]!r}")
-        return Rows("texts", [str(i) for i in range(len(rows))], rows, None)
 
-
-def _label_context(reader: LabelReader) -> dict[str, Any]:
-    """What heads are built with; class weights come from the saved tensors."""
-    size = len(reader.names)
-    return {"num_labels": size, "class_counts": [1] * size, "low": reader.low, "high": reader.high}
+def _as_rows(texts: Sequence[Text], sides: int, task: str) -> Rows:
+    """Texts, or pairs of texts, as unlabelled rows. Raises UserError for anything else."""
+    what = "pairs of texts" if sides == 2 else "single texts"
+    if isinstance(texts, str) or not len(texts):
+        raise UserError(f"task {task}: expected a list of {what}")
+    rows = [(text,) if isinstance(text, str) else tuple(text or ()) for text in texts]
+    for i, row in enumerate(rows):
+        if len(row) != sides or not all(isinstance(text, str) for text in row):
+            raise UserError(f"task {task} takes {what}; item {i} is {texts[i]!r}")
+    return Rows("texts", [str(i) for i in range(len(rows))], rows, None)

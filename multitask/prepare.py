@@ -1,5 +1,6 @@
 """Everything a run needs, loaded and checked: config -> data -> encoder -> model -> sampler."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,18 @@ class Prepared:
     total_steps: int
     warnings: list[str] = field(default_factory=list)
 
+    def fingerprint(self) -> dict[str, str]:
+        """A hash of each task's tokens and labels, to resume on the same data only."""
+        found = {}
+        for task, parts in self.splits.items():
+            digest = hashlib.sha256()
+            for name in ("train", self.selection_split):
+                digest.update(parts[name].tokens.ids.tobytes())
+                digest.update(parts[name].tokens.offsets.tobytes())
+                digest.update(parts[name].rows.gold.tobytes())
+            found[task] = digest.hexdigest()
+        return found
+
     @property
     def selection_split(self) -> str:
         return "holdout" if self.config.training.holdout else "dev"
@@ -65,7 +78,8 @@ def prepare(config: Config, say: Callable[[str], None] = print) -> Prepared:
     """
     device = pick_device(config)
     heads = {task: head_class(config, task) for task in config.tasks}
-    if config.data_dir != EMBEDDED and not Path(config.data_dir).is_dir():
+    local = any(task.data.format != "hub" for task in config.tasks.values())
+    if local and config.data_dir != EMBEDDED and not Path(config.data_dir).is_dir():
         raise config.error(("data_dir",), f"no such directory: {config.data_dir}")
     readers = {task: label_reader(config, task, head.label_type) for task, head in heads.items()}
     rows = {task: _load_splits(config, task, readers[task]) for task in config.tasks}
@@ -87,7 +101,7 @@ def prepare(config: Config, say: Callable[[str], None] = print) -> Prepared:
     }
     torch.manual_seed(config.seed)
     autocast = use_autocast(config.training.precision, device)
-    context = {task: _label_context(readers[task], rows[task]["train"]) for task in rows}
+    context = {task: readers[task].head_context(rows[task]["train"].gold) for task in rows}
     model = build_model(config, encoder, context, autocast=autocast).to(device)
 
     streams = {
@@ -158,16 +172,6 @@ def _tokenized(config: Config, task: str, rows: Rows, tokenizer: Any) -> Split:
     return Split(rows, tokens)
 
 
-def _label_context(reader: LabelReader, train: Rows) -> dict[str, Any]:
-    classes = range(len(reader.names))
-    return {
-        "num_labels": len(classes),
-        "class_counts": [int((train.gold == number).sum()) for number in classes],
-        "low": reader.low,
-        "high": reader.high,
-    }
-
-
 def _trained(model: MultiTaskModel, task: str) -> list[torch.nn.Parameter]:
     return [*model.encoder.parameters(), *model.tasks[task].parameters()]
 
@@ -182,8 +186,9 @@ def _describe(
         found[name] = {"file": file, **describe(split.rows, reader)}
         found[name]["truncated_share"] = split.tokens.truncated_share
         found[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
-        if name != "train":
-            found[name]["in_train"] = count_overlap(split.rows, splits["train"].rows)
+        if name in ("dev", "test"):  # a held-out slice of train selects: it counts as train
+            seen = [splits[part].rows for part in ("train", "holdout") if part in splits]
+            found[name]["in_train"] = count_overlap(split.rows, seen)
     return found
 
 

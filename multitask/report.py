@@ -113,10 +113,11 @@ def _metric_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def _overall_lines(report: dict[str, Any]) -> list[str]:
     overall = report["overall"]
-    return [
-        f"overall: {_score(overall['mean'])} (mean of the tasks' metrics)",
-        f"CS224N overall: {_score(overall['cs224n'])} (the same, a correlation r as (r + 1) / 2)",
-    ]
+    lines = [f"overall: {_score(overall['mean'])} (mean of the tasks' metrics)"]
+    if overall["cs224n"] is not None:
+        words = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
+        lines.append(f"CS224N overall: {_score(overall['cs224n'])} ({words})")
+    return lines
 
 
 def _duration(seconds: float) -> str:

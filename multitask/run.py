@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tqdm import tqdm
 
 from multitask import metrics
 from multitask.baselines import frozen_head_scores, trivial_scores
@@ -35,7 +36,7 @@ def train(
     *,
     resume: bool = False,
     overwrite: bool = False,
-    say: Callable[[str], None] = print,
+    say: Callable[[str], None] = tqdm.write,
 ) -> Path:
     """Train, evaluate and report one run; returns the run directory.
 
@@ -71,11 +72,16 @@ def train(
 
 def save_encoder(prepared: Prepared, directory: Path) -> None:
     """The architecture and the tokenizer, so that the run loads without its source."""
-    prepared.model.encoder.model.config.save_pretrained(directory)
-    prepared.tokenizer.save_pretrained(directory)
+    try:
+        prepared.model.encoder.model.config.save_pretrained(directory)
+        prepared.tokenizer.save_pretrained(directory)
+    except Exception as error:  # the Rust tokenizer raises a bare Exception on a full disk
+        raise OSError(f"{directory}: {error}") from error
 
 
-def build_trainer(prepared: Prepared, run_dir: Path, say: Callable[[str], None] = print) -> Trainer:
+def build_trainer(
+    prepared: Prepared, run_dir: Path, say: Callable[[str], None] = tqdm.write
+) -> Trainer:
     """The trainer of a prepared run, at step 0."""
     config = prepared.config
     tasks = config.tasks
@@ -116,6 +122,7 @@ def build_trainer(prepared: Prepared, run_dir: Path, say: Callable[[str], None] 
         ),
         selection_split=prepared.selection_split,
         loss_weights={name: task.loss_weight for name, task in tasks.items()},
+        data=prepared.fingerprint(),
         total_steps=prepared.total_steps,
         clip_norm=config.training.clip_norm,
         eval_steps=config.training.eval_steps,
@@ -223,7 +230,7 @@ def finish(
             },
             "overall": {
                 "mean": metrics.joint(headline),
-                "cs224n": metrics.overall_cs224n(headline, prepared.metrics),
+                "cs224n": _course_score(tasks),
             },
             "tasks": tasks,
             "warnings": prepared.warnings,
@@ -232,6 +239,16 @@ def finish(
     write_text(run_dir / "report.json", json.dumps(report, indent=1))
     write_markdown(run_dir)
     return report
+
+
+def _course_score(tasks: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """The course's overall score; None unless its three tasks are there, under their names."""
+    course = {"sst": "accuracy", "qqp": "accuracy", "sts": "pearson"}
+    try:
+        values = {task: tasks[task]["dev"][metric] for task, metric in course.items()}
+    except KeyError:
+        return None
+    return metrics.overall_cs224n(values, course)
 
 
 def dev_results(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, Any]:
@@ -250,8 +267,12 @@ def flags(metric: str, dev: Mapping[str, Any], baselines: Mapping[str, Any]) -> 
     found = []
     for name, words in (("frozen", "frozen-encoder"), ("trivial", "trivial")):
         floor = (baselines[name] or {}).get(metric)
-        if floor is not None and not dev[metric] >= floor:
+        if floor is None:
+            continue
+        if not dev[metric] >= floor:
             found.append(f"below the {words} baseline ({dev[metric]:.3f} < {floor:.3f})")
+        elif name == "trivial" and dev[metric] == floor:
+            found.append(f"not above the {words} baseline ({floor:.3f})")
     return found
 
 

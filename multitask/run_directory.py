@@ -8,6 +8,8 @@ from multitask.checkpoint import write_text
 from multitask.config import Config, load_config
 from multitask.errors import UserError
 
+MARKER = "run.json"
+
 
 def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
     """Raise UserError when writing a run to ``run_dir`` would harm what is there."""
@@ -16,15 +18,14 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
     if not run_dir.is_dir():
         raise UserError(f"{run_dir} is a file: choose another output_dir=DIR")
     names = {path.name for path in run_dir.iterdir()}
-    if names & {"metrics.jsonl", "report.json"}:
-        if not resume and not overwrite:
-            raise UserError(
-                f"{run_dir} holds a run already: go on with --resume, replace it with --overwrite, "
-                "or choose another output_dir=DIR"
-            )
-    # what a run leaves that was killed before its first step
-    elif not names <= {"config.yaml", "encoder", "baselines.json"}:
+    if names and MARKER not in names:
         raise UserError(f"{run_dir} is not empty and holds no run: choose another output_dir=DIR")
+    # a run that was killed before its first step may simply be started again
+    if names & {"metrics.jsonl", "report.json"} and not resume and not overwrite:
+        raise UserError(
+            f"{run_dir} holds a run already: go on with --resume, replace it with --overwrite, or "
+            "choose another output_dir=DIR"
+        )
 
 
 def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
@@ -36,8 +37,12 @@ def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
     if resume and (run_dir / "config.yaml").is_file():
         _check_same_config(config, run_dir / "config.yaml")
     if overwrite and run_dir.is_dir():
-        shutil.rmtree(run_dir)
+        aside = run_dir.with_name(f".{run_dir.name}.old")  # gone at once, whatever happens next
+        shutil.rmtree(aside, ignore_errors=True)
+        run_dir.rename(aside)
+        shutil.rmtree(aside)
     run_dir.mkdir(parents=True, exist_ok=True)
+    write_text(run_dir / MARKER, '{"format": 1}\n')
     write_text(run_dir / "config.yaml", config.dump())
     return run_dir
 
@@ -45,7 +50,7 @@ def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
 def _check_same_config(config: Config, saved: Path) -> None:
     before, now = _flat(load_config(saved).resolved()), _flat(config.resolved())
     differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    differing = [key for key in differing if key != "output_dir"]
+    differing = [key for key in differing if key not in ("output_dir", "data_dir")]  # may move
     if differing:
         shown = ", ".join(f"{k} ({before.get(k)} -> {now.get(k)})" for k in differing[:5])
         more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""

@@ -1,9 +1,9 @@
 """The training loop: one task a step, evaluation, per-task early stopping, checkpoints."""
 
+import contextlib
 import json
 import math
 import os
-import shutil
 import signal
 import time
 from collections import Counter
@@ -32,7 +32,7 @@ from multitask.checkpoint import (
 )
 from multitask.data.collate import Batch
 from multitask.early_stopping import Selection
-from multitask.errors import UserError
+from multitask.errors import NotFinite, UserError
 from multitask.metrics import joint
 from multitask.model import MultiTaskModel
 from multitask.objective import task_loss
@@ -41,10 +41,6 @@ from multitask.sampler import RoundRobin, TaskStream
 
 class Interrupted(Exception):
     """Ctrl-C or SIGTERM; the state is saved."""
-
-
-class Diverged(Exception):
-    """A loss or gradient that is not a finite number, before the weights were touched."""
 
 
 def train_step(
@@ -58,7 +54,8 @@ def train_step(
     """One optimizer step of one task; returns its mean loss and the gradient norm.
 
     Parameters of other tasks have no gradient (None, not zero), so AdamW leaves them and their
-    momentum alone.
+    momentum alone. Raises NotFinite, with the weights untouched, for a loss or gradient that is
+    not a finite number.
     """
     rows = sum(batch.rows for batch in batches)
     total = 0.0
@@ -70,7 +67,7 @@ def train_step(
     norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf).item()
     if not math.isfinite(total) or not math.isfinite(norm):
         optimizer.zero_grad(set_to_none=True)
-        raise Diverged(f"loss {total}, gradient norm {norm}")
+        raise NotFinite(f"task {task}: loss {total}, gradient norm {norm}")
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return total, norm
@@ -89,7 +86,8 @@ class Log:
         self._opened.write(line.encode())
 
     def size(self) -> int:
-        """Bytes written so far."""
+        """Bytes that are safely on disk."""
+        os.fsync(self._opened.fileno())
         return os.fstat(self._opened.fileno()).st_size
 
     def truncate(self, size: int) -> None:
@@ -127,6 +125,7 @@ class Trainer:
     selection: Selection
     selection_split: str
     loss_weights: Mapping[str, float]
+    data: Mapping[str, str]
     total_steps: int
     clip_norm: float | None
     eval_steps: int | None
@@ -207,8 +206,8 @@ class Trainer:
                 self.optimizer,
                 self.clip_norm,
             )
-        except Diverged as problem:
-            raise self._diverged(task, problem) from problem
+        except NotFinite as problem:
+            raise self._diverged(problem) from problem
         self.scheduler.step()
         self.step += 1
         self.trained[task] += 1
@@ -240,7 +239,10 @@ class Trainer:
             if self.interrupted:
                 self._stop_interrupted()
 
-        found = self.evaluate(between_batches)
+        try:
+            found = self.evaluate(between_batches)
+        except NotFinite as problem:
+            raise self._diverged(problem) from problem
         values = {task: metrics[self.metrics[task]] for task, metrics in found.items()}
         together = joint(values)
         stopped = self.selection.update(self.step, values, together)
@@ -290,6 +292,7 @@ class Trainer:
             "selection": self.selection.state_dict(),
             "best_steps": self.selection.best_steps(),
             "log_size": self.log.size(),
+            "data": self.data,
         }
         directory = self.run_dir / "checkpoints"
         tensors = {"model": self.model.state_dict(), "optimizer": optimizer, "rng": pack_rng()}
@@ -301,7 +304,9 @@ class Trainer:
     def _prune_weights(self) -> None:
         wanted = set(self.selection.best_steps().values())
         for path in checkpoints(self.run_dir / "checkpoints"):
-            wanted |= set(json.loads((path / "state.json").read_text())["best_steps"].values())
+            with contextlib.suppress(OSError, ValueError):  # a damaged one refers to nothing
+                state = json.loads((path / "state.json").read_text())
+                wanted |= set(state["best_steps"].values())
         for file in (self.run_dir / "weights").glob("step-*.safetensors"):
             if int(file.stem.removeprefix("step-")) not in wanted:
                 file.unlink()
@@ -312,17 +317,20 @@ class Trainer:
         A damaged checkpoint is named and the one before it is used.
 
         Raises:
-            UserError: every checkpoint is damaged, or it belongs to another config.
+            UserError: every checkpoint is damaged, or the data are not those it was made with.
         """
         found = checkpoints(self.run_dir / "checkpoints")
+        damaged = []
         for path in reversed(found):
             try:
                 tensors, state = load_checkpoint(path)
             except Damaged as problem:
                 self.say(f"warning: {problem}; falling back to the checkpoint before it")
-                shutil.rmtree(path)
+                damaged.append(path)
                 continue
-            self._restore(tensors, state)
+            self._restore(path, tensors, state)
+            for other in damaged:  # out of the way of the checkpoints to come, not deleted
+                other.rename(other.with_name(f"damaged-{other.name}"))
             return True
         if found:
             raise UserError(
@@ -330,7 +338,18 @@ class Trainer:
             )
         return False
 
-    def _restore(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+    def _restore(self, path: Path, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        changed = [task for task, digest in self.data.items() if state["data"].get(task) != digest]
+        if changed:
+            raise UserError(
+                f"{path}: the data of {', '.join(changed)} are not those the run was started with: "
+                "put them back, or choose another output_dir=DIR"
+            )
+        if self.log.size() < state["log_size"]:
+            raise UserError(
+                f"{self.run_dir / 'metrics.jsonl'} is shorter than when {path} was saved: put it "
+                "back, or choose another output_dir=DIR"
+            )
         self.model.load_state_dict(tensors["model"])
         unpack_optimizer(self.optimizer, tensors["optimizer"], state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
@@ -349,12 +368,13 @@ class Trainer:
         self.save()
         raise Interrupted
 
-    def _diverged(self, task: str, problem: Diverged) -> UserError:
+    def _diverged(self, problem: NotFinite) -> UserError:
         saved = checkpoints(self.run_dir / "checkpoints")
         kept = f"the last good checkpoint is {saved[-1]}" if saved else "no checkpoint yet"
         return UserError(
-            f"step {self.step + 1}, task {task}: {problem}; the run stops, {kept}. Lower "
-            "`training.lr` or `training.head_lr`, or set `training.precision: fp32`"
+            f"step {self.step + 1}, {problem}; the run stops, {kept}. Start a new run (another "
+            "output_dir=DIR) with a lower `training.lr` or `training.head_lr`, or with "
+            "`training.precision=fp32`"
         )
 
 

@@ -263,11 +263,12 @@ def test_empty_directory_is_no_encoder(refused, tmp_path):
 def test_directory_that_holds_a_run_is_left_alone(refused, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
+    (run / "run.json").write_text("{}")
     (run / "report.json").write_text("{}")
     line = refused()
     for part in (str(run), "holds a run already", "--resume", "--overwrite", "output_dir=DIR"):
         assert part in line
-    assert [path.name for path in run.iterdir()] == ["report.json"]
+    assert sorted(path.name for path in run.iterdir()) == ["report.json", "run.json"]
     assert (run / "report.json").read_text() == "{}"
 
 
@@ -275,10 +276,11 @@ def test_directory_that_holds_a_run_is_left_alone(refused, tmp_path):
 def test_directory_of_something_else_is_left_alone(flags, refused, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
-    (run / "thesis.tex").write_text("years of work")
+    name = "config.yaml"  # of one's own, not a run's
+    (run / name).write_text("years of work")
     line = refused(*flags)
     assert f"{run} is not empty and holds no run: choose another output_dir=DIR" in line
-    assert (run / "thesis.tex").read_text() == "years of work"
+    assert (run / name).read_text() == "years of work"
 
 
 def test_run_directory_that_cannot_be_made(refused, tmp_path):

@@ -222,6 +222,17 @@ def test_notebook_interface(run_dir):
             wrong()
 
 
+def test_overrides_that_do_not_fit_the_weights_are_refused(run_dir, capsys):
+    assert main("evaluate", run_dir, "tasks.sst.projection=tanh") == 2
+    assert "do not fit the config" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("texts", ["great", [], [None], [["a", "b"]]])
+def test_texts_of_another_shape_are_refused(texts, run_dir):
+    with pytest.raises(UserError, match="single texts"):
+        load(run_dir).predict("sst", texts)
+
+
 def test_saved_config_reproduces_the_run(run_dir, tmp_path):
     again = tmp_path / "again"
     assert main(run_dir / "config.yaml", f"output_dir={again}") == 0
@@ -240,3 +251,27 @@ def test_help_lists_every_command(capsys):
     text = capsys.readouterr().out
     for words in ("--resume", "--overwrite", "--split", "--task", "--file", "key=value", "CONFIG"):
         assert words in text
+
+
+def test_hub_preset_needs_no_data_dir(capsys):
+    """The hub is not reachable in tests: what fails is the data set, not `data_dir`."""
+    assert main("check", "configs/cs224n_hub.yaml") == 2
+    assert "cannot load the data set 'SetFit/sst5', split 'train'" in capsys.readouterr().err
+
+
+def test_cfimdb_preset_on_the_real_files(course_data, tiny_encoder, tmp_path, capsys):
+    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts", "cfimdb")]
+    assert (
+        main(
+            "check",
+            "configs/cs224n_cfimdb.yaml",
+            f"data_dir={course_data}",
+            f"encoder.name={tiny_encoder}",
+            f"output_dir={tmp_path}",
+            *lengths,
+        )
+        == 0
+    )
+    plan = capsys.readouterr().out
+    assert "cfimdb  train  1707" in plan and "cfimdb  dev    245" in plan
+    assert "of train inputs cut at 48 tokens" in plan

@@ -130,8 +130,55 @@ def test_every_checkpoint_damaged(tiny_overrides, monkeypatch, capsys):
     for path in checkpoints(directory / "checkpoints"):
         truncate(path / "model.safetensors")
     capsys.readouterr()
-    assert run_multitask.main(command(tiny_overrides, "--resume")) == 2
-    assert "--overwrite" in error_line(capsys)
+    log = (directory / "metrics.jsonl").read_bytes()
+    for _ in range(2):  # the second try must not start over either
+        assert run_multitask.main(command(tiny_overrides, "--resume")) == 2
+        assert "--overwrite" in error_line(capsys)
+        assert (directory / "metrics.jsonl").read_bytes() == log
+
+
+def test_damaged_checkpoint_that_is_kept_does_not_stop_pruning(tiny_overrides, monkeypatch):
+    keep = "training.keep_checkpoints=4"
+    interrupt_at(monkeypatch, 14)
+    assert run_multitask.main(command(tiny_overrides, keep)) == 2
+    monkeypatch.undo()
+    oldest = checkpoints(run_dir(tiny_overrides) / "checkpoints")[0]
+    (oldest / "state.json").write_text("{")
+    assert run_multitask.main(command(tiny_overrides, keep, "--resume")) == 0
+
+
+def test_resume_refuses_changed_data(tiny_overrides, course_files, tmp_path, monkeypatch, capsys):
+    data = tmp_path / "data"
+    shutil.copytree(course_files, data)
+    here = f"data_dir={data}"
+    interrupt_at(monkeypatch, 14)
+    assert run_multitask.main(command(tiny_overrides, here)) == 2
+    monkeypatch.undo()
+    capsys.readouterr()
+    file = data / "ids-sst-train.csv"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:-3]))
+    assert run_multitask.main(command(tiny_overrides, here, "--resume")) == 2
+    assert "the data of sst are not those" in error_line(capsys)
+    moved = tmp_path / "moved"  # the same data in another place are fine
+    file.write_text("".join(lines))
+    data.rename(moved)
+    assert run_multitask.main(command(tiny_overrides, f"data_dir={moved}", "--resume")) == 0
+
+
+def test_scores_that_are_not_finite_stop_the_run(tiny_overrides, monkeypatch, capsys):
+    original = trainer.train_step
+
+    def spoil(model, task, *args):
+        found = original(model, task, *args)
+        with torch.no_grad():
+            model.tasks["qqp"].head.linear.bias.fill_(math.nan)
+        return found
+
+    monkeypatch.setattr(trainer, "train_step", spoil)
+    assert run_multitask.main(command(tiny_overrides, "training.eval_steps=1")) == 2
+    line = error_line(capsys)
+    assert "task qqp" in line and "not finite" in line and "no checkpoint yet" in line
 
 
 def test_resume_with_another_config_names_the_keys(tiny_overrides, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """Validate everything a run needs and print the plan; nothing is trained or written."""
 
 import argparse
+from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +16,13 @@ def run(arguments: argparse.Namespace) -> None:
 
     config = load_config(arguments.config, arguments.overrides)
 
+    from multitask.errors import UserError
     from multitask.plan import describe_plan
     from multitask.prepare import prepare
+    from multitask.run_directory import check_directory
 
     print("\n".join(describe_plan(prepare(config))))
+    try:
+        check_directory(Path(config.output_dir), resume=False, overwrite=False)
+    except UserError as error:
+        print(f"warning: {error}")

@@ -2,6 +2,10 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multitask.inference import TrainedRun
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
         _own_texts(trained, arguments.task, arguments.file, arguments.output)
 
 
-def _splits(trained, run_dir: Path) -> None:  # type: ignore[no-untyped-def]
+def _splits(trained: "TrainedRun", run_dir: Path) -> None:
     from multitask.data.load import load_rows
     from multitask.predictions import write_predictions
 
@@ -56,7 +60,7 @@ def _splits(trained, run_dir: Path) -> None:  # type: ignore[no-untyped-def]
                 print(f"written: {file}")
 
 
-def _own_texts(trained, task: str, file: Path, output: Path | None) -> None:  # type: ignore[no-untyped-def]
+def _own_texts(trained: "TrainedRun", task: str, file: Path, output: Path | None) -> None:
     import json
 
     from multitask.checkpoint import write_text
@@ -70,6 +74,10 @@ def _own_texts(trained, task: str, file: Path, output: Path | None) -> None:  # 
     rows = texts_from_file(trained.config.tasks[task].data, file)
     texts = [row if len(row) > 1 else row[0] for row in rows.texts]
     found = trained.predict(task, texts)
+    reader = trained.readers[task]
+    if reader.label_type == "number":  # clipped in what is written, as in the prediction files
+        for result in found:
+            result["prediction"] = min(max(result["prediction"], reader.low), reader.high)
     lines = [
         json.dumps({"texts": text, **result}, ensure_ascii=False)
         for text, result in zip(rows.texts, found, strict=True)

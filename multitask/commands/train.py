@@ -25,6 +25,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     config = load_config(arguments.config, arguments.overrides)
 
+    from torch import OutOfMemoryError
+
     from multitask.errors import UserError
     from multitask.run import train
     from multitask.trainer import Interrupted
@@ -36,6 +38,11 @@ def run(arguments: argparse.Namespace) -> None:
             f"interrupted; the state is saved in {config.output_dir}: go on with the same command "
             "and --resume"
         ) from None
+    except OutOfMemoryError as error:
+        raise UserError(
+            "the GPU's memory is full: lower `batch_size` (and raise `accumulation`) or "
+            "`max_length` of the tasks"
+        ) from error
     except OSError as error:  # a full disk, a read-only directory; older files are whole
         reason = error.strerror or " ".join(str(error).split())
         place = error.filename or config.output_dir

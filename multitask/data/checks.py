@@ -29,9 +29,9 @@ def describe(rows: Rows, reader: LabelReader) -> dict[str, Any]:
     }
 
 
-def count_overlap(rows: Rows, train: Rows) -> int:
-    """Rows whose text (pair in either order) also occurs in the training rows."""
-    seen = {row_key(texts) for texts in train.texts}
+def count_overlap(rows: Rows, train: list[Rows]) -> int:
+    """Rows whose text (pair in either order) also occurs in any of the training parts."""
+    seen = {row_key(texts) for part in train for texts in part.texts}
     return sum(row_key(texts) in seen for texts in rows.texts)
 
 

@@ -67,6 +67,17 @@ class LabelReader:
     low: float = 0.0
     high: float = 1.0
 
+    def head_context(self, labels: np.ndarray | None = None) -> dict[str, Any]:
+        """What a head may be built with; class counts are those of ``labels`` (1 without)."""
+        classes = range(len(self.names))
+        counts = [1 if labels is None else int((labels == number).sum()) for number in classes]
+        return {
+            "num_labels": len(classes),
+            "class_counts": counts,
+            "low": self.low,
+            "high": self.high,
+        }
+
     def read(self, value: str) -> float:
         """The number of a canonical label value. Raises ValueError saying what was expected."""
         if self.ids:
@@ -212,6 +223,11 @@ def _rows(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
     sides = [[_text(value) for value in _column(columns, data, key, source)] for key in keys]
     if not sides[0]:
         raise UserError(f"{source}: no rows")
+    for key, texts in zip(keys, sides, strict=True):
+        for number, text in enumerate(texts, 1):
+            if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+                where = f"{source}, row {number}"
+                raise UserError(f"{where}: {getattr(data, key)} holds half a character: mend it")
     if data.id is None:
         ids = [str(i) for i in range(len(sides[0]))]
     else:

@@ -56,12 +56,12 @@ def test_describe_numbers_pairs_and_unlabelled():
 )
 def test_a_row_of_dev_that_stands_in_train(row, train, same):
     assert (row_key(row) == row_key(train)) == same
-    assert count_overlap(rows_of(row), rows_of(("x", "y"), train)) == int(same)
+    assert count_overlap(rows_of(row), [rows_of(("x", "y"), train)]) == int(same)
 
 
 def test_overlap_counts_rows_of_the_split():
     """Twice in dev and once in train is two rows of dev."""
-    assert count_overlap(rows_of("a", "a", "b"), rows_of("a", "c", "c")) == 2
+    assert count_overlap(rows_of("a", "a", "b"), [rows_of("c", "c"), rows_of("a")]) == 2
 
 
 def texts(rows: Rows) -> list[str]:
