@@ -50,7 +50,8 @@ def row(name: str, reports: list[dict[str, Any]], part: str | None = None) -> li
         scores = [entry["baselines"][part] if part else entry["dev"] for entry in entries]
         found = [score[metric] for score in scores if score]
         values = [math.nan if value is None else value for value in found]
-        cells.append(spread(values) if values else "-")
+        undefined = all(map(math.isnan, values))  # a constant prediction has no correlation
+        cells.append("-" if undefined else spread(values))
     whole = [report["overall"]["mean"] for report in reports if len(report["tasks"]) == 3]
     cells.append(spread(whole) if whole and part is None else "-")
     return [name, ", ".join(str(report["seed"]) for report in reports), *cells]
