@@ -6,7 +6,6 @@ A checkpoint is a directory ``step-NNNNNNNN`` with one safetensors file a group 
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from multitask.errors import UserError
+from multitask.files import sync, write_text
 
 Tensors = dict[str, Tensor]
 
@@ -34,21 +34,10 @@ def write_tensors(file: Path, tensors: Tensors) -> None:
     scratch = file.with_name(f".{file.name}.tmp")
     try:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, scratch)
-        _sync(scratch)
+        sync(scratch)
         scratch.replace(file)
     except SafetensorError as error:  # safetensors wraps the system's error
         raise OSError(f"{file}: {error}") from error
-    finally:
-        scratch.unlink(missing_ok=True)
-
-
-def write_text(file: Path, text: str) -> None:
-    """Write a text file atomically."""
-    scratch = file.with_name(f".{file.name}.tmp")
-    try:
-        scratch.write_text(text, encoding="utf-8")
-        _sync(scratch)
-        scratch.replace(file)
     finally:
         scratch.unlink(missing_ok=True)
 
@@ -83,7 +72,7 @@ def save_checkpoint(
             digests[file.name] = _digest(file)
         write_text(scratch / "state.json", json.dumps({**state, "sha256": digests}))
         scratch.rename(final)
-        _sync(directory)
+        sync(directory)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return final
@@ -161,11 +150,3 @@ def unpack_rng(states: Tensors) -> None:
 def _digest(file: Path) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -365,6 +365,19 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     return config
 
 
+def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
+    """The resolved config of a run that has weights.
+
+    Raises UserError: no run there, or one without evaluated weights yet.
+    """
+    directory = Path(run_dir)
+    if not (directory / "config.yaml").is_file():
+        raise UserError(f"{directory}: no run there (config.yaml is missing)")
+    if not (directory / "best.json").is_file():
+        raise UserError(f"{directory}: the run has no evaluated weights yet: go on with --resume")
+    return load_config(directory / "config.yaml", overrides)
+
+
 def _check_names(config: Config) -> None:
     choices: list[tuple[KeyPath, str, Choice | None]] = [
         (("training", "sampler"), "sampler", config.training.sampler)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from multitask.checkpoint import read_tensors, weights_file
-from multitask.config import Config, load_config
+from multitask.config import Config, load_run_config
 from multitask.data.load import LabelReader, Rows, label_reader
 from multitask.data.tokenize import default_cache, tokenize
 from multitask.device import pick_device, use_autocast
@@ -40,12 +40,7 @@ def load(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) ->
     Raises:
         UserError: no run there, or one without weights yet.
     """
-    directory = Path(run_dir)
-    if not (directory / "config.yaml").is_file():
-        raise UserError(f"{directory}: no run there (config.yaml is missing)")
-    if not (directory / "best.json").is_file():
-        raise UserError(f"{directory}: the run has no evaluated weights yet: go on with --resume")
-    return TrainedRun(directory, load_config(directory / "config.yaml", overrides))
+    return TrainedRun(Path(run_dir), load_run_config(run_dir, overrides))
 
 
 class TrainedRun:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from multitask.checkpoint import write_text
 from multitask.config import CourseFileConfig
 from multitask.data.load import LabelReader, Rows
 from multitask.evaluate import Scores
+from multitask.files import write_text
 
 
 def write_predictions(

@@ -14,12 +14,13 @@ from tqdm import tqdm
 
 from multitask import metrics
 from multitask.baselines import frozen_head_scores, trivial_scores
-from multitask.checkpoint import read_tensors, weights_file, write_text
+from multitask.checkpoint import read_tensors, weights_file
 from multitask.config import Config
 from multitask.data.collate import Batch, collate
 from multitask.data.load import LabelReader, Rows
 from multitask.early_stopping import Selection, selected_steps
 from multitask.evaluate import Scores, measure
+from multitask.files import without_nan, write_text
 from multitask.model import parameter_counts
 from multitask.optimizer import build_optimizer, build_scheduler
 from multitask.plan import describe_data
@@ -28,7 +29,7 @@ from multitask.prepare import Prepared, prepare
 from multitask.pretrained import seen_corpora
 from multitask.report import terminal_table, write_markdown
 from multitask.run_directory import check_directory, start_directory
-from multitask.trainer import Trainer, without_nan
+from multitask.trainer import Trainer
 
 
 def train(

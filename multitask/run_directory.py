@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from multitask.checkpoint import write_text
 from multitask.config import Config, load_config
 from multitask.errors import UserError
+from multitask.files import write_text
 
 MARKER = "run.json"
 

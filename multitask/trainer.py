@@ -28,11 +28,11 @@ from multitask.checkpoint import (
     unpack_rng,
     weights_file,
     write_tensors,
-    write_text,
 )
 from multitask.data.collate import Batch
 from multitask.early_stopping import Selection
 from multitask.errors import NotFinite, UserError
+from multitask.files import without_nan, write_text
 from multitask.metrics import joint
 from multitask.model import MultiTaskModel
 from multitask.objective import task_loss
@@ -93,15 +93,6 @@ class Log:
     def truncate(self, size: int) -> None:
         """Forget what was written after ``size`` bytes."""
         self._opened.truncate(size)
-
-
-def without_nan(value: Any) -> Any:
-    """Nested values with NaN as None, so that the file is standard JSON."""
-    if isinstance(value, Mapping):
-        return {key: without_nan(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass

@@ -89,7 +89,7 @@ def uninterrupted(overrides: list[str], tmp_path_factory: pytest.TempPathFactory
         ("multitask.trainer:train_step", "after", 14),  # between two checkpoints
         ("multitask.evaluate:score_split", "before", 5),  # inside an evaluation
         ("multitask.trainer:Trainer._keep_best", "after", 2),  # weights written, not the rest
-        ("multitask.checkpoint:write_text", "before", 9),  # inside a checkpoint
+        ("multitask.checkpoint:write_text", "before", 6),  # inside a checkpoint
         ("multitask.trainer:prune", "before", 4),  # checkpoint written, old ones still there
         ("multitask.predictions:write_predictions", "before", 2),  # trained, report unfinished
     ],

@@ -17,14 +17,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import json
 
-    from multitask.checkpoint import write_text
-    from multitask.data.load import load_rows
+    from multitask.config import load_run_config
     from multitask.errors import UserError
-    from multitask.inference import load
-    from multitask.run import dev_results
-    from multitask.trainer import without_nan
+    from multitask.files import without_nan, write_text
 
-    trained = load(arguments.run, arguments.overrides)
+    config = load_run_config(arguments.run, arguments.overrides)
+
+    from multitask.data.load import load_rows
+    from multitask.inference import TrainedRun
+    from multitask.run import dev_results
+
+    trained = TrainedRun(arguments.run, config)
     results = {}
     for task in trained.tasks:
         if arguments.split == "test" and trained.config.tasks[task].data.test is None:

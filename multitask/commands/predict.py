@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.errors import UserError
-    from multitask.inference import load
+    from multitask.config import load_run_config
+    from multitask.errors import UserError, suggest
 
     if (arguments.task is None) != (arguments.file is None):
         raise UserError("predict: --task and --file go together")
@@ -36,7 +36,17 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(
             "predict: --output is for --file; the run's own files stand in RUN/predictions"
         )
-    trained = load(arguments.run, arguments.overrides)
+    config = load_run_config(arguments.run, arguments.overrides)
+    if arguments.file is not None:
+        if arguments.task not in config.tasks:
+            hint = suggest(arguments.task, list(config.tasks))
+            raise UserError(f"no task {arguments.task!r} in this run{hint}")
+        if not arguments.file.is_file():
+            raise UserError(f"no such file: {arguments.file}")
+
+    from multitask.inference import TrainedRun
+
+    trained = TrainedRun(arguments.run, config)
     if arguments.file is None:
         _splits(trained, arguments.run)
     else:
@@ -63,14 +73,9 @@ def _splits(trained: "TrainedRun", run_dir: Path) -> None:
 def _own_texts(trained: "TrainedRun", task: str, file: Path, output: Path | None) -> None:
     import json
 
-    from multitask.checkpoint import write_text
     from multitask.data.load import texts_from_file
-    from multitask.errors import UserError, suggest
+    from multitask.files import write_text
 
-    if task not in trained.tasks:
-        raise UserError(f"no task {task!r} in this run{suggest(task, trained.tasks)}")
-    if not file.is_file():
-        raise UserError(f"no such file: {file}")
     rows = texts_from_file(trained.config.tasks[task].data, file)
     texts = [row if len(row) > 1 else row[0] for row in rows.texts]
     found = trained.predict(task, texts)
