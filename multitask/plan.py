@@ -10,7 +10,17 @@ from multitask.prepare import Prepared
 def describe_data(prepared: Prepared) -> list[str]:
     """Rows, what was dropped or doubled, and label counts of every split, as lines."""
     lines = _table(
-        ["task", "split", "rows", "unlabelled", "empty", "duplicates", "in train", "cut", "tokens"],
+        [
+            "task",
+            "split",
+            "rows",
+            "unlabelled",
+            "empty",
+            "duplicates",
+            "in train",
+            "truncated",
+            "tokens",
+        ],
         [
             [
                 task,
@@ -92,10 +102,10 @@ def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
             ids, types = tokens.sequence(number)
             text = prepared.tokenizer.decode(ids)
             segments = [f"{(types == kind).sum()} tokens" for kind in sorted(set(types.tolist()))]
-            cut = ", cut" if tokens.truncated[number] else ""
+            end = ", truncated" if tokens.truncated[number] else ""
             name = "uv"[side] if tokens.sides == 2 else " "
             lines.append(f"    {name} {text}")
-            lines.append(f"      {' + '.join(segments)} (segments: {len(segments)}){cut}")
+            lines.append(f"      {' + '.join(segments)} (segments: {len(segments)}){end}")
     return lines
 
 

@@ -215,7 +215,7 @@ def _warnings(
                 found.append(f"{task}: {part['empty_texts']} {split} rows with an empty text")
             if part["truncated_share"] >= 0.01:
                 share, length = part["truncated_share"], config.tasks[task].max_length
-                found.append(f"{task}: {share:.1%} of {split} inputs cut at {length} tokens")
+                found.append(f"{task}: {share:.1%} of {split} inputs truncated at {length} tokens")
         if task not in streams:
             found.append(
                 f"{task}: nothing to train (frozen encoder, no parameters): only evaluated"

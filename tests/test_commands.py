@@ -274,4 +274,4 @@ def test_cfimdb_preset_on_the_real_files(course_data, tiny_encoder, tmp_path, ca
     )
     plan = capsys.readouterr().out
     assert "cfimdb  train  1707" in plan and "cfimdb  dev    245" in plan
-    assert "of train inputs cut at 48 tokens" in plan
+    assert "of train inputs truncated at 48 tokens" in plan
