@@ -4,7 +4,7 @@ import argparse
 import importlib
 import sys
 
-from multitask.errors import UserError
+from multitask.errors import PeerLost, UserError, is_first_process
 
 COMMANDS = {
     "train": "train; the word may be left out: run_multitask.py CONFIG ...",
@@ -43,7 +43,8 @@ def main(arguments: list[str]) -> int:
     try:
         importlib.import_module(f"multitask.commands.{name}").run(parsed)
     except UserError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        if is_first_process() or isinstance(error, PeerLost):  # else the first one says the same
+            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""

@@ -1,11 +1,14 @@
 """What a trained score is to be compared with: the trivial predictor, and frozen-encoder heads."""
 
 import copy
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from multitask import metrics
+from multitask.data.collate import label_tensor
 from multitask.data.load import LabelReader, Rows
 from multitask.evaluate import Scores, Split, measure, over_rows
 from multitask.model import MultiTaskModel
@@ -20,16 +23,33 @@ def trivial_scores(train: Rows, dev: Rows, reader: LabelReader) -> dict[str, flo
     return metrics.compute(reader.label_type, dev.gold, guess, scores, len(reader.names))
 
 
+def trivial_loss(head: Any, labels: np.ndarray, classes: int, device: torch.device) -> float:
+    """The mean loss of a head's trivial predictor on its training labels [N].
+
+    Classes get their frequencies (one that never occurs, that of a single row), numbers their
+    mean; the loss is the head's own, so that class weights and smoothing count.
+    """
+    gold = label_tensor(labels).to(device)
+    if head.label_type == "number":
+        scores = gold.mean().expand(len(gold))
+    elif head.label_type == "binary":
+        scores = torch.logit(gold.float().mean()).expand(len(gold))
+    else:
+        counts = torch.bincount(gold, minlength=classes).clamp(min=1)
+        scores = (counts / len(gold)).log().expand(len(gold), -1)
+    with torch.no_grad():
+        return float(head.loss(scores, gold))
+
+
 def frozen_vectors(
     model: MultiTaskModel, task: str, split: Split, *, pad_id: int, device: torch.device
 ) -> Tensor:
     """Pooled vectors of a split under the encoder as it is, [N, sides, d] in file order."""
-    sides = model.tasks[task].sides
+    sides = model.module(task).sides
     return over_rows(
         model,
         split.tokens,
-        None,
-        lambda batch: torch.stack(model.pooled(task, batch).chunk(sides), dim=1),
+        lambda batch: torch.stack(model.pooled({task: batch})[task].chunk(sides), dim=1),
         batch_size=BATCH_SIZE,
         pad_id=pad_id,
         device=device,
@@ -56,7 +76,7 @@ def frozen_head_scores(
     where there is one, else ``dev``) counts. A head without parameters is scored as it is. None
     for a pooler with parameters of its own, which frozen vectors cannot train.
     """
-    module = model.tasks[task]
+    module = model.module(task)
     if any(True for _ in module.pooler.parameters()):
         return None
     select = "holdout" if "holdout" in splits else "dev"
@@ -80,8 +100,7 @@ def frozen_head_scores(
     if not trained:
         return best_dev
     optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
-    labels = torch.from_numpy(splits["train"].rows.gold)
-    labels = (labels.float() if labels.is_floating_point() else labels).to(device)
+    labels = label_tensor(splits["train"].rows.gold).to(device)
     rng = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)  # the probe's dropout; the run's own random state is kept

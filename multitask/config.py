@@ -9,7 +9,7 @@ generated from the descriptions below.
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -30,6 +30,10 @@ from multitask.registry import KINDS, check_name
 EMBEDDED = "embedded"
 EMBEDDED_DIR = Path(__file__).parent / "data" / "embedded"
 PACKAGED_ENCODER = "packaged-minilm"
+# keys of `data` that a task with another task's rows has for itself
+OWN_LABELS = ("label", "labels", "label_range", "unlabelled", "same_rows_as")
+# keys of a task that come with another task's head
+SHARED_WITH_HEAD = ("input", "pooling", "projection", "head", "dropout")
 
 
 def _mistake(key: str, message: str) -> PydanticCustomError:
@@ -100,6 +104,12 @@ class DataConfig(_Strict):
     )
     unlabelled: list[str] = Field(
         default=[""], description="Label values that mean 'no label'; such rows are counted."
+    )
+    same_rows_as: str | None = Field(
+        None,
+        description="Another task whose rows these are, with a label column of their own: both "
+        "train together, with one encoder pass, in that task's turns. Beside it only `label`, "
+        "`labels`, `label_range` and `unlabelled` are given; a row may lack either label.",
     )
     corpus: str | None = Field(
         None,
@@ -181,8 +191,19 @@ class TaskConfig(_Strict):
         f"{', '.join(KINDS['projection'])}; null for none.",
     )
     head: Choice = Field(description=f"One of {', '.join(KINDS['head'])}.")
+    share_head: str | None = Field(
+        None,
+        description="Another task whose pooling, projection and head this one uses, weights and "
+        "all: the same settings, the same classes, other data.",
+    )
     dropout: float = Field(0.1, ge=0, lt=1, description="Dropout before the head.")
     batch_size: int = Field(16, ge=1, description="Rows per forward pass.")
+    batch_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="Tokens per forward pass, padding included, on top of `batch_size`: batches of "
+        "long rows are cut smaller.",
+    )
     accumulation: int = Field(1, ge=1, description="Forward passes per optimizer step.")
     loss_weight: float = Field(1.0, gt=0, description="Factor on the task's loss.")
     head_lr: float | None = Field(
@@ -243,15 +264,38 @@ class EncoderConfig(_Strict):
 class TrainingConfig(_Strict):
     """How the shared encoder and the heads are trained."""
 
-    epochs: int = Field(3, ge=1, description="Epochs; the sampler says how long one is.")
+    epochs: int = Field(3, ge=1, description="Epochs; `epoch` says how long one is.")
+    epoch: str | int = Field(
+        "longest",
+        description="Length of an epoch: until the task with the most steps is through once "
+        "(`longest`), until the named task is, or a number of optimizer steps. With a weighted "
+        "sampler: until that task is expected to be through.",
+    )
     max_steps: int | None = Field(None, ge=1, description="Stop after this many optimizer steps.")
     sampler: Choice = Field(
         Choice(name="round_robin"),
         description=f"Which task is trained when: {', '.join(KINDS['sampler'])}.",
     )
+    combine: Literal["alternate", "joint"] = Field(
+        "alternate",
+        description="`alternate`: one task a step. `joint`: every step takes a batch of each task "
+        "and minimises the sum of their losses (`sampler: round_robin` only).",
+    )
+    loss_normalization: Literal["none", "unit"] = Field(
+        "none",
+        description="`unit`: each loss is divided by that of the trivial predictor (the label "
+        "frequencies, or the mean) on the training rows, so that all start near 1.",
+    )
     lr: float = Field(2e-5, gt=0, description="Learning rate of the encoder.")
     head_lr: float = Field(
         1e-3, gt=0, description="Learning rate of poolers, projections and heads."
+    )
+    layer_decay: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="Learning rate of an encoder layer relative to the one above it; the last "
+        "layer has `lr`, the embeddings the lowest.",
     )
     betas: list[float] = Field(default=[0.9, 0.99], description="AdamW's betas.")
     eps: float = Field(1e-6, gt=0, description="AdamW's epsilon.")
@@ -294,11 +338,58 @@ class TrainingConfig(_Strict):
         True, description="Also train the heads on the frozen encoder, and report them beside."
     )
 
+    @field_validator("epoch")
+    @classmethod
+    def _epoch(cls, value: str | int) -> str | int:
+        if isinstance(value, int) and value < 1:
+            raise ValueError("expected at least 1 step")
+        return value
+
     @field_validator("betas")
     @classmethod
     def _betas(cls, value: list[float]) -> list[float]:
         if len(value) != 2 or not all(0 <= beta < 1 for beta in value):
             raise ValueError("expected two numbers in [0, 1)")
+        return value
+
+
+class StageConfig(_Strict):
+    """A part of the training with an optimizer, a schedule and a patience of its own.
+
+    Stages follow one another; what a stage does not say is as in `training`.
+    """
+
+    name: str | None = Field(None, description="Name in reports; default: its number.")
+    tasks: list[str] | None = Field(None, min_length=1, description="Tasks trained; default: all.")
+    freeze: list[str] = Field(
+        default=[],
+        description="Parts that do not move: `encoder`, `embeddings`, `layer_1` (the lowest) and "
+        "so on, `heads` (all that tasks own), or a task's name (what it owns).",
+    )
+    epochs: int | None = Field(None, ge=1, description="As `training.epochs`.")
+    epoch: str | int | None = Field(None, description="As `training.epoch`.")
+    max_steps: int | None = Field(None, ge=1, description="Optimizer steps at most in this stage.")
+    sampler: Choice | None = Field(None, description="As `training.sampler`.")
+    combine: Literal["alternate", "joint"] | None = Field(
+        None, description="As `training.combine`."
+    )
+    lr: float | None = Field(None, gt=0, description="As `training.lr`.")
+    head_lr: float | None = Field(
+        None, gt=0, description="As `training.head_lr`; here it also replaces that of the tasks."
+    )
+    layer_decay: float | None = Field(None, gt=0, le=1, description="As `training.layer_decay`.")
+    schedule: Literal["constant", "linear", "cosine", "polynomial"] | None = Field(
+        None, description="As `training.schedule`."
+    )
+    warmup: float | None = Field(
+        None, ge=0, lt=1, description="As `training.warmup`, of this stage's steps."
+    )
+
+    @field_validator("epoch")
+    @classmethod
+    def _epoch(cls, value: str | int | None) -> str | int | None:
+        if isinstance(value, int) and value < 1:
+            raise ValueError("expected at least 1 step")
         return value
 
 
@@ -320,6 +411,11 @@ class Config(_Strict):
     encoder: EncoderConfig = Field(default_factory=EncoderConfig, description="The shared encoder.")
     training: TrainingConfig = Field(
         default_factory=TrainingConfig, description="The training loop."
+    )
+    stages: list[StageConfig] | None = Field(
+        None,
+        min_length=1,
+        description="Parts of the training, one after the other; default: one, as `training` says.",
     )
     tasks: dict[str, TaskConfig] = Field(
         min_length=1, description="The tasks by name; `defaults:` beside it is shared by all."
@@ -352,16 +448,18 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     Raises UserError: one line with file, line, key path and what was expected.
     """
     tree = load_tree(path, overrides)
+    _inherit(tree)
     try:
         config = Config.model_validate(tree.value)
     except ValidationError as error:
         raise _explain(error, tree) from error
     config._tree = tree
+    _check_names(config)
+    _check_references(config)
     if config.data_dir != EMBEDDED:
         config.data_dir = str(Path(config.data_dir).expanduser().absolute())
     if not config.output_dir:
         config.output_dir = str(Path("runs") / Path(path).stem)
-    _check_names(config)
     return config
 
 
@@ -382,6 +480,8 @@ def _check_names(config: Config) -> None:
     choices: list[tuple[KeyPath, str, Choice | None]] = [
         (("training", "sampler"), "sampler", config.training.sampler)
     ]
+    for number, stage in enumerate(config.stages or []):
+        choices.append((("stages", number, "sampler"), "sampler", stage.sampler))
     for name, task in config.tasks.items():
         if not name.isidentifier():
             raise config.error(("tasks", name), "a task's name must be letters, digits and '_'")
@@ -400,22 +500,111 @@ def _check_names(config: Config) -> None:
                 raise config.error(path, str(error)) from None
 
 
+def _check_references(config: Config) -> None:
+    """Check what names a task, and complete the tasks that share rows or a head with another."""
+    for name, task in config.tasks.items():
+        if task.data.same_rows_as is not None:
+            _share_rows(config, name)
+        if task.share_head is not None:
+            _share_head(config, name)
+    tasks = tuple(config.tasks)
+    lengths: list[tuple[KeyPath, str | int | None]] = [
+        (("training", "epoch"), config.training.epoch)
+    ]
+    for number, stage in enumerate(config.stages or []):
+        lengths.append((("stages", number, "epoch"), stage.epoch))
+        for place, task_name in enumerate(stage.tasks or []):
+            if task_name not in tasks:
+                where = ("stages", number, "tasks", place)
+                raise config.error(where, f"no task {task_name!r}{suggest(task_name, tasks)}")
+    for path, value in lengths:
+        if isinstance(value, str) and value != "longest" and value not in tasks:
+            hint = suggest(value, ("longest", *tasks))
+            raise config.error(path, f"expected longest, a task or a number of steps{hint}")
+
+
+def _inherit(tree: Tree) -> None:
+    """Fill in what a task takes over from the task whose rows or head it shares."""
+    tasks = tree.value.get("tasks")
+    for name, task in tasks.items() if isinstance(tasks, dict) else ():
+        if not isinstance(task, dict):
+            continue
+        others = tuple(other for other in tasks if other != name)
+        data = task.get("data")
+        host_name = data.get("same_rows_as") if isinstance(data, dict) else None
+        for key, other in (
+            ("data.same_rows_as", host_name),
+            ("share_head", task.get("share_head")),
+        ):
+            if isinstance(other, str) and other not in others:
+                path = ("tasks", name, *key.split("."))
+                raise tree.error(path, f"expected another task{suggest(other, others)}")
+        host = tasks.get(host_name)
+        if isinstance(data, dict) and isinstance(host, dict) and isinstance(host.get("data"), dict):
+            rows = {key: value for key, value in host["data"].items() if key not in OWN_LABELS}
+            task["data"] = {**rows, **data}
+            _fill(task, host, ("input", "max_length"))
+        owner = tasks.get(task.get("share_head"))
+        if isinstance(owner, dict):
+            _fill(task, owner, SHARED_WITH_HEAD)
+            own, theirs = task.get("data") or {}, owner.get("data")
+            if isinstance(theirs, dict) and not {"labels", "label_range"} & set(own):
+                _fill(own, theirs, ("labels", "label_range"))
+
+
+def _fill(into: dict[str, Any], origin: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    into.update({key: origin[key] for key in keys if key in origin and key not in into})
+
+
+def _share_rows(config: Config, name: str) -> None:
+    task = config.tasks[name]
+    path: KeyPath = ("tasks", name, "data", "same_rows_as")
+    host = config.tasks[task.data.same_rows_as or ""]
+    if host.data.same_rows_as is not None:
+        raise config.error(path, f"name the task with the rows: {host.data.same_rows_as!r}")
+    for key in ("input", "max_length"):
+        if getattr(task, key) != getattr(host, key):
+            raise config.error(("tasks", name, key), f"must be as in {task.data.same_rows_as!r}")
+    for key in DataConfig.model_fields:
+        if key not in OWN_LABELS and getattr(task.data, key) != getattr(host.data, key):
+            message = f"the rows are those of {task.data.same_rows_as!r}: leave this to that task"
+            raise config.error((*path[:-1], key), message)
+
+
+def _share_head(config: Config, name: str) -> None:
+    task = config.tasks[name]
+    path: KeyPath = ("tasks", name, "share_head")
+    owner = config.tasks[task.share_head or ""]
+    if owner.share_head is not None:
+        raise config.error(path, f"name the task that owns the head: {owner.share_head!r}")
+    for key in SHARED_WITH_HEAD:
+        if getattr(task, key) != getattr(owner, key):
+            raise config.error(("tasks", name, key), f"must be as in {task.share_head!r}")
+
+
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model inside a field's annotation, such as that of ``list[Model] | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = (model_in(inner) for inner in get_args(annotation))
+    return next((model for model in found if model is not None), None)
+
+
 def _fields_at(path: KeyPath) -> Mapping[str, Any]:
     """The fields of the model at a key path, for the nearest valid key."""
     model: Any = Config
     for part in path:
         if model is None:
             return {}
+        if isinstance(part, int):  # of a list, whose model is its items'
+            continue
         if part == "tasks" and model is Config:
             model = dict
         elif model is dict:
             model = TaskConfig
         else:
             annotation = model.model_fields[part].annotation if part in model.model_fields else None
-            models = [annotation, *getattr(annotation, "__args__", ())]
-            model = next(
-                (m for m in models if isinstance(m, type) and issubclass(m, BaseModel)), None
-            )
+            model = model_in(annotation)
     return model.model_fields if isinstance(model, type) and issubclass(model, BaseModel) else {}
 
 
@@ -458,6 +647,7 @@ def _explain(error: ValidationError, tree: Tree) -> UserError:
         message = "expected a name, or a name and options"
     if kind not in ("value_error", "at_key", "too_short"):
         message = f"{message.replace('Input should be', 'should be')}, not {shown[:80]}"
-    if path[:1] == ("tasks",) and kind == "too_short":
-        message = "at least one task is needed"
+    if kind == "too_short":
+        what = {"tasks": "task", "stages": "stage"}[str(path[0] if len(path) == 1 else path[-1])]
+        message = f"at least one {what} is needed"
     return tree.error(path, message)

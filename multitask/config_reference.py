@@ -7,12 +7,12 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from multitask.config import Choice, Config
+from multitask.config import Choice, Config, model_in
 from multitask.registry import KINDS, SUPPLIED, resolve, type_in_words
 
 INTRO = """\
@@ -87,15 +87,10 @@ def _models(path: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseM
     """Every block with its key path, outermost first."""
     yield path, model
     for name, field in model.model_fields.items():
-        inner = _model_of(field)
+        inner = model_in(field.annotation)
         if inner is not None and inner is not Choice:
             below = f"{path}.{name}" if path else name
             yield from _models(f"{below}.NAME" if _is_mapping(field) else below, inner)
-
-
-def _model_of(field: FieldInfo) -> type[BaseModel] | None:
-    candidates = [field.annotation, *get_args(field.annotation)]
-    return next((m for m in candidates if isinstance(m, type) and issubclass(m, BaseModel)), None)
 
 
 def _is_mapping(field: FieldInfo) -> bool:
@@ -113,7 +108,7 @@ def _block(path: str, model: type[BaseModel]) -> str:
 
 
 def _type(path: str, name: str, field: FieldInfo) -> str:
-    model = _model_of(field)
+    model = model_in(field.annotation)
     null = " or null" if type(None) in get_args(field.annotation) else ""
     if model is Choice:
         return f"name, or name and options{null}"
@@ -121,7 +116,8 @@ def _type(path: str, name: str, field: FieldInfo) -> str:
         title = f"{path}.{name}" if path else name
         if _is_mapping(field):
             return f"mapping from name to [block](#{_anchor(f'{title}.NAME')})"
-        return f"[block](#{_anchor(title)}){null}"
+        many = "list of " if list in map(get_origin, get_args(field.annotation)) else ""
+        return f"{many}[block](#{_anchor(title)}){null}"
     signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
     bounds = [
         f"{sign} {getattr(item, attribute)}"
@@ -174,8 +170,9 @@ def _options(kind: str, factory: Any) -> str:
         if name not in SUPPLIED[kind]:
             meaning = meanings.get(name, "")
             words = type_in_words(parameter.annotation)
-            default = _shown(parameter.default)
-            shown.append(f"`{name}` ({words}, default {default}): {meaning}")
+            required = parameter.default is inspect.Parameter.empty
+            default = "required" if required else f"default {_shown(parameter.default)}"
+            shown.append(f"`{name}` ({words}, {default}): {meaning}")
     return "<br>".join(shown) or "none"
 
 

@@ -13,9 +13,9 @@ def pick_device(config: Config) -> torch.device:
     Raises UserError for a device that this machine does not have.
     """
     name = config.device
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        message = "one process trains at a time so far: start it without torchrun or accelerate"
-        raise config.error(("device",), message)
+    number = os.environ.get("LOCAL_RANK")  # set by torchrun and accelerate
+    if name in ("auto", "cuda") and torch.cuda.is_available() and number is not None:
+        name = f"cuda:{number}"
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")

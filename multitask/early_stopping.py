@@ -1,6 +1,6 @@
 """Per-task patience, and which step was best for each task and for all together."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,8 +35,16 @@ class Selection:
     reference: dict[str, float | None] = field(default_factory=dict)
     latest: int = 0
 
-    def update(self, step: int, values: Mapping[str, float], joint: float) -> list[str]:
-        """Take one evaluation's values; returns the tasks that stop now."""
+    def begin_anew(self) -> None:
+        """A new stage: stopped tasks start again and patience counts from zero; bests stay."""
+        self.stopped, self.reference = {}, {}
+        for best in self.best.values():
+            best.waited = 0
+
+    def update(
+        self, step: int, values: Mapping[str, float], joint: float, training: Collection[str]
+    ) -> list[str]:
+        """Take one evaluation's values; returns those of the ``training`` tasks that stop now."""
         self.latest = step
         self._keep(JOINT, step, joint)
         now = []
@@ -48,7 +56,8 @@ class Selection:
             else:
                 best.waited += 1
             patience = self.patience[task]
-            if patience is not None and best.waited >= patience and task not in self.stopped:
+            waiting = task in training and task not in self.stopped
+            if patience is not None and best.waited >= patience and waiting:
                 self.stopped[task] = step
                 now.append(task)
         return now

@@ -1,5 +1,7 @@
 """The one exception that a user's mistake raises: one line that says what, where and what to do."""
 
+import os
+
 
 class UserError(Exception):
     """Bad input: a config value, a data row, a checkpoint or a device.
@@ -18,6 +20,15 @@ class UserError(Exception):
 
 class NotFinite(UserError):
     """A loss, gradient or score that is NaN or infinite."""
+
+
+class PeerLost(UserError):
+    """Another process of the same run has ended."""
+
+
+def is_first_process() -> bool:
+    """Whether this is rank 0 of the processes that a launcher started, or the only one."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def suggest(word: str, known: list[str] | tuple[str, ...]) -> str:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from multitask import metrics
-from multitask.data.collate import Batch, collate
+from multitask import distributed, metrics
+from multitask.data.collate import Batch, collate, label_tensor
 from multitask.data.load import LabelReader, Rows
 from multitask.data.tokenize import Tokens
 from multitask.errors import NotFinite
@@ -42,7 +42,6 @@ class Scores:
 def over_rows(
     model: MultiTaskModel,
     tokens: Tokens,
-    labels: np.ndarray | None,
     function: Callable[[Batch], Tensor],
     *,
     batch_size: int,
@@ -62,13 +61,16 @@ def over_rows(
     model.eval()
     order = np.argsort(tokens.lengths, kind="stable")
     parts = []
-    starts = range(0, len(order), batch_size)
-    for start in tqdm(starts, desc=title, leave=False, disable=None if title else True):
+    starts = range(0, len(order), batch_size)[distributed.rank() :: distributed.world()]
+    hidden = None if title and distributed.rank() == 0 else True
+    for start in tqdm(starts, desc=title, leave=False, disable=hidden):
         between_batches()
         index = order[start : start + batch_size]
-        parts.append(function(collate(tokens, labels, index, pad_id=pad_id).to(device)))
+        batch = collate(tokens, index, pad_id=pad_id).to(device)
+        parts.append((start, function(batch)))
     model.train(training)
-    return torch.cat(parts)[torch.from_numpy(np.argsort(order, kind="stable")).to(device)]
+    together = torch.cat(distributed.in_order(parts))
+    return together[torch.from_numpy(np.argsort(order, kind="stable")).to(device)]
 
 
 def score_split(
@@ -86,20 +88,10 @@ def score_split(
     Raises NotFinite for scores that are NaN or infinite.
     """
     head = model.head(task)
-    loss = 0.0
-
-    def score(batch: Batch) -> Tensor:
-        nonlocal loss
-        output = model(task, batch)
-        if batch.labels is not None:
-            loss += head.loss(output, batch.labels).item() * batch.rows
-        return output
-
     output = over_rows(
         model,
         split.tokens,
-        split.rows.labels,
-        score,
+        lambda batch: model({task: batch})[task],
         batch_size=batch_size,
         pad_id=pad_id,
         device=device,
@@ -109,12 +101,10 @@ def score_split(
     if not output.isfinite().all():
         raise NotFinite(f"task {task}: the model's scores are not finite numbers")
     predictions, shown = head.predict(output)
-    labelled = split.rows.labels is not None
-    return Scores(
-        predictions.cpu().numpy(),
-        shown.cpu().numpy(),
-        loss / len(split.tokens) if labelled else float("nan"),
-    )
+    loss = float("nan")
+    if split.rows.labels is not None:
+        loss = head.loss(output, label_tensor(split.rows.labels).to(device)).item()
+    return Scores(predictions.cpu().numpy(), shown.cpu().numpy(), loss)
 
 
 def measure(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, float]:

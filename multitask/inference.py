@@ -110,8 +110,7 @@ class TrainedRun:
             over_rows(
                 self.model,
                 tokens,
-                None,
-                lambda batch: self.model.pooled(task, batch),
+                lambda batch: self.model.pooled({task: batch})[task],
                 batch_size=self.config.training.eval_batch_size,
                 pad_id=self.tokenizer.pad_token_id,
                 device=self.device,

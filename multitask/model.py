@@ -1,16 +1,20 @@
 """The multi-task model: one shared encoder; a pooler, a projection and a head per task."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from multitask.config import Config
-from multitask.data.collate import Batch
+from multitask.data.collate import Batch, joined
 from multitask.encoders.hf import HFEncoder
 from multitask.errors import UserError
 from multitask.registry import build, resolve
+
+# what `freeze:` and the log call other things
+TAKEN = ("encoder", "embeddings", "heads", "joint", "longest")
 
 
 class TaskModule(nn.Module):
@@ -40,7 +44,7 @@ class MultiTaskModel(nn.Module):
     Args:
         encoder: two-stage encoder.
         tasks: each task's own modules.
-        freeze_encoder: the encoder gets no gradient and runs without dropout.
+        owners: for a task that uses another task's modules, that task.
         autocast: run encoder and pooler under bf16 autocast; heads and losses stay in fp32.
     """
 
@@ -49,38 +53,76 @@ class MultiTaskModel(nn.Module):
         encoder: HFEncoder,
         tasks: Mapping[str, TaskModule],
         *,
-        freeze_encoder: bool = False,
+        owners: Mapping[str, str] | None = None,
         autocast: bool = False,
     ) -> None:
         super().__init__()
-        self.encoder = encoder.requires_grad_(not freeze_encoder)
+        self.encoder = encoder
         self.tasks: Any = nn.ModuleDict(tasks)
-        self.freeze_encoder = freeze_encoder
+        self.owners = dict(owners or {})
         self.autocast = autocast
+
+    def freeze(self, parts: Collection[str]) -> None:
+        """Freeze the named ``parts`` and release all others.
+
+        A wholly frozen encoder runs without dropout.
+        """
+        for name, parameters in self.parts().items():
+            for parameter in parameters:
+                parameter.requires_grad_(name not in parts)
+        self.train(self.training)
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """All parameters: "embeddings", "layer_1" to "layer_L", and each task's under its name."""
+        embeddings, *layers = self.encoder.layer_parameters()
+        found = {"embeddings": embeddings}
+        found |= {f"layer_{depth}": layer for depth, layer in enumerate(layers, 1)}
+        return found | {name: list(module.parameters()) for name, module in self.tasks.items()}
+
+    def module(self, task: str) -> Any:
+        """The TaskModule that a task uses, its own or another's."""
+        return self.tasks[self.owners.get(task, task)]
 
     def train(self, mode: bool = True) -> "MultiTaskModel":
         super().train(mode)
-        if self.freeze_encoder:
+        if not any(parameter.requires_grad for parameter in self.encoder.parameters()):
             self.encoder.eval()
         return self
 
-    def pooled(self, task: str, batch: Batch) -> Tensor:
-        """The task's pooled vectors of a batch [S, d], in fp32 under autocast too."""
-        pooler = self.tasks[task].pooler
-        mask = batch.attention_mask
-        with torch.autocast(mask.device.type, torch.bfloat16, enabled=self.autocast):
-            embeddings = self.encoder.embed(batch.input_ids, batch.token_type_ids, mask)
-            hidden = self.encoder.encode(embeddings, mask, pooler.layers, pooler.tokens)
-            pooled = pooler(hidden, mask)
-        return pooled.float() if self.autocast else pooled
+    def pooled(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
+        """Each task's pooled vectors [S, d], in fp32 under autocast too.
 
-    def forward(self, task: str, batch: Batch) -> Tensor:
-        """The head's scores: logits [B, C], logits [B] or numbers [B]."""
-        return self.tasks[task](self.pooled(task, batch))
+        One encoder pass over all inputs; tasks that share their input tensors share its rows too.
+        """
+        inputs = list({id(batch.input_ids): batch for batch in batches.values()}.values())
+        ids, types, mask = joined(inputs)
+        poolers = {task: self.module(task).pooler for task in batches}
+        layers = {layer for pooler in poolers.values() for layer in pooler.layers}
+        tokens = "first" if all(p.tokens == "first" for p in poolers.values()) else "all"
+        ends = np.cumsum([len(batch.input_ids) for batch in inputs]).tolist()
+        starts = {
+            id(batch.input_ids): end - len(batch.input_ids)
+            for batch, end in zip(inputs, ends, strict=True)
+        }
+        found = {}
+        with torch.autocast(mask.device.type, torch.bfloat16, enabled=self.autocast):
+            hidden = self.encoder.encode(self.encoder.embed(ids, types, mask), mask, layers, tokens)
+            for task, batch in batches.items():
+                pooler, size = poolers[task], batch.input_ids.shape
+                start = starts[id(batch.input_ids)]
+                width = 1 if pooler.tokens == "first" else size[1]
+                own = {k: hidden[k][start : start + size[0], :width] for k in pooler.layers}
+                vectors = pooler(own, batch.attention_mask)
+                found[task] = vectors.float() if self.autocast else vectors
+        return found
+
+    def forward(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
+        """Each head's scores: logits [B, C], logits [B] or numbers [B]."""
+        return {task: self.module(task)(p) for task, p in self.pooled(batches).items()}
 
     def head(self, task: str) -> Any:
         """The task's head: its loss, its predictions and its label type."""
-        return self.tasks[task].head
+        return self.module(task).head
 
 
 def head_class(config: Config, task: str) -> Any:
@@ -125,10 +167,13 @@ def build_model(
         UserError: an option that a pooler, projection or head does not take, or a task's name
             that stands for something else.
     """
-    tasks = {}
+    tasks, owners = {}, {}
     for name, task in config.tasks.items():
-        if name in ("encoder", "joint") or hasattr(nn.ModuleDict(), name):
+        if name in TAKEN or name.startswith("layer_") or hasattr(nn.ModuleDict(), name):
             raise config.error(("tasks", name), "the name is taken: call the task something else")
+        if task.share_head is not None:
+            owners[name] = task.share_head
+            continue
         context: dict[str, Any] = {"dim": encoder.dim, "num_layers": encoder.num_layers}
         pooler = _build(config, name, "pooling", context)
         context = {"dim": pooler.output_dim, "pooler_weights": encoder.pooler_weights}
@@ -139,7 +184,7 @@ def build_model(
         head = _build(config, name, "head", {"dim": dim, **label_context[name]})
         sides = 2 if task.input == "siamese" else 1
         tasks[name] = TaskModule(pooler, projection, head, task.dropout, sides)
-    return MultiTaskModel(encoder, tasks, freeze_encoder=config.encoder.freeze, autocast=autocast)
+    return MultiTaskModel(encoder, tasks, owners=owners, autocast=autocast)
 
 
 def _build(config: Config, task: str, kind: str, context: Mapping[str, Any]) -> Any:

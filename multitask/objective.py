@@ -1,4 +1,7 @@
-"""What one step minimises: the task's own loss."""
+"""What one step minimises: the tasks' own losses."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -6,6 +9,20 @@ from multitask.data.collate import Batch
 from multitask.model import MultiTaskModel
 
 
-def task_loss(model: MultiTaskModel, task: str, batch: Batch) -> Tensor:
-    """Mean loss of a labelled batch, a scalar in fp32."""
-    return model.head(task).loss(model(task, batch), batch.labels)
+class Outcome(NamedTuple):
+    """A task's mean loss over the labelled rows of a batch (a scalar in fp32), and their scores."""
+
+    loss: Tensor
+    scores: Tensor
+
+
+def task_losses(model: MultiTaskModel, batches: Mapping[str, Batch]) -> dict[str, Outcome]:
+    """Each task's outcome on its batch, from one encoder pass; 0 where no row has a label."""
+    found = {}
+    for task, scores in model(batches).items():
+        batch = batches[task]
+        if batch.labelled is not None:
+            scores = scores[batch.labelled]
+        loss = model.head(task).loss(scores, batch.labels) if len(scores) else scores.sum()
+        found[task] = Outcome(loss, scores)
+    return found

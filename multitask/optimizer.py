@@ -1,27 +1,28 @@
 """AdamW with its parameter groups, and the learning-rate schedules of `transformers`."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from multitask.config import Config
+from multitask.config import TrainingConfig
 from multitask.model import MultiTaskModel
 
 
-def build_optimizer(model: MultiTaskModel, config: Config) -> torch.optim.AdamW:
-    """Fused AdamW: the encoder at ``training.lr``, each task's own part at its ``head_lr``.
+def build_optimizer(
+    model: MultiTaskModel, training: TrainingConfig, head_lrs: Mapping[str, float]
+) -> torch.optim.AdamW:
+    """Fused AdamW over the parameters that are not frozen.
 
+    The encoder's last layer has ``training.lr``, each layer below ``layer_decay`` times the rate
+    of the one above; each task named in ``head_lrs`` trains what it owns at the rate given there.
     Biases and LayerNorms (every parameter with fewer than two dimensions) are not decayed.
-    Frozen parameters are left out.
     """
-    training = config.training
-    parts = [("encoder", model.encoder, training.lr)]
-    for name, module in model.tasks.items():
-        parts.append((name, module, config.tasks[name].head_lr or training.head_lr))
     groups: list[dict[str, Any]] = []
-    for name, part, lr in parts:
-        trained = [parameter for parameter in part.parameters() if parameter.requires_grad]
+    for name, parameters, lr in [*_encoder(model, training), *_tasks(model, head_lrs)]:
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
         for decay in (True, False):
             chosen = [p for p in trained if (p.ndim >= 2) == decay]
             weight_decay = training.weight_decay if decay else 0.0
@@ -33,14 +34,39 @@ def build_optimizer(model: MultiTaskModel, config: Config) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, betas=betas, eps=training.eps, fused=True)
 
 
-def build_scheduler(optimizer: torch.optim.Optimizer, config: Config, total_steps: int) -> LambdaLR:
+def _encoder(
+    model: MultiTaskModel, training: TrainingConfig
+) -> list[tuple[str, list[nn.Parameter], float]]:
+    if training.layer_decay == 1:
+        return [("encoder", list(model.encoder.parameters()), training.lr)]
+    layers = model.encoder.layer_parameters()
+    last = len(layers) - 1
+    names = ["embeddings", *(f"layer_{depth}" for depth in range(1, last)), "encoder"]
+    rates = [training.lr * training.layer_decay ** (last - depth) for depth in range(last + 1)]
+    return list(zip(names, layers, rates, strict=True))
+
+
+def _tasks(
+    model: MultiTaskModel, head_lrs: Mapping[str, float]
+) -> list[tuple[str, list[nn.Parameter], float]]:
+    """Each module once, at the rate of the task that owns it, or else of the first that uses it."""
+    found: dict[str, tuple[str, list[nn.Parameter], float]] = {}
+    for task in sorted(head_lrs, key=lambda task: task in model.owners):
+        owner = model.owners.get(task, task)
+        found.setdefault(owner, (owner, list(model.tasks[owner].parameters()), head_lrs[task]))
+    return list(found.values())
+
+
+def build_scheduler(
+    optimizer: torch.optim.Optimizer, training: TrainingConfig, total_steps: int
+) -> LambdaLR:
     """The schedule of ``training.schedule`` over ``total_steps``, after a linear warm-up."""
     from transformers import get_scheduler
 
-    name = config.training.schedule
+    name = training.schedule
     return get_scheduler(
         "constant_with_warmup" if name == "constant" else name,
         optimizer,
-        num_warmup_steps=round(config.training.warmup * total_steps),
+        num_warmup_steps=round(training.warmup * total_steps),
         num_training_steps=total_steps,
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 from multitask.model import parameter_counts
 from multitask.prepare import Prepared
+from multitask.stages import Stage
 
 
 def describe_data(prepared: Prepared) -> list[str]:
@@ -48,45 +49,54 @@ def describe_data(prepared: Prepared) -> list[str]:
 
 def describe_plan(prepared: Prepared) -> list[str]:
     """The plan of a prepared run, as lines."""
-    config, training = prepared.config, prepared.config.training
+    config = prepared.config
     precision = "bf16 autocast" if prepared.model.autocast else "fp32"
     lines = [f"device {prepared.device}, {precision}, run directory {config.output_dir}", ""]
     lines += describe_data(prepared)
     lines += ["", "parameters"]
     lines += [f"  {part}: {count:,}" for part, count in parameter_counts(prepared.model).items()]
-    warmup = round(training.warmup * prepared.total_steps)
-    turns = Counter(prepared.sampler.turns(0))
-    lines += [
-        "",
-        f"steps: {prepared.total_steps} planned ({training.epochs} epochs of "
-        f"{prepared.sampler.steps_per_epoch}"
-        + (f", at most {training.max_steps}" if training.max_steps else "")
-        + f"), {training.schedule} schedule, {warmup} of them warm-up",
-        f"learning rates: encoder {training.lr:g}"
-        + "".join(
-            f", {name} {task.head_lr or training.head_lr:g}" for name, task in config.tasks.items()
-        ),
-        "",
-    ]
-    total = sum(turns.values())
-    lines += _table(
-        ["task", "sampling share", "loss weight", "rows a step", "passes an epoch"],
-        [
-            [
-                task,
-                f"{turns[task] / total:.1%}",
-                f"{config.tasks[task].loss_weight:g}",
-                config.tasks[task].batch_size * config.tasks[task].accumulation,
-                f"{turns[task] / stream.steps_per_pass:.2f}",
-            ]
-            for task, stream in prepared.streams.items()
-        ],
-    )
+    for stage in prepared.stages:
+        lines += ["", *_stage(prepared, stage)]
     lines += ["", "model inputs"]
     for task in config.tasks:
         lines += _inputs(prepared, task)
     lines += [f"warning: {warning}" for warning in prepared.warnings]
     return lines
+
+
+def _stage(prepared: Prepared, stage: Stage) -> list[str]:
+    """A stage's steps and rates, and each task's share of its steps in the first epoch."""
+    settings, tasks = stage.settings, prepared.config.tasks
+    most = settings.max_steps or prepared.config.training.max_steps
+    title = f"stage {stage.name}, " if prepared.config.stages else ""
+    lines = [
+        f"{title}steps: {stage.steps} planned ({settings.epochs} epochs of "
+        f"{stage.sampler.steps_per_epoch}"
+        + (f", at most {most}" if most else "")
+        + f"), {settings.schedule} schedule, {round(settings.warmup * stage.steps)} of them "
+        f"warm-up; {settings.sampler.name}, {settings.combine}",
+        f"learning rates: encoder {settings.lr:g}"
+        + "".join(f", {name} {rate:g}" for name, rate in stage.head_lrs.items()),
+    ]
+    if stage.frozen:
+        lines.append(f"frozen: {', '.join(sorted(stage.frozen))}")
+    steps = stage.sampler.turns(0)
+    turns = Counter(turn.task for step in steps for turn in step if turn.taken)
+    rows = []
+    for name, feed in prepared.feeds.items():
+        for task in feed.labels:
+            if task in stage.tasks:
+                rows.append(
+                    [
+                        task,
+                        f"{turns[name] / len(steps):.1%}",
+                        f"{prepared.loss_weights[task]:.4g}",
+                        tasks[name].batch_size * tasks[name].accumulation,
+                        f"{turns[name] / feed.stream.steps_per_pass:.2f}",
+                    ]
+                )
+    header = ["task", "sampling share", "loss weight", "rows a step", "passes an epoch"]
+    return [*lines, "", *_table(header, rows)]
 
 
 def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:

@@ -1,7 +1,7 @@
 """Everything a run needs, loaded and checked: config -> data -> encoder -> model -> sampler."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,18 +9,27 @@ from typing import Any
 import numpy as np
 import torch
 
+from multitask import distributed
+from multitask.baselines import trivial_loss
 from multitask.config import EMBEDDED, Config
 from multitask.data.checks import count_overlap, describe, split_holdout, subset
-from multitask.data.load import LabelReader, Rows, label_reader, load_rows
-from multitask.data.tokenize import default_cache, tokenize
-from multitask.device import pick_device, use_autocast
-from multitask.errors import UserError
+from multitask.data.load import (
+    LabelReader,
+    Rows,
+    label_reader,
+    labelled_only,
+    load_rows,
+    load_together,
+)
+from multitask.data.tokenize import Tokens, default_cache, tokenize
+from multitask.device import use_autocast
 from multitask.evaluate import Scores, Split, score_split
+from multitask.feed import TrainRows
 from multitask.metrics import SELECTABLE
 from multitask.model import MultiTaskModel, build_model, head_class
 from multitask.pretrained import load_pretrained, seen_corpora
-from multitask.registry import build
-from multitask.sampler import RoundRobin, TaskStream
+from multitask.stages import Stage, plan_stages
+from multitask.streams import TaskStream
 
 
 @dataclass
@@ -35,10 +44,15 @@ class Prepared:
     splits: dict[str, dict[str, Split]]
     data: dict[str, dict[str, dict[str, Any]]]
     metrics: dict[str, str]
-    streams: dict[str, TaskStream]
-    sampler: RoundRobin
-    total_steps: int
+    feeds: dict[str, TrainRows]
+    stages: list[Stage]
+    loss_weights: dict[str, float]
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def total_steps(self) -> int:
+        """Planned optimizer steps of all stages."""
+        return sum(stage.steps for stage in self.stages)
 
     def fingerprint(self) -> dict[str, str]:
         """A hash of each task's tokens and labels, to resume on the same data only."""
@@ -71,18 +85,19 @@ class Prepared:
         )
 
 
-def prepare(config: Config, say: Callable[[str], None] = print) -> Prepared:
-    """Load and check everything that a run needs.
+def prepare(config: Config, device: torch.device, say: Callable[[str], None] = print) -> Prepared:
+    """Load and check everything that a run on ``device`` needs.
 
     Raises UserError for whatever does not fit: device, head, data, encoder, lengths.
     """
-    device = pick_device(config)
     heads = {task: head_class(config, task) for task in config.tasks}
     local = any(task.data.format != "hub" for task in config.tasks.values())
     if local and config.data_dir != EMBEDDED and not Path(config.data_dir).is_dir():
         raise config.error(("data_dir",), f"no such directory: {config.data_dir}")
+    _check_processes(config)
     readers = {task: label_reader(config, task, head.label_type) for task, head in heads.items()}
-    rows = {task: _load_splits(config, task, readers[task]) for task in config.tasks}
+    _check_shared_heads(config, readers)
+    rows, together = _load(config, readers)
     for task, reader in readers.items():  # the saved config keeps what was inferred
         if reader.names and config.tasks[task].data.labels is None:
             config.tasks[task].data.labels = {v: reader.names[i] for v, i in reader.ids.items()}
@@ -104,26 +119,16 @@ def prepare(config: Config, say: Callable[[str], None] = print) -> Prepared:
     context = {task: readers[task].head_context(rows[task]["train"].gold) for task in rows}
     model = build_model(config, encoder, context, autocast=autocast).to(device)
 
-    streams = {
-        name: TaskStream(
-            name,
-            splits[name]["train"].tokens.lengths,
-            task.batch_size,
-            task.accumulation,
-            config.seed,
-        )
-        for name, task in config.tasks.items()
-        if any(parameter.requires_grad for parameter in _trained(model, name))
-    }
-    if not streams:
-        raise config.error(("encoder", "freeze"), "nothing to train: no head has parameters")
-    choice = config.training.sampler
-    steps = {task: stream.steps_per_pass for task, stream in streams.items()}
-    try:
-        sampler = build("sampler", choice.name, choice.options, {"steps": steps})
-    except UserError as error:
-        raise config.error(("training", "sampler"), error) from error
-    planned = config.training.epochs * sampler.steps_per_epoch
+    feeds = {}
+    for name, members in _streams(config).items():
+        tokens, labels = splits[name]["train"].tokens, {name: splits[name]["train"].rows.gold}
+        if name in together:
+            shared = next(iter(together[name].values()))
+            tokens = _tokenized(config, name, shared, tokenizer).tokens
+            labels = {task: together[name][task].gold for task in members}
+        feeds[name] = TrainRows(tokens, labels, _stream(config, name, tokens))
+    stages = plan_stages(config, model, feeds)
+    trained = {task for stage in stages for task in stage.tasks}
     data = {task: _describe(config, task, splits[task], readers[task]) for task in splits}
     chosen = {
         name: task.metric or SELECTABLE[readers[name].label_type][0]
@@ -138,26 +143,92 @@ def prepare(config: Config, say: Callable[[str], None] = print) -> Prepared:
         splits,
         data,
         chosen,
-        streams,
-        sampler,
-        min(planned, config.training.max_steps or planned),
-        _warnings(config, data, streams),
+        feeds,
+        stages,
+        _loss_weights(config, model, splits, readers, device),
+        _warnings(config, data, trained),
     )
 
 
-def _load_splits(config: Config, task: str, reader: LabelReader) -> dict[str, Rows]:
-    data = config.tasks[task].data
-    names = ["train", "dev"] + (["test"] if data.test else [])
-    parts = {name: load_rows(config, task, name, reader) for name in names}
+def _streams(config: Config) -> dict[str, list[str]]:
+    """The tasks that train on the rows of each task that has rows of its own."""
+    hosts = {name: task.data.same_rows_as or name for name, task in config.tasks.items()}
+    return {host: [n for n in hosts if hosts[n] == host] for host in dict.fromkeys(hosts.values())}
+
+
+def _load(
+    config: Config, readers: Mapping[str, LabelReader]
+) -> tuple[dict[str, dict[str, Rows]], dict[str, dict[str, Rows]]]:
+    """Every task's splits, and the training rows that several tasks share, by their host."""
+    rows, together = {}, {}
+    for host, members in _streams(config).items():
+        data = config.tasks[host].data
+        train = load_together(config, members, "train", readers)
+        parts = {task: _train_parts(config, host, found) for task, found in train.items()}
+        if len(members) > 1:
+            together[host] = {task: parts[task]["train"] for task in members}
+        for task in members:
+            rows[task] = {name: labelled_only(part) for name, part in parts[task].items()}
+            for name in ["dev"] + (["test"] if data.test else []):
+                rows[task][name] = load_rows(config, task, name, readers[task])
+    return {task: rows[task] for task in config.tasks}, together
+
+
+def _train_parts(config: Config, host: str, rows: Rows) -> dict[str, Rows]:
+    """``train``, and ``holdout`` where there is one; alike for all tasks that share the rows."""
+    parts = {"train": rows}
     if config.training.holdout:
-        parts["train"], parts["holdout"] = split_holdout(parts["train"], config.training.holdout)
+        parts["train"], parts["holdout"] = split_holdout(rows, config.training.holdout)
         if not len(parts["train"]) or not len(parts["holdout"]):
-            message = f"holdout {config.training.holdout} leaves task {task} an empty split"
+            message = f"holdout {config.training.holdout} leaves task {host} an empty split"
             raise config.error(("training", "holdout"), message)
-    size = config.tasks[task].max_rows
+    size = config.tasks[host].max_rows
     if size:
         parts["train"] = subset(parts["train"], size)
     return parts
+
+
+def _stream(config: Config, name: str, tokens: Tokens) -> TaskStream:
+    task = config.tasks[name]
+    budget = None if task.batch_tokens is None else task.batch_tokens // tokens.sides
+    return TaskStream(name, tokens.lengths, task.batch_size, task.accumulation, config.seed, budget)
+
+
+def _loss_weights(
+    config: Config,
+    model: MultiTaskModel,
+    splits: Mapping[str, Mapping[str, Split]],
+    readers: Mapping[str, LabelReader],
+    device: torch.device,
+) -> dict[str, float]:
+    """The factor on each task's loss, its normalisation included."""
+    weights = {name: task.loss_weight for name, task in config.tasks.items()}
+    if config.training.loss_normalization == "none":
+        return weights
+    for name, reader in readers.items():
+        labels = splits[name]["train"].rows.gold
+        if len(np.unique(labels)) < 2:
+            path = ("training", "loss_normalization")
+            raise config.error(path, f"all training labels of task {name} are equal: use none")
+        weights[name] /= trivial_loss(model.head(name), labels, len(reader.names), device)
+    return weights
+
+
+def _check_processes(config: Config) -> None:
+    count = distributed.planned_world()
+    for name, task in config.tasks.items():
+        if task.batch_size < count:
+            message = f"{task.batch_size} rows cannot be shared out to {count} processes"
+            raise config.error(("tasks", name, "batch_size"), message)
+
+
+def _check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> None:
+    for name, task in config.tasks.items():
+        if task.share_head is not None:
+            own, other = readers[name], readers[task.share_head]
+            if (own.names, own.low, own.high) != (other.names, other.low, other.high):
+                message = f"{name} and {task.share_head} have other labels: give both the same "
+                raise config.error(("tasks", name, "share_head"), message + "`data.labels`")
 
 
 def _tokenized(config: Config, task: str, rows: Rows, tokenizer: Any) -> Split:
@@ -170,10 +241,6 @@ def _tokenized(config: Config, task: str, rows: Rows, tokenizer: Any) -> Split:
         cache=default_cache() / "tokens",
     )
     return Split(rows, tokens)
-
-
-def _trained(model: MultiTaskModel, task: str) -> list[torch.nn.Parameter]:
-    return [*model.encoder.parameters(), *model.tasks[task].parameters()]
 
 
 def _describe(
@@ -193,7 +260,7 @@ def _describe(
 
 
 def _warnings(
-    config: Config, data: Mapping[str, Mapping[str, Mapping[str, Any]]], streams: Mapping
+    config: Config, data: Mapping[str, Mapping[str, Mapping[str, Any]]], trained: Collection[str]
 ) -> list[str]:
     found = []
     seen = seen_corpora(config)
@@ -216,7 +283,7 @@ def _warnings(
             if part["truncated_share"] >= 0.01:
                 share, length = part["truncated_share"], config.tasks[task].max_length
                 found.append(f"{task}: {share:.1%} of {split} inputs truncated at {length} tokens")
-        if task not in streams:
+        if task not in trained:
             found.append(
                 f"{task}: nothing to train (frozen encoder, no parameters): only evaluated"
             )

@@ -39,6 +39,11 @@ HEADS = {
 
 SAMPLERS = {
     "round_robin": "multitask.sampler:RoundRobin",
+    "proportional": "multitask.sampler:Proportional",
+    "square_root": "multitask.sampler:SquareRoot",
+    "annealed": "multitask.sampler:Annealed",
+    "temperature": "multitask.sampler:Temperature",
+    "fixed": "multitask.sampler:Fixed",
 }
 
 KINDS: dict[str, Mapping[str, str]] = {
@@ -53,7 +58,7 @@ SUPPLIED: dict[str, tuple[str, ...]] = {
     "pooling": ("dim", "num_layers"),
     "projection": ("dim", "pooler_weights"),
     "head": ("dim", "num_labels", "class_counts", "low", "high"),
-    "sampler": ("steps",),
+    "sampler": ("sizes", "joint"),
 }
 
 

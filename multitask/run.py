@@ -6,29 +6,31 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from tqdm import tqdm
 
-from multitask import metrics
+from multitask import distributed, metrics
 from multitask.baselines import frozen_head_scores, trivial_scores
 from multitask.checkpoint import read_tensors, weights_file
 from multitask.config import Config
-from multitask.data.collate import Batch, collate
 from multitask.data.load import LabelReader, Rows
+from multitask.device import pick_device
 from multitask.early_stopping import Selection, selected_steps
 from multitask.evaluate import Scores, measure
+from multitask.feed import next_batches
 from multitask.files import without_nan, write_text
 from multitask.model import parameter_counts
-from multitask.optimizer import build_optimizer, build_scheduler
 from multitask.plan import describe_data
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, prepare
 from multitask.pretrained import seen_corpora
 from multitask.report import terminal_table, write_markdown
-from multitask.run_directory import check_directory, start_directory
+from multitask.run_directory import check_directory, save_config, start_directory
 from multitask.trainer import Trainer
 
 
@@ -45,30 +47,41 @@ def train(
         UserError: bad input, or a loss that is not finite.
         Interrupted: stopped by a signal, resumable.
     """
-    check_directory(Path(config.output_dir), resume=resume, overwrite=overwrite)
-    prepared = prepare(config, say)
-    run_dir = start_directory(config, resume=resume, overwrite=overwrite)
-    for line in describe_data(prepared):
-        say(line)
-    for warning in prepared.warnings:
-        say(f"warning: {warning}")
-    save_encoder(prepared, run_dir / "encoder")
-    trainer = build_trainer(prepared, run_dir, say)
-    baselines = _baselines(prepared, run_dir, resume, say)
-    revision = _git_revision()  # now: the tree may change while the run goes on
-    torch.manual_seed(config.seed)
-    if not resume:
-        trainer.log.truncate(0)
-    elif trainer.restore():
-        say(f"resuming {run_dir} at step {trainer.step} of {trainer.total_steps}")
-    else:
-        trainer.log.truncate(0)
-        say(f"{run_dir} has no checkpoint yet: starting from the first step")
-    trainer.run()
-    report = finish(prepared, trainer, baselines, revision)
-    say(terminal_table(report))
-    say(f"report: {run_dir / 'report.md'}")
+    device = pick_device(config)
+    with distributed.processes(device):
+        if distributed.rank() > 0:
+            say = _silent
+        run_dir = Path(config.output_dir)
+        check = partial(check_directory, run_dir, resume=resume, overwrite=overwrite)
+        distributed.on_first(check)
+        prepared = prepare(config, device, say)
+        start = partial(start_directory, config, resume=resume, overwrite=overwrite)
+        distributed.on_first(start)
+        for line in describe_data(prepared):
+            say(line)
+        for warning in prepared.warnings:
+            say(f"warning: {warning}")
+        distributed.on_first(lambda: save_encoder(prepared, run_dir / "encoder"))
+        baselines = _baselines(prepared, run_dir, resume, say)
+        trainer = build_trainer(prepared, run_dir, say)
+        revision = _git_revision()  # now: the tree may change while the run goes on
+        torch.manual_seed(config.seed + distributed.rank())  # each rank has its own dropout
+        if resume and trainer.restore():
+            say(f"resuming {run_dir} at step {trainer.step} of {trainer.total_steps}")
+        else:
+            trainer.log.truncate(0)
+            if resume:
+                say(f"{run_dir} has no checkpoint yet: starting from the first step")
+        distributed.on_first(lambda: save_config(config))  # data_dir may have moved
+        trainer.run()
+        report = finish(prepared, trainer, baselines, revision)
+        say(terminal_table(report))
+        say(f"report: {run_dir / 'report.md'}")
     return run_dir
+
+
+def _silent(line: str) -> None:
+    """What other ranks than the first say."""
 
 
 def save_encoder(prepared: Prepared, directory: Path) -> None:
@@ -85,16 +98,19 @@ def build_trainer(
 ) -> Trainer:
     """The trainer of a prepared run, at step 0."""
     config = prepared.config
-    tasks = config.tasks
-    optimizer = build_optimizer(prepared.model, config)
+    tasks, feeds = config.tasks, prepared.feeds
 
-    def next_batches(task: str) -> list[Batch]:
-        split = prepared.splits[task]["train"]
-        pad_id = prepared.tokenizer.pad_token_id
-        return [
-            collate(split.tokens, split.rows.labels, index, pad_id=pad_id).to(prepared.device)
-            for index in prepared.streams[task].next()
-        ]
+    def train_score(task: str, scores: Tensor, labels: Tensor) -> float:
+        predictions, shown = prepared.model.head(task).predict(scores)
+        reader = prepared.readers[task]
+        found = metrics.compute(
+            reader.label_type,
+            labels.numpy(),
+            predictions.numpy(),
+            shown.numpy(),
+            len(reader.names),
+        )
+        return found[prepared.metrics[task]]
 
     def evaluate(between_batches: Callable[[], None]) -> dict[str, dict[str, float]]:
         name = prepared.selection_split
@@ -110,21 +126,23 @@ def build_trainer(
     return Trainer(
         run_dir=run_dir,
         model=prepared.model,
-        optimizer=optimizer,
-        scheduler=build_scheduler(optimizer, config, prepared.total_steps),
-        sampler=prepared.sampler,
-        streams=prepared.streams,
-        next_batches=next_batches,
+        stages=prepared.stages,
+        streams={name: feed.stream for name, feed in feeds.items()},
+        members={name: list(feed.labels) for name, feed in feeds.items()},
+        next_batches=partial(
+            next_batches, feeds, pad_id=prepared.tokenizer.pad_token_id, device=prepared.device
+        ),
         evaluate=evaluate,
+        train_score=train_score,
         metrics=prepared.metrics,
         selection=Selection(
             {name: task.early_stopping.patience for name, task in tasks.items()},
             {name: task.early_stopping.min_delta for name, task in tasks.items()},
         ),
         selection_split=prepared.selection_split,
-        loss_weights={name: task.loss_weight for name, task in tasks.items()},
+        loss_weights=prepared.loss_weights,
         data=prepared.fingerprint(),
-        total_steps=prepared.total_steps,
+        device=prepared.device,
         clip_norm=config.training.clip_norm,
         eval_steps=config.training.eval_steps,
         checkpoint_steps=config.training.checkpoint_steps,
@@ -138,8 +156,8 @@ def _baselines(
 ) -> dict[str, dict[str, Any]]:
     """Trivial and frozen-encoder scores by task, computed once a run."""
     file = run_dir / "baselines.json"
-    if resume and file.is_file():
-        return json.loads(file.read_text())
+    if resume and distributed.on_first(file.is_file):
+        return distributed.on_first(lambda: json.loads(file.read_text()))
     config = prepared.config
     found: dict[str, dict[str, Any]] = {}
     for name, task in config.tasks.items():
@@ -162,7 +180,7 @@ def _baselines(
                 device=prepared.device,
             )
     found = without_nan(found)
-    write_text(file, json.dumps(found, indent=1))
+    distributed.on_first(lambda: write_text(file, json.dumps(found, indent=1)))
     return found
 
 
@@ -178,6 +196,7 @@ def finish(
     steps = selected_steps(trainer.selection.best_steps(), names, config.training.select)
     tasks = {}
     loaded = None
+    distributed.on_first(lambda: None)  # the first rank has written the weights
     for name in names:
         if steps[name] != loaded:
             loaded = steps[name]
@@ -188,7 +207,7 @@ def finish(
             for split in prepared.splits[name]
             if split != "train"
         }
-        for split, scores in scored.items():
+        for split, scores in scored.items() if distributed.rank() == 0 else ():
             rows = prepared.splits[name][split].rows
             write_predictions(run_dir, name, split, rows, scores, reader, task.course_file)
         dev = prepared.splits[name]["dev"].rows
@@ -221,6 +240,7 @@ def finish(
             "precision": "bf16" if prepared.model.autocast else "fp32",
             "wall_time_s": trainer.wall_seconds(),
             "train_sentences_per_s": trainer.sentences / max(trainer.seconds, 1e-9),
+            "processes": distributed.world(),
             "steps": {"planned": trainer.total_steps, "done": trainer.step},
             "select": config.training.select,
             "selection_split": prepared.selection_split,
@@ -237,8 +257,9 @@ def finish(
             "warnings": prepared.warnings,
         }
     )
-    write_text(run_dir / "report.json", json.dumps(report, indent=1))
-    write_markdown(run_dir)
+    if distributed.rank() == 0:
+        write_text(run_dir / "report.json", json.dumps(report, indent=1))
+        write_markdown(run_dir)
     return report
 
 

@@ -43,8 +43,14 @@ def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
         shutil.rmtree(aside)
     run_dir.mkdir(parents=True, exist_ok=True)
     write_text(run_dir / MARKER, '{"format": 1}\n')
-    write_text(run_dir / "config.yaml", config.dump())
+    if not (resume and (run_dir / "config.yaml").is_file()):  # else when the resume succeeds
+        save_config(config)
     return run_dir
+
+
+def save_config(config: Config) -> None:
+    """Write the resolved config into the run directory."""
+    write_text(Path(config.output_dir) / "config.yaml", config.dump())
 
 
 def _check_same_config(config: Config, saved: Path) -> None:

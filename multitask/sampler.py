@@ -1,97 +1,221 @@
-"""Which task is trained when (turns), and which of its rows (streams).
+"""Which task is trained when: the turns of every epoch.
 
-Everything is a function of the seed and of two counters, so that a checkpoint holds little and a
-resumed run sees the same batches.
+Everything is a function of the seed and the epoch, so that a resumed run takes the same turns. The
+number of turns of an epoch is fixed before training, so that the learning-rate schedule is too.
 """
 
 import math
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-# batches that are sorted by length together: wide enough to save padding, small against a pass
-WINDOW = 50
+
+class Turn(NamedTuple):
+    """One task's place in a step; ``taken`` is false where the sampler leaves it out."""
+
+    task: str
+    taken: bool = True
 
 
-def length_grouped_batches(
-    lengths: np.ndarray, batch_size: int, rng: np.random.Generator
-) -> list[np.ndarray]:
-    """Row indices of one pass in batches of similar length; every row exactly once.
+Step = tuple[Turn, ...]
 
-    Rows are shuffled, sorted by length inside windows of 50 batches (a quarter of a small set:
-    one window would compose the same batches in every pass), cut into batches, and the batches
-    are shuffled: the padding shrinks while each batch is composed anew in every pass. Rows that
-    fill no batch form a smaller one, whatever their lengths.
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the samplers know of the tasks.
+
+    ``rows`` are training rows and ``steps`` optimizer steps of one pass, by task. ``epoch`` says
+    how long an epoch is: until "longest", the task with the most steps, or the named task is
+    through once, or a number of turns. ``epochs`` of them are planned.
     """
-    order = rng.permutation(len(lengths))
-    whole = len(order) // batch_size
-    span = min(WINDOW, max(1, whole // 4)) * batch_size
-    windows = np.split(order, [*range(span, whole * batch_size, span), whole * batch_size])
-    batches = []
-    for window in windows:
-        window = window[np.argsort(lengths[window], kind="stable")]
-        batches += [window[i : i + batch_size] for i in range(0, len(window), batch_size)]
-    return [batches[i] for i in rng.permutation(len(batches))]
 
-
-class TaskStream:
-    """One task's endless stream of optimizer steps, reshuffled in every pass over its rows."""
-
-    def __init__(
-        self, name: str, lengths: np.ndarray, batch_size: int, accumulation: int, seed: int
-    ) -> None:
-        self.lengths = lengths
-        self.batch_size = batch_size
-        self.accumulation = accumulation
-        self.seed = [seed, zlib.crc32(name.encode())]
-        self.passes = 0
-        self.position = 0
-        self._batches = self._shuffle()
+    rows: Mapping[str, int]
+    steps: Mapping[str, int]
+    epochs: int = 1
+    epoch: str | int = "longest"
+    seed: int = 0
 
     @property
-    def steps_per_pass(self) -> int:
-        """Optimizer steps in one pass over the rows."""
-        return math.ceil(math.ceil(len(self.lengths) / self.batch_size) / self.accumulation)
-
-    def next(self) -> list[np.ndarray]:
-        """The row indices of the next optimizer step, one array a forward pass."""
-        if self.position == len(self._batches):
-            self.passes, self.position = self.passes + 1, 0
-            self._batches = self._shuffle()
-        step = self._batches[self.position : self.position + self.accumulation]
-        self.position += len(step)
-        return step
-
-    def _shuffle(self) -> list[np.ndarray]:
-        rng = np.random.default_rng([*self.seed, self.passes])
-        return length_grouped_batches(self.lengths, self.batch_size, rng)
-
-    def state_dict(self) -> dict[str, int]:
-        return {"passes": self.passes, "position": self.position}
-
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
-        self.passes, self.position = state["passes"], state["position"]
-        self._batches = self._shuffle()
+    def longest(self) -> str:
+        """The task whose single pass an epoch must hold."""
+        if isinstance(self.epoch, str) and self.epoch != "longest":
+            return self.epoch
+        return max(self.steps, key=lambda task: self.steps[task])
 
 
 class RoundRobin:
     """Each task in turn until the longest one is through; the shorter ones start again.
 
-    CS224N mini-BERT paper, section 4.1 (oversampling of the smaller data sets).
+    CS224N mini-BERT paper, section 4.1: "oversampling on the train dataset when training set
+    accuracy is still low for the relative smaller dataset".
 
     Args:
-        steps: optimizer steps of one pass, by task.
+        sizes: of the tasks.
+        joint: one step takes a batch of every task, instead of one task a step.
+        oversample: true: shorter tasks start again. false: an exhausted task drops out and the
+            epoch goes on. ``{while_train_score_below: X}``: a task starts again while its running
+            training score of the last epoch (its own metric) is below X; in the first epoch all do.
+
+    Attributes:
+        steps_per_epoch: optimizer steps, counting those whose turns are left out.
+        needs_scores: whether ``turns`` reads the running training scores.
     """
 
-    def __init__(self, steps: Mapping[str, int]) -> None:
-        self.tasks = list(steps)
-        self.rounds = max(steps.values())
+    def __init__(
+        self, sizes: Sizes, joint: bool, oversample: bool | dict[str, float] = True
+    ) -> None:
+        self.sizes = sizes
+        self.joint = joint
+        self.below = math.inf if oversample is True else -math.inf
+        if isinstance(oversample, dict):
+            if list(oversample) != ["while_train_score_below"]:
+                raise ValueError("oversample must be true, false or {while_train_score_below: X}")
+            self.below = oversample["while_train_score_below"]
+        self.needs_scores = isinstance(oversample, dict)
+        if oversample is not True and sizes.epoch != "longest":
+            raise ValueError(
+                "without oversampling an epoch is one pass of every task: `epoch` must be longest"
+            )
+        tasks = len(sizes.steps)
+        self.drops_out = oversample is False and not joint
+        if self.drops_out:
+            self.steps_per_epoch = sum(sizes.steps.values())
+        elif isinstance(sizes.epoch, int):
+            self.steps_per_epoch = sizes.epoch
+        else:
+            self.steps_per_epoch = sizes.steps[sizes.longest] * (1 if joint else tasks)
 
-    @property
-    def steps_per_epoch(self) -> int:
-        return self.rounds * len(self.tasks)
+    def turns(self, epoch: int, scores: Mapping[str, float] | None = None) -> list[Step]:
+        """Every optimizer step of an epoch (0-based), in order.
 
-    def turns(self, epoch: int) -> list[str]:
-        """The task of every optimizer step of an epoch (0-based), in order."""
-        return self.tasks * self.rounds
+        ``scores`` are the training scores of the last epoch by task; one that is not known, or
+        NaN, is below any bound.
+        """
+        known = scores or {}
+        again = {task: not known.get(task, -math.inf) >= self.below for task in self.sizes.steps}
+        tasks = list(self.sizes.steps)
+        first = 0  # of rounds; an epoch of STEPS turns goes on where the last one stopped
+        if isinstance(self.sizes.epoch, int) and not self.joint:
+            first = epoch * self.steps_per_epoch % len(tasks)
+        steps: list[Step] = []
+        place = first
+        while len(steps) < self.steps_per_epoch:
+            number, position = divmod(place, len(tasks))
+            chosen = tasks if self.joint else tasks[position : position + 1]
+            taken = [Turn(t, again[t] or number < self.sizes.steps[t]) for t in chosen]
+            place += len(chosen)
+            if self.drops_out and not taken[0].taken:
+                continue
+            steps.append(tuple(taken))
+        return steps
+
+
+class Shares:
+    """Each task as often as its share says, in random order: the base of the weighted samplers.
+
+    The counts of an epoch are exact (largest remainders), only their order is random, so that a
+    share of 10 % of 100 steps is 10 steps.
+    """
+
+    needs_scores = False
+
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
+        if isinstance(sizes.epoch, int):
+            self.steps_per_epoch = sizes.epoch
+        else:  # until that task is expected to be through
+            whole = sizes.longest
+            self.steps_per_epoch = math.ceil(sizes.steps[whole] / self.shares(0)[whole] - 1e-9)
+
+    def weights(self, epoch: int) -> Mapping[str, float]:
+        """Each task's weight in an epoch."""
+        raise NotImplementedError
+
+    def shares(self, epoch: int) -> dict[str, float]:
+        """Each task's share of an epoch's steps; they sum to 1."""
+        weights = self.weights(epoch)
+        total = math.fsum(weights.values())
+        return {task: weight / total for task, weight in weights.items()}
+
+    def turns(self, epoch: int, scores: Mapping[str, float] | None = None) -> list[Step]:
+        """Every optimizer step of an epoch (0-based), in order."""
+        shares = self.shares(epoch)
+        exact = np.array(list(shares.values())) * self.steps_per_epoch
+        counts = np.floor(exact + 1e-9).astype(int)
+        left = self.steps_per_epoch - counts.sum()
+        counts[np.argsort(counts - exact, kind="stable")[:left]] += 1
+        order = np.repeat(np.arange(len(counts)), counts)
+        np.random.default_rng([self.sizes.seed, zlib.crc32(b"turns"), epoch]).shuffle(order)
+        tasks = list(shares)
+        return [(Turn(tasks[i]),) for i in order]
+
+
+def powers(rows: Mapping[str, int], exponent: float) -> dict[str, float]:
+    """N^exponent of every task, relative to the largest one."""
+    largest = max(rows.values())
+    return {task: (count / largest) ** exponent for task, count in rows.items()}
+
+
+class Proportional(Shares):
+    """Share proportional to the task's rows."""
+
+    def weights(self, epoch: int) -> Mapping[str, float]:
+        return powers(self.sizes.rows, 1.0)
+
+
+class SquareRoot(Shares):
+    """Share proportional to the square root of the task's rows (PALs, section 4.1)."""
+
+    def weights(self, epoch: int) -> Mapping[str, float]:
+        return powers(self.sizes.rows, 0.5)
+
+
+class Annealed(Shares):
+    """Share proportional to N^a, a = 1 - 0.8 (e - 1) / (E - 1) in epoch e of E (PALs, 4.1).
+
+    With one epoch a is 1. An epoch's length is that of the first.
+    """
+
+    def weights(self, epoch: int) -> Mapping[str, float]:
+        progress = epoch / (self.sizes.epochs - 1) if self.sizes.epochs > 1 else 0.0
+        return powers(self.sizes.rows, 1.0 - 0.8 * progress)
+
+
+class Temperature(Shares):
+    """Share proportional to N^(1/T) (as in jiant and T5).
+
+    Args:
+        sizes: of the tasks.
+        temperature: T; 1 is proportional, 2 the square root, a large one uniform.
+    """
+
+    def __init__(self, sizes: Sizes, temperature: float = 2.0) -> None:
+        if not temperature > 0:
+            raise ValueError("temperature must be above 0")
+        self.temperature = temperature
+        super().__init__(sizes)
+
+    def weights(self, epoch: int) -> Mapping[str, float]:
+        return powers(self.sizes.rows, 1 / self.temperature)
+
+
+class Fixed(Shares):
+    """Shares as given.
+
+    Args:
+        sizes: of the tasks.
+        weights: a number above 0 for every trained task; they are scaled to sum to 1.
+    """
+
+    def __init__(self, sizes: Sizes, weights: dict[str, float]) -> None:
+        if set(weights) != set(sizes.rows) or not all(w > 0 for w in weights.values()):
+            expected = ", ".join(sizes.rows)
+            raise ValueError(f"weights must give a number above 0 to each of {expected}")
+        self._weights = weights
+        super().__init__(sizes)
+
+    def weights(self, epoch: int) -> Mapping[str, float]:
+        return {task: self._weights[task] for task in self.sizes.rows}

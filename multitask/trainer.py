@@ -1,10 +1,8 @@
-"""The training loop: one task a step, evaluation, per-task early stopping, checkpoints."""
+"""The training loop: steps, stages, evaluation, per-task early stopping, checkpoints."""
 
 import contextlib
 import json
 import math
-import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.optim.lr_scheduler import LambdaLR
+from torch import Tensor
 from tqdm import tqdm
 
+from multitask import distributed
 from multitask.checkpoint import (
     Damaged,
     checkpoints,
@@ -32,11 +31,15 @@ from multitask.checkpoint import (
 from multitask.data.collate import Batch
 from multitask.early_stopping import Selection
 from multitask.errors import NotFinite, UserError
-from multitask.files import without_nan, write_text
+from multitask.files import write_text
+from multitask.log import Log
 from multitask.metrics import joint
 from multitask.model import MultiTaskModel
-from multitask.objective import task_loss
-from multitask.sampler import RoundRobin, TaskStream
+from multitask.objective import task_losses
+from multitask.sampler import Step
+from multitask.signals import Signals
+from multitask.stages import Stage
+from multitask.streams import TaskStream
 
 
 class Interrupted(Exception):
@@ -45,85 +48,72 @@ class Interrupted(Exception):
 
 def train_step(
     model: MultiTaskModel,
-    task: str,
-    batches: Sequence[Batch],
-    weight: float,
+    passes: Sequence[Mapping[str, Batch]],
+    weights: Mapping[str, float],
     optimizer: torch.optim.Optimizer,
     clip_norm: float | None,
-) -> tuple[float, float]:
-    """One optimizer step of one task; returns its mean loss and the gradient norm.
+    watch: Callable[[str, Tensor, Tensor], None] = lambda task, scores, labels: None,
+) -> tuple[dict[str, float], float]:
+    """One optimizer step from one batch of each task a pass; mean loss by task, gradient norm.
 
     Parameters of other tasks have no gradient (None, not zero), so AdamW leaves them and their
     momentum alone. Raises NotFinite, with the weights untouched, for a loss or gradient that is
     not a finite number.
     """
-    rows = sum(batch.rows for batch in batches)
-    total = 0.0
-    for batch in batches:
-        loss = task_loss(model, task, batch) * (batch.rows / rows)
-        (weight * loss).backward()
-        total += loss.item()
+    losses: dict[str, float] = {}
+    for batches in passes:
+        outcomes = task_losses(model, batches)
+        parts = {task: found.loss * batches[task].share for task, found in outcomes.items()}
+        torch.stack([weights[task] * part for task, part in parts.items()]).sum().backward()
+        for task, part in parts.items():
+            losses[task] = losses.get(task, 0.0) + part.item()
+            watch(task, outcomes[task].scores.detach(), batches[task].gold)
     touched = [parameter for parameter in model.parameters() if parameter.grad is not None]
+    distributed.add_gradients(touched)
+    summed = distributed.total(list(losses.values()), touched[0].device)
     norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf).item()
-    if not math.isfinite(total) or not math.isfinite(norm):
+    if not math.isfinite(sum(summed)) or not math.isfinite(norm):
         optimizer.zero_grad(set_to_none=True)
-        raise NotFinite(f"task {task}: loss {total}, gradient norm {norm}")
+        found = ", ".join(f"task {t}: loss {v}" for t, v in zip(losses, summed, strict=True))
+        raise NotFinite(f"{found}, gradient norm {norm}")
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return total, norm
-
-
-class Log:
-    """``metrics.jsonl``: one JSON object a line, cut back to a checkpoint's length on resume."""
-
-    def __init__(self, file: Path) -> None:
-        # unbuffered: a line is in the file or, on a full disk, an error at once
-        self._opened = file.open("ab", buffering=0)
-
-    def write(self, event: str, **values: Any) -> None:
-        """Append a line; NaN becomes null."""
-        line = json.dumps({"event": event, **without_nan(values)}) + "\n"
-        self._opened.write(line.encode())
-
-    def size(self) -> int:
-        """Bytes that are safely on disk."""
-        os.fsync(self._opened.fileno())
-        return os.fstat(self._opened.fileno()).st_size
-
-    def truncate(self, size: int) -> None:
-        """Forget what was written after ``size`` bytes."""
-        self._opened.truncate(size)
+    return dict(zip(losses, summed, strict=True)), norm
 
 
 @dataclass
 class Trainer:
     """Everything that a run changes while it trains.
 
-    ``next_batches(task)`` gives one step's batches on the device; ``evaluate(between_batches)``
-    gives each task's metrics on the selection split, of which ``metrics[task]`` is the one that
-    counts.
+    ``next_batches(turns, tasks)`` gives one step's batches on the device; ``members`` are the tasks
+    that train in each stream's turns; ``evaluate(between_batches)`` gives each task's metrics on
+    the selection split, of which ``metrics[task]`` is the one that counts;
+    ``train_score(task, scores, labels)`` is that metric over rows seen in training.
     """
 
     run_dir: Path
     model: MultiTaskModel
-    optimizer: torch.optim.Optimizer
-    scheduler: LambdaLR
-    sampler: RoundRobin
+    stages: Sequence[Stage]
     streams: Mapping[str, TaskStream]
-    next_batches: Callable[[str], list[Batch]]
+    members: Mapping[str, Sequence[str]]
+    next_batches: Callable[[Sequence[str], Sequence[str]], list[dict[str, Batch]]]
     evaluate: Callable[[Callable[[], None]], dict[str, dict[str, float]]]
+    train_score: Callable[[str, Tensor, Tensor], float]
     metrics: Mapping[str, str]
     selection: Selection
     selection_split: str
     loss_weights: Mapping[str, float]
     data: Mapping[str, str]
-    total_steps: int
+    device: torch.device
     clip_norm: float | None
     eval_steps: int | None
     checkpoint_steps: int | None
     keep_checkpoints: int
     say: Callable[[str], None] = tqdm.write
 
+    stage_index: int = 0
+    stage_began: int = 0  # the step it began after
+    epochs_before: float = 0.0
     step: int = 0
     evaluated_at: int = 0
     saved_at: int = -1
@@ -131,11 +121,14 @@ class Trainer:
     skipped: Counter[str] = field(default_factory=Counter)
     sentences: int = 0
     seconds: float = 0.0
+    train_scores: dict[str, float] = field(default_factory=dict)  # of the epoch before
 
     def __post_init__(self) -> None:
         self.log = Log(self.run_dir / "metrics.jsonl")
         self.interrupted = False
-        self._turns: tuple[int, list[str]] = (-1, [])
+        self.optimizer, self.scheduler = self.stage.begin(self.model)
+        self._turns: tuple[int, list[Step]] = (-1, [])
+        self._seen: dict[str, list[tuple[Tensor, Tensor]]] = {}  # this epoch's scores and labels
         self._wall_before, self._began = 0.0, time.perf_counter()
 
     def wall_seconds(self) -> float:
@@ -143,9 +136,24 @@ class Trainer:
         return self._wall_before + time.perf_counter() - self._began
 
     @property
+    def stage(self) -> Stage:
+        """The stage under way."""
+        return self.stages[self.stage_index]
+
+    @property
+    def total_steps(self) -> int:
+        """Planned steps of all stages."""
+        return sum(stage.steps for stage in self.stages)
+
+    @property
+    def in_stage(self) -> int:
+        """Steps of the stage under way that are done."""
+        return self.step - self.stage_began
+
+    @property
     def epoch(self) -> float:
         """Epochs done, with the fraction of the one under way."""
-        return self.step / self.sampler.steps_per_epoch
+        return self.epochs_before + self.in_stage / self.stage.sampler.steps_per_epoch
 
     def run(self) -> None:
         """Train from the current step to the end, or until every task has stopped.
@@ -155,79 +163,124 @@ class Trainer:
             UserError: a loss that is not finite; the last checkpoint is intact.
         """
         self.model.train()
-        bar = tqdm(total=self.total_steps, initial=self.step, unit="step", disable=None)
-        with _Signals(self), bar:
+        hidden = None if distributed.rank() == 0 else True
+        bar = tqdm(total=self.total_steps, initial=self.step, unit="step", disable=hidden)
+        with Signals(self._interrupt), bar:
             while True:
                 if self._evaluation_due():
                     self._evaluate()
-                if self.step == self.total_steps or self._all_stopped():
-                    break
+                if self.in_stage == self.stage.steps or self._all_stopped():
+                    if self.stage_index + 1 == len(self.stages):
+                        break
+                    self._next_stage()
                 bar.set_postfix_str(self._turn(), refresh=False)
                 bar.update()
                 if self.checkpoint_steps and self.step % self.checkpoint_steps == 0:
                     self.save()
-                if self.interrupted:
+                if self._anyone_interrupted():
                     self._stop_interrupted()
-        prune(self.run_dir / "checkpoints", keep=1)
+        if distributed.rank() == 0:
+            prune(self.run_dir / "checkpoints", keep=1)
 
     def _all_stopped(self) -> bool:
-        return all(task in self.selection.stopped for task in self.streams)
+        return all(task in self.selection.stopped for task in self.stage.tasks)
+
+    def _next_stage(self) -> None:
+        """Go on to the next stage: new optimizer and schedule, patience anew."""
+        self.epochs_before, self.stage_began = self.epoch, self.step
+        self.stage_index += 1
+        self.optimizer, self.scheduler = self.stage.begin(self.model)
+        self.selection.begin_anew()
+        self._turns = (-1, [])
+        self.train_scores, self._seen = {}, {}
+        self.log.write("stage", step=self.step, stage=self.stage.name, tasks=self.stage.tasks)
+        self.say(f"stage {self.stage.name}: {', '.join(self.stage.tasks)}")
 
     def _turn(self) -> str:
-        """The next step: one task's turn, taken or (once the task has stopped) skipped."""
-        epoch, position = divmod(self.step, self.sampler.steps_per_epoch)
-        if self._turns[0] != epoch:
-            self._turns = (epoch, self.sampler.turns(epoch))
-        task = self._turns[1][position]
+        """The next step: the tasks whose turn it is; those that have stopped are left out."""
+        turns = self._next_turns()
         began = time.perf_counter()
-        if task in self.selection.stopped:
-            self.step += 1
-            self.scheduler.step()  # the schedule stays as planned
-            self.skipped[task] += 1
-            self.log.write("skip", step=self.step, task=task)
-            return f"{task} stopped"
+        active = [task for task in self.stage.tasks if task not in self.selection.stopped]
+        named = {
+            t: turn for turn in turns for t in self.members[turn.task] if t in self.stage.tasks
+        }
+        tasks = [task for task, turn in named.items() if turn.taken and task in active]
+        streams = dict.fromkeys(named[task].task for task in tasks)
         rates = {group["name"]: group["lr"] for group in self.optimizer.param_groups}
-        batches = self.next_batches(task)
-        try:
-            loss, norm = train_step(
-                self.model,
-                task,
-                batches,
-                self.loss_weights[task],
-                self.optimizer,
-                self.clip_norm,
-            )
-        except NotFinite as problem:
-            raise self._diverged(problem) from problem
-        self.scheduler.step()
+        losses: dict[str, float] = {}
+        norm, counts = 0.0, Counter[str]()
+        if tasks:
+            passes = self.next_batches(list(streams), tasks)
+            try:
+                losses, norm = train_step(
+                    self.model,
+                    passes,
+                    self.loss_weights,
+                    self.optimizer,
+                    self.clip_norm,
+                    self._watch if self.stage.sampler.needs_scores else lambda *_: None,
+                )
+            except NotFinite as problem:
+                raise self._diverged(problem) from problem
+            inputs = {id(b.input_ids): b for batches in passes for b in batches.values()}
+            self.sentences += sum(len(batch.input_ids) for batch in inputs.values())
+            for batches in passes:
+                counts.update({task: len(batch.gold) for task, batch in batches.items()})
+        self.scheduler.step()  # the schedule stays as planned, whatever was left out
         self.step += 1
-        self.trained[task] += 1
-        self.sentences += sum(len(batch.input_ids) for batch in batches)
         self.seconds += time.perf_counter() - began
-        self.log.write(
-            "step",
-            step=self.step,
-            epoch=round(self.epoch, 5),
-            task=task,
-            loss=loss,
-            lr=rates.get("encoder", 0.0),
-            head_lr=rates.get(task, 0.0),
-            grad_norm=norm,
-            rows=sum(batch.rows for batch in batches),
-        )
-        return f"{task} loss {loss:.3f}"
+        for task in named:
+            if task not in losses:
+                self.skipped[task] += 1
+                self.log.write("skip", step=self.step, task=task)
+                continue
+            self.trained[task] += 1
+            self.log.write(
+                "step",
+                step=self.step,
+                epoch=round(self.epoch, 5),
+                task=task,
+                loss=losses[task],
+                lr=rates.get("encoder", 0.0),
+                head_lr=rates.get(self.model.owners.get(task, task), 0.0),
+                grad_norm=norm,
+                rows=counts[task],
+            )
+        shown = "  ".join(f"{task} {loss:.3f}" for task, loss in losses.items())
+        return f"loss {shown}" if losses else "skipped"
+
+    def _next_turns(self) -> Step:
+        """The turns of the next step; at the start of an epoch the sampler plans them."""
+        epoch, position = divmod(self.in_stage, self.stage.sampler.steps_per_epoch)
+        if self._turns[0] != epoch:
+            if position == 0 and epoch > 0 and self.stage.sampler.needs_scores:
+                self._close_epoch()
+            self._turns = (epoch, self.stage.sampler.turns(epoch, self.train_scores))
+        return self._turns[1][position]
+
+    def _watch(self, task: str, scores: Tensor, labels: Tensor) -> None:
+        for one in distributed.gather((scores.cpu(), labels.cpu())):
+            self._seen.setdefault(task, []).append(one)
+
+    def _close_epoch(self) -> None:
+        """The running training score of each task over the epoch that ends."""
+        for task, seen in self._seen.items():
+            scores, labels = (torch.cat(part) for part in zip(*seen, strict=True))
+            self.train_scores[task] = self.train_score(task, scores, labels)
+        self._seen = {}
+        self.log.write("train_scores", step=self.step, tasks=self.train_scores)
 
     def _evaluation_due(self) -> bool:
         if self.step == self.evaluated_at:
             return False
-        every = self.eval_steps or self.sampler.steps_per_epoch
-        return self.step % every == 0 or self.step == self.total_steps
+        every = self.eval_steps or self.stage.sampler.steps_per_epoch
+        return self.in_stage % every == 0 or self.in_stage == self.stage.steps
 
     def _evaluate(self) -> None:
         """Evaluate every task, keep new bests, stop tasks out of patience, save."""
 
         def between_batches() -> None:
-            if self.interrupted:
+            if self.interrupted and distributed.world() == 1:  # else after it, all together
                 self._stop_interrupted()
 
         try:
@@ -236,7 +289,7 @@ class Trainer:
             raise self._diverged(problem) from problem
         values = {task: metrics[self.metrics[task]] for task, metrics in found.items()}
         together = joint(values)
-        stopped = self.selection.update(self.step, values, together)
+        stopped = self.selection.update(self.step, values, together, self.stage.tasks)
         self.evaluated_at = self.step
         self.log.write(
             "eval",
@@ -258,6 +311,8 @@ class Trainer:
     def _keep_best(self) -> None:
         """Write the weights once if this step is the best for any task or for all together."""
         steps = self.selection.best_steps()
+        if distributed.rank() > 0:
+            return
         if self.step in steps.values():
             file = weights_file(self.run_dir, self.step)
             file.parent.mkdir(exist_ok=True)
@@ -268,9 +323,26 @@ class Trainer:
         """Write a checkpoint of this step and prune what no kept checkpoint refers to."""
         if self.saved_at == self.step and self.evaluated_at != self.step:
             return
+        rng = {
+            f"{number}.{name}": state
+            for number, states in enumerate(distributed.gather(pack_rng()))
+            for name, state in states.items()
+        }
+        self.saved_at = self.step
+        if distributed.rank() > 0:
+            return
         optimizer, groups = pack_optimizer(self.optimizer)
+        seen = {
+            task: [torch.cat(p) for p in zip(*s, strict=True)] for task, s in self._seen.items()
+        }
         state = {
             "step": self.step,
+            "stage": {
+                "index": self.stage_index,
+                "began": self.stage_began,
+                "epochs_before": self.epochs_before,
+                "train_scores": self.train_scores,
+            },
             "evaluated_at": self.evaluated_at,
             "trained": self.trained,
             "skipped": self.skipped,
@@ -286,9 +358,13 @@ class Trainer:
             "data": self.data,
         }
         directory = self.run_dir / "checkpoints"
-        tensors = {"model": self.model.state_dict(), "optimizer": optimizer, "rng": pack_rng()}
+        tensors = {"model": self.model.state_dict(), "optimizer": optimizer, "rng": rng}
+        if seen:
+            parts = [
+                (f"{task}.{i}", part) for task, two in seen.items() for i, part in enumerate(two)
+            ]
+            tensors["seen"] = dict(parts)
         save_checkpoint(directory, self.step, tensors, state)
-        self.saved_at = self.step
         prune(directory, self.keep_checkpoints)
         self._prune_weights()
 
@@ -310,26 +386,34 @@ class Trainer:
         Raises:
             UserError: every checkpoint is damaged, or the data are not those it was made with.
         """
+        path = distributed.on_first(self._newest_intact)
+        if path is None:
+            return False
+        tensors, state = load_checkpoint(path)
+        distributed.on_first(lambda: self._check(path, state))
+        self._restore(tensors, state)
+        return True
+
+    def _newest_intact(self) -> Path | None:
         found = checkpoints(self.run_dir / "checkpoints")
         damaged = []
         for path in reversed(found):
             try:
-                tensors, state = load_checkpoint(path)
+                load_checkpoint(path)
             except Damaged as problem:
                 self.say(f"warning: {problem}; falling back to the checkpoint before it")
                 damaged.append(path)
                 continue
-            self._restore(path, tensors, state)
             for other in damaged:  # out of the way of the checkpoints to come, not deleted
                 other.rename(other.with_name(f"damaged-{other.name}"))
-            return True
+            return path
         if found:
             raise UserError(
                 f"{self.run_dir}: every checkpoint is damaged: start again with --overwrite"
             )
-        return False
+        return None
 
-    def _restore(self, path: Path, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+    def _check(self, path: Path, state: Mapping[str, Any]) -> None:
         changed = [task for task, digest in self.data.items() if state["data"].get(task) != digest]
         if changed:
             raise UserError(
@@ -341,6 +425,12 @@ class Trainer:
                 f"{self.run_dir / 'metrics.jsonl'} is shorter than when {path} was saved: put it "
                 "back, or choose another output_dir=DIR"
             )
+
+    def _restore(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        stage = state["stage"]
+        self.stage_index, self.stage_began = stage["index"], stage["began"]
+        self.epochs_before, self.train_scores = stage["epochs_before"], stage["train_scores"]
+        self.optimizer, self.scheduler = self.stage.begin(self.model)
         self.model.load_state_dict(tensors["model"])
         unpack_optimizer(self.optimizer, tensors["optimizer"], state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
@@ -352,8 +442,23 @@ class Trainer:
         self.trained, self.skipped = Counter(state["trained"]), Counter(state["skipped"])
         self.sentences, self.seconds = state["sentences"], state["seconds"]
         self._wall_before, self._began = state["wall_seconds"], time.perf_counter()
+        for name, part in tensors.get("seen", {}).items():
+            if name.endswith(".0"):
+                task = name.removesuffix(".0")
+                self._seen[task] = [(part, tensors["seen"][f"{task}.1"])]
         self.log.truncate(state["log_size"])
-        unpack_rng(tensors["rng"])
+        own = f"{distributed.rank()}."  # a rank that was not there before keeps its seed
+        states = {n.removeprefix(own): s for n, s in tensors["rng"].items() if n.startswith(own)}
+        if states:
+            unpack_rng(states)
+
+    def _interrupt(self) -> None:
+        if self.interrupted:  # asked twice: stop at once
+            raise KeyboardInterrupt
+        self.interrupted = True
+
+    def _anyone_interrupted(self) -> bool:
+        return distributed.total([float(self.interrupted)], self.device)[0] > 0
 
     def _stop_interrupted(self) -> None:
         self.save()
@@ -367,27 +472,3 @@ class Trainer:
             "output_dir=DIR) with a lower `training.lr` or `training.head_lr`, or with "
             "`training.precision=fp32`"
         )
-
-
-class _Signals:
-    """Ctrl-C and SIGTERM ask the loop to save and stop; a second Ctrl-C stops at once."""
-
-    def __init__(self, trainer: Trainer) -> None:
-        self.trainer = trainer
-        self.before: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        try:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self.before[number] = signal.signal(number, self._ask)
-        except ValueError:
-            pass  # not the main thread (a notebook's worker): no handlers
-
-    def _ask(self, number: int, frame: Any) -> None:
-        if self.trainer.interrupted:
-            raise KeyboardInterrupt
-        self.trainer.interrupted = True
-
-    def __exit__(self, *exception: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)

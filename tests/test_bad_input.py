@@ -126,11 +126,6 @@ def test_cuda_without_one(refused, monkeypatch):
     )
 
 
-def test_several_processes(refused, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    assert "one process trains at a time so far: start it without torchrun" in refused()
-
-
 # --- the data ---
 
 HEADER = ["id", "sentence", "sentiment"]

@@ -133,8 +133,10 @@ def test_frozen_vectors_are_in_file_order(model, task):
     found = frozen_vectors(model, task, split, pad_id=0, device=torch.device("cpu"))
     assert found.shape == (9, TASKS[task][4], D) and not found.requires_grad
     for i in range(9):
-        batch = collate(split.tokens, None, np.array([i]), pad_id=0)
-        torch.testing.assert_close(found[i], model.pooled(task, batch), rtol=1e-4, atol=1e-5)
+        batch = collate(split.tokens, np.array([i]), pad_id=0)
+        torch.testing.assert_close(
+            found[i], model.pooled({task: batch})[task], rtol=1e-4, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("task", LEARNED)

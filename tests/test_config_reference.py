@@ -52,7 +52,9 @@ def test_every_method_and_every_option_is_explained(kind):
         (row,) = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
         for option in inspect.signature(registry.resolve(kind, name)).parameters:
             if option not in registry.SUPPLIED[kind]:
-                assert re.search(rf"`{option}` \([^)]+, default `[^`]*`\): \w", row), option
+                assert re.search(rf"`{option}` \([^)]+, (default `[^`]*`|required)\): \w", row), (
+                    option
+                )
 
 
 def test_links_lead_to_headings():

@@ -21,7 +21,7 @@ def feed(chosen, *series, start=1):
     stopped = {}
     for step, values in enumerate(zip(*series, strict=True), start):
         named = dict(zip(chosen.patience, values, strict=True))
-        for task in chosen.update(step, named, joint(named)):
+        for task in chosen.update(step, named, joint(named), list(named)):
             stopped[task] = step
     return stopped
 
@@ -93,9 +93,9 @@ def test_nan_is_never_a_best_and_makes_the_joint_score_nan():
 def test_while_all_is_nan_the_latest_step_serves():
     chosen = selection(None)
     for step in (1, 2):
-        chosen.update(step, {"a": NAN, "b": 0.5 - step / 10}, NAN)
+        chosen.update(step, {"a": NAN, "b": 0.5 - step / 10}, NAN, ["a"])
         assert chosen.best_steps() == {"a": step, "b": 1, JOINT: step}
-    chosen.update(3, {"a": -1.0, "b": 0.0}, -0.5)
+    chosen.update(3, {"a": -1.0, "b": 0.0}, -0.5, ["a"])
     assert chosen.best_steps() == {"a": 3, "b": 1, JOINT: 3}
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from multitask.data.collate import collate
+from multitask.data.collate import collate, label_tensor
 from multitask.data.load import LabelReader, Rows
 from multitask.data.tokenize import Tokens
 from multitask.encoders.hf import encoder_from_pretrained
@@ -81,10 +81,10 @@ def row_by_row(model, task, split):
     model.eval()
     head, losses, predictions, shown = model.head(task), [], [], []
     for i in range(N):
-        batch = collate(split.tokens, split.rows.labels, np.array([i]), pad_id=0)
+        batch = collate(split.tokens, np.array([i]), pad_id=0)
         with torch.no_grad():
-            output = model(task, batch)
-            losses.append(head.loss(output, batch.labels).item())
+            output = model({task: batch})[task]
+            losses.append(head.loss(output, label_tensor(split.rows.gold[[i]])).item())
         predicted, scores = head.predict(output)
         predictions.append(predicted[0].item())
         shown.append(scores[0].tolist())

@@ -10,7 +10,7 @@ from multitask.config import load_config
 from multitask.data.collate import Batch
 from multitask.errors import UserError
 from multitask.model import build_model, head_class, parameter_counts
-from multitask.objective import task_loss
+from multitask.objective import task_losses
 from multitask.optimizer import build_optimizer
 from multitask.pretrained import load_pretrained
 from multitask.trainer import train_step
@@ -22,6 +22,8 @@ CONTEXT = {
     "qqp": {"num_labels": 2, "class_counts": [5, 3], "low": 0.0, "high": 1.0},
     "sts": {"num_labels": 0, "class_counts": [], "low": 0.0, "high": 5.0},
 }
+WEIGHTS = dict.fromkeys(TASKS, 1.0)
+ENCODER = {"embeddings", "layer_1", "layer_2"}
 every_task = pytest.mark.parametrize("task", TASKS)
 
 
@@ -38,6 +40,15 @@ def make(configure):
         return build_model(config, load_pretrained(config)[0], CONTEXT, **options)
 
     return make
+
+
+def scores_of(model, task, rows):
+    """One task's scores of its batch alone."""
+    return model({task: rows})[task]
+
+
+def task_loss(model, task, rows):
+    return task_losses(model, {task: rows})[task].loss
 
 
 def sentences(rows, width=8, padding=0, seed=0):
@@ -59,7 +70,7 @@ def batch(task, rows=4, padding=0):
         "qqp": torch.arange(rows) % 2,
         "sts": torch.linspace(0, 5, rows),
     }[task]
-    return Batch(ids, mask, torch.zeros_like(ids), labels, sides)
+    return Batch(ids, mask, torch.zeros_like(ids), labels, sides, pad_id=0)
 
 
 def gradients(module):
@@ -104,11 +115,11 @@ def test_siamese_is_one_batch_of_both_sides(make, monkeypatch, pooling):
     monkeypatch.setattr(
         model.encoder, "encode", lambda e, *rest: calls.append(e.shape) or encode(e, *rest)
     )
-    scores = model("qqp", both)
+    scores = scores_of(model, "qqp", both)
     assert calls == [(6, 8, D)]
     tensors = (both.input_ids, both.attention_mask, both.token_type_ids)
     u, v = (
-        model.pooled("qqp", Batch(*(tensor[side] for tensor in tensors), None, 1))
+        model.pooled({"qqp": Batch(*(tensor[side] for tensor in tensors), None, 1, 0)})["qqp"]
         for side in (slice(0, 3), slice(3, 6))
     )
     torch.testing.assert_close(scores, model.head("qqp")(u, v), rtol=1e-10, atol=1e-10)
@@ -123,7 +134,7 @@ def test_padding_never_changes_scores_loss_or_gradients(make, pooling, task):
         model = make(f"tasks.{task}.pooling={pooling}").double().eval()
         loss = task_loss(model, task, batch(task, padding=padding))
         loss.backward()
-        scores = model(task, batch(task, padding=padding))
+        scores = scores_of(model, task, batch(task, padding=padding))
         touched = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
         found.append([scores, loss, touched])
     (scores, loss, touched), (padded_scores, padded_loss, padded_touched) = found
@@ -138,13 +149,15 @@ def test_padding_never_changes_scores_loss_or_gradients(make, pooling, task):
 def test_batch_equals_single(make, task):
     model = make().double().eval()
     whole = batch(task)
-    scores = model(task, whole)
+    scores = scores_of(model, task, whole)
     for i in range(whole.rows):
         rows = [i + side * whole.rows for side in range(whole.sides)]
         width = int(whole.attention_mask[rows].sum(1).max())
         tensors = (whole.input_ids, whole.attention_mask, whole.token_type_ids)
-        alone = Batch(*(tensor[rows][:, :width] for tensor in tensors), None, whole.sides)
-        torch.testing.assert_close(model(task, alone)[0], scores[i], rtol=1e-10, atol=1e-10)
+        alone = Batch(*(tensor[rows][:, :width] for tensor in tensors), None, whole.sides, 0)
+        torch.testing.assert_close(
+            scores_of(model, task, alone)[0], scores[i], rtol=1e-10, atol=1e-10
+        )
 
 
 @every_task
@@ -162,11 +175,11 @@ def test_a_step_leaves_the_other_tasks_parameters_where_they_are(make, configure
     """Neither their momentum nor weight decay moves them: so a stopped task stays as it is."""
     model = make().train()
     config = configure("training.weight_decay=0.5")
-    optimizer = build_optimizer(model, config)
+    optimizer = build_optimizer(model, config.training, dict.fromkeys(TASKS, 1e-3))
     for task in ("qqp", "sst"):
-        train_step(model, task, [batch(task)], 1.0, optimizer, None)
+        train_step(model, [{task: batch(task)}], WEIGHTS, optimizer, None)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    train_step(model, "sst", [batch("sst")], 1.0, optimizer, None)
+    train_step(model, [{"sst": batch("sst")}], WEIGHTS, optimizer, None)
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name]) == name.startswith(("tasks.qqp", "tasks.sts")), (
             name
@@ -185,13 +198,18 @@ def test_a_step_follows_the_weighted_mean_over_all_its_rows(
     expected = task_loss(reference, "sst", whole)
     (weight * expected).backward()
     tensors = (whole.input_ids, whole.attention_mask, whole.token_type_ids, whole.labels)
-    parts = [Batch(*(t[start:end] for t in tensors), 1) for start, end in pairwise(cuts)]
-    optimizer, held = build_optimizer(model, configure()), {}
+    parts = [
+        {"sst": Batch(*(t[start:end] for t in tensors), 1, 0, share=(end - start) / 5)}
+        for start, end in pairwise(cuts)
+    ]
+    optimizer = build_optimizer(model, configure().training, dict.fromkeys(TASKS, 1e-3))
+    held = {}
     monkeypatch.setattr(
         optimizer, "step", lambda: held.update({n: p.grad for n, p in model.named_parameters()})
     )
-    loss, norm = train_step(model, "sst", parts, weight, optimizer, None)
-    assert loss == pytest.approx(expected.item(), rel=1e-10)
+    losses, norm = train_step(model, parts, {"sst": weight}, optimizer, None)
+    assert losses.keys() == {"sst"}
+    assert losses["sst"] == pytest.approx(expected.item(), rel=1e-10)
     squares = [gradient.square().sum() for gradient in held.values() if gradient is not None]
     assert norm == pytest.approx(sum(squares).sqrt().item(), rel=1e-10)
     for name, parameter in reference.named_parameters():
@@ -200,10 +218,11 @@ def test_a_step_follows_the_weighted_mean_over_all_its_rows(
 
 @pytest.mark.parametrize("frozen", [True, False])
 def test_a_frozen_encoder_gets_no_gradient_and_no_dropout(make, frozen):
-    model = make(f"encoder.freeze={frozen}".lower()).train()
+    model = make().train()
+    model.freeze(ENCODER if frozen else ())
     assert model.training and model.tasks["sst"].training
     assert model.encoder.training == (not frozen)
-    first, second = (model.pooled("sst", batch("sst")) for _ in range(2))
+    first, second = (model.pooled({"sst": batch("sst")})["sst"] for _ in range(2))
     assert torch.equal(first, second) == frozen
     assert first.requires_grad == (not frozen)
     task_loss(model, "sst", batch("sst")).backward()
@@ -217,8 +236,10 @@ def test_a_frozen_encoder_gets_no_gradient_and_no_dropout(make, frozen):
 
 @pytest.mark.parametrize("training", [True, False])
 def test_the_tasks_own_dropout_acts_in_training_alone(make, training):
-    model = make("encoder.freeze=true", "tasks.sst.dropout=0.5").train(training)
-    first, second = (model("sst", batch("sst")) for _ in range(2))
+    model = make("tasks.sst.dropout=0.5")
+    model.freeze(ENCODER)
+    model.train(training)
+    first, second = (scores_of(model, "sst", batch("sst")) for _ in range(2))
     assert torch.equal(first, second) == (not training)
 
 
@@ -240,14 +261,14 @@ def test_autocast_stops_before_projection_and_head(make, task, pooling):
     own.head.register_forward_pre_hook(watch("head"))
     linear = model.encoder.model.encoder.layer[1].output.dense
     linear.register_forward_hook(lambda module, args, output: seen.update(encoder=output.dtype))
-    scores = model(task, batch(task))
+    scores = scores_of(model, task, batch(task))
     loss = model.head(task).loss(scores, batch(task).labels)
     assert seen["encoder"] == torch.bfloat16
     for name in ("projection", "head"):
         given, autocast = seen[name]
         assert given.dtype == torch.float32 and not autocast, name
     assert scores.dtype == loss.dtype == torch.float32
-    torch.testing.assert_close(scores, exact(task, batch(task)), rtol=0.05, atol=0.05)
+    torch.testing.assert_close(scores, scores_of(exact, task, batch(task)), rtol=0.05, atol=0.05)
     loss.backward()
     assert all(gradient.dtype == torch.float32 for gradient in gradients(model.encoder))
 
@@ -303,7 +324,9 @@ def test_bad_options_name_their_place(make, changes, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["encoder", "joint", "type", "train", "keys"])
+@pytest.mark.parametrize(
+    "name", ["encoder", "joint", "heads", "layer_1", "longest", "type", "train", "keys"]
+)
 def test_names_that_mean_something_else_are_refused(configure, name):
     """`joint` is a key of best.json, and a module has methods: each was a traceback or worse."""
     config = configure()
@@ -316,10 +339,11 @@ def test_names_that_mean_something_else_are_refused(configure, name):
 def test_a_projection_may_change_the_width(make):
     model = make("tasks.qqp.projection={name: linear, output_dim: 7}").eval()
     assert model.head("qqp").linear.in_features == 7
-    assert model("qqp", batch("qqp")).shape == (4,)
+    assert scores_of(model, "qqp", batch("qqp")).shape == (4,)
 
 
 def test_a_batch_without_labels_has_scores(make):
     model = make().eval()
     unlabelled = dataclasses.replace(batch("sst"), labels=None)
-    assert torch.equal(model("sst", unlabelled), model("sst", batch("sst")))
+    expected = scores_of(model, "sst", batch("sst"))
+    assert torch.equal(scores_of(model, "sst", unlabelled), expected)

@@ -17,11 +17,14 @@ TASKS = ("sst", "qqp", "sts")
 LR, HEAD_LR, QQP_LR = 3e-5, 2e-3, 7e-4
 
 
+HEAD_LRS = {"sst": HEAD_LR, "qqp": QQP_LR, "sts": HEAD_LR}
+
+
 @pytest.fixture
 def make(tiny_overrides, tiny_encoder):
     """A config and a model whose parameters are named apart by their task."""
 
-    def make(*changes, freeze=False):
+    def make(*changes, frozen=()):
         given = (f"training.lr={LR}", f"training.head_lr={HEAD_LR}", f"tasks.qqp.head_lr={QQP_LR}")
         config = load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *given, *changes])
         encoder = encoder_from_pretrained(str(tiny_encoder))
@@ -35,7 +38,9 @@ def make(tiny_overrides, tiny_encoder):
             )
             for name in TASKS
         }
-        return config, MultiTaskModel(encoder, tasks, freeze_encoder=freeze)
+        model = MultiTaskModel(encoder, tasks)
+        model.freeze(frozen)
+        return config.training, model
 
     return make
 
@@ -52,9 +57,10 @@ def grouped(optimizer):
 
 @pytest.mark.parametrize("freeze", [False, True])
 def test_every_trained_parameter_is_in_the_right_group_once(make, freeze):
-    config, model = make("training.weight_decay=0.3", freeze=freeze)
-    groups = grouped(build_optimizer(model, config))
-    rates = {"encoder": LR, "sst": HEAD_LR, "qqp": QQP_LR, "sts": HEAD_LR}
+    encoder = {"embeddings", "layer_1", "layer_2"}
+    config, model = make("training.weight_decay=0.3", frozen=encoder if freeze else ())
+    groups = grouped(build_optimizer(model, config, HEAD_LRS))
+    rates = {"encoder": LR, **HEAD_LRS}
     for name, parameter in model.named_parameters():
         owner = name.split(".")[0 if name.startswith("encoder") else 1]
         if freeze and owner == "encoder":
@@ -70,7 +76,7 @@ def test_every_trained_parameter_is_in_the_right_group_once(make, freeze):
 
 def test_adamw_is_as_configured(make):
     config, model = make("training.betas=[0.8, 0.95]", "training.eps=1.0e-7")
-    optimizer = build_optimizer(model, config)
+    optimizer = build_optimizer(model, config, HEAD_LRS)
     assert type(optimizer) is torch.optim.AdamW
     for group in optimizer.param_groups:
         assert (*group["betas"], group["eps"], group["fused"]) == (0.8, 0.95, 1e-7, True)
@@ -80,7 +86,7 @@ def test_adamw_is_as_configured(make):
 def test_decay_is_not_applied_to_biases_and_layer_norms(make):
     """One step with zero gradients moves what decays, by lr times decay, and nothing else."""
     config, model = make("training.weight_decay=0.3", "training.clip_norm=null")
-    optimizer = build_optimizer(model, config)
+    optimizer = build_optimizer(model, config, HEAD_LRS)
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
@@ -106,10 +112,10 @@ SHAPES = {
 @pytest.mark.parametrize(("warmup", "steps"), [(0.0, 7), (0.1, 30), (0.5, 9)])
 def test_schedules_equal_their_formulas_at_every_step(make, schedule, warmup, steps):
     config, model = make(f"training.schedule={schedule}", f"training.warmup={warmup}")
-    optimizer = build_optimizer(model, config)
+    optimizer = build_optimizer(model, config, HEAD_LRS)
     scheduler = build_scheduler(optimizer, config, steps)
     rising = round(warmup * steps)
-    rates = {"encoder": LR, "sst": HEAD_LR, "qqp": QQP_LR, "sts": HEAD_LR}
+    rates = {"encoder": LR, **HEAD_LRS}
     for step in range(steps + 1):
         part = (step - rising) / (steps - rising)
         factor = step / rising if step < rising else SHAPES[schedule](part)
@@ -124,12 +130,12 @@ def test_the_schedule_goes_on_from_its_state(make, schedule):
     config, model = make(f"training.schedule={schedule}", "training.warmup=0.2")
     rates = []
     for restart in (None, 7):
-        optimizer = build_optimizer(model, config)
+        optimizer = build_optimizer(model, config, HEAD_LRS)
         scheduler = build_scheduler(optimizer, config, 20)
         for step in range(20):
             if step == restart:
                 states = optimizer.state_dict(), scheduler.state_dict()
-                optimizer = build_optimizer(model, config)
+                optimizer = build_optimizer(model, config, HEAD_LRS)
                 scheduler = build_scheduler(optimizer, config, 20)
                 optimizer.load_state_dict(states[0])
                 scheduler.load_state_dict(states[1])

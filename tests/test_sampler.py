@@ -1,6 +1,6 @@
-"""Turns and streams: every row as often as promised, in an order that the seed alone decides."""
+"""Turns: every task as often as its sampler promises, in an order that the seed alone decides."""
 
-import json
+import itertools
 import math
 from collections import Counter
 
@@ -11,154 +11,77 @@ from hypothesis import strategies as st
 
 from multitask.errors import UserError
 from multitask.registry import SAMPLERS, build
-from multitask.sampler import RoundRobin, TaskStream, length_grouped_batches
+from multitask.sampler import RoundRobin, Sizes
+from multitask.streams import TaskStream
 
 relaxed = settings(deadline=None, max_examples=60)  # no deadline: the machine may be busy
 seeds = st.integers(0, 2**31)
-sizes = st.integers(1, 7)
 row_lengths = st.lists(st.integers(2, 40), min_size=1, max_size=60).map(np.array)
-arguments = st.fixed_dictionaries(
-    {
-        "name": st.sampled_from(["sst", "qqp"]),
-        "lengths": row_lengths,
-        "batch_size": sizes,
-        "accumulation": st.integers(1, 4),
-        "seed": seeds,
-    }
-)
-
-
-def one_pass(stream):
-    """The steps of a whole pass, each a list of batches."""
-    return [stream.next() for _ in range(stream.steps_per_pass)]
-
-
-def rows_of(steps):
-    return [row for step in steps for batch in step for row in batch.tolist()]
-
-
-def plain(steps):
-    return [[batch.tolist() for batch in step] for step in steps]
-
-
-# ---- streams
-
-
-@relaxed
-@given(row_lengths, sizes, seeds)
-def test_a_pass_holds_every_row_once_in_full_batches_but_one(lengths, batch_size, seed):
-    batches = length_grouped_batches(lengths, batch_size, np.random.default_rng(seed))
-    assert sorted(row for batch in batches for row in batch.tolist()) == list(range(len(lengths)))
-    sizes = Counter(map(len, batches))
-    whole, left = divmod(len(lengths), batch_size)
-    assert sizes == Counter({batch_size: whole} | ({left: 1} if left else {}))
-
-
-@relaxed
-@given(arguments)
-def test_passes_are_whole_and_steps_hold_their_batches(arguments):
-    stream = TaskStream(**arguments)
-    for _ in range(3):
-        steps = one_pass(stream)
-        assert sorted(rows_of(steps)) == list(range(len(stream.lengths)))
-        assert all(len(step) == stream.accumulation for step in steps[:-1])
-        assert 1 <= len(steps[-1]) <= stream.accumulation
-        assert all(0 < len(batch) <= stream.batch_size for step in steps for batch in step)
-    batches = math.ceil(len(stream.lengths) / stream.batch_size)
-    assert stream.steps_per_pass == math.ceil(batches / stream.accumulation)
-
-
-@relaxed
-@given(arguments, st.integers(0, 40), st.integers(1, 40))
-def test_restored_anywhere_it_goes_on_the_same(arguments, before, after):
-    stream, fresh = TaskStream(**arguments), TaskStream(**arguments)
-    for _ in range(before):
-        stream.next()
-    state = json.loads(json.dumps(stream.state_dict()))
-    fresh.load_state_dict(state)
-    expected = [stream.next() for _ in range(after)]
-    assert plain(fresh.next() for _ in range(after)) == plain(expected)
-
-
-def make(name="sst", rows=48, batch_size=8, seed=1, lengths=None):
-    lengths = np.full(rows, 5) if lengths is None else lengths
-    return TaskStream(name, lengths, batch_size, 1, seed)
-
-
-@pytest.mark.parametrize(
-    ("other", "same"),
-    [({}, True), ({"seed": 2}, False), ({"name": "qqp"}, False)],
-    ids=["same", "seed", "task"],
-)
-def test_seed_and_task_fix_the_order(other, same):
-    first, second = make(), make(**other)
-    for _ in range(3):
-        assert (plain(one_pass(first)) == plain(one_pass(second))) == same
-
-
-LENGTHS = {
-    "equal": lambda rows: np.full(rows, 5),
-    # all different: sorted in one window, every pass had the same batches
-    "distinct": lambda rows: np.arange(2, rows + 2),
-    "two kinds": lambda rows: np.arange(rows) % 2 * 30 + 2,
-}
-
-
-@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-@pytest.mark.parametrize(("rows", "batch_size"), [(48, 8), (150, 16), (600, 16), (1700, 16)])
-def test_every_pass_is_shuffled_and_its_batches_composed_anew(lengths, rows, batch_size):
-    stream = make(rows=rows, batch_size=batch_size, lengths=lengths(rows))
-    passes = [one_pass(stream) for _ in range(4)]
-    orders = {tuple(rows_of(steps)) for steps in passes}
-    assert len(orders) == 4
-    groups = [{frozenset(batch.tolist()) for step in steps for batch in step} for steps in passes]
-    for i, earlier in enumerate(groups):
-        for later in groups[i + 1 :]:
-            assert len(earlier & later) <= 0.05 * len(earlier)
-
-
-def padded(batches, lengths):
-    return sum(len(batch) * lengths[batch].max() for batch in batches)
-
-
-@pytest.mark.parametrize(("rows", "least"), [(600, 0.6), (5000, 0.8)])
-def test_length_grouping_saves_padding(rows, least):
-    """Of the padding that random batches need, at least this share goes."""
-    rng = np.random.default_rng(0)
-    lengths = 3 + rng.geometric(0.05, size=rows)
-    grouped = padded(length_grouped_batches(lengths, 16, rng), lengths)
-    order = rng.permutation(rows)
-    random = padded([order[i : i + 16] for i in range(0, rows, 16)], lengths)
-    assert random - grouped > least * (random - lengths.sum())
-
-
-def test_every_row_is_equally_likely_anywhere():
-    """At any batch of a pass, and in the small batch (which weighs its rows more), whatever its
-    length: counts within five standard deviations."""
-    rows, batch_size, passes = 26, 4, 2000
-    lengths = np.arange(2, rows + 2)
-    stream = TaskStream("sst", lengths, batch_size, 1, 3)
-    where = np.zeros((rows, stream.steps_per_pass))
-    small = np.zeros(rows)
-    for _ in range(passes):
-        for place, (batch,) in enumerate(one_pass(stream)):
-            where[batch, place] += 1
-            if len(batch) < batch_size:
-                small[batch] += 1
-
-    def deviation(counts, share):
-        return np.abs(counts - passes * share).max() / math.sqrt(passes * share * (1 - share))
-
-    assert deviation(where, 1 / stream.steps_per_pass) < 5
-    assert deviation(small, (rows % batch_size) / rows) < 5
-
-
-# ---- turns
-
-
+NAMES = ["sst", "qqp", "sts", "cfimdb"]
 SETS = st.dictionaries(
-    st.sampled_from(["sst", "qqp", "sts", "cfimdb"]), st.tuples(row_lengths, sizes), min_size=1
+    st.sampled_from(NAMES), st.tuples(row_lengths, st.integers(1, 7)), min_size=1
 )
+COUNTS = st.dictionaries(st.sampled_from(NAMES), st.integers(1, 60), min_size=1)
+
+
+def sizes_of(rows, epochs=1, batch=8, **more):
+    steps = {name: math.ceil(count / batch) for name, count in rows.items()}
+    return Sizes(rows=rows, steps=steps, epochs=epochs, **more)
+
+
+def make(name, sizes, joint=False, **options):
+    return build("sampler", name, options, {"sizes": sizes, "joint": joint})
+
+
+def counts(sampler, epoch=0, scores=None):
+    steps = sampler.turns(epoch, scores)
+    assert len(steps) == sampler.steps_per_epoch
+    return Counter(turn.task for step in steps for turn in step if turn.taken)
+
+
+def options_of(name, rows):
+    return {"weights": {task: i + 1.0 for i, task in enumerate(rows)}} if name == "fixed" else {}
+
+
+# ---- every sampler
+
+
+@relaxed
+@given(st.sampled_from(sorted(SAMPLERS)), COUNTS, st.integers(1, 4), seeds)
+def test_turns_depend_on_nothing_but_seed_and_epoch(name, rows, epochs, seed):
+    first, second = (
+        make(name, sizes_of(rows, epochs, seed=seed), **options_of(name, rows)) for _ in range(2)
+    )
+    order = range(epochs)
+    forwards = [first.turns(epoch, {}) for epoch in order]
+    assert forwards == [second.turns(epoch, {}) for epoch in reversed(order)][::-1]
+    for steps in forwards:
+        assert len(steps) == first.steps_per_epoch
+        assert {turn.task for step in steps for turn in step} <= set(rows)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_every_task_has_turns_and_the_longest_is_through(name):
+    rows = {"sst": 24, "qqp": 88, "sts": 16}
+    sampler = make(name, sizes_of(rows, epochs=3), **options_of(name, rows))
+    found = counts(sampler)
+    assert set(found) == set(rows)
+    assert found["qqp"] >= 11
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("epoch", [7, "sts", "qqp"])
+def test_an_epoch_is_as_long_as_asked(name, epoch):
+    rows = {"sst": 24, "qqp": 88, "sts": 16}
+    sampler = make(name, sizes_of(rows, epochs=3, epoch=epoch), **options_of(name, rows))
+    found = counts(sampler)
+    if isinstance(epoch, int):
+        assert sampler.steps_per_epoch == 7
+    else:  # the named task is through once, give or take the step that rounding takes
+        assert found[epoch] in (math.ceil(rows[epoch] / 8), math.ceil(rows[epoch] / 8) + 1)
+
+
+# ---- round-robin
 
 
 @relaxed
@@ -169,16 +92,17 @@ def test_an_epoch_is_one_pass_of_the_longest_task(sets, accumulation, seed):
         name: TaskStream(name, lengths, batch_size, accumulation, seed)
         for name, (lengths, batch_size) in sets.items()
     }
-    sampler = RoundRobin({name: stream.steps_per_pass for name, stream in made.items()})
-    longest = max(stream.steps_per_pass for stream in made.values())
+    steps = {name: stream.steps_per_pass for name, stream in made.items()}
+    sampler = RoundRobin(Sizes({n: len(s.lengths) for n, s in made.items()}, steps), joint=False)
+    longest = max(steps.values())
     seen = {name: [] for name in made}
     for epoch in range(2):
-        turns = sampler.turns(epoch)
+        turns = [turn.task for (turn,) in sampler.turns(epoch)]
         assert len(turns) == sampler.steps_per_epoch == longest * len(made)
         rounds = [turns[i : i + len(made)] for i in range(0, len(turns), len(made))]
         assert all(sorted(turn) == sorted(made) for turn in rounds)
         for task in turns:
-            seen[task] += rows_of([made[task].next()])
+            seen[task] += np.concatenate(made[task].next()).tolist()
         for name, stream in made.items():
             rows = len(stream.lengths)
             times = Counter(seen[name])
@@ -190,18 +114,122 @@ def test_an_epoch_is_one_pass_of_the_longest_task(sets, accumulation, seed):
             assert set(times.values()) <= {len(seen[name]) // rows, -(-len(seen[name]) // rows)}
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_turns_are_fixed_and_every_task_has_some(name):
-    steps = {"sst": 3, "qqp": 11, "sts": 2}
-    sampler = build("sampler", name, {}, {"steps": steps})
-    for epoch in range(3):
-        turns = sampler.turns(epoch)
-        assert len(turns) == sampler.steps_per_epoch
-        assert turns == build("sampler", name, {}, {"steps": steps}).turns(epoch)
-        assert set(turns) == set(steps)
-        assert turns.count("qqp") >= 11
+@relaxed
+@given(COUNTS)
+def test_without_oversampling_every_task_is_through_exactly_once(rows):
+    sizes = sizes_of(rows)
+    sampler = make("round_robin", sizes, oversample=False)
+    for epoch in range(2):
+        assert counts(sampler, epoch) == Counter(sizes.steps)
+        order = [turn.task for (turn,) in sampler.turns(epoch)]
+        assert all(turn.taken for (turn,) in sampler.turns(epoch))
+        # rounds of the tasks that are left, in their order
+        for number in range(max(sizes.steps.values())):
+            left = [task for task in rows if sizes.steps[task] > number]
+            assert order[: len(left)] == left
+            order = order[len(left) :]
+        assert not order
 
 
-def test_a_sampler_without_that_option_says_so():
-    with pytest.raises(UserError, match="no option 'temperature'"):
-        build("sampler", "round_robin", {"temperature": 2}, {"steps": {"sst": 1}})
+@relaxed
+@given(COUNTS, st.dictionaries(st.sampled_from(NAMES), st.floats(0, 1)), st.booleans())
+def test_oversampling_while_the_training_score_is_low(rows, scores, joint):
+    """The paper's rule; the number of steps is the same whatever the scores are."""
+    sizes = sizes_of(rows)
+    rule = {"while_train_score_below": 0.5}
+    sampler = make("round_robin", sizes, joint, oversample=rule)
+    assert sampler.needs_scores
+    whole = max(sizes.steps.values())
+    assert counts(sampler, 0) == dict.fromkeys(rows, whole)  # nothing is known yet
+    found = counts(sampler, 1, scores)
+    for task, steps in sizes.steps.items():
+        low = task not in scores or scores[task] < 0.5
+        assert found[task] == (whole if low else steps)
+    assert counts(sampler, 1, dict.fromkeys(rows, math.nan)) == dict.fromkeys(rows, whole)
+
+
+@relaxed
+@given(COUNTS, st.booleans())
+def test_joint_steps_hold_every_task_that_is_left(rows, oversample):
+    sizes = sizes_of(rows)
+    sampler = make("round_robin", sizes, joint=True, oversample=oversample)
+    steps = sampler.turns(0)
+    assert len(steps) == sampler.steps_per_epoch == max(sizes.steps.values())
+    for number, step in enumerate(steps):
+        assert [turn.task for turn in step] == list(rows)
+        for turn in step:
+            assert turn.taken == (oversample or number < sizes.steps[turn.task])
+
+
+def test_epochs_of_a_number_of_steps_go_on_where_the_last_one_stopped():
+    sampler = make("round_robin", sizes_of({"sst": 24, "qqp": 88, "sts": 16}, epoch=4))
+    order = [turn.task for epoch in range(6) for (turn,) in sampler.turns(epoch)]
+    assert order == ["sst", "qqp", "sts"] * 8
+
+
+# ---- shares
+
+
+def shares_of(name, rows, epoch, epochs, options):
+    """Each method's formula, as the sources print it."""
+    exponent = {
+        "proportional": 1,
+        "square_root": 0.5,
+        "annealed": 1 - 0.8 * epoch / (epochs - 1) if epochs > 1 else 1,
+        "temperature": 1 / options.get("temperature", 2.0),
+    }
+    weights = {t: options["weights"][t] if name == "fixed" else n ** exponent[name]
+               for t, n in rows.items()}  # fmt: skip
+    return {task: weight / sum(weights.values()) for task, weight in weights.items()}
+
+
+@relaxed
+@given(
+    st.sampled_from(["proportional", "square_root", "annealed", "temperature", "fixed"]),
+    st.dictionaries(st.sampled_from(NAMES), st.integers(1, 5000), min_size=1),
+    st.integers(1, 4),
+    st.floats(0.2, 9),
+    seeds,
+)
+def test_realised_counts_are_the_shares_to_within_one_step(name, rows, epochs, heat, seed):
+    options = options_of(name, rows)
+    if name == "temperature":
+        options = {"temperature": heat}
+    sampler = make(name, sizes_of(rows, epochs, seed=seed), **options)
+    for epoch in range(epochs):
+        found = counts(sampler, epoch)
+        for task, share in shares_of(name, rows, epoch, epochs, options).items():
+            assert abs(found[task] - share * sampler.steps_per_epoch) < 1 + 1e-6
+
+
+def test_the_order_of_turns_is_shuffled_anew_in_every_epoch():
+    rows = {"sst": 400, "qqp": 900, "sts": 300}
+    sampler = make("proportional", sizes_of(rows, epochs=3, seed=1))
+    orders = [tuple(turn.task for (turn,) in sampler.turns(epoch)) for epoch in range(3)]
+    assert len(set(orders)) == 3
+    other = make("proportional", sizes_of(rows, epochs=3, seed=2))
+    assert other.turns(0) != sampler.turns(0)
+    for order in orders:  # no run of one task as in blocks
+        assert sum(a != b for a, b in itertools.pairwise(order)) > len(order) / 4
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("round_robin", {"temperature": 2}, "no option 'temperature'"),
+        ("round_robin", {"oversample": "no"}, "oversample must be true or false or"),
+        ("round_robin", {"oversample": {"below": 1}}, "oversample must be"),
+        ("temperature", {"temperature": 0.0}, "above 0"),
+        ("fixed", {"weights": {"sst": 1.0}}, "each of sst, qqp"),
+        ("fixed", {"weights": {"sst": 1.0, "qqp": 0.0}}, "each of sst, qqp"),
+        ("fixed", {}, "weights"),
+    ],
+)
+def test_options_that_do_not_fit_say_so(name, options, message):
+    with pytest.raises(UserError, match=message):
+        make(name, sizes_of({"sst": 8, "qqp": 9}), **options)
+
+
+def test_without_oversampling_an_epoch_has_its_own_length():
+    with pytest.raises(UserError, match="`epoch` must be longest"):
+        make("round_robin", sizes_of({"sst": 8, "qqp": 9}, epoch="sst"), oversample=False)

@@ -169,8 +169,8 @@ def test_resume_refuses_changed_data(tiny_overrides, course_files, tmp_path, mon
 def test_scores_that_are_not_finite_stop_the_run(tiny_overrides, monkeypatch, capsys):
     original = trainer.train_step
 
-    def spoil(model, task, *args):
-        found = original(model, task, *args)
+    def spoil(model, *args):
+        found = original(model, *args)
         with torch.no_grad():
             model.tasks["qqp"].head.linear.bias.fill_(math.nan)
         return found
@@ -195,13 +195,15 @@ def test_resume_with_another_config_names_the_keys(tiny_overrides, monkeypatch, 
 
 
 def test_nan_loss_stops_with_the_last_checkpoint_intact(tiny_overrides, monkeypatch, capsys):
-    original, calls = trainer.task_loss, []
+    original, calls = trainer.task_losses, []
 
     def poisoned(*args):
         calls.append(1)
-        return original(*args) * (math.nan if len(calls) == 11 else 1.0)
+        factor = math.nan if len(calls) == 11 else 1.0
+        found = original(*args)
+        return {task: one._replace(loss=one.loss * factor) for task, one in found.items()}
 
-    monkeypatch.setattr(trainer, "task_loss", poisoned)
+    monkeypatch.setattr(trainer, "task_losses", poisoned)
     assert run_multitask.main(command(tiny_overrides)) == 2
     line = error_line(capsys)
     assert "step 11, task qqp" in line and "nan" in line and "step-00000009" in line
@@ -267,7 +269,7 @@ def test_stopped_task_is_skipped_counted_and_does_not_move(tiny_overrides, monke
             "tasks.qqp.early_stopping.patience=1",
         ],
     )
-    prepared = prepare(config, lambda line: None)
+    prepared = prepare(config, torch.device("cpu"), lambda line: None)
     Path(config.output_dir).mkdir()
     loop = build_trainer(prepared, Path(config.output_dir), lambda line: None)
     original = loop.evaluate

@@ -16,12 +16,13 @@ def run(arguments: argparse.Namespace) -> None:
 
     config = load_config(arguments.config, arguments.overrides)
 
+    from multitask.device import pick_device
     from multitask.errors import UserError
     from multitask.plan import describe_plan
     from multitask.prepare import prepare
     from multitask.run_directory import check_directory
 
-    print("\n".join(describe_plan(prepare(config))))
+    print("\n".join(describe_plan(prepare(config, pick_device(config)))))
     try:
         check_directory(Path(config.output_dir), resume=False, overwrite=False)
     except UserError as error:

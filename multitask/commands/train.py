@@ -22,11 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_config
-    from multitask.errors import UserError
+    from multitask.errors import UserError, is_first_process
     from multitask.run_directory import check_directory
 
     config = load_config(arguments.config, arguments.overrides)
-    check_directory(Path(config.output_dir), resume=arguments.resume, overwrite=arguments.overwrite)
+    if is_first_process():
+        directory = Path(config.output_dir)
+        check_directory(directory, resume=arguments.resume, overwrite=arguments.overwrite)
 
     from torch import OutOfMemoryError
 

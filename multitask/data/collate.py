@@ -1,11 +1,14 @@
 """Padded tensors from token ids: rows in, one batch out."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
+from multitask.data.load import is_missing
 from multitask.data.tokenize import Tokens
 
 
@@ -14,7 +17,9 @@ class Batch:
     """B rows of one task.
 
     ``input_ids``, ``attention_mask`` and ``token_type_ids`` are int64 [S, T] with S = 2B for
-    siamese pairs (all first sentences, then all second ones) and S = B otherwise.
+    siamese pairs (all first sentences, then all second ones) and S = B otherwise. ``labels`` [B],
+    or [M] where only the M rows ``labelled`` (int64 [M]) have one. ``share`` is the part of its
+    step's labelled rows that these are.
     """
 
     input_ids: Tensor
@@ -22,10 +27,20 @@ class Batch:
     token_type_ids: Tensor
     labels: Tensor | None
     sides: int
+    pad_id: int
+    labelled: Tensor | None = None
+    share: float = 1.0
 
     @property
     def rows(self) -> int:
         return len(self.input_ids) // self.sides
+
+    @property
+    def gold(self) -> Tensor:
+        """The labels of a batch that must have them. Raises ValueError where it has none."""
+        if self.labels is None:
+            raise ValueError("the batch has no labels")
+        return self.labels
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(
@@ -34,11 +49,29 @@ class Batch:
             self.token_type_ids.to(device),
             None if self.labels is None else self.labels.to(device),
             self.sides,
+            self.pad_id,
+            None if self.labelled is None else self.labelled.to(device),
+            self.share,
         )
 
+    def with_labels(self, labels: np.ndarray, share: float) -> "Batch":
+        """The same inputs (the very tensors) with another task's labels [B]; see ``is_missing``."""
+        missing = is_missing(labels)
+        labelled = None
+        if missing.any():
+            labelled = torch.from_numpy(np.flatnonzero(~missing)).to(self.input_ids.device)
+        chosen = label_tensor(labels[~missing]).to(self.input_ids.device)
+        return replace(self, labels=chosen, labelled=labelled, share=share)
 
-def collate(tokens: Tokens, labels: np.ndarray | None, index: np.ndarray, *, pad_id: int) -> Batch:
-    """Rows ``index`` of a split, padded to the longest sequence among them."""
+
+def label_tensor(labels: np.ndarray) -> Tensor:
+    """Class ids int64 [N], or numbers float32 [N]."""
+    made = torch.from_numpy(labels)
+    return made.float() if made.is_floating_point() else made
+
+
+def collate(tokens: Tokens, index: np.ndarray, *, pad_id: int) -> Batch:
+    """Rows ``index`` of a split without labels, padded to the longest sequence among them."""
     numbers = np.concatenate([side * len(tokens) + index for side in range(tokens.sides)])
     lengths = tokens.offsets[numbers + 1] - tokens.offsets[numbers]
     shape = (len(numbers), int(lengths.max()))
@@ -49,14 +82,26 @@ def collate(tokens: Tokens, labels: np.ndarray | None, index: np.ndarray, *, pad
         input_ids[row, : len(ids)] = ids
         token_types[row, : len(types)] = types
     mask = (np.arange(shape[1]) < lengths[:, None]).astype(np.int64)
-    chosen = None
-    if labels is not None:
-        chosen = torch.from_numpy(labels[index])
-        chosen = chosen.float() if chosen.is_floating_point() else chosen
     return Batch(
         torch.from_numpy(input_ids),
         torch.from_numpy(mask),
         torch.from_numpy(token_types),
-        chosen,
+        None,
         tokens.sides,
+        pad_id,
+    )
+
+
+def joined(batches: Sequence[Batch]) -> tuple[Tensor, Tensor, Tensor]:
+    """(input ids, token types, mask) of several batches together, padded to the longest."""
+    width = max(batch.input_ids.shape[1] for batch in batches)
+
+    def stack(name: str, fill: int) -> Tensor:
+        parts = [getattr(batch, name) for batch in batches]
+        return torch.cat([pad(part, (0, width - part.shape[1]), value=fill) for part in parts])
+
+    return (
+        stack("input_ids", batches[0].pad_id),
+        stack("token_type_ids", 0),
+        stack("attention_mask", 0),
     )

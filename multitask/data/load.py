@@ -9,8 +9,8 @@ import io
 import itertools
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -169,27 +169,62 @@ def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Row
     data = config.tasks[task].data
     columns, source = read_columns(config, task, split)
     rows = _rows(data, columns, source)
-    unlabelled = set(map(canonical, data.unlabelled))
     if split == "test" and data.label not in columns:
         return rows
-    values = [canonical(value) for value in _column(columns, data, "label", source)]
-    kept = [i for i, value in enumerate(values) if value not in unlabelled]
-    if split == "test" and len(kept) < len(values):
-        return rows  # a test file whose label column is (partly) blank is still to be predicted
-    labels = np.empty(len(kept))
-    for position, i in enumerate(kept):
-        try:
-            labels[position] = reader.read(values[i])
-        except ValueError as error:
-            where = f"{source}, row {i + 1} (id {rows.ids[i]})"
-            raise UserError(f"{where}: {data.label} is {values[i]!r}: {error}") from None
-    dropped = len(values) - len(kept)
-    if not kept:
-        raise UserError(f"{source}: no labelled rows ({dropped} without a label)")
+    rows.labels = _labels(data, columns, rows, reader)
+    if split == "test" and is_missing(rows.labels).any():
+        rows.labels = None  # a test file with a (partly) blank label column is to be predicted
+        return rows
+    return labelled_only(rows)
+
+
+def labelled_only(rows: Rows) -> Rows:
+    """The rows that have a label; the others are counted. Raises UserError where none has."""
+    missing = is_missing(rows.gold)
+    if missing.all():
+        raise UserError(f"{rows.source}: no labelled rows ({len(rows)} without a label)")
+    kept = rows.take(np.flatnonzero(~missing))
+    kept.unlabelled_dropped = rows.unlabelled_dropped + int(missing.sum())
+    return kept
+
+
+def load_together(
+    config: Config, tasks: Sequence[str], split: str, readers: Mapping[str, LabelReader]
+) -> dict[str, Rows]:
+    """The rows of tasks that share them: one list of rows, and each task's labels.
+
+    Rows without any label are left out; a label that is missing beside others is marked (see
+    ``is_missing``).
+    """
+    columns, source = read_columns(config, tasks[0], split)
+    rows = _rows(config.tasks[tasks[0]].data, columns, source)
+    labels = {t: _labels(config.tasks[t].data, columns, rows, readers[t]) for t in tasks}
+    kept = np.flatnonzero(~np.all([is_missing(found) for found in labels.values()], axis=0))
+    if not len(kept):
+        raise UserError(f"{source}: no labelled rows ({len(rows)} without a label)")
     rows = rows.take(kept)
-    rows.labels = labels if reader.label_type == "number" else labels.astype(np.int64)
-    rows.unlabelled_dropped = dropped
-    return rows
+    return {task: replace(rows, labels=found[kept]) for task, found in labels.items()}
+
+
+def is_missing(labels: np.ndarray) -> np.ndarray:
+    """Which labels [N] are absent: NaN among numbers, negative among classes."""
+    return np.isnan(labels) if labels.dtype.kind == "f" else labels < 0
+
+
+def _labels(data: DataConfig, columns: dict, rows: Rows, reader: LabelReader) -> np.ndarray:
+    """Every row's label, marked where it is missing."""
+    unlabelled = set(map(canonical, data.unlabelled))
+    values = [canonical(value) for value in _column(columns, data, "label", rows.source)]
+    number = reader.label_type == "number"
+    labels = np.full(len(values), np.nan) if number else np.full(len(values), -1, dtype=np.int64)
+    for i, value in enumerate(values):
+        if value not in unlabelled:
+            try:
+                labels[i] = reader.read(value)
+            except ValueError as error:
+                where = f"{rows.source}, row {i + 1} (id {rows.ids[i]})"
+                raise UserError(f"{where}: {data.label} is {value!r}: {error}") from None
+    return labels
 
 
 def texts_from_file(data: DataConfig, file: Path) -> Rows:

@@ -37,6 +37,13 @@ class HFEncoder(nn.Module):
             model.pooler = None
         self.model = model
 
+    def layer_parameters(self) -> list[list[nn.Parameter]]:
+        """Parameters by depth: the embeddings' at 0, those of layer l at l = 1 .. L."""
+        stack = getattr(self.model, "transformer", None) or self.model.encoder  # DistilBERT: first
+        layers = [list(layer.parameters()) for layer in stack.layer]
+        inside = {id(parameter) for layer in layers for parameter in layer}
+        return [[p for p in self.model.parameters() if id(p) not in inside], *layers]
+
     def embed(self, input_ids: Tensor, token_type_ids: Tensor, mask: Tensor) -> Tensor:
         """Embeddings with positions, LayerNorm and dropout: int64 [B, T] each -> [B, T, e]."""
         types = {"token_type_ids": token_type_ids} if self.takes_token_types else {}

@@ -1,0 +1,153 @@
+"""The parts of a training, planned before it starts: tasks, turns, frozen parts, rates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.optim.lr_scheduler import LambdaLR
+
+from multitask.config import Config, KeyPath, StageConfig, TrainingConfig
+from multitask.errors import UserError, suggest
+from multitask.feed import TrainRows
+from multitask.model import MultiTaskModel
+from multitask.optimizer import build_optimizer, build_scheduler
+from multitask.registry import build
+from multitask.sampler import Sizes
+
+
+@dataclass
+class Stage:
+    """One part of the training.
+
+    Attributes:
+        name: as in the config, or its number.
+        tasks: the tasks that train in it, in order.
+        frozen: names of the model's parts that do not move.
+        settings: ``training`` with what the stage says itself.
+        head_lrs: learning rate of each task's own part.
+        sampler: whose turn it is, over the streams that have a task here.
+        steps: planned optimizer steps.
+    """
+
+    name: str
+    tasks: list[str]
+    frozen: frozenset[str]
+    settings: TrainingConfig
+    head_lrs: dict[str, float]
+    sampler: Any
+    steps: int
+
+    def begin(self, model: MultiTaskModel) -> tuple[torch.optim.Optimizer, LambdaLR]:
+        """Freeze and release the model's parts; a new optimizer and a new schedule."""
+        model.freeze(self.frozen)
+        optimizer = build_optimizer(model, self.settings, self.head_lrs)
+        return optimizer, build_scheduler(optimizer, self.settings, self.steps)
+
+
+def plan_stages(
+    config: Config, model: MultiTaskModel, feeds: Mapping[str, TrainRows]
+) -> list[Stage]:
+    """The stages of a config, each with its sampler; ``training.max_steps`` bounds their sum.
+
+    Raises UserError for a part that is not there, a stage with nothing to train, and samplers
+    that do not fit.
+    """
+    left = config.training.max_steps
+    stages = []
+    for number, entry in enumerate(config.stages or [StageConfig.model_validate({})]):
+        path: KeyPath = ("stages", number) if config.stages else ("training",)
+        stage = _plan(config, entry, path, number, model, feeds)
+        if left is not None:
+            stage.steps = min(stage.steps, left)
+            left -= stage.steps
+        if stage.steps:
+            stages.append(stage)
+    return stages
+
+
+def _plan(
+    config: Config,
+    entry: StageConfig,
+    path: KeyPath,
+    number: int,
+    model: MultiTaskModel,
+    feeds: Mapping[str, TrainRows],
+) -> Stage:
+    given = {key: value for key, value in entry if value is not None}
+    own = {key: value for key, value in given.items() if key in TrainingConfig.model_fields}
+    settings = config.training.model_copy(update={"max_steps": None, **own})
+    named = entry.tasks or list(config.tasks)
+    frozen = _frozen(config, entry, path, model)
+    movable = {name for name in model.parts() if name not in frozen}
+    tasks = [t for t in config.tasks if t in named and _trains(model, t, movable)]
+    used = {n: f for n, f in feeds.items() if any(task in f.labels for task in tasks)}
+    if not used:
+        where = path if config.stages else ("encoder", "freeze")
+        raise config.error(
+            where, "nothing to train: all its parts are frozen or without parameters"
+        )
+    known = ("longest", *used)
+    if isinstance(settings.epoch, str) and settings.epoch not in known:
+        message = f"{settings.epoch!r} has no turns here{suggest(settings.epoch, known)}"
+        raise config.error((*path, "epoch"), message)
+    joint = settings.combine == "joint"
+    if joint:
+        _check_joint(config, settings, path, list(used))
+    sizes = Sizes(
+        rows={name: len(feed.tokens) for name, feed in used.items()},
+        steps={name: feed.stream.steps_per_pass for name, feed in used.items()},
+        epochs=settings.epochs,
+        epoch=settings.epoch,
+        seed=config.seed,
+    )
+    choice = settings.sampler
+    try:
+        sampler = build("sampler", choice.name, choice.options, {"sizes": sizes, "joint": joint})
+    except UserError as error:
+        raise config.error((*path, "sampler"), error) from error
+    rates = {
+        task: entry.head_lr or config.tasks[task].head_lr or settings.head_lr for task in tasks
+    }
+    steps = settings.epochs * sampler.steps_per_epoch
+    steps = min(steps, settings.max_steps or steps)
+    return Stage(entry.name or str(number + 1), tasks, frozen, settings, rates, sampler, steps)
+
+
+def _frozen(
+    config: Config, entry: StageConfig, path: KeyPath, model: MultiTaskModel
+) -> frozenset[str]:
+    """The names of ``freeze`` as parts of the model."""
+    heads = set(model.tasks)
+    encoder = set(model.parts()) - heads
+    groups = {"encoder": encoder, "heads": heads} | {part: {part} for part in encoder}
+    groups |= {task: {model.owners.get(task, task)} for task in config.tasks}
+    found: set[str] = encoder if config.encoder.freeze else set()
+    for place, name in enumerate(entry.freeze):
+        if name not in groups:
+            raise config.error(
+                (*path, "freeze", place), f"no part {name!r}{suggest(name, tuple(groups))}"
+            )
+        found = found | groups[name]
+    return frozenset(found)
+
+
+def _trains(model: MultiTaskModel, task: str, movable: set[str]) -> bool:
+    """Whether a task's turn would move anything."""
+    own = model.owners.get(task, task)
+    if movable - set(model.tasks):
+        return True
+    return own in movable and any(True for _ in model.tasks[own].parameters())
+
+
+def _check_joint(
+    config: Config, settings: TrainingConfig, path: KeyPath, streams: list[str]
+) -> None:
+    if settings.sampler.name != "round_robin":
+        message = "joint takes a batch of every task in each step: it needs `sampler: round_robin`"
+        raise config.error((*path, "combine"), message)
+    counts = {name: config.tasks[name].accumulation for name in streams}
+    for name, count in counts.items():
+        if count != counts[streams[0]]:
+            message = f"joint needs the same accumulation for all: {streams[0]} has "
+            raise config.error(("tasks", name, "accumulation"), f"{message}{counts[streams[0]]}")
