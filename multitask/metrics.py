@@ -83,13 +83,17 @@ def intervals(
     bounds = {}
     for name, point in points.items():
         values = np.concatenate([chunk[name] for chunk in chunks])
-        values = values[np.isfinite(values)]
-        if math.isfinite(point) and len(values):
-            low, high = np.percentile(values, (2.5, 97.5))
-            bounds[name] = (float(low), float(high))
-        else:
-            bounds[name] = (math.nan, math.nan)
+        bounds[name] = percentiles(values) if math.isfinite(point) else (math.nan, math.nan)
     return bounds
+
+
+def percentiles(resampled: Array) -> tuple[float, float]:
+    """95 % percentile interval of resampled values [R]; NaN among them are left out."""
+    known = resampled[np.isfinite(resampled)]
+    if not len(known):
+        return math.nan, math.nan
+    low, high = np.percentile(known, (2.5, 97.5))
+    return float(low), float(high)
 
 
 def confusion(labels: Array, predictions: Array, num_classes: int) -> list[list[int]]:
