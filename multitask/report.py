@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from multitask.metrics import METRICS
 from multitask.plots import draw_all, load_lines, load_report
-from multitask.tables import markdown, markdown_table, text_table
+from multitask.tables import markdown, markdown_table, score, text_table
 
 __all__ = ["load_report", "terminal_table", "write_markdown"]
 
@@ -68,15 +68,11 @@ def write_markdown(run_dir: Path) -> Path:
     return path
 
 
-def _score(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
 def _with_interval(result: dict[str, Any], metric: str) -> str:
     """The trained model's dev score and its interval: ``0.492 [0.463, 0.521]``."""
     low, high = result["dev_intervals"][metric]
-    interval = "" if low is None else f" [{_score(low)}, {_score(high)}]"
-    return _score(result["dev"][metric]) + interval
+    interval = "" if low is None else f" [{score(low)}, {score(high)}]"
+    return score(result["dev"][metric]) + interval
 
 
 def _cells(result: dict[str, Any], metric: str) -> tuple[str, str, str]:
@@ -84,7 +80,7 @@ def _cells(result: dict[str, Any], metric: str) -> tuple[str, str, str]:
     frozen = result["baselines"]["frozen"] or {}
     trivial = result["baselines"]["trivial"]
     trained = _with_interval(result, metric)
-    return trained, _score(frozen.get(metric)), _score(trivial[metric])
+    return trained, score(frozen.get(metric)), score(trivial[metric])
 
 
 def _score_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -106,10 +102,10 @@ def _metric_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def _overall_lines(report: dict[str, Any]) -> list[str]:
     overall = report["overall"]
-    lines = [f"overall: {_score(overall['mean'])} (mean of the tasks' metrics)"]
+    lines = [f"overall: {score(overall['mean'])} (mean of the tasks' metrics)"]
     if overall["cs224n"] is not None:
         words = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
-        lines.append(f"CS224N overall: {_score(overall['cs224n'])} ({words})")
+        lines.append(f"CS224N overall: {score(overall['cs224n'])} ({words})")
     return lines
 
 
@@ -124,7 +120,7 @@ def _summary(report: dict[str, Any]) -> str:
     selected = "jointly" if report["select"] == "joint" else "for each task"
     return (
         f"{', '.join(tasks)} on {encoder['name']} ({encoder['parameters'] / 1e6:.1f} M parameters):"
-        f" mean dev score {_score(report['overall']['mean'])} after {steps['done']:,} of "
+        f" mean dev score {score(report['overall']['mean'])} after {steps['done']:,} of "
         f"{steps['planned']:,} steps in {_duration(report['wall_time_s'])} on {report['device']} "
         f"({report['precision']}), seed {report['seed']}; weights selected {selected} on "
         f"{report['selection_split']}."
@@ -217,7 +213,7 @@ def _mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> str:
             *map(_shortened, record["texts"]),
             shown(record["label"]),
             shown(record["prediction"]),
-            _score(confidence),
+            score(confidence),
         )
         for confidence, record in wrong[:MISTAKES]
     ]

@@ -19,6 +19,11 @@ _LATEX = {
 }
 
 
+def score(value: float | None) -> str:
+    """Three digits, ``-`` where there is no score."""
+    return "-" if value is None else f"{value:.3f}"
+
+
 def text_table(header: Cells, rows: Sequence[Cells]) -> str:
     """Left-aligned columns, two spaces apart, with a rule under the header."""
     lines = [header, *rows]
@@ -52,7 +57,7 @@ def latex(text: str) -> str:
 
 def latex_table(header: Cells, rows: Sequence[Cells]) -> str:
     """A booktabs tabular of cells that are LaTeX already: the first column left, others centred."""
-    lines = [" & ".join(line) + r" \\" for line in [header, *rows]]
+    lines = [" & ".join(line) + r" \tabularnewline" for line in [header, *rows]]
     columns = "l" + "c" * (len(header) - 1)
     parts = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule", *lines[1:]]
     return "\n".join([*parts, r"\bottomrule", r"\end{tabular}"])
