@@ -34,11 +34,14 @@ MAX_CLASSES_WITH_NAMES = 30
 
 
 def load_report(run_dir: Path) -> dict[str, Any]:
-    """The run's report.json. Raises UserError if the run has none (yet)."""
+    """The run's report.json. Raises UserError if the run has none (yet), or a damaged one."""
     path = run_dir / "report.json"
     if not path.is_file():
         raise UserError(f"{path} does not exist: a run writes it when its training ends")
-    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path}: damaged: {error}; restore it, or train the run again") from error
     return report
 
 
