@@ -4,11 +4,12 @@ Numpy only. The resampling of rows is in ``multitask.metrics``. One resample of 
 of each dev set and seeds, both with replacement; its value is the mean over the drawn seeds of the
 metric on the drawn rows (a two-way bootstrap; Owen, "The pigeonhole bootstrap", 2007).
 
-Limits: S seeds drawn from S vary less than S new seeds would, by (S - 1) / S in variance. With two
-or three seeds whose scores differ more than the rows' noise, p is too small: a true difference of
-zero is then rejected far more often than 5 % of the time. With one seed nothing is known about
-what another one would give. Resampled correlations and F1 are compared as they are: percentile
-intervals, no bias correction.
+Limits (measured: ``benchmarks/bootstrap_coverage.py``). With one seed nothing is known about what
+another one would give: p answers for the rows only. With several, the noise of single runs on
+single rows is counted with the rows and again with the seeds, so that the test is careful: it
+finds too little. But S seeds drawn from S vary less than S new ones would, by (S - 1) / S in
+variance: where seeds differ several times more than the rows' noise, two or three are too few and
+p is too small. Correlations and F1 get the same percentile intervals, without bias correction.
 """
 
 import math

@@ -11,7 +11,7 @@ def transfer(comparison: dict[str, Any]) -> dict[str, Any]:
 
     Delta m of a group over T tasks is 100 / T sum_t (M_t - B_t) / B_t, with B_t the mean score of
     task t trained alone (Maninis, Radosavovic and Kokkinos, "Attentive Single-Tasking of Multiple
-    Tasks", CVPR 2019, eq. 4; all metrics here are better when higher). It is undefined (None)
+    Tasks", CVPR 2019; all metrics here are better when higher). It is undefined (None)
     where a single-task score is not above zero, or a score is missing.
 
     Where several groups have the same one or two tasks, the first stands for them.
