@@ -16,7 +16,7 @@ in either, so that a class missing from a small set costs nothing.
 import math
 import statistics
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,7 @@ def compute(
     for a label or prediction outside the classes.
     """
     every_row = np.arange(len(labels))[None]
-    values = _values(label_type, labels, predictions, scores, num_classes, every_row)
+    values = resampled_values(label_type, labels, predictions, scores, num_classes, every_row)
     return {name: float(value[0]) for name, value in values.items()}
 
 
@@ -77,19 +77,23 @@ def intervals(
     """
     points = compute(label_type, labels, predictions, scores, num_classes)
     chunks = [
-        _values(label_type, labels, predictions, scores, num_classes, rows)
-        for rows in _resampled_rows(len(labels), resamples, seed)
+        resampled_values(label_type, labels, predictions, scores, num_classes, rows)
+        for rows in resampled_rows(len(labels), resamples, seed)
     ]
     bounds = {}
     for name, point in points.items():
         values = np.concatenate([chunk[name] for chunk in chunks])
-        values = values[np.isfinite(values)]
-        if math.isfinite(point) and len(values):
-            low, high = np.percentile(values, (2.5, 97.5))
-            bounds[name] = (float(low), float(high))
-        else:
-            bounds[name] = (math.nan, math.nan)
+        bounds[name] = percentiles(values) if math.isfinite(point) else (math.nan, math.nan)
     return bounds
+
+
+def percentiles(resampled: Array) -> tuple[float, float]:
+    """95 % percentile interval of resampled values [R]; NaN among them are left out."""
+    known = resampled[np.isfinite(resampled)]
+    if not len(known):
+        return math.nan, math.nan
+    low, high = np.percentile(known, (2.5, 97.5))
+    return float(low), float(high)
 
 
 def confusion(labels: Array, predictions: Array, num_classes: int) -> list[list[int]]:
@@ -150,7 +154,7 @@ def improves(new: float, best: float | None, min_delta: float = 0.0) -> bool:
     return best is None or math.isnan(best) or new > best + min_delta
 
 
-def _resampled_rows(n: int, resamples: int, seed: int) -> Iterator[Array]:
+def resampled_rows(n: int, resamples: int, seed: int | Sequence[int]) -> Iterator[Array]:
     """Row indices drawn with replacement, [R, n] at a time, ``resamples`` in all."""
     generator = np.random.default_rng(seed)
     step = max(1, min(CHUNK_RESAMPLES, CHUNK_ROWS // max(n, 1)))
@@ -159,34 +163,33 @@ def _resampled_rows(n: int, resamples: int, seed: int) -> Iterator[Array]:
         yield generator.integers(max(n, 1), size=(min(step, resamples - start), n))
 
 
-def _values(
+def resampled_values(
     label_type: str,
     labels: Array,
     predictions: Array,
     scores: Array,
     num_classes: int | None,
     rows: Array,
+    names: Sequence[str] = (),
 ) -> dict[str, Array]:
-    """Every metric of each set of rows: ``rows`` is int [R, M], each value is [R]."""
+    """Metrics of each set of rows: ``rows`` is int [R, M], each value is [R].
+
+    Only those in ``names``, or every one of ``label_type``. Raises ValueError for a label or
+    prediction outside the classes, and for a name that is no metric of ``label_type``.
+    """
+    names = names or METRICS[label_type]
+    if not set(names) <= set(METRICS[label_type]):
+        raise ValueError(f"metrics of {label_type}: {METRICS[label_type]}, not {names}")
     if label_type == "number":
-        sides = (np.asarray(side, dtype=np.float64)[rows] for side in (labels, predictions))
-        return _number_values(*sides)
-    if label_type == "binary":
-        counts = _confusions(labels, predictions, 2, rows)
-        f1, _ = _f1(counts)
-        return {
-            "accuracy": _accuracy(counts),
-            "f1": np.where(counts.any(axis=(1, 2)), f1[:, 1], np.nan),
-            "average_precision": _average_precision(labels, scores[:, 0], rows),
-        }
-    counts = _confusions(labels, predictions, num_classes or scores.shape[1], rows)
-    f1, occurs = _f1(counts)
-    classes = np.arange(counts.shape[1])
-    distance = np.abs(classes[:, None] - classes)
+        sides = [np.asarray(side, dtype=np.float64)[rows] for side in (labels, predictions)]
+        return {name: _number_value(name, *sides) for name in names}
+    classes = 2 if label_type == "binary" else num_classes or scores.shape[1]
+    counts = _confusions(labels, predictions, classes, rows)
     return {
-        "accuracy": _accuracy(counts),
-        "macro_f1": _divide(f1.sum(axis=1), occurs.sum(axis=1)),
-        "mae": _divide((counts * distance).sum(axis=(1, 2)), counts.sum(axis=(1, 2))),
+        name: _average_precision(labels, scores[:, 0], rows)
+        if name == "average_precision"
+        else _class_value(name, counts)
+        for name in names
     }
 
 
@@ -210,9 +213,18 @@ def _confusions(labels: Array, predictions: Array, num_classes: int, rows: Array
     return _count(cells[rows], num_classes**2).reshape(-1, num_classes, num_classes)
 
 
-def _accuracy(counts: Array) -> Array:
-    """Share on the diagonal of the confusion matrices [R, C, C]: [R]."""
-    return _divide(counts.trace(axis1=1, axis2=2), counts.sum(axis=(1, 2)))
+def _class_value(name: str, counts: Array) -> Array:
+    """A metric of the confusion matrices [R, C, C]: [R]."""
+    if name == "accuracy":
+        return _divide(counts.trace(axis1=1, axis2=2), counts.sum(axis=(1, 2)))
+    if name == "mae":
+        classes = np.arange(counts.shape[1])
+        distance = np.abs(classes[:, None] - classes)
+        return _divide((counts * distance).sum(axis=(1, 2)), counts.sum(axis=(1, 2)))
+    f1, occurs = _f1(counts)
+    if name == "macro_f1":
+        return _divide(f1.sum(axis=1), occurs.sum(axis=1))
+    return np.where(counts.any(axis=(1, 2)), f1[:, 1], np.nan)
 
 
 def _f1(counts: Array) -> tuple[Array, Array]:
@@ -239,17 +251,17 @@ def _average_precision(labels: Array, scores: Array, rows: Array) -> Array:
     return _divide((gained * precision).sum(axis=1), positives[:, -1])
 
 
-def _number_values(labels: Array, predictions: Array) -> dict[str, Array]:
+def _number_value(name: str, labels: Array, predictions: Array) -> Array:
     """Pearson, Spearman (ties share their mean rank), mean squared error: [R, M] to [R]."""
     from scipy.stats import rankdata
 
+    if name == "pearson":
+        return _pearson(labels, predictions)
+    if name == "spearman":
+        return _pearson(rankdata(labels, axis=1), rankdata(predictions, axis=1))
     with np.errstate(all="ignore"):
         squares = ((labels - predictions) ** 2).sum(axis=1)
-    return {
-        "pearson": _pearson(labels, predictions),
-        "spearman": _pearson(rankdata(labels, axis=1), rankdata(predictions, axis=1)),
-        "mse": _divide(squares, np.asarray(labels.shape[1])),
-    }
+    return _divide(squares, np.asarray(labels.shape[1]))
 
 
 def _pearson(left: Array, right: Array) -> Array:

@@ -34,11 +34,14 @@ MAX_CLASSES_WITH_NAMES = 30
 
 
 def load_report(run_dir: Path) -> dict[str, Any]:
-    """The run's report.json. Raises UserError if the run has none (yet)."""
+    """The run's report.json. Raises UserError if the run has none (yet), or a damaged one."""
     path = run_dir / "report.json"
     if not path.is_file():
         raise UserError(f"{path} does not exist: a run writes it when its training ends")
-    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path}: damaged: {error}; restore it, or train the run again") from error
     return report
 
 
@@ -73,7 +76,7 @@ def draw_all(run_dir: Path) -> list[Path]:
     return paths
 
 
-def _figure(width: float, height: float) -> "Figure":
+def new_figure(width: float, height: float) -> "Figure":
     """An empty figure of that many inches, outside pyplot's global state."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -86,13 +89,13 @@ def _numbers(values: Iterable[float | None]) -> np.ndarray:
     return np.array([math.nan if value is None else value for value in values], dtype=float)
 
 
-def _plain(text: str, width: int = 24) -> str:
+def label_text(text: str, width: int = 24) -> str:
     """Text for a label: short, and no dollar sign starts mathematics."""
     short = text if len(text) <= width else text[: width - 1] + "…"
     return short.replace("$", r"\$")
 
 
-def _quiet(axes: "Axes") -> None:
+def quiet_frame(axes: "Axes") -> None:
     """Drop the frame's top and right, and put a faint grid behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="0.9", linewidth=0.8)
@@ -106,7 +109,7 @@ def _step_axis(axes: "Axes") -> None:
     axes.xaxis.set_major_formatter("{x:,.0f}")
 
 
-def _legend_below(figure: "Figure") -> None:
+def legend_below(figure: "Figure") -> None:
     """One legend under all panels, each label once."""
     handles: dict[str, Artist] = {}
     for axes in figure.axes:
@@ -136,7 +139,7 @@ def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
     tasks = report["tasks"]
     columns = min(3, len(tasks))
     rows = math.ceil(len(tasks) / columns)
-    figure = _figure(max(5.5, 3.9 * columns), 4.6 * rows + 0.4)
+    figure = new_figure(max(5.5, 3.9 * columns), 4.6 * rows + 0.4)
     panels = figure.subplots(
         2 * rows, columns, sharex=True, squeeze=False, height_ratios=[3, 2] * rows
     )
@@ -153,7 +156,7 @@ def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
     for place in range(len(tasks), rows * columns):
         for axes in panels[2 * (place // columns) :, place % columns][:2]:
             axes.set_visible(False)
-    _legend_below(figure)
+    legend_below(figure)
     return figure
 
 
@@ -194,8 +197,8 @@ def _metric_curve(
         level = (result["baselines"][name] or {}).get(metric)
         if level is not None:
             axes.axhline(level, color=colour, linestyle=style, linewidth=1.8, label=label)
-    axes.set_title(f"{_plain(task)}: {metric.replace('_', ' ')}", fontsize=11)
-    _quiet(axes)
+    axes.set_title(f"{label_text(task)}: {metric.replace('_', ' ')}", fontsize=11)
+    quiet_frame(axes)
 
 
 def _loss_curve(axes: "Axes", task: str, events: list[dict[str, Any]]) -> None:
@@ -206,7 +209,7 @@ def _loss_curve(axes: "Axes", task: str, events: list[dict[str, Any]]) -> None:
         losses = _numbers(event["loss"] for event in turns)
         axes.plot(steps, losses, color="0.85", linewidth=0.7)
         axes.plot(steps, _smoothed(losses), color=DARK, label="training loss, smoothed")
-    _quiet(axes)
+    quiet_frame(axes)
 
 
 def _confusion(task: str, result: dict[str, Any]) -> "Figure":
@@ -214,10 +217,10 @@ def _confusion(task: str, result: dict[str, Any]) -> "Figure":
     counts = np.array(result["dev"]["confusion"])
     size = len(counts)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    names = [_plain(str(name), width=18) for name in result["classes"] or range(size)]
+    names = [label_text(str(name), width=18) for name in result["classes"] or range(size)]
 
     side = min(max(0.85 * size, 2.4), 9.0)
-    figure = _figure(side + 2.6, side + 1.5)
+    figure = new_figure(side + 2.6, side + 1.5)
     axes = figure.subplots()
     image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     bar = figure.colorbar(
@@ -227,7 +230,7 @@ def _confusion(task: str, result: dict[str, Any]) -> "Figure":
     bar.outline.set_visible(False)
     axes.set(xlabel="predicted", ylabel="gold")
     axes.set_title(
-        f"{_plain(task)}: {counts.trace():,} of {counts.sum():,} dev rows right", fontsize=11
+        f"{label_text(task)}: {counts.trace():,} of {counts.sum():,} dev rows right", fontsize=11
     )
     axes.spines[:].set_visible(False)
     if size <= MAX_CLASSES_WITH_NAMES:
@@ -260,7 +263,7 @@ def _scatter(task: str, result: dict[str, Any], records: list[dict[str, Any]]) -
     known = [record for record in records if record["label"] is not None]
     gold = _numbers(record["label"] for record in known)
     predicted = _numbers(record["prediction"] for record in known)
-    figure = _figure(5.4, 5.0)
+    figure = new_figure(5.4, 5.0)
     axes = figure.subplots()
     axes.scatter(gold, predicted, s=14, color=BLUE, alpha=0.35, linewidths=0)
     low, high = result["label_range"] or (gold.min(initial=0), gold.max(initial=1))
@@ -270,8 +273,8 @@ def _scatter(task: str, result: dict[str, Any], records: list[dict[str, Any]]) -
     axes.set(xlabel="gold", ylabel="predicted")
     pearson = result["dev"]["pearson"]
     score = "undefined" if pearson is None else f"{pearson:.3f}"
-    axes.set_title(f"{_plain(task)}: Pearson {score} on {len(known):,} dev rows", fontsize=11)
-    _quiet(axes)
+    axes.set_title(f"{label_text(task)}: Pearson {score} on {len(known):,} dev rows", fontsize=11)
+    quiet_frame(axes)
     axes.legend(loc="upper left", frameon=False)
     return figure
 
@@ -289,7 +292,7 @@ def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
         return share
 
     full = max(shares(task=task).max() for task in tasks) or 1.0
-    figure = _figure(9.0, 0.7 * len(tasks) + 1.5)
+    figure = new_figure(9.0, 0.7 * len(tasks) + 1.5)
     axes = figure.subplots()
     for row, task in enumerate(reversed(tasks)):
         trained = row + ROW_FILL * shares(task=task, event="step") / full
@@ -306,7 +309,7 @@ def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
             axes.vlines(stops, *height, colors=VERMILLION, linewidth=2.5, label="stopped early")
 
     middles = np.arange(len(tasks)) + ROW_FILL / 2
-    axes.set_yticks(middles, [_plain(task) for task in reversed(tasks)])
+    axes.set_yticks(middles, [label_text(task) for task in reversed(tasks)])
     totals = [report["tasks"][task]["turns"] for task in reversed(tasks)]
     right = axes.secondary_yaxis("right")
     texts = [f"{total['trained']:,} trained\n{total['skipped']:,} skipped" for total in totals]
@@ -322,7 +325,7 @@ def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
     if width > 1:
         title = f"Share of the steps a task had (bins of {width}, full height = {100 * full:.0f} %)"
     axes.set_title(title, fontsize=11)
-    _legend_below(figure)
+    legend_below(figure)
     return figure
 
 

@@ -3,8 +3,6 @@
 A score that is undefined (null in report.json) is shown as ``-``.
 """
 
-import html
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from urllib.parse import quote
 
 from multitask.metrics import METRICS
 from multitask.plots import draw_all, load_lines, load_report
+from multitask.tables import markdown, markdown_table, score, text_table
 
 __all__ = ["load_report", "terminal_table", "write_markdown"]
 
@@ -34,25 +33,19 @@ TEXT_WIDTH = 200
 
 def terminal_table(report: dict[str, Any]) -> str:
     """The dev score of each task beside its baselines, aligned, with the overall scores below."""
-    rows = [SCORES_HEADER, *_score_rows(report)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join([*lines, "", *_overall_lines(report)])
+    table = text_table(SCORES_HEADER, _score_rows(report))
+    return "\n".join([table, "", *_overall_lines(report)])
 
 
 def write_markdown(run_dir: Path) -> Path:
     """Draw the figures and write ``run_dir/report.md``; return its path."""
     report = load_report(run_dir)
     blocks = [
-        f"# Run report: {_escaped(run_dir.resolve().name)}",
-        _escaped(_summary(report)),
+        f"# Run report: {markdown(run_dir.resolve().name)}",
+        markdown(_summary(report)),
         "## Dev scores",
         _table(SCORES_HEADER, _score_rows(report)),
-        "\n".join(f"- {_escaped(line)}" for line in _overall_lines(report)),
+        "\n".join(f"- {markdown(line)}" for line in _overall_lines(report)),
         "## All metrics",
         _table(("task", "metric", *SCORES_HEADER[2:5]), _metric_rows(report)),
         "## Figures",
@@ -63,27 +56,23 @@ def write_markdown(run_dir: Path) -> Path:
         _table(("task", "trained", "skipped", "stopped at step", "selected step"), _turns(report)),
     ]
     if report["warnings"]:
-        warnings = "\n".join(f"- {_escaped(warning)}" for warning in report["warnings"])
+        warnings = "\n".join(f"- {markdown(warning)}" for warning in report["warnings"])
         blocks += ["## Warnings", warnings]
     blocks.append(f"## The {MISTAKES} most confident mistakes")
     for task, result in report["tasks"].items():
         records = load_lines(run_dir / "predictions" / f"{task}.dev.jsonl")
-        blocks += [f"### {_escaped(task)}", _mistakes(result, records)]
+        blocks += [f"### {markdown(task)}", _mistakes(result, records)]
     blocks += ["## Settings", _settings(report)]
     path = run_dir / "report.md"
     path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
     return path
 
 
-def _score(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
 def _with_interval(result: dict[str, Any], metric: str) -> str:
     """The trained model's dev score and its interval: ``0.492 [0.463, 0.521]``."""
     low, high = result["dev_intervals"][metric]
-    interval = "" if low is None else f" [{_score(low)}, {_score(high)}]"
-    return _score(result["dev"][metric]) + interval
+    interval = "" if low is None else f" [{score(low)}, {score(high)}]"
+    return score(result["dev"][metric]) + interval
 
 
 def _cells(result: dict[str, Any], metric: str) -> tuple[str, str, str]:
@@ -91,7 +80,7 @@ def _cells(result: dict[str, Any], metric: str) -> tuple[str, str, str]:
     frozen = result["baselines"]["frozen"] or {}
     trivial = result["baselines"]["trivial"]
     trained = _with_interval(result, metric)
-    return trained, _score(frozen.get(metric)), _score(trivial[metric])
+    return trained, score(frozen.get(metric)), score(trivial[metric])
 
 
 def _score_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -113,10 +102,10 @@ def _metric_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def _overall_lines(report: dict[str, Any]) -> list[str]:
     overall = report["overall"]
-    lines = [f"overall: {_score(overall['mean'])} (mean of the tasks' metrics)"]
+    lines = [f"overall: {score(overall['mean'])} (mean of the tasks' metrics)"]
     if overall["cs224n"] is not None:
         words = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
-        lines.append(f"CS224N overall: {_score(overall['cs224n'])} ({words})")
+        lines.append(f"CS224N overall: {score(overall['cs224n'])} ({words})")
     return lines
 
 
@@ -131,7 +120,7 @@ def _summary(report: dict[str, Any]) -> str:
     selected = "jointly" if report["select"] == "joint" else "for each task"
     return (
         f"{', '.join(tasks)} on {encoder['name']} ({encoder['parameters'] / 1e6:.1f} M parameters):"
-        f" mean dev score {_score(report['overall']['mean'])} after {steps['done']:,} of "
+        f" mean dev score {score(report['overall']['mean'])} after {steps['done']:,} of "
         f"{steps['planned']:,} steps in {_duration(report['wall_time_s'])} on {report['device']} "
         f"({report['precision']}), seed {report['seed']}; weights selected {selected} on "
         f"{report['selection_split']}."
@@ -147,7 +136,7 @@ def _image(path: Path, run_dir: Path) -> str:
         "scatter": f"Predicted against gold numbers of {task} on dev",
         "schedule": "Which task was trained when",
     }[kind]
-    return f"![{_escaped(alt)}]({quote(path.relative_to(run_dir).as_posix())})"
+    return f"![{markdown(alt)}]({quote(path.relative_to(run_dir).as_posix())})"
 
 
 def _data_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -224,7 +213,7 @@ def _mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> str:
             *map(_shortened, record["texts"]),
             shown(record["label"]),
             shown(record["prediction"]),
-            _score(confidence),
+            score(confidence),
         )
         for confidence, record in wrong[:MISTAKES]
     ]
@@ -242,7 +231,7 @@ def _settings(report: dict[str, Any]) -> str:
         "wall time": _duration(report["wall_time_s"]),
         "training speed": f"{report['train_sentences_per_s']:.0f} sentences/s",
     }
-    lines = "\n".join(f"- {name}: {_escaped(str(value))}" for name, value in settings.items())
+    lines = "\n".join(f"- {name}: {markdown(str(value))}" for name, value in settings.items())
     return f"```sh\n{report['command']}\n```\n\n{lines}"
 
 
@@ -252,14 +241,6 @@ def _shortened(text: str) -> str:
     return line if len(line) <= TEXT_WIDTH else line[: TEXT_WIDTH - 1] + "…"
 
 
-def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in a table cell too: no HTML, no markup, one line."""
-    line = html.escape(" ".join(text.split()), quote=False)
-    # A bracket alone is harmless: only "](" makes a link.
-    return re.sub(r"([\\`*_|~$#]|(?<=\])\()", r"\\\1", line)
-
-
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table; every cell is escaped."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)
+    return markdown_table([*map(markdown, header)], [[*map(markdown, row)] for row in rows])

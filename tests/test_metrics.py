@@ -239,13 +239,23 @@ def test_intervals_contain_the_score_narrow_with_rows_and_repeat_with_the_seed(l
 def test_intervals_are_percentiles_of_the_metric_of_resampled_rows(label_type, monkeypatch):
     monkeypatch.setattr(metrics, "CHUNK_ROWS", 7 * 30)  # several chunks, the last one short
     columns = SETS[label_type](rows=30)
-    draws = [r for chunk in metrics._resampled_rows(30, 50, seed=3) for r in chunk]
+    draws = [r for chunk in metrics.resampled_rows(30, 50, seed=3) for r in chunk]
     assert len(draws) == 50
     naive = [metrics.compute(label_type, *(column[rows] for column in columns)) for rows in draws]
     bounds = metrics.intervals(label_type, *columns, resamples=50, seed=3)
     for name, interval in bounds.items():
         expected = np.percentile([values[name] for values in naive], (2.5, 97.5))
         assert interval == pytest.approx(tuple(expected), abs=1e-12)
+
+
+@pytest.mark.parametrize("label_type", SETS)
+def test_metrics_asked_for_by_name_are_the_same_and_no_others(label_type):
+    columns = (*SETS[label_type](rows=40), None, np.arange(40)[None])
+    every = metrics.resampled_values(label_type, *columns)
+    for name in metrics.METRICS[label_type]:
+        assert metrics.resampled_values(label_type, *columns, names=[name]) == {name: every[name]}
+    with pytest.raises(ValueError, match="mrr"):
+        metrics.resampled_values(label_type, *columns, names=["mrr"])
 
 
 def test_nan_resamples_are_ignored():

@@ -1,0 +1,49 @@
+"""How often does the comparison of two equal settings find a difference at p < 0.05?
+
+    python -m benchmarks.bootstrap_coverage        # a few minutes
+
+Simulated runs: every row has a difficulty that all runs share, every run a noise of its own on
+each row, and every seed an effect on all its rows. Both settings are the same, so each finding is
+false; a sound test has 5 % of them. The table stands in docs/comparing.md.
+"""
+
+import numpy as np
+
+from multitask.significance import drawn_seeds, p_value, seed_means
+
+DIFFICULTY = 1.5  # standard deviation over rows; a run's own noise on a row has 1
+# standard deviation of a seed's effect -> of the accuracy, by the slope of the normal distribution
+SLOPE = 1 / np.sqrt(2 * np.pi * (1 + DIFFICULTY**2))
+
+
+def false_findings(
+    seeds: int, effect: float, rows: int = 1000, resamples: int = 400, trials: int = 500
+) -> float:
+    """The share of trials with p < 0.05 where seeds add ``effect`` (sd) to accuracy."""
+    generator = np.random.default_rng(0)
+    draws = drawn_seeds(range(seeds), resamples)
+    found = 0
+    for _ in range(trials):
+        difficulty = DIFFICULTY * generator.normal(size=rows)
+        drawn = generator.integers(rows, size=(resamples, rows))
+        counts = np.stack([np.bincount(row, minlength=rows) for row in drawn])
+        means = []
+        for _setting in range(2):
+            shift = effect / SLOPE * generator.normal(size=(seeds, 1))
+            right = generator.normal(size=(seeds, rows)) + difficulty + shift > 0
+            means.append(seed_means(counts @ right.T.astype(float) / rows, draws))
+        found += p_value(means[1] - means[0]) < 0.05
+    return found / trials
+
+
+def main() -> None:
+    print("| seeds | sd of accuracy over seeds | false findings at p < 0.05 |")
+    print("| --- | --- | --- |")
+    for seeds in (1, 3, 5):
+        for effect in (0.0, 0.005, 0.01, 0.05):
+            share = false_findings(seeds, effect)
+            print(f"| {seeds} | {effect:.3f} | {100 * share:.1f} % |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

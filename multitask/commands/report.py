@@ -1,0 +1,39 @@
+"""Compare finished runs: one table of dev scores, with differences to a baseline."""
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "runs",
+        metavar="RUN",
+        type=Path,
+        nargs="+",
+        help="run directory; runs that differ only in their seed make one row",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="NAME",
+        help="row that the others are compared with, as the table names it (default: the first)",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="DIR",
+        type=Path,
+        help="also write table.md, .csv and .tex, comparison.json and figure.png there",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from multitask.comparison import compare, group_runs, write_comparison
+    from multitask.comparison_tables import text_page
+
+    groups = group_runs(arguments.runs)
+    comparison = compare(groups, arguments.baseline or groups[0].name)
+    print(text_page(comparison) + "\n")
+    if arguments.output is None:
+        print("--output DIR writes this as Markdown, CSV, LaTeX and JSON, with a figure")
+    else:
+        for file in write_comparison(arguments.output, comparison):
+            print(f"written: {file}")

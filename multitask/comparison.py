@@ -1,0 +1,227 @@
+"""Finished runs side by side: scores over seeds, differences to a baseline, their intervals.
+
+Reads saved files only (``report.json``, ``config.yaml``, ``predictions/TASK.dev.jsonl``). What a
+comparison holds is described in docs/comparing.md; how the statistics are made, and their limits,
+in ``multitask.significance``.
+"""
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multitask import comparison_tables
+from multitask.dev_rows import DevRows, check_same_rows, load_dev, resampled_metric
+from multitask.errors import UserError, suggest
+from multitask.files import without_nan, write_text
+from multitask.groups import Group, group_runs
+from multitask.metrics import Array, percentiles
+from multitask.plots import DPI, load_report
+from multitask.plots_comparison import draw_comparison
+from multitask.significance import drawn_seeds, holm, p_value, seed_means
+from multitask.transfer import transfer
+
+__all__ = ["Group", "compare", "group_runs", "transfer", "write_comparison"]
+
+# one column of the table: for each group its score of each seed and its resampled means [R], or
+# None where the group does not have it
+Column = list[tuple[list[float], Array] | None]
+
+
+def compare(groups: list[Group], baseline: str, *, resamples: int = 2000) -> dict[str, Any]:
+    """The groups side by side, each against the group named ``baseline``; plain JSON values.
+
+    The same input gives the same numbers.
+
+    Raises:
+        UserError: no such group, a run without report, or runs that were not scored on the same
+            rows by the same metric.
+    """
+    names = [group.name for group in groups]
+    if baseline not in names:
+        raise UserError(f"no group is called {baseline!r}{suggest(baseline, names)}")
+    reports = [_reports(group) for group in groups]
+    seeds = [[report["seed"] for _, report in runs] for runs in reports]
+    tasks = list(dict.fromkeys(task for runs in reports for task in runs[0][1]["tasks"]))
+    columns: dict[str, Column] = {}
+    kinds: dict[str, dict[str, Any]] = {}
+    for task in tasks:
+        sets = [_dev_rows(task, runs) for runs in reports]
+        first = next(one for found in sets for one in found)
+        kinds[task] = {"metric": first.metric, "rows": len(first.ids)}
+        columns[task] = _task_column(task, sets, reports, seeds, resamples)
+    at = names.index(baseline)
+    scored = {task: _scored(column, at) for task, column in columns.items()}
+    overall = _scored(_overall(list(columns.values())), at)
+    comparison = {
+        "format": 1,
+        "baseline": baseline,
+        "resamples": resamples,
+        "confidence": 0.95,
+        "tasks": kinds,
+        "groups": [
+            {
+                "name": group.name,
+                "runs": [str(run) for run, _ in runs],
+                "seeds": seeds[i],
+                "tasks": {task: scored[task][i] for task in tasks if scored[task][i]},
+                "overall": overall[i],
+            }
+            for i, (group, runs) in enumerate(zip(groups, reports, strict=True))
+        ],
+        "notes": _notes(reports),
+    }
+    comparison["transfer"] = transfer(comparison)
+    found: dict[str, Any] = without_nan(comparison)
+    return found
+
+
+def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
+    """Write comparison.json, table.md, table.csv, table.tex and figure.png; return their paths."""
+    directory.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "comparison.json": json.dumps(comparison, indent=1, ensure_ascii=False) + "\n",
+        "table.md": comparison_tables.markdown_page(comparison),
+        "table.csv": comparison_tables.csv_text(comparison),
+        "table.tex": comparison_tables.latex_page(comparison),
+    }
+    for name, text in texts.items():
+        write_text(directory / name, text)
+    figure = directory / "figure.png"
+    draw_comparison(comparison).savefig(figure, dpi=DPI)
+    return [*(directory / name for name in texts), figure]
+
+
+def _reports(group: Group) -> list[tuple[Path, dict[str, Any]]]:
+    """The runs of a group with their reports, in order of seeds."""
+    runs = [(run, load_report(run)) for run in group.runs]
+    first, tasks = runs[0][0], set(runs[0][1]["tasks"])
+    for run, report in runs[1:]:
+        if set(report["tasks"]) != tasks:
+            raise UserError(f"{first} and {run} are no seeds of one setting: they have other tasks")
+    return sorted(runs, key=lambda run: run[1]["seed"])
+
+
+def _dev_rows(task: str, runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[DevRows]:
+    """The dev rows of each run of a group; none where the group lacks the task."""
+    return [
+        load_dev(run, task, report["tasks"][task])
+        for run, report in runs
+        if task in report["tasks"]
+    ]
+
+
+def _task_column(
+    task: str,
+    sets: list[list[DevRows]],
+    reports: list[list[tuple[Path, dict[str, Any]]]],
+    seeds: list[list[int]],
+    resamples: int,
+) -> Column:
+    """The reported score of every seed of each group, and the resampled means over seeds."""
+    every = [one for found in sets for one in found]
+    for other in every[1:]:
+        check_same_rows(task, every[0], other)
+    values = resampled_metric(task, every, resamples)
+    column: Column = []
+    start = 0
+    for found, runs, numbers in zip(sets, reports, seeds, strict=True):
+        if not found:
+            column.append(None)
+            continue
+        own = values[:, start : start + len(found)]
+        start += len(found)
+        entries = [report["tasks"][task] for _, report in runs]
+        scores = [entry["dev"][entry["metric"]] for entry in entries]
+        known = [math.nan if score is None else float(score) for score in scores]
+        column.append((known, seed_means(own, drawn_seeds(numbers, resamples))))
+    return column
+
+
+def _overall(columns: list[Column]) -> Column:
+    """The mean over all tasks of the table, for the groups that have them all."""
+    found: Column = []
+    for entries in zip(*columns, strict=True):
+        known = [entry for entry in entries if entry is not None]
+        if len(known) < len(entries):
+            found.append(None)
+            continue
+        by_seed = zip(*(scores for scores, _ in known), strict=True)
+        means = [statistics.fmean(scores) for scores in by_seed]
+        found.append((means, np.mean([samples for _, samples in known], axis=0)))
+    return found
+
+
+def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
+    """What the table says of each group in one column, NaN where a score is undefined."""
+    found = [None if entry is None else _summary(*entry) for entry in column]
+    means = [each["mean"] for each in found if each and math.isfinite(each["mean"])]
+    best = max(means) if len(means) > 1 else None  # alone, nothing is best
+    base, against = found[baseline], column[baseline]
+    compared = []
+    for i, (each, entry) in enumerate(zip(found, column, strict=True)):
+        if each is None or entry is None:
+            continue
+        each["best"] = each["mean"] == best
+        each["difference"] = None
+        if i == baseline or base is None or against is None:
+            continue
+        value = each["mean"] - base["mean"]
+        if math.isfinite(value):
+            differences = entry[1] - against[1]
+            low, high = percentiles(differences)
+            each["difference"] = {"value": value, "low": low, "high": high}
+            each["difference"]["p"] = p_value(differences)
+            compared.append(each["difference"])
+    known = [difference for difference in compared if math.isfinite(difference["p"])]
+    corrected = holm([difference["p"] for difference in known])
+    for difference in compared:
+        difference["p_holm"] = math.nan
+    for difference, p in zip(known, corrected, strict=True):
+        difference["p_holm"] = p
+    return found
+
+
+def _summary(scores: list[float], samples: Array) -> dict[str, Any]:
+    """Mean, standard deviation and interval of one group's score; NaN if one seed's is NaN."""
+    mean = statistics.fmean(scores)
+    low, high = percentiles(samples) if math.isfinite(mean) else (math.nan, math.nan)
+    several = len(scores) > 1 and math.isfinite(mean)
+    sd = statistics.stdev(scores) if several else math.nan
+    return {"values": scores, "mean": mean, "sd": sd, "low": low, "high": high}
+
+
+def _notes(reports: list[list[tuple[Path, dict[str, Any]]]]) -> list[str]:
+    """What a reader must know of these runs before believing the table."""
+    runs = [run for group in reports for run in group]
+    notes = []
+    selected = [run for run, report in runs if report["selection_split"] == "dev"]
+    if selected:
+        notes.append(
+            "Weights were selected on the dev rows that are compared here, which flatters scores "
+            f"(`training.holdout` avoids it): {_listed(selected, len(runs))}."
+        )
+    for task in dict.fromkeys(task for _, report in runs for task in report["tasks"]):
+        entries = [(run, report["tasks"].get(task)) for run, report in runs]
+        undefined = [
+            run for run, entry in entries if entry and entry["dev"][entry["metric"]] is None
+        ]
+        if undefined:
+            words = f"{task} has no score (constant or undefined predictions)"
+            notes.append(f"{words}: {_listed(undefined, len(runs))}.")
+    revisions = list(dict.fromkeys(str(report["git_revision"]) for _, report in runs))
+    if len(revisions) > 1:
+        notes.append(f"The runs come from several commits: {', '.join(revisions)}.")
+    return notes
+
+
+def _listed(runs: list[Path], total: int) -> str:
+    """Up to three runs by name."""
+    if len(runs) == total > 1:
+        return "every run"
+    more = f" and {len(runs) - 3} more" if len(runs) > 3 else ""
+    return ", ".join(map(str, runs[:3])) + more

@@ -1,0 +1,63 @@
+"""What training tasks together gains and costs, from a comparison that holds single-task groups."""
+
+import math
+import statistics
+from itertools import permutations
+from typing import Any
+
+
+def transfer(comparison: dict[str, Any]) -> dict[str, Any]:
+    """Gains of multi-task groups over single-task ones; empty without both kinds.
+
+    Delta m of a group over T tasks is 100 / T sum_t (M_t - B_t) / B_t, with B_t the mean score of
+    task t trained alone (Maninis, Radosavovic and Kokkinos, "Attentive Single-Tasking of Multiple
+    Tasks", CVPR 2019; all metrics here are better when higher). It is undefined (None)
+    where a single-task score is not above zero, or a score is missing.
+
+    Where several groups have the same one or two tasks, the first stands for them.
+
+    Returns:
+        ``singles``: the group of each task trained alone. ``gains``: by group, ``delta_m`` and the
+        relative gain of each of its ``tasks``, in percent. ``matrix[A][B]``: what adding task A to
+        the training of B changes B's score by (``change``, and the ``group`` of A and B).
+    """
+    scores: dict[str, dict[str, float | None]] = {
+        group["name"]: {task: entry["mean"] for task, entry in group["tasks"].items()}
+        for group in comparison["groups"]
+    }
+    singles: dict[str, str] = {}
+    for name, own in scores.items():
+        if len(own) == 1:
+            singles.setdefault(next(iter(own)), name)
+    alone = {task: scores[name][task] for task, name in singles.items()}
+    several = {
+        name: own for name, own in scores.items() if len(own) > 1 and own.keys() <= alone.keys()
+    }
+    if not several:
+        return {}
+    gains = {}
+    for name, own in several.items():
+        relative = {task: _relative(score, alone[task]) for task, score in own.items()}
+        known = [gain for gain in relative.values() if gain is not None]
+        delta = statistics.fmean(known) if len(known) == len(relative) else None
+        gains[name] = {"delta_m": delta, "tasks": relative}
+    matrix: dict[str, dict[str, Any]] = {}
+    for name, own in several.items():
+        if len(own) != 2:
+            continue
+        for task, added in permutations(own):
+            change = _change(own[task], alone[task])
+            matrix.setdefault(added, {}).setdefault(task, {"change": change, "group": name})
+    return {"singles": singles, "gains": gains, "matrix": matrix}
+
+
+def _change(score: float | None, base: float | None) -> float | None:
+    if score is None or base is None or not math.isfinite(score - base):
+        return None
+    return score - base
+
+
+def _relative(score: float | None, base: float | None) -> float | None:
+    """Gain over ``base`` in percent of it; None where that means nothing."""
+    change = _change(score, base)
+    return None if change is None or base is None or base <= 0 else 100 * change / base
