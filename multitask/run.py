@@ -27,7 +27,7 @@ from multitask.plan import describe_data
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, prepare
 from multitask.pretrained import seen_corpora
-from multitask.report import terminal_table, write_markdown
+from multitask.report import terminal_table, write_reports
 from multitask.run_directory import check_directory, start_directory
 from multitask.trainer import Trainer
 
@@ -67,6 +67,7 @@ def train(
     trainer.run()
     report = finish(prepared, trainer, baselines, revision)
     say(terminal_table(report))
+    say(f"for the browser: {run_dir / 'report.html'}")
     say(f"report: {run_dir / 'report.md'}")
     return run_dir
 
@@ -172,7 +173,7 @@ def finish(
     baselines: Mapping[str, Mapping[str, Any]],
     revision: str | None,
 ) -> dict[str, Any]:
-    """Score every split with the selected weights; write predictions, report.json, report.md."""
+    """Score every split with the selected weights; write predictions and the reports."""
     config, run_dir = prepared.config, trainer.run_dir
     names = list(config.tasks)
     steps = selected_steps(trainer.selection.best_steps(), names, config.training.select)
@@ -238,7 +239,7 @@ def finish(
         }
     )
     write_text(run_dir / "report.json", json.dumps(report, indent=1))
-    write_markdown(run_dir)
+    write_reports(run_dir)
     return report
 
 

@@ -19,6 +19,11 @@ _LATEX = {
 }
 
 
+def score(value: float | None) -> str:
+    """Three digits, ``-`` where there is no score."""
+    return "-" if value is None else f"{value:.3f}"
+
+
 def text_table(header: Cells, rows: Sequence[Cells]) -> str:
     """Left-aligned columns, two spaces apart, with a rule under the header."""
     lines = [header, *rows]
