@@ -116,7 +116,8 @@ def _type(path: str, name: str, field: FieldInfo) -> str:
         title = f"{path}.{name}" if path else name
         if _is_mapping(field):
             return f"mapping from name to [block](#{_anchor(f'{title}.NAME')})"
-        many = "list of " if list in map(get_origin, get_args(field.annotation)) else ""
+        inside = [get_origin(item) for item in get_args(field.annotation)]
+        many = "list of " if list in inside else ""
         return f"{many}[block](#{_anchor(title)}){null}"
     signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
     bounds = [

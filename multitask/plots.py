@@ -102,7 +102,7 @@ def quiet_frame(axes: "Axes") -> None:
     axes.set_axisbelow(True)
 
 
-def _step_axis(axes: "Axes") -> None:
+def step_axis(axes: "Axes") -> None:
     """Whole steps along x."""
     axes.set_xlabel("step")
     axes.locator_params(axis="x", integer=True)
@@ -148,7 +148,7 @@ def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
         _metric_curve(upper, task, result, events, report["selection_split"])
         _loss_curve(lower, task, events)
         lower.tick_params(labelbottom=True)
-        _step_axis(lower)
+        step_axis(lower)
         if place % columns == 0:
             lower.set_ylabel("training loss")
     done = max(report["steps"]["done"], 1)
@@ -319,7 +319,7 @@ def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
         side.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.set(xlim=(0, edges[-1] + 0.5), ylim=(-0.1, len(tasks)))
-    _step_axis(axes)
+    step_axis(axes)
     width = round(edges[1] - edges[0])
     title = "Which task each step trained"
     if width > 1:

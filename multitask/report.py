@@ -1,18 +1,32 @@
-"""What a finished run says about itself: report.md and the terminal's table, from saved files only.
+"""What a finished run says about itself: its reports and the terminal's table.
 
-A score that is undefined (null in report.json) is shown as ``-``.
+All of it is read from saved files; report.md and report.html show one and the same page. A score
+that is undefined (null in report.json) is shown as ``-``.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
+from multitask.files import write_text
+from multitask.html_report import write_html
 from multitask.metrics import METRICS
+from multitask.page import (
+    Block,
+    Code,
+    Image,
+    Lines,
+    Page,
+    Section,
+    Table,
+    Text,
+    Tile,
+    markdown_page,
+)
 from multitask.plots import draw_all, load_lines, load_report
-from multitask.tables import markdown, markdown_table, score, text_table
+from multitask.tables import score, text_table
 
-__all__ = ["load_report", "terminal_table", "write_markdown"]
+__all__ = ["load_report", "run_page", "terminal_table", "write_reports"]
 
 SCORES_HEADER = ("task", "metric", "trained [95 % interval]", "frozen encoder", "trivial", "flag")
 DATA_HEADER = (
@@ -27,6 +41,8 @@ DATA_HEADER = (
     "truncated",
     "mean tokens",
 )
+TURNS_HEADER = ("task", "trained", "skipped", "stopped at step", "selected step")
+COURSE_SCORE = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
 MISTAKES = 20
 TEXT_WIDTH = 200
 
@@ -37,35 +53,50 @@ def terminal_table(report: dict[str, Any]) -> str:
     return "\n".join([table, "", *_overall_lines(report)])
 
 
-def write_markdown(run_dir: Path) -> Path:
-    """Draw the figures and write ``run_dir/report.md``; return its path."""
+def write_reports(run_dir: Path) -> Path:
+    """Draw the figures, write ``report.md`` and ``report.html``; return the path of the first."""
+    figures = draw_all(run_dir)
+    page = run_page(run_dir, figures)
+    write_html(page, run_dir / "report.html")
+    path = run_dir / "report.md"
+    write_text(path, markdown_page(page))
+    return path
+
+
+def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
+    """What the report of a run shows, from its saved files and its drawn figures."""
     report = load_report(run_dir)
-    blocks = [
-        f"# Run report: {markdown(run_dir.resolve().name)}",
-        markdown(_summary(report)),
-        "## Dev scores",
-        _table(SCORES_HEADER, _score_rows(report)),
-        "\n".join(f"- {markdown(line)}" for line in _overall_lines(report)),
-        "## All metrics",
-        _table(("task", "metric", *SCORES_HEADER[2:5]), _metric_rows(report)),
-        "## Figures",
-        *(_image(path, run_dir) for path in draw_all(run_dir)),
-        "## Data",
-        _table(DATA_HEADER, _data_rows(report)),
-        "## Turns",
-        _table(("task", "trained", "skipped", "stopped at step", "selected step"), _turns(report)),
+    overall = Lines(_overall_lines(report))
+    metrics_header = ("task", "metric", *SCORES_HEADER[2:5])
+    sections = [
+        Section("Dev scores", [Table(SCORES_HEADER, _score_rows(report)), overall]),
+        Section("All metrics", [Table(metrics_header, _metric_rows(report))]),
+        Section("Figures", [_image(path) for path in figures]),
+        Section("Data", [Table(DATA_HEADER, _data_rows(report))]),
+        Section("Turns", [Table(TURNS_HEADER, _turns(report))]),
     ]
     if report["warnings"]:
-        warnings = "\n".join(f"- {markdown(warning)}" for warning in report["warnings"])
-        blocks += ["## Warnings", warnings]
-    blocks.append(f"## The {MISTAKES} most confident mistakes")
-    for task, result in report["tasks"].items():
-        records = load_lines(run_dir / "predictions" / f"{task}.dev.jsonl")
-        blocks += [f"### {markdown(task)}", _mistakes(result, records)]
-    blocks += ["## Settings", _settings(report)]
-    path = run_dir / "report.md"
-    path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
-    return path
+        sections.append(Section("Warnings", [Lines(report["warnings"])], alert=True))
+    mistakes = [
+        Section(
+            task,
+            [_mistakes(result, load_lines(run_dir / "predictions" / f"{task}.dev.jsonl"))],
+            folded=True,
+        )
+        for task, result in report["tasks"].items()
+    ]
+    title = f"The {MISTAKES} most confident mistakes"
+    sections += [
+        Section(title, parts=mistakes, label="Mistakes"),
+        Section("Settings", _settings(report)),
+    ]
+    return Page(
+        folder=run_dir,
+        title=f"Run report: {run_dir.resolve().name}",
+        summary=_summary(report),
+        sections=sections,
+        tiles=_tiles(report),
+    )
 
 
 def _with_interval(result: dict[str, Any], metric: str) -> str:
@@ -104,8 +135,7 @@ def _overall_lines(report: dict[str, Any]) -> list[str]:
     overall = report["overall"]
     lines = [f"overall: {score(overall['mean'])} (mean of the tasks' metrics)"]
     if overall["cs224n"] is not None:
-        words = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
-        lines.append(f"CS224N overall: {score(overall['cs224n'])} ({words})")
+        lines.append(f"CS224N overall: {score(overall['cs224n'])} ({COURSE_SCORE})")
     return lines
 
 
@@ -127,8 +157,26 @@ def _summary(report: dict[str, Any]) -> str:
     )
 
 
-def _image(path: Path, run_dir: Path) -> str:
-    """A figure by its relative link; the alt text says what it shows."""
+def _tiles(report: dict[str, Any]) -> list[Tile]:
+    """The overall scores, then each task's own metric beside its baselines."""
+    overall = report["overall"]
+    tiles = [Tile("overall", "mean of the tasks' metrics", overall["mean"])]
+    if overall["cs224n"] is not None:
+        tiles.append(Tile("CS224N overall", COURSE_SCORE, overall["cs224n"]))
+    for task, result in report["tasks"].items():
+        metric = result["metric"]
+        low, high = result["dev_intervals"][metric]
+        references = {
+            "frozen encoder": (result["baselines"]["frozen"] or {}).get(metric),
+            "trivial": result["baselines"]["trivial"][metric],
+        }
+        trained = result["dev"][metric]
+        tiles.append(Tile(task, metric, trained, low, high, references, result["flags"]))
+    return tiles
+
+
+def _image(path: Path) -> Image:
+    """A figure; the alt text says what it shows."""
     kind, _, task = path.stem.partition("_")
     alt = {
         "curves": "Each task's metric at every evaluation and its training loss over the steps",
@@ -136,7 +184,7 @@ def _image(path: Path, run_dir: Path) -> str:
         "scatter": f"Predicted against gold numbers of {task} on dev",
         "schedule": "Which task was trained when",
     }[kind]
-    return f"![{markdown(alt)}]({quote(path.relative_to(run_dir).as_posix())})"
+    return Image(path, alt)
 
 
 def _data_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -186,7 +234,7 @@ def _confidence(label_type: str, record: dict[str, Any]) -> float | None:
     return None if scores[0] is None else max(scores[0], 1 - scores[0])
 
 
-def _mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> str:
+def _mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> Table | Text:
     """Table of the wrong dev predictions that are worst by _confidence, the worst first."""
     label_type, classes = result["label_type"], result["classes"]
     wrong = [
@@ -196,7 +244,7 @@ def _mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> str:
         and record["label"] != record["prediction"]
     ]
     if not wrong:
-        return "None."
+        return Text("None.")
     # An undefined confidence (a diverged model) comes last.
     wrong.sort(key=lambda pair: -1.0 if pair[0] is None else pair[0], reverse=True)
 
@@ -217,10 +265,10 @@ def _mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> str:
         )
         for confidence, record in wrong[:MISTAKES]
     ]
-    return _table(("id", *texts, "gold", "predicted", measure), rows)
+    return Table(("id", *texts, "gold", "predicted", measure), rows)
 
 
-def _settings(report: dict[str, Any]) -> str:
+def _settings(report: dict[str, Any]) -> list[Block]:
     """How to repeat the run, and what it ran on."""
     encoder = report["encoder"]
     settings = {
@@ -231,16 +279,13 @@ def _settings(report: dict[str, Any]) -> str:
         "wall time": _duration(report["wall_time_s"]),
         "training speed": f"{report['train_sentences_per_s']:.0f} sentences/s",
     }
-    lines = "\n".join(f"- {name}: {markdown(str(value))}" for name, value in settings.items())
-    return f"```sh\n{report['command']}\n```\n\n{lines}"
+    return [
+        Code(report["command"]),
+        Lines([f"{name}: {value}" for name, value in settings.items()]),
+    ]
 
 
 def _shortened(text: str) -> str:
     """The text on one line, cut to TEXT_WIDTH characters."""
     line = " ".join(text.split())
     return line if len(line) <= TEXT_WIDTH else line[: TEXT_WIDTH - 1] + "…"
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; every cell is escaped."""
-    return markdown_table([*map(markdown, header)], [[*map(markdown, row)] for row in rows])

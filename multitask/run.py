@@ -29,7 +29,7 @@ from multitask.plan import describe_data
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, prepare
 from multitask.pretrained import seen_corpora
-from multitask.report import terminal_table, write_markdown
+from multitask.report import terminal_table, write_reports
 from multitask.run_directory import check_directory, save_config, start_directory
 from multitask.trainer import Trainer
 
@@ -76,6 +76,7 @@ def train(
         trainer.run()
         report = finish(prepared, trainer, baselines, revision)
         say(terminal_table(report))
+        say(f"for the browser: {run_dir / 'report.html'}")
         say(f"report: {run_dir / 'report.md'}")
     return run_dir
 
@@ -259,7 +260,7 @@ def finish(
     )
     if distributed.rank() == 0:
         write_text(run_dir / "report.json", json.dumps(report, indent=1))
-        write_markdown(run_dir)
+        write_reports(run_dir)
     return report
 
 

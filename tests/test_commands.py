@@ -89,6 +89,7 @@ def test_run_directory_holds_what_is_documented(run_dir):
         "metrics.jsonl",
         "report.json",
         "report.md",
+        "report.html",
         "predictions",
         "figures",
         "encoder",

@@ -4,13 +4,15 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
 from multitask import metrics
 from multitask.errors import UserError
-from multitask.report import _mistakes, load_report, terminal_table, write_markdown
+from multitask.page import markdown_block
+from multitask.report import _mistakes, load_report, terminal_table, write_reports
 from tests.fabricated_run import CLASSES, write_run
 
 
@@ -19,7 +21,7 @@ def run(tmp_path_factory):
     """The fabricated run's folder, its report and its report.md."""
     folder = tmp_path_factory.mktemp("runs") / "a_run"
     report = write_run(folder)
-    path = write_markdown(folder)
+    path = write_reports(folder)
     assert path == folder / "report.md"
     return folder, report, path.read_text(encoding="utf-8")
 
@@ -151,7 +153,8 @@ def test_the_mistakes_of_numbers_are_the_largest_errors(run):
 def one_mistake(**changes):
     """The table of mistakes of a task with this single dev record."""
     record = {"id": "x", "texts": ["t"], "label": 0, "prediction": 1, "scores": [0.1, 0.9, 0, 0, 0]}
-    return _mistakes({"label_type": "class", "classes": CLASSES}, [record | changes])
+    block = _mistakes({"label_type": "class", "classes": CLASSES}, [record | changes])
+    return markdown_block(block, Path())
 
 
 @pytest.mark.parametrize(
@@ -214,6 +217,6 @@ def test_undefined_scores_of_a_diverged_run(run):
 
 
 def test_reports_need_no_torch():
-    modules = "multitask.metrics, multitask.report, multitask.plots"
+    modules = "multitask.metrics, multitask.report, multitask.plots, multitask.plots_grid"
     code = f"import {modules}, sys; assert not {{'torch', 'matplotlib'}} & {{*sys.modules}}"
     subprocess.run([sys.executable, "-c", code], check=True)

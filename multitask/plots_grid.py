@@ -1,0 +1,187 @@
+"""Figures over several runs, drawn from their saved files only: a grid's scores, curves of seeds.
+
+Colours are of the Okabe-Ito palette, or of cividis: both stay readable in colour blindness.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multitask.plots import (
+    BLUE,
+    DARK,
+    DPI,
+    GREEN,
+    ORANGE,
+    VERMILLION,
+    label_text,
+    legend_below,
+    load_lines,
+    load_report,
+    new_figure,
+    quiet_frame,
+    step_axis,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, "#56B4E9", "#CC79A7", DARK)
+LINES = ("-", "--", ":", "-.")
+MARKERS = "osD^v"
+NO_SCORE = "0.88"
+MAX_COLUMNS = 3
+
+# A task and its metric, then the score of each step of one run.
+Curves = dict[tuple[str, str], dict[int, float]]
+
+
+def draw_heatmap(
+    file: Path,
+    values: npt.ArrayLike,
+    row_labels: Sequence[str],
+    column_labels: Sequence[str],
+    title: str,
+) -> None:
+    """Write a picture of scores: a cell for each combination, with its number in it.
+
+    ``values`` [rows, columns]; NaN is a combination without score: a grey cell with a dash.
+    Raises ValueError where the labels do not fit the values.
+    """
+    cells = np.asarray(values, dtype=float)
+    if cells.shape != (len(row_labels), len(column_labels)):
+        raise ValueError(f"{cells.shape} values, {len(row_labels)} x {len(column_labels)} labels")
+    _heatmap(cells, row_labels, column_labels, title).savefig(file, dpi=DPI)
+
+
+def _heatmap(
+    cells: np.ndarray, row_labels: Sequence[str], column_labels: Sequence[str], title: str
+) -> "Figure":
+    import matplotlib
+
+    rows, columns = cells.shape
+    figure = new_figure(max(4.2, 2.8 + 0.85 * columns), 1.8 + 0.5 * rows)
+    axes = figure.subplots()
+    colours = matplotlib.colormaps["cividis"].with_extremes(bad=NO_SCORE)
+    known = cells[np.isfinite(cells)]
+    low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
+    image = axes.imshow(np.ma.masked_invalid(cells), cmap=colours, vmin=low, vmax=high,
+                        aspect="auto")  # fmt: skip
+    if low < high:
+        figure.colorbar(image, ax=axes, shrink=0.85).outline.set_visible(False)
+    axes.set_title(label_text(title, width=60), fontsize=11)
+    axes.set_xticks(range(columns), [label_text(str(label)) for label in column_labels])
+    axes.set_yticks(range(rows), [label_text(str(label)) for label in row_labels])
+    if max(map(len, map(str, column_labels)), default=0) > 7:
+        for label in axes.get_xticklabels():
+            label.set(rotation=35, ha="right", rotation_mode="anchor")
+    axes.set_xticks(np.arange(columns - 1) + 0.5, minor=True)
+    axes.set_yticks(np.arange(rows - 1) + 0.5, minor=True)
+    axes.grid(which="minor", color="white", linewidth=2)
+    axes.tick_params(which="both", length=0)
+    axes.spines[:].set_visible(False)
+    shades = image.to_rgba(np.ma.masked_invalid(cells))
+    for row, column in product(range(rows), range(columns)):
+        value = cells[row, column]
+        text = f"{value:.3f}" if math.isfinite(value) else "-"
+        colour = _readable_on(shades[row, column, :3])
+        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=9)
+    return figure
+
+
+def _readable_on(colour: np.ndarray) -> str:
+    """White or black, whichever has more contrast to the sRGB colour [3] (WCAG 2.2)."""
+    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    luminance = float(linear @ [0.2126, 0.7152, 0.0722])
+    return "white" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "black"
+
+
+def draw_curve_bands(file: Path, groups: dict[str, list[Path]]) -> None:
+    """Write the learning curves of groups of runs; the runs of a group differ in their seed.
+
+    A panel for each task and its metric: the group's mean at each evaluation of the split that
+    selects, and a band from its lowest to its highest seed. Steps that only some of a group's
+    runs came to are left out: their mean would be over other seeds. Undefined scores are gaps.
+
+    Raises:
+        UserError: a run without report.json.
+    """
+    _curve_bands(groups).savefig(file, dpi=DPI)
+
+
+def _curve_bands(groups: dict[str, list[Path]]) -> "Figure":
+    loaded = {name: [_load_curves(run) for run in runs] for name, runs in groups.items()}
+    splits = {split for runs in loaded.values() for split, _ in runs}
+    panels = dict.fromkeys(key for runs in loaded.values() for _, curves in runs for key in curves)
+    columns = min(MAX_COLUMNS, max(len(panels), 1))
+    rows = math.ceil(len(panels) / columns) or 1
+    figure = new_figure(max(5.5, 3.9 * columns), 3.3 * rows + 0.4)
+    places = list(figure.subplots(rows, columns, squeeze=False).flat)
+    styles = _styles(len(groups))
+    for axes, key in zip(places, panels, strict=False):
+        for (name, runs), style in zip(loaded.items(), styles, strict=True):
+            curves = [curves[key] for _, curves in runs if key in curves]
+            if curves:
+                _band(axes, curves, f"{label_text(name, width=40)} ({_seeds(len(runs))})", style)
+        task, metric = key
+        axes.set_title(f"{label_text(task)}: {metric.replace('_', ' ')}", fontsize=11)
+        step_axis(axes)
+        quiet_frame(axes)
+    for axes in places[len(panels) :]:
+        axes.set_visible(False)
+    places[0].set_ylabel(f"mean over seeds, on {' or '.join(sorted(splits))}")
+    if any(len(runs) > 1 for runs in loaded.values()):
+        places[0].fill_between([], [], color="0.8", label="lowest to highest seed")
+    legend_below(figure)
+    return figure
+
+
+def _load_curves(run_dir: Path) -> tuple[str, Curves]:
+    """The split that selects, and each task's own metric on it over the run's steps."""
+    report = load_report(run_dir)
+    split = report["selection_split"]
+    evaluations = [
+        event
+        for event in load_lines(run_dir / "metrics.jsonl")
+        if event["event"] == "eval" and event["split"] == split
+    ]
+    curves: Curves = {}
+    for task, result in report["tasks"].items():
+        scores = {event["step"]: event["tasks"][task][result["metric"]] for event in evaluations}
+        curves[task, result["metric"]] = {
+            step: math.nan if value is None else value for step, value in scores.items()
+        }
+    return split, curves
+
+
+def _band(axes: "Axes", curves: list[dict[int, float]], label: str, style: dict[str, Any]) -> None:
+    steps = sorted(set.intersection(*(set(curve) for curve in curves)))
+    scores = np.array([[curve[step] for step in steps] for curve in curves])  # [seeds, steps]
+    axes.plot(steps, scores.mean(axis=0), label=label, markersize=4, **style)
+    if len(curves) > 1:
+        axes.fill_between(
+            steps, scores.min(axis=0), scores.max(axis=0), color=style["color"], alpha=0.18,
+            linewidth=0,
+        )  # fmt: skip
+
+
+def _styles(count: int) -> list[dict[str, Any]]:
+    """A look for each group: colours first, then other strokes and markers."""
+    return [
+        {
+            "color": COLOURS[i % len(COLOURS)],
+            "linestyle": LINES[i // len(COLOURS) % len(LINES)],
+            "marker": MARKERS[i % len(MARKERS)],
+        }
+        for i in range(count)
+    ]
+
+
+def _seeds(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"

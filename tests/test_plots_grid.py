@@ -1,0 +1,146 @@
+"""The figures over several runs show the saved numbers, gaps and single seeds included."""
+
+import json
+import math
+import warnings
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from multitask import plots_grid
+from multitask.errors import UserError
+from tests.fabricated_run import write_run
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings():
+    """A missing layout, a bad limit or an all-NaN slice would warn."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def shifted(folder, by, last=math.inf):
+    """A run whose evaluations are ``by`` higher, and end at step ``last``."""
+    write_run(folder)
+    file = folder / "metrics.jsonl"
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    for event in events:
+        for scores in event["tasks"].values() if event["event"] == "eval" else ():
+            for name, value in scores.items():
+                scores[name] = None if value is None else value + by
+    kept = [event for event in events if event["step"] <= last]
+    file.write_text("".join(json.dumps(event) + "\n" for event in kept))
+    return folder
+
+
+def panels(figure):
+    return {axes.get_title(): axes for axes in figure.axes if axes.get_visible()}
+
+
+def evaluations(folder, split="holdout"):
+    events = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [event for event in events if event["event"] == "eval" and event["split"] == split]
+
+
+def test_the_curves_are_means_over_seeds_with_a_band_from_lowest_to_highest(tmp_path):
+    runs = [shifted(tmp_path / str(seed), by) for seed, by in enumerate([0.0, 0.03, -0.06])]
+    alone = shifted(tmp_path / "alone", 0.1)
+    drawn = panels(plots_grid._curve_bands({"three": runs, "one $": [alone]}))
+    assert list(drawn) == ["sst: accuracy", "para: accuracy", "sts: pearson"]
+    axes = drawn["sst: accuracy"]
+    assert "holdout" in axes.get_ylabel()  # the fabricated run selects on it
+    lines = {line.get_label(): line for line in axes.lines}
+    assert list(lines) == ["three (3 seeds)", r"one \$ (1 seed)"]
+    first = evaluations(runs[0])
+    base = np.array([event["tasks"]["sst"]["accuracy"] for event in first])
+    three = lines["three (3 seeds)"]
+    assert list(three.get_xdata()) == [event["step"] for event in first]
+    np.testing.assert_allclose(three.get_ydata(), base - 0.01)
+    np.testing.assert_allclose(lines[r"one \$ (1 seed)"].get_ydata(), base + 0.1)
+    bands = [band for band in axes.collections if band.get_label() != "lowest to highest seed"]
+    (band,) = bands  # one seed alone has no band
+    corners = band.get_paths()[0].vertices
+    np.testing.assert_allclose(
+        [corners[:, 1].min(), corners[:, 1].max()], [base.min() - 0.06, base.max() + 0.03]
+    )
+
+
+def test_a_null_score_is_a_gap_and_steps_of_some_seeds_only_are_left_out(tmp_path):
+    runs = [shifted(tmp_path / "long", 0.0), shifted(tmp_path / "short", 0.1, last=80)]
+    (line,) = panels(plots_grid._curve_bands({"g": runs}))["sts: pearson"].lines
+    assert list(line.get_xdata()) == [20, 40, 60, 80]
+    assert np.isnan(line.get_ydata()).tolist() == [True, False, False, False]
+
+
+def test_tasks_and_metrics_that_differ_between_groups_have_panels_of_their_own(tmp_path):
+    plain, other = tmp_path / "plain", tmp_path / "other"
+    write_run(plain)
+    report = write_run(other)
+    del report["tasks"]["para"]
+    report["tasks"]["sst"]["metric"] = "macro_f1"
+    (other / "report.json").write_text(json.dumps(report))
+    drawn = panels(plots_grid._curve_bands({"a": [plain], "b": [other]}))
+    lines = {title: len(axes.lines) for title, axes in drawn.items()}
+    assert lines == {
+        "sst: accuracy": 1,
+        "para: accuracy": 1,
+        "sts: pearson": 2,
+        "sst: macro f1": 1,
+    }
+
+
+def test_many_groups_look_different_and_the_file_is_written(tmp_path):
+    write_run(tmp_path / "run")
+    looks = [tuple(style.values()) for style in plots_grid._styles(28)]
+    assert len(set(looks)) == 28
+    file = tmp_path / "curves.png"
+    plots_grid.draw_curve_bands(file, {f"group {i}": [tmp_path / "run"] for i in range(9)})
+    assert imread(file).std() > 0.01
+
+
+def test_a_run_without_report_is_named_and_one_without_evaluations_still_draws(tmp_path):
+    with pytest.raises(UserError, match=r"gone/report\.json does not exist"):
+        plots_grid.draw_curve_bands(tmp_path / "c.png", {"g": [tmp_path / "gone"]})
+    write_run(tmp_path / "run")
+    (tmp_path / "run" / "metrics.jsonl").write_text("")
+    plots_grid.draw_curve_bands(tmp_path / "c.png", {"g": [tmp_path / "run"] * 2})
+    assert imread(tmp_path / "c.png").size
+
+
+def test_the_heatmap_shows_every_number_and_a_dash_where_there_is_none(tmp_path):
+    values = np.array([[0.5, math.nan, 0.75], [0.125, 0.25, 1.0]])
+    labels = ["a", "b"], ["x", "a long $ column", "z"]
+    axes = plots_grid._heatmap(values, *labels, "accuracy $").axes[0]
+    shown = {text.get_position(): text.get_text() for text in axes.texts}
+    assert shown == {
+        (0, 0): "0.500", (1, 0): "-", (2, 0): "0.750",
+        (0, 1): "0.125", (1, 1): "0.250", (2, 1): "1.000",
+    }  # fmt: skip
+    assert [label.get_text() for label in axes.get_xticklabels()][1] == r"a long \$ column"
+    plots_grid.draw_heatmap(tmp_path / "h.png", values, *labels, "accuracy")
+    assert imread(tmp_path / "h.png").std() > 0.01
+
+
+@pytest.mark.parametrize("values", [np.full((1, 1), np.nan), np.full((2, 2), 0.5), np.eye(30)])
+def test_any_values_fit(tmp_path, values):
+    names = [f"a rather long combination, number {i}" for i in range(len(values))]
+    plots_grid.draw_heatmap(tmp_path / "h.png", values, names, names, "all")
+    assert imread(tmp_path / "h.png").size
+
+
+def test_labels_that_do_not_fit_the_values_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="labels"):
+        plots_grid.draw_heatmap(tmp_path / "h.png", np.eye(2), ["a"], ["x", "y"], "t")
+
+
+def test_the_numbers_of_a_heatmap_can_be_read_on_every_colour():
+    import matplotlib
+
+    for colour in matplotlib.colormaps["cividis"](np.linspace(0, 1, 101))[:, :3]:
+        text = 1.0 if plots_grid._readable_on(colour) == "white" else 0.0
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+        luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+        high, low = max(luminance, text), min(luminance, text)
+        assert (high + 0.05) / (low + 0.05) >= 4.5
