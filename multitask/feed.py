@@ -58,5 +58,6 @@ def next_batches(
                 if whole:
                     labels = feed.labels[task][own]
                     here = np.sum(~is_missing(labels)) if counted else 0
-                    passes[number][task] = inputs.with_labels(labels, float(here / whole))
+                    batch = inputs.with_labels(labels, float(here / whole), int(whole))
+                    passes[number][task] = batch
     return passes

@@ -229,6 +229,7 @@ def finish(
             "turns": {"trained": trainer.trained[name], "skipped": trainer.skipped[name]},
             "stopped_at_step": trainer.selection.stopped.get(name),
         }
+    (sentences,) = distributed.total([trainer.sentences], prepared.device)
     headline = {name: tasks[name]["dev"][prepared.metrics[name]] for name in names}
     report = without_nan(
         {
@@ -240,7 +241,7 @@ def finish(
             "device": str(prepared.device),
             "precision": "bf16" if prepared.model.autocast else "fp32",
             "wall_time_s": trainer.wall_seconds(),
-            "train_sentences_per_s": trainer.sentences / max(trainer.seconds, 1e-9),
+            "train_sentences_per_s": sentences / max(trainer.seconds, 1e-9),
             "processes": distributed.world(),
             "steps": {"planned": trainer.total_steps, "done": trainer.step},
             "select": config.training.select,

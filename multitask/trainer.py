@@ -119,7 +119,7 @@ class Trainer:
     saved_at: int = -1
     trained: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
-    sentences: int = 0
+    sentences: float = 0  # on this rank
     seconds: float = 0.0
     train_scores: dict[str, float] = field(default_factory=dict)  # of the epoch before
 
@@ -208,7 +208,8 @@ class Trainer:
         streams = dict.fromkeys(named[task].task for task in tasks)
         rates = {group["name"]: group["lr"] for group in self.optimizer.param_groups}
         losses: dict[str, float] = {}
-        norm, counts = 0.0, Counter[str]()
+        norm = 0.0
+        rows: dict[str, int] = {}
         if tasks:
             passes = self.next_batches(list(streams), tasks)
             try:
@@ -225,7 +226,7 @@ class Trainer:
             inputs = {id(b.input_ids): b for batches in passes for b in batches.values()}
             self.sentences += sum(len(batch.input_ids) for batch in inputs.values())
             for batches in passes:
-                counts.update({task: len(batch.gold) for task, batch in batches.items()})
+                rows |= {task: batch.step_rows for task, batch in batches.items()}
         self.scheduler.step()  # the schedule stays as planned, whatever was left out
         self.step += 1
         self.seconds += time.perf_counter() - began
@@ -244,7 +245,7 @@ class Trainer:
                 lr=rates.get("encoder", 0.0),
                 head_lr=rates.get(self.model.owners.get(task, task), 0.0),
                 grad_norm=norm,
-                rows=counts[task],
+                rows=rows[task],
             )
         shown = "  ".join(f"{task} {loss:.3f}" for task, loss in losses.items())
         return f"loss {shown}" if losses else "skipped"
@@ -328,6 +329,7 @@ class Trainer:
             for number, states in enumerate(distributed.gather(pack_rng()))
             for name, state in states.items()
         }
+        (sentences,) = distributed.total([self.sentences], self.device)
         self.saved_at = self.step
         if distributed.rank() > 0:
             return
@@ -346,7 +348,7 @@ class Trainer:
             "evaluated_at": self.evaluated_at,
             "trained": self.trained,
             "skipped": self.skipped,
-            "sentences": self.sentences,
+            "sentences": sentences,
             "seconds": self.seconds,
             "wall_seconds": self.wall_seconds(),
             "optimizer": groups,
@@ -440,7 +442,8 @@ class Trainer:
         self.step = self.saved_at = state["step"]
         self.evaluated_at = state["evaluated_at"]
         self.trained, self.skipped = Counter(state["trained"]), Counter(state["skipped"])
-        self.sentences, self.seconds = state["sentences"], state["seconds"]
+        self.sentences = state["sentences"] if distributed.rank() == 0 else 0  # they are added up
+        self.seconds = state["seconds"]
         self._wall_before, self._began = state["wall_seconds"], time.perf_counter()
         for name, part in tensors.get("seen", {}).items():
             if name.endswith(".0"):

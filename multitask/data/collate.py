@@ -18,8 +18,8 @@ class Batch:
 
     ``input_ids``, ``attention_mask`` and ``token_type_ids`` are int64 [S, T] with S = 2B for
     siamese pairs (all first sentences, then all second ones) and S = B otherwise. ``labels`` [B],
-    or [M] where only the M rows ``labelled`` (int64 [M]) have one. ``share`` is the part of its
-    step's labelled rows that these are.
+    or [M] where only the M rows ``labelled`` (int64 [M]) have one. ``share`` is the part that
+    these are of its step's ``step_rows`` labelled rows, on all ranks.
     """
 
     input_ids: Tensor
@@ -30,6 +30,7 @@ class Batch:
     pad_id: int
     labelled: Tensor | None = None
     share: float = 1.0
+    step_rows: int = 0
 
     @property
     def rows(self) -> int:
@@ -52,16 +53,17 @@ class Batch:
             self.pad_id,
             None if self.labelled is None else self.labelled.to(device),
             self.share,
+            self.step_rows,
         )
 
-    def with_labels(self, labels: np.ndarray, share: float) -> "Batch":
+    def with_labels(self, labels: np.ndarray, share: float, step_rows: int) -> "Batch":
         """The same inputs (the very tensors) with another task's labels [B]; see ``is_missing``."""
         missing = is_missing(labels)
         labelled = None
         if missing.any():
             labelled = torch.from_numpy(np.flatnonzero(~missing)).to(self.input_ids.device)
         chosen = label_tensor(labels[~missing]).to(self.input_ids.device)
-        return replace(self, labels=chosen, labelled=labelled, share=share)
+        return replace(self, labels=chosen, labelled=labelled, share=share, step_rows=step_rows)
 
 
 def label_tensor(labels: np.ndarray) -> Tensor:

@@ -63,9 +63,14 @@ def test_labels_and_types(labels, dtype, labelled, kept):
     bare = collate(tokens_of([1], [2]), np.array([0, 1]), pad_id=0)
     for tensor in (bare.input_ids, bare.attention_mask, bare.token_type_ids):
         assert tensor.dtype == torch.int64
-    batch = bare.with_labels(labels, share=0.25)
+    batch = bare.with_labels(labels, share=0.25, step_rows=8)
     assert batch.input_ids is bare.input_ids
-    assert (batch.gold.dtype, batch.gold.tolist(), batch.share) == (dtype, kept, 0.25)
+    assert (batch.gold.dtype, batch.gold.tolist(), batch.share, batch.step_rows) == (
+        dtype,
+        kept,
+        0.25,
+        8,
+    )
     assert (batch.labelled if labelled is None else batch.labelled.tolist()) == labelled
     with pytest.raises(ValueError, match="no labels"):
         bare.gold  # noqa: B018

@@ -1,0 +1,170 @@
+"""Real processes under torchrun and accelerate: the same numbers as one process, no row twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import run_multitask
+from multitask import distributed
+from multitask.checkpoint import checkpoints, load_checkpoint
+from tests.conftest import ROOT, save_tiny_encoder
+
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+ACCELERATE = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes=2", "--num_machines=1"]
+ACCELERATE += ["--mixed_precision=no", "--dynamo_backend=no", "--main_process_port=0"]
+
+# rank 1 kills itself -9 in the 14th step
+DYING = """
+import os, signal, sys
+from multitask import trainer
+original, calls = trainer.train_step, []
+def dying(*args):
+    calls.append(1)
+    if len(calls) == 14 and os.environ["RANK"] == "1":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return original(*args)
+trainer.train_step = dying
+import run_multitask
+sys.exit(run_multitask.main(sys.argv[1:]))
+"""
+
+
+def events(directory):
+    return [json.loads(line) for line in (directory / "metrics.jsonl").open()]
+
+
+def launch(launcher, *arguments):
+    return subprocess.run(
+        [sys.executable, *launcher, *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory, course_files):
+    """Without dropout, whose noise each rank draws for itself."""
+    encoder = save_tiny_encoder(
+        tmp_path_factory.mktemp("no-dropout"), attention_probs_dropout_prob=0.0
+    )
+    tasks = ("sst", "qqp", "sts")
+    return [
+        "configs/cs224n.yaml",
+        f"data_dir={course_files}",
+        f"encoder.name={encoder}",
+        "encoder.dropout=0",
+        "training.precision=fp32",
+        "training.epochs=3",
+        "training.checkpoint_steps=4",
+        "training.eval_batch_size=5",
+        *(f"tasks.{task}.max_length=48" for task in tasks),
+        *(f"tasks.{task}.dropout=0" for task in tasks),
+    ]
+
+
+@pytest.fixture(scope="module")
+def alone(command, tmp_path_factory):
+    """The run of one process."""
+    directory = tmp_path_factory.mktemp("alone") / "run"
+    assert run_multitask.main([*command, f"output_dir={directory}"]) == 0
+    return directory
+
+
+def assert_same_training(directory, reference):
+    steps, expected = (
+        [e for e in events(d) if e["event"] == "step"] for d in (directory, reference)
+    )
+    assert len(steps) == len(expected) == 27
+    for one, other in zip(steps, expected, strict=True):
+        assert one == {**other, "loss": one["loss"], "grad_norm": one["grad_norm"]}
+    losses, right = ([e["loss"] for e in found[:20]] for found in (steps, expected))
+    np.testing.assert_allclose(losses, right, rtol=1e-6)
+    norms, right = ([e["grad_norm"] for e in found[:20]] for found in (steps, expected))
+    np.testing.assert_allclose(norms, right, rtol=1e-4)
+
+
+def assert_same_report(directory, reference):
+    for task in ("sst", "qqp", "sts"):
+        for split in ("dev", "test"):
+            name = f"predictions/{task}.{split}.jsonl"
+            rows, expected = (
+                [json.loads(line) for line in (d / name).open()] for d in (directory, reference)
+            )
+            assert [row["id"] for row in rows] == [row["id"] for row in expected]
+            scores, right = ([row["scores"] for row in found] for found in (rows, expected))
+            np.testing.assert_allclose(scores, right, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("launcher", [TORCHRUN, ACCELERATE], ids=["torchrun", "accelerate"])
+def test_two_processes_equal_one_with_the_joined_batch(launcher, command, alone, tmp_path):
+    result = launch(launcher, "run_multitask.py", *command, f"output_dir={tmp_path / 'run'}")
+    assert result.returncode == 0, result.stderr
+    assert_same_training(tmp_path / "run", alone)
+    assert_same_report(tmp_path / "run", alone)
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["processes"] == 2
+    assert result.stdout.count("report: ") == 1  # one rank speaks
+
+
+def test_a_killed_rank_leaves_a_checkpoint_that_one_process_resumes(command, alone, tmp_path):
+    script = tmp_path / "dying.py"
+    script.write_text(DYING)
+    run_dir = tmp_path / "run"
+    result = launch(TORCHRUN, script, *command, f"output_dir={run_dir}")
+    assert result.returncode != 0
+    (line,) = [ln for ln in result.stderr.splitlines() if ln.startswith("error: ")]
+    assert "another process of this run has ended" in line and "--resume" in line
+    last = checkpoints(run_dir / "checkpoints")[-1]
+    assert load_checkpoint(last)[1]["step"] == 12
+    assert run_multitask.main([*command, f"output_dir={run_dir}", "--resume"]) == 0
+    assert_same_training(run_dir, alone)
+    assert_same_report(run_dir, alone)
+
+
+def test_a_checkpoint_of_one_process_resumes_on_two(command, alone, tmp_path, monkeypatch):
+    from multitask import trainer
+
+    original, calls = trainer.train_step, []
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 14:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(*args)
+
+    monkeypatch.setattr(trainer, "train_step", interrupted)
+    run_dir = tmp_path / "run"
+    assert run_multitask.main([*command, f"output_dir={run_dir}"]) == 2
+    result = launch(TORCHRUN, "run_multitask.py", *command, f"output_dir={run_dir}", "--resume")
+    assert result.returncode == 0, result.stderr
+    assert_same_training(run_dir, alone)
+
+
+def test_bad_input_is_said_once(command, tmp_path):
+    result = launch(TORCHRUN, "run_multitask.py", *command, "tasks.qqp.batch_size=1")
+    assert result.returncode != 0
+    (line,) = [ln for ln in result.stderr.splitlines() if ln.startswith("error: ")]
+    assert "tasks.qqp.batch_size: 1 rows cannot be shared out to 2 processes" in line
+    assert not Path("runs/cs224n").exists() or not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 5])
+@pytest.mark.parametrize("rows", [1, 2, 4, 7, 16])
+def test_shards_hold_every_row_once(monkeypatch, world, rows):
+    monkeypatch.setattr(distributed, "world", lambda: world)
+    seen = []
+    for rank in range(world):
+        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
+        own, counted = distributed.shard(np.arange(rows))
+        assert len(own) >= 1 and counted in (0, len(own))
+        seen += own[:counted].tolist()
+    assert sorted(seen) == list(range(rows))
