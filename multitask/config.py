@@ -37,7 +37,7 @@ def _mistake(key: str, message: str) -> PydanticCustomError:
     return PydanticCustomError("at_key", "{message}", {"key": key, "message": message})
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
@@ -58,7 +58,7 @@ class Choice(BaseModel):
         return dict(self.model_extra or {})
 
 
-class DataConfig(_Strict):
+class DataConfig(Strict):
     """Where a task's rows come from, and how they are read."""
 
     format: Literal["auto", "csv", "tsv", "jsonl", "parquet", "disk", "hub"] = Field(
@@ -144,7 +144,7 @@ class DataConfig(_Strict):
         return self
 
 
-class EarlyStoppingConfig(_Strict):
+class EarlyStoppingConfig(Strict):
     """When a task stops on its own."""
 
     patience: int | None = Field(
@@ -153,14 +153,14 @@ class EarlyStoppingConfig(_Strict):
     min_delta: float = Field(0.0, ge=0, description="Gains up to this do not count.")
 
 
-class CourseFileConfig(_Strict):
+class CourseFileConfig(Strict):
     """The course's prediction file: `predictions/NAME-SPLIT-output.csv`."""
 
     name: str = Field(pattern=r"^[\w.-]+$", description="File name part, such as `para`.")
     column: str = Field(description="Header of the value, such as `Predicted_Is_Paraphrase`.")
 
 
-class TaskConfig(_Strict):
+class TaskConfig(Strict):
     """One task: its data, the way from encoder to score, and how it is trained."""
 
     data: DataConfig = Field(description="The task's rows.")
@@ -220,7 +220,7 @@ class TaskConfig(_Strict):
         return self
 
 
-class EncoderConfig(_Strict):
+class EncoderConfig(Strict):
     """The shared encoder."""
 
     name: str = Field(
@@ -240,7 +240,7 @@ class EncoderConfig(_Strict):
     )
 
 
-class TrainingConfig(_Strict):
+class TrainingConfig(Strict):
     """How the shared encoder and the heads are trained."""
 
     epochs: int = Field(3, ge=1, description="Epochs; the sampler says how long one is.")
@@ -302,7 +302,7 @@ class TrainingConfig(_Strict):
         return value
 
 
-class Config(_Strict):
+class Config(Strict):
     """A whole run."""
 
     data_dir: str = Field(
@@ -355,7 +355,7 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     try:
         config = Config.model_validate(tree.value)
     except ValidationError as error:
-        raise _explain(error, tree) from error
+        raise explain(error, tree, Config) from error
     config._tree = tree
     if config.data_dir != EMBEDDED:
         config.data_dir = str(Path(config.data_dir).expanduser().absolute())
@@ -400,9 +400,8 @@ def _check_names(config: Config) -> None:
                 raise config.error(path, str(error)) from None
 
 
-def _fields_at(path: KeyPath) -> Mapping[str, Any]:
-    """The fields of the model at a key path, for the nearest valid key."""
-    model: Any = Config
+def _fields_at(path: KeyPath, model: Any) -> Mapping[str, Any]:
+    """The fields of the model at a key path below ``model``, for the nearest valid key."""
     for part in path:
         if model is None:
             return {}
@@ -431,17 +430,17 @@ _EXPECTED = {
 }
 
 
-def _explain(error: ValidationError, tree: Tree) -> UserError:
-    """The first mistake in the file's own words."""
+def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserError:
+    """The first mistake of a file read as ``model``, in the file's own words."""
     problems = error.errors(include_url=False)
     # an unknown key first: it often explains the missing one
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    path: KeyPath = tuple(problem["loc"])
+    path: KeyPath = tuple(part for part in problem["loc"] if part != "[key]")
     kind = problem["type"]
     if kind == "extra_forbidden":
-        known = tuple(_fields_at(path[:-1]))
+        known = tuple(_fields_at(path[:-1], model))
         if path[:-1] == ():
-            known = (*known, "defaults", "extends")
+            known = (*known, *(("defaults",) if model is Config else ()), "extends")
         return tree.error(path, f"unknown key{suggest(str(path[-1]), known)}")
     if kind == "missing":
         hint = ""
