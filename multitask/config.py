@@ -435,7 +435,7 @@ def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserE
     problems = error.errors(include_url=False)
     # an unknown key first: it often explains the missing one
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    path: KeyPath = tuple(part for part in problem["loc"] if part != "[key]")
+    path: KeyPath = tuple(problem["loc"])
     kind = problem["type"]
     if kind == "extra_forbidden":
         known = tuple(_fields_at(path[:-1], model))

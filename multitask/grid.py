@@ -211,9 +211,6 @@ def _axis(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Setting]]:
                 where = ".".join(part for part in (place, name) if part)
                 raise tree.error(path, f"the key stands in `{where}` too; keep one")
     if isinstance(values, dict):
-        for label in values:
-            if not isinstance(label, str):
-                raise tree.error((*path, label), f"expected a label of text, not {label!r}")
         return [
             (_safe_name(tree, (*path, label)), _setting(tree, (*path, label), key, value))
             for label, value in values.items()

@@ -94,10 +94,11 @@ def write_table(
         {"cell": failure.run.cell, "seed": failure.run.seed, "error": failure.reason}
         for failure in failed
     ]
+    comparison["notes"] += [
+        f"Failed, and not in the table: {failure.run.name}: {failure.reason}" for failure in failed
+    ]
     files = write_comparison(output, comparison)
     print((output / "table.md").read_text(encoding="utf-8"))
-    for failure in failed:
-        print(f"failed, and not in the table: {failure.run.name}: {failure.reason}")
     for file in files:
         print(f"written: {file}")
     return files
