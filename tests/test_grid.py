@@ -1,6 +1,7 @@
 """The grid file: cells and their names, the config of each, and every mistake with its line."""
 
 import itertools
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -223,8 +224,22 @@ def test_a_mistake_that_is_not_in_an_override_names_the_cell(written, tmp_path):
 def test_a_mistake_on_the_command_line_is_told_as_such(written):
     with pytest.raises(UserError, match=r"^command line: training.epoch: unknown key"):
         written(BASE + "cells: {a: {}}\n", "training.epoch=3")
-    with pytest.raises(UserError, match="g.yaml:3: grid.device: the key stands in `set` too"):
+    with pytest.raises(UserError, match=r"g.yaml:3: grid.device: the key stands in `set` too"):
         written(BASE + "grid: {device: [cpu]}\n", "device=cuda")
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "configs" / "ablations").glob("*.yaml")))
+def test_a_grid_of_the_project_is_valid(file):
+    assert load_grid(file).cells
+
+
+def test_the_grid_in_the_docs_is_valid(tmp_path):
+    text = (ROOT / "docs" / "ablations.md").read_text()
+    (yaml_text,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    file = tmp_path / "g.yaml"
+    file.write_text(yaml_text.replace("../", f"{ROOT}/configs/"))
+    grid = load_grid(file)
+    assert len(grid.cells) == 2 * 2 * 2 * 2 and grid.baseline == names(grid)[0]
 
 
 def test_reading_a_grid_needs_no_torch(written, tmp_path):
