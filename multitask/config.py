@@ -375,6 +375,11 @@ def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None
         raise UserError(f"{directory}: no run there (config.yaml is missing)")
     if not (directory / "best.json").is_file():
         raise UserError(f"{directory}: the run has no evaluated weights yet: go on with --resume")
+    if not (directory / "encoder").is_dir():
+        raise UserError(
+            f"{directory}: the run's weights were removed, as `ablate` does without "
+            f"--keep-weights: train {directory / 'config.yaml'} again, with output_dir=DIR"
+        )
     return load_config(directory / "config.yaml", overrides)
 
 

@@ -54,7 +54,7 @@ def dump_yaml(value: Any) -> str:
 
 
 def dump_override(key: str, value: Any) -> str:
-    """``key.path=value`` in one line, which ``load_tree`` reads back as the value is."""
+    """``key.path=value``, which ``load_tree`` reads back as the value is."""
     text = yaml.dump(
         value,
         Dumper=_Dumper,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import run_multitask
 from tests.conftest import ROOT
 
 RUN = """
@@ -85,6 +86,11 @@ def test_a_grid_is_trained_and_compared(finished):
             assert (run / "predictions" / "sst.dev.jsonl").exists()
     reports = [numbers(finished / "cells" / cell / "seed-1")[1] for cell in ("cls", "mean")]
     assert reports[0] != reports[1]
+
+
+def test_a_run_without_its_weights_says_so(finished, capsys):
+    assert run_multitask.main(["evaluate", str(finished / "cells" / "cls" / "seed-1")]) == 2
+    assert "the run's weights were removed, as `ablate` does" in capsys.readouterr().err
 
 
 def test_a_second_start_trains_nothing(finished, desk):
