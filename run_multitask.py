@@ -8,6 +8,7 @@ from multitask.errors import PeerLost, UserError, is_first_process
 
 COMMANDS = {
     "train": "train; the word may be left out: run_multitask.py CONFIG ...",
+    "ablate": "train every cell of a grid with every seed, and compare them in one table",
     "check": "validate everything and print the plan; no training",
     "evaluate": "score a run on dev, or on a labelled test split",
     "predict": "write a run's predictions, or predict texts of one's own",

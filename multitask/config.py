@@ -41,7 +41,7 @@ def _mistake(key: str, message: str) -> PydanticCustomError:
     return PydanticCustomError("at_key", "{message}", {"key": key, "message": message})
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
@@ -62,7 +62,7 @@ class Choice(BaseModel):
         return dict(self.model_extra or {})
 
 
-class DataConfig(_Strict):
+class DataConfig(Strict):
     """Where a task's rows come from, and how they are read."""
 
     format: Literal["auto", "csv", "tsv", "jsonl", "parquet", "disk", "hub"] = Field(
@@ -154,7 +154,7 @@ class DataConfig(_Strict):
         return self
 
 
-class EarlyStoppingConfig(_Strict):
+class EarlyStoppingConfig(Strict):
     """When a task stops on its own."""
 
     patience: int | None = Field(
@@ -163,14 +163,14 @@ class EarlyStoppingConfig(_Strict):
     min_delta: float = Field(0.0, ge=0, description="Gains up to this do not count.")
 
 
-class CourseFileConfig(_Strict):
+class CourseFileConfig(Strict):
     """The course's prediction file: `predictions/NAME-SPLIT-output.csv`."""
 
     name: str = Field(pattern=r"^[\w.-]+$", description="File name part, such as `para`.")
     column: str = Field(description="Header of the value, such as `Predicted_Is_Paraphrase`.")
 
 
-class TaskConfig(_Strict):
+class TaskConfig(Strict):
     """One task: its data, the way from encoder to score, and how it is trained."""
 
     data: DataConfig = Field(description="The task's rows.")
@@ -241,7 +241,7 @@ class TaskConfig(_Strict):
         return self
 
 
-class EncoderConfig(_Strict):
+class EncoderConfig(Strict):
     """The shared encoder."""
 
     name: str = Field(
@@ -261,7 +261,7 @@ class EncoderConfig(_Strict):
     )
 
 
-class TrainingConfig(_Strict):
+class TrainingConfig(Strict):
     """How the shared encoder and the heads are trained."""
 
     epochs: int = Field(3, ge=1, description="Epochs; `epoch` says how long one is.")
@@ -353,7 +353,7 @@ class TrainingConfig(_Strict):
         return value
 
 
-class StageConfig(_Strict):
+class StageConfig(Strict):
     """A part of the training with an optimizer, a schedule and a patience of its own.
 
     Stages follow one another; what a stage does not say is as in `training`.
@@ -393,7 +393,7 @@ class StageConfig(_Strict):
         return value
 
 
-class Config(_Strict):
+class Config(Strict):
     """A whole run."""
 
     data_dir: str = Field(
@@ -452,7 +452,7 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     try:
         config = Config.model_validate(tree.value)
     except ValidationError as error:
-        raise _explain(error, tree) from error
+        raise explain(error, tree, Config) from error
     config._tree = tree
     _check_names(config)
     _check_references(config)
@@ -473,6 +473,11 @@ def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None
         raise UserError(f"{directory}: no run there (config.yaml is missing)")
     if not (directory / "best.json").is_file():
         raise UserError(f"{directory}: the run has no evaluated weights yet: go on with --resume")
+    if not (directory / "encoder").is_dir():
+        raise UserError(
+            f"{directory}: the run's weights were removed, as `ablate` does without "
+            f"--keep-weights: train {directory / 'config.yaml'} again, with output_dir=DIR"
+        )
     return load_config(directory / "config.yaml", overrides)
 
 
@@ -590,9 +595,8 @@ def model_in(annotation: Any) -> type[BaseModel] | None:
     return next((model for model in found if model is not None), None)
 
 
-def _fields_at(path: KeyPath) -> Mapping[str, Any]:
-    """The fields of the model at a key path, for the nearest valid key."""
-    model: Any = Config
+def _fields_at(path: KeyPath, model: Any) -> Mapping[str, Any]:
+    """The fields of the model at a key path below ``model``, for the nearest valid key."""
     for part in path:
         if model is None:
             return {}
@@ -620,17 +624,17 @@ _EXPECTED = {
 }
 
 
-def _explain(error: ValidationError, tree: Tree) -> UserError:
-    """The first mistake in the file's own words."""
+def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserError:
+    """The first mistake of a file read as ``model``, in the file's own words."""
     problems = error.errors(include_url=False)
     # an unknown key first: it often explains the missing one
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     path: KeyPath = tuple(problem["loc"])
     kind = problem["type"]
     if kind == "extra_forbidden":
-        known = tuple(_fields_at(path[:-1]))
+        known = tuple(_fields_at(path[:-1], model))
         if path[:-1] == ():
-            known = (*known, "defaults", "extends")
+            known = (*known, *(("defaults",) if model is Config else ()), "extends")
         return tree.error(path, f"unknown key{suggest(str(path[-1]), known)}")
     if kind == "missing":
         hint = ""
@@ -648,6 +652,5 @@ def _explain(error: ValidationError, tree: Tree) -> UserError:
     if kind not in ("value_error", "at_key", "too_short"):
         message = f"{message.replace('Input should be', 'should be')}, not {shown[:80]}"
     if kind == "too_short":
-        what = {"tasks": "task", "stages": "stage"}[str(path[0] if len(path) == 1 else path[-1])]
-        message = f"at least one {what} is needed"
+        message = f"at least one {str(path[-1]).removesuffix('s')} is needed"
     return tree.error(path, message)

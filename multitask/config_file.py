@@ -5,6 +5,7 @@ is merged underneath every task, and a task set to ``null`` is removed. No torch
 ``multitask.config`` validates the tree.
 """
 
+import math
 import os
 import re
 from dataclasses import dataclass, field
@@ -52,6 +53,19 @@ def dump_yaml(value: Any) -> str:
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
+def dump_override(key: str, value: Any) -> str:
+    """``key.path=value``, which ``load_tree`` reads back as the value is."""
+    text = yaml.dump(
+        value,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=True,
+        width=math.inf,
+    )
+    return f"{key}={text.removesuffix('...' + chr(10)).strip()}"
+
+
 @dataclass
 class Tree:
     """A plain tree of dicts, lists and scalars with a 'file:line' for every key path."""
@@ -76,13 +90,17 @@ def load_tree(path: str | os.PathLike[str], overrides: list[str] | None = None) 
 
     Raises UserError with file, line and key path for anything that cannot be read.
     """
-    tree = _load_extended(Path(path), ())
+    tree = load_extended(Path(path))
     for override in overrides or []:
         tree = _merge(tree, _parse_override(override))
     return _spread_defaults(tree)
 
 
-def _load_extended(path: Path, chain: tuple[Path, ...]) -> Tree:
+def load_extended(path: Path, chain: tuple[Path, ...] = ()) -> Tree:
+    """A YAML file on top of the files it extends, nothing else done to it.
+
+    Raises UserError with file, line and key path for anything that cannot be read.
+    """
     if path.resolve() in chain:
         raise UserError(f"{path}: extends itself (through {' -> '.join(map(str, chain))})")
     tree = _load_file(path)
@@ -97,7 +115,7 @@ def _load_extended(path: Path, chain: tuple[Path, ...]) -> Tree:
         file = path.parent / parent
         if not file.is_file():
             raise tree.error(("extends",), f"no such file: {file}")
-        merged = _merge(merged, _load_extended(file, (*chain, path.resolve())))
+        merged = _merge(merged, load_extended(file, (*chain, path.resolve())))
     return _merge(merged, tree)
 
 
@@ -161,8 +179,11 @@ def _construct(loader: Any, node: Any, path: KeyPath, name: str, sources: dict) 
         raise UserError(f"{sources[path]}: malformed YAML: {error}") from error
 
 
-def _parse_override(override: str) -> Tree:
-    """``tasks.sst.pooling=mean`` as a tree; the value is read as YAML."""
+def read_override(override: str) -> tuple[str, Tree]:
+    """The key path, such as ``tasks.sst.pooling``, and the value of an override, read as YAML.
+
+    Raises UserError when it is not ``key.path=value``.
+    """
     key, equals, text = override.partition("=")
     keys = key.strip().split(".")
     if not equals or not all(keys):
@@ -170,8 +191,13 @@ def _parse_override(override: str) -> Tree:
     if keys == ["extends"]:
         raise UserError(f"command line: {override!r}: `extends` belongs in a file")
     source = f"command line: {override}"
-    inner = _parse(text, source, one_line=True)
-    value = inner.value
+    return ".".join(keys), _parse(text, source, one_line=True)
+
+
+def _parse_override(override: str) -> Tree:
+    """``tasks.sst.pooling=mean`` as a tree."""
+    key, inner = read_override(override)
+    keys, value, source = key.split("."), inner.value, f"command line: {override}"
     sources = {(*keys, *path): source for path in inner.sources}
     for depth in range(1, len(keys) + 1):
         sources[tuple(keys[:depth])] = source

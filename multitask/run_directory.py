@@ -35,7 +35,12 @@ def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
     """
     run_dir = Path(config.output_dir)
     if resume and (run_dir / "config.yaml").is_file():
-        _check_same_config(config, run_dir / "config.yaml")
+        differing = config_differences(config, run_dir)
+        if differing:
+            raise UserError(
+                f"{run_dir}: the run was started with another config: {differing}; resume with "
+                "the same values, or choose another output_dir=DIR"
+            )
     if overwrite and run_dir.is_dir():
         aside = run_dir.with_name(f".{run_dir.name}.old")  # gone at once, whatever happens next
         shutil.rmtree(aside, ignore_errors=True)
@@ -53,17 +58,14 @@ def save_config(config: Config) -> None:
     write_text(Path(config.output_dir) / "config.yaml", config.dump())
 
 
-def _check_same_config(config: Config, saved: Path) -> None:
-    before, now = _flat(load_config(saved).resolved()), _flat(config.resolved())
+def config_differences(config: Config, run_dir: Path) -> str:
+    """The keys in which a run's saved config is another one, such as ``seed (1 -> 2)``; or ''."""
+    saved = load_config(run_dir / "config.yaml")
+    before, now = _flat(saved.resolved()), _flat(config.resolved())
     differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
     differing = [key for key in differing if key not in ("output_dir", "data_dir")]  # may move
-    if differing:
-        shown = ", ".join(f"{k} ({before.get(k)} -> {now.get(k)})" for k in differing[:5])
-        more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
-        raise UserError(
-            f"{saved.parent}: the run was started with another config: {shown}{more}; resume with "
-            "the same values, or choose another output_dir=DIR"
-        )
+    shown = ", ".join(f"{k} ({before.get(k)} -> {now.get(k)})" for k in differing[:5])
+    return shown + (f" and {len(differing) - 5} more" if len(differing) > 5 else "")
 
 
 def _flat(values: Any, path: str = "") -> dict[str, Any]:

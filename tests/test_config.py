@@ -10,7 +10,8 @@ from multitask.config import EMBEDDED_DIR, Config, load_config
 from multitask.errors import UserError
 from tests.conftest import ROOT
 
-CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+GRIDS = ROOT / "configs" / "ablations"
+CONFIGS = [file for file in sorted((ROOT / "configs").rglob("*.yaml")) if GRIDS not in file.parents]
 
 BASE = """\
 training:

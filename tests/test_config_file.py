@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitask.config_file import dump_yaml, load_tree
+from multitask.config_file import dump_override, dump_yaml, load_tree, read_override
 from multitask.errors import UserError
 
 
@@ -93,6 +93,12 @@ def test_what_is_dumped_is_read_back(value, scratch):
     value.pop("extends", None), value.pop("defaults", None)
     scratch.write_text(dump_yaml(value), encoding="utf-8")
     assert load_tree(scratch).value == value
+
+
+@given(value=SCALARS | st.lists(SCALARS) | st.dictionaries(WORDS, SCALARS | st.lists(SCALARS)))
+def test_an_override_that_is_dumped_is_read_back(value):
+    key, tree = read_override(dump_override("tasks.sst.head", value))
+    assert (key, tree.value) == ("tasks.sst.head", value)
 
 
 def test_extends_chain_and_list(files):

@@ -16,7 +16,13 @@ from multitask.checkpoint import checkpoints, load_checkpoint
 from tests.conftest import ROOT, save_tiny_encoder
 
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-ACCELERATE = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes=2", "--num_machines=1"]
+ACCELERATE = [
+    "-m",
+    "accelerate.commands.launch",
+    "--multi_gpu",
+    "--num_processes=2",
+    "--num_machines=1",
+]
 ACCELERATE += ["--mixed_precision=no", "--dynamo_backend=no", "--main_process_port=0"]
 
 # rank 1 kills itself -9 in the 14th step

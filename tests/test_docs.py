@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import run_multitask
+from tests.comparison_stand_in import use_where_missing
 from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -29,6 +30,7 @@ def desk(tmp_path: Path, course_files: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A student's directory: the project's configs, the course's files in `data`."""
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "data").symlink_to(course_files)
+    use_where_missing()
     (tmp_path / "mine.txt").write_text("a good film\na bad film\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -39,6 +41,14 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
     arguments = shlex.split(command.removeprefix(PYTHON))
     if arguments[0] in ("evaluate", "predict", "report"):
         return arguments
+    if arguments[0] == "ablate":  # two of its runs, in the directory of the whole grid
+        grid = Path(arguments[1])
+        Path("small.yaml").write_text(
+            f"extends: {grid}\nseeds: [1]\nbaseline: null\ngrid:\n"
+            "  tasks.sst.pooling: [cls, mean]\n"
+            "  tasks.qqp.pooling: [mean]\n  tasks.sts.pooling: [mean]\n"
+        )
+        arguments = ["ablate", "small.yaml", *arguments[2:], "--output", f"runs/{grid.stem}"]
     names = ["sst", "qqp", "sts"]
     single = re.search(r"single_(\w+).yaml", command)
     lengths = [f"tasks.{name}.max_length=48" for name in ([single[1]] if single else names)]

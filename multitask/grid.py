@@ -1,0 +1,246 @@
+"""The typed grid file of ``ablate``: cells, their overrides and names. No torch here.
+
+base: ../cs224n_minilm.yaml     # a config, relative to the file that names it
+set: {training.epochs: 3}       # overrides of every cell
+seeds: [1, 2, 3]
+grid:                           # every combination, in order
+  tasks.sst.pooling: [cls, mean, max]
+  tasks.qqp.head:               # values with labels of their own, which name the cells
+    plain: siamese_paraphrase
+    uv: {name: siamese_paraphrase, features: [u, v, abs_diff]}
+cells:                          # named cells, each combined with every point of the grid
+  siamese: {}
+  longer: {training.epochs: 6}
+baseline: siamese-cls-plain     # default: the first cell
+"""
+
+import itertools
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from multitask.config import Config, Strict, explain, load_config
+from multitask.config_file import KeyPath, Tree, dump_override, load_extended, read_override
+from multitask.errors import UserError, suggest
+
+LONGEST_NAME = 100
+SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+# keys that the grid itself gives to every run
+OWN_KEYS = {"seed": "list the seeds under `seeds`", "output_dir": "give --output DIR"}
+
+
+class GridFile(Strict):
+    """What stands in a grid file."""
+
+    base: str = Field(description="Config of every cell, relative to the file that names it.")
+    set: dict[str, Any] = Field({}, description="Overrides of every cell.")
+    seeds: list[int] = Field(description="Each cell is trained once with each seed.")
+    grid: dict[str, Any] = Field({}, description="Values by key: every combination is a cell.")
+    cells: dict[str, dict[str, Any]] = Field({}, description="Overrides by the cell's name.")
+    baseline: str | None = Field(None, description="The cell that others are compared with.")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One override and the place (file and line, or the command line) where it was written."""
+
+    text: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid: a name that is safe as a directory's, and its overrides in order."""
+
+    name: str
+    settings: tuple[Setting, ...]
+
+
+@dataclass
+class Grid:
+    """A whole grid; ``resolved`` is the file that makes the same one again."""
+
+    base: Path
+    cells: list[Cell]
+    seeds: list[int]
+    baseline: str
+    resolved: dict[str, Any]
+    _tree: Tree = field(repr=False)
+
+    def config(self, cell: Cell, seed: int, output_dir: Path) -> Config:
+        """The validated config of one run. Raises UserError with the grid file's line."""
+        texts = [setting.text for setting in cell.settings]
+        try:
+            config = load_config(self.base, texts)
+        except UserError as error:
+            raise self._placed(str(error), cell) from error
+        return config.model_copy(update={"seed": seed, "output_dir": str(output_dir)})
+
+    def _placed(self, message: str, cell: Cell) -> UserError:
+        """A mistake in a cell's config, told with the line of the grid file that made it."""
+        for setting in sorted(cell.settings, key=lambda setting: -len(setting.text)):
+            start = f"command line: {setting.text}: "
+            if message.startswith(start):
+                return UserError(f"{setting.where}: {message.removeprefix(start)}")
+        return UserError(f"{self._tree.where(('base',))}: cell {cell.name}: {message}")
+
+
+def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) -> Grid:
+    """Read a grid file, make its cells and validate each cell's config.
+
+    Args:
+        path: the grid file; ``extends`` works as in a config.
+        overrides: ``key=value`` for every cell, on top of ``set``.
+
+    Raises:
+        UserError: one line with file, line, key path and what was expected.
+    """
+    tree = load_extended(Path(path))
+    try:
+        file = GridFile.model_validate(tree.value)
+    except ValidationError as error:
+        raise explain(error, tree, GridFile) from error
+    for override in overrides or []:
+        key, inner = read_override(override)
+        file.set.pop(key, None)  # the last one counts, in the order of its key too
+        file.set[key] = inner.value
+        tree.sources[("set", key)] = "command line"
+    seeds = _seeds(file, tree)
+    cells = _expand(file, tree)
+    names = [cell.name for cell in cells]
+    if file.baseline is not None and file.baseline not in names:
+        raise tree.error(
+            ("baseline",), f"no cell is named {file.baseline!r}{suggest(file.baseline, names)}"
+        )
+    base = _base(file, tree)
+    grid = Grid(
+        base=base,
+        cells=cells,
+        seeds=seeds,
+        baseline=file.baseline or names[0],
+        resolved={**file.model_dump(), "base": str(base), "baseline": file.baseline or names[0]},
+        _tree=tree,
+    )
+    for cell in cells:
+        grid.config(cell, seeds[0], Path())
+    return grid
+
+
+def _seeds(file: GridFile, tree: Tree) -> list[int]:
+    if not file.seeds:
+        raise tree.error(("seeds",), "at least one seed is needed")
+    for index, seed in enumerate(file.seeds):
+        if not 0 <= seed < 2**63:
+            raise tree.error(("seeds", index), f"expected a whole number ≥ 0, not {seed}")
+        if seed in file.seeds[:index]:
+            raise tree.error(("seeds", index), f"the seed {seed} stands twice; keep one")
+    return file.seeds
+
+
+def _base(file: GridFile, tree: Tree) -> Path:
+    """The base config: relative to the file that names it, which may be an extended one."""
+    written_in = Path(tree.where(("base",)).rpartition(":")[0])
+    base = (written_in.parent / file.base).absolute()
+    if not base.is_file():
+        raise tree.error(("base",), f"no such file: {base}")
+    return base
+
+
+def _expand(file: GridFile, tree: Tree) -> list[Cell]:
+    """The named cells times the points of the grid, in the order of the file."""
+    if not file.grid and not file.cells:
+        raise tree.error((), "no cells: give `grid` (values by key) or `cells` (overrides by name)")
+    everywhere = tuple(_setting(tree, ("set", key), key, file.set[key]) for key in file.set)
+    named = [
+        (
+            _safe_name(tree, ("cells", name)),
+            [_setting(tree, ("cells", name, key), key, values[key]) for key in values],
+        )
+        for name, values in file.cells.items()
+    ] or [("", [])]
+    axes = [_axis(file, tree, key) for key in file.grid]
+    cells: dict[str, Cell] = {}
+    for (name, own), point in itertools.product(named, itertools.product(*axes)):
+        label = "-".join(part for part in (name, *(label for label, _ in point)) if part)
+        place: KeyPath = ("cells", name) if name else ("grid",)
+        if len(label) > LONGEST_NAME:
+            message = f"the cell's name is longer than {LONGEST_NAME} characters: {label}"
+            raise tree.error(place, f"{message}; give the values short labels, as LABEL: VALUE")
+        if label.casefold() in cells:  # one directory where upper and lower case are one
+            message = f"two cells are named {label!r}: give the values labels, as LABEL: VALUE"
+            raise tree.error(place, message)
+        settings = (*everywhere, *own, *(setting for _, setting in point))
+        cells[label.casefold()] = Cell(label, settings)
+    return list(cells.values())
+
+
+def _setting(tree: Tree, path: KeyPath, key: str, value: Any) -> Setting:
+    """The override ``key=value`` that is written at ``path``."""
+    parts = key.split(".")
+    if not all(parts) or "=" in key or key != key.strip():
+        raise tree.error(path, "expected a config key such as tasks.sst.pooling")
+    if key == "extends":
+        raise tree.error(path, "a cell cannot extend a file: name it as `base`")
+    if parts[0] in OWN_KEYS:
+        raise tree.error(path, f"every cell has its own `{parts[0]}`: {OWN_KEYS[parts[0]]}")
+    return Setting(dump_override(key, value), tree.where(path))
+
+
+def _safe_name(tree: Tree, path: KeyPath) -> str:
+    name = str(path[-1])
+    if not SAFE_NAME.fullmatch(name):
+        message = f"{name!r} names a directory: use letters, digits and . _ + -"
+        raise tree.error(path, message)
+    return name
+
+
+def _axis(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Setting]]:
+    """The values of one key of the grid, each with the label that stands in the cells' names."""
+    values = file.grid[key]
+    path: KeyPath = ("grid", key)
+    if not isinstance(values, list | dict) or not values:
+        raise tree.error(path, "expected a list of values, or LABEL: VALUE for each")
+    for place, settings in (("cells", file.cells), ("set", {"": file.set})):
+        for name, overrides in settings.items():
+            if key in overrides:
+                where = ".".join(part for part in (place, name) if part)
+                raise tree.error(path, f"the key stands in `{where}` too; keep one")
+    if isinstance(values, dict):
+        return [
+            (_safe_name(tree, (*path, label)), _setting(tree, (*path, label), key, value))
+            for label, value in values.items()
+        ]
+    return [
+        (
+            _label(tree, (*path, index), value, _short_key(key, list(file.grid))),
+            _setting(tree, (*path, index), key, value),
+        )
+        for index, value in enumerate(values)
+    ]
+
+
+def _label(tree: Tree, path: KeyPath, value: Any, short_key: str) -> str:
+    """``mean`` for a text; ``epochs_3`` for a number, true, false or null."""
+    if isinstance(value, list | dict):
+        raise tree.error(path, "a list or a mapping needs a label: write LABEL: VALUE for each")
+    if not isinstance(value, str):
+        return f"{short_key}_{json.dumps(value)}"
+    label = re.sub(r"[^A-Za-z0-9_.+-]+", "-", value).strip("-.")
+    if not SAFE_NAME.fullmatch(label):
+        raise tree.error(path, "the value needs a label: write LABEL: VALUE for each")
+    return label
+
+
+def _short_key(key: str, keys: list[str]) -> str:
+    """The end of a key that no other key of the grid has: ``lr``, or ``sst.max_rows``."""
+    parts = key.split(".")
+    for length in range(1, len(parts)):
+        end = ".".join(parts[-length:])
+        if sum(f".{other}".endswith(f".{end}") for other in keys) == 1:
+            return end
+    return key

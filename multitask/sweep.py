@@ -1,0 +1,146 @@
+"""An ablation: every cell of a grid trained with every seed, then one comparison table.
+
+Each run is the ordinary ``train`` command in a process of its own, in ``cells/CELL/seed-N``. Any
+number of processes and machines may work on one output directory: a claim (``multitask.claims``)
+on ``cells/CELL/seed-N`` says who trains it.
+"""
+
+import contextlib
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+
+from multitask.claims import exclusive
+from multitask.config_file import dump_override, dump_yaml
+from multitask.errors import UserError
+from multitask.files import write_text
+from multitask.grid import Grid
+from multitask.run_directory import config_differences
+from multitask.sweep_pool import train_all
+from multitask.sweep_progress import Progress
+from multitask.sweep_run import Failure, Run
+
+
+def sweep(grid: Grid, output: Path, *, jobs: int = 1, keep_weights: bool = False) -> None:
+    """Train whatever of the grid is not finished yet and write the comparison.
+
+    Args:
+        grid: a validated grid.
+        output: the sweep's directory; an earlier start is gone on with.
+        jobs: runs at once.
+        keep_weights: keep each run's weights, checkpoints and encoder copy.
+
+    Raises:
+        UserError: ``output`` holds something else or runs with other configs, before anything
+            runs; some runs failed, or the sweep was interrupted, when the rest is done.
+    """
+    _check_output(output)
+    runs = plan_runs(grid, output)
+    _check_saved(runs)
+    output.mkdir(parents=True, exist_ok=True)
+    with exclusive(output / "grid"):
+        write_text(output / "grid.yaml", dump_yaml(grid.resolved))
+    with Progress(len(runs), jobs) as progress:
+        try:
+            with _sigterm_as_interrupt():
+                failed = train_all(runs, jobs, keep_weights, progress)
+        except KeyboardInterrupt:
+            done = sum(run.finished for run in runs)
+            raise UserError(
+                f"interrupted: {done} of {len(runs)} runs are finished in {output}; go on with "
+                "the same command"
+            ) from None
+    with exclusive(output / "grid"):
+        write_table(grid, runs, output, failed)
+    if failed:
+        names = ", ".join(failure.run.name for failure in failed)
+        raise UserError(
+            f"{len(failed)} of {len(runs)} runs failed: {names}; see their logs "
+            f"({output}/cells/CELL/seed-N.log); the same command tries them again"
+        )
+
+
+def plan_runs(grid: Grid, output: Path) -> list[Run]:
+    """Every cell with the first seed, then with the next: the first table is soon complete."""
+    runs = []
+    for seed in grid.seeds:
+        for cell in grid.cells:
+            directory = output / "cells" / cell.name / f"seed-{seed}"
+            settings = [setting.text for setting in cell.settings]
+            own = [dump_override("seed", seed), dump_override("output_dir", str(directory))]
+            arguments = ("train", str(grid.base), *settings, *own)
+            config = grid.config(cell, seed, directory)
+            runs.append(Run(cell.name, seed, directory, config, arguments))
+    return runs
+
+
+def write_table(
+    grid: Grid, runs: Sequence[Run], output: Path, failed: Sequence[Failure]
+) -> list[Path]:
+    """Compare what is finished, name what failed, and print the table; returns the files."""
+    from multitask.comparison import Group, compare, write_comparison  # scipy, matplotlib
+
+    found: dict[str, list[Path]] = {cell.name: [] for cell in grid.cells}
+    for run in runs:
+        if run.finished:
+            found[run.cell].append(run.directory)
+    if not found[grid.baseline]:
+        print(f"no table: no run of the baseline {grid.baseline} is finished", flush=True)
+        return []
+    groups = [Group(name, directories) for name, directories in found.items() if directories]
+    comparison = compare(groups, grid.baseline)
+    comparison["failed"] = [
+        {"cell": failure.run.cell, "seed": failure.run.seed, "error": failure.reason}
+        for failure in failed
+    ]
+    comparison["notes"] += [
+        f"Failed, and not in the table: {failure.run.name}: {failure.reason}" for failure in failed
+    ]
+    files = write_comparison(output, comparison)
+    print((output / "table.md").read_text(encoding="utf-8"))
+    for file in files:
+        print(f"written: {file}")
+    return files
+
+
+def _check_output(output: Path) -> None:
+    if not output.exists():
+        return
+    if not output.is_dir():
+        raise UserError(f"{output} is a file: choose another --output DIR")
+    # another process may be about to write grid.yaml: its claim is grid.claim-1
+    names = [path.name for path in output.iterdir()]
+    if names and not any(name.startswith("grid.") for name in names):
+        raise UserError(f"{output} is not empty and holds no ablation: choose another --output DIR")
+
+
+def _check_saved(runs: Sequence[Run]) -> None:
+    """Raise UserError when an earlier start trained a cell of this name with another config."""
+    for run in runs:
+        if not (run.directory / "config.yaml").is_file():
+            continue
+        differing = config_differences(run.config, run.directory)
+        if differing:
+            raise UserError(
+                f"cell {run.name}: {run.directory} was trained with another config: {differing}; "
+                "take the change back, name the cell otherwise, or choose another --output DIR"
+            )
+
+
+@contextlib.contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """SIGTERM, which cluster schedulers send, ends a sweep as Ctrl-C does."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

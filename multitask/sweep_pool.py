@@ -1,0 +1,198 @@
+"""The processes of a sweep: claim a run, train it, settle it; several at once."""
+
+import ctypes
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from multitask.claims import Claim, highest, holder, renewing, try_claim
+from multitask.sweep_progress import Progress
+from multitask.sweep_run import (
+    Failure,
+    Run,
+    complete_report,
+    discard_weights,
+    error_line,
+    mean_score,
+)
+
+PROGRAM = Path(__file__).parent.parent / "run_multitask.py"
+TICK = 0.5  # seconds between two looks at the processes and claims
+PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+@dataclass
+class Child:
+    """A run under way."""
+
+    run: Run
+    claim: Claim
+    process: subprocess.Popen[bytes]
+    began: float = field(default_factory=time.monotonic)
+
+
+@dataclass
+class Pool:
+    """What is still to do and what is under way; at most ``slots`` processes."""
+
+    slots: int
+    keep_weights: bool
+    progress: Progress
+    pending: list[Run]
+    running: list[Child] = field(default_factory=list)
+    failed: list[Failure] = field(default_factory=list)
+    _waited_for: set[str] = field(default_factory=set)
+
+    def fill(self) -> None:
+        """Start pending runs that nobody holds, and drop those that others have finished."""
+        held = []
+        for run in list(self.pending):
+            if len(self.running) == self.slots:
+                return
+            if run.finished and not highest(run.directory):
+                self.pending.remove(run)
+                self.progress.settled(run.name, f"{mean_score(run)} (by another process)")
+                continue
+            claim = try_claim(run.directory)
+            if claim is None:
+                held.append(run)
+                continue
+            self.pending.remove(run)
+            if run.finished:  # by a process that was killed before it had settled it
+                self._settle(run, claim, "finished before")
+            else:
+                self.running.append(start(run, claim, self.slots))
+        self._say_held(held)
+
+    def reap(self) -> None:
+        """Settle the runs whose processes have ended."""
+        for child in list(self.running):
+            run = child.run
+            if child.claim.lost:  # this process was not seen for long: never two on one run
+                child.process.kill()
+                child.process.wait()
+                self.running.remove(child)
+                self.pending.append(run)
+                self.progress.say(f"{run.name}: taken over by {holder(run.directory)}")
+                continue
+            code = child.process.poll()
+            if code is None:
+                continue
+            self.running.remove(child)
+            if code == 0 and run.finished:
+                self._settle(run, child.claim, f"{time.monotonic() - child.began:.0f} s")
+                continue
+            child.claim.release(done=False)
+            failure = Failure(run, error_line(run.log, code))
+            self.failed.append(failure)
+            self.progress.settled(run.name, f"failed: {failure.reason}; log: {run.log}")
+
+    def stop(self) -> None:
+        """Let every process save and end; a second Ctrl-C ends them at once."""
+        for child in self.running:
+            child.process.terminate()
+        try:
+            for child in self.running:
+                child.process.wait()
+        finally:
+            for child in self.running:
+                child.process.kill()
+                child.process.wait()
+                child.claim.release(done=False)
+
+    def _settle(self, run: Run, claim: Claim, how: str) -> None:
+        complete_report(run)
+        if not self.keep_weights:
+            discard_weights(run)
+        claim.release(done=True)
+        self.progress.settled(run.name, f"{mean_score(run)} ({how})")
+
+    def _say_held(self, held: list[Run]) -> None:
+        new = [run for run in held if run.name not in self._waited_for]
+        if new:
+            self._waited_for.update(run.name for run in new)
+            names = ", ".join(f"{run.name} ({holder(run.directory)})" for run in new)
+            self.progress.say(f"held by other processes, to be waited for: {names}")
+
+
+def train_all(
+    runs: Sequence[Run], slots: int, keep_weights: bool, progress: Progress
+) -> list[Failure]:
+    """Train every run that is not finished, and wait for those that other processes hold.
+
+    Raises KeyboardInterrupt, with every process of this sweep ended and its state saved.
+    """
+    # a finished run with a claim was not settled: its process was killed, or is about to do it
+    pending = [
+        run
+        for run in runs
+        if not run.finished or (run.directory.parent.is_dir() and highest(run.directory))
+    ]
+    progress.skipped(len(runs) - len(pending))
+    if len(pending) < len(runs):
+        progress.say(f"{len(runs) - len(pending)} of {len(runs)} runs are finished already")
+    for run in pending:
+        run.directory.parent.mkdir(parents=True, exist_ok=True)
+    pool = Pool(slots, keep_weights, progress, pending)
+    with renewing(lambda: [child.claim for child in pool.running]):
+        try:
+            while True:
+                pool.reap()
+                pool.fill()
+                if not pool.running and not pool.pending:
+                    return pool.failed
+                progress.show([(c.run.name, c.run.directory, c.run.config) for c in pool.running])
+                time.sleep(TICK)
+        finally:
+            pool.stop()
+
+
+def start(run: Run, claim: Claim, slots: int) -> Child:
+    """Start a run's process, which goes on from its last checkpoint if there is one."""
+    resume = ["--resume"] if (run.directory / "config.yaml").is_file() else []
+    command = [sys.executable, str(PROGRAM), *run.arguments, *resume]
+    when = datetime.now().astimezone().isoformat(timespec="seconds")
+    parent = os.getpid()
+
+    def die_with_parent() -> None:
+        """SIGTERM, on which the run saves its state, when the sweep is killed (Linux only)."""
+        if _LIBC is not None:
+            _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+            if os.getppid() != parent:
+                os._exit(1)
+
+    with run.log.open("ab", buffering=0) as log:
+        log.write(f"# start {when} on {socket.gethostname()}: {shlex.join(command)}\n".encode())
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment(slots),
+            start_new_session=True,  # Ctrl-C reaches it through `stop` alone
+            preexec_fn=die_with_parent,
+        )
+    claim.share(parent, process.pid)
+    return Child(run, claim, process)
+
+
+def environment(slots: int) -> dict[str, str]:
+    """A run's environment: an equal share of the cores, unless the user has said otherwise.
+
+    One run at a time gets torch's own choice, as if it was started by hand.
+    """
+    found = dict(os.environ)
+    if slots > 1 and "OMP_NUM_THREADS" not in found:
+        allowed = getattr(os, "sched_getaffinity", None)
+        cores = len(allowed(0)) if allowed else os.cpu_count() or 1
+        found["OMP_NUM_THREADS"] = str(max(1, cores // slots))
+    return found

@@ -1,0 +1,30 @@
+"""Stands in for ``run_multitask.py`` in tests of `ablate`: a run of no time, without torch.
+
+``FAKE_FAIL`` names a cell whose runs fail; while the file ``FAKE_HOLD`` exists, no run ends.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from multitask.config import load_config
+
+config = load_config(sys.argv[2], [argument for argument in sys.argv[3:] if "=" in argument])
+directory = Path(config.output_dir)
+directory.mkdir(parents=True, exist_ok=True)
+(directory / "config.yaml").write_text(config.dump())
+if directory.parent.name == os.environ.get("FAKE_FAIL"):
+    print("error: an earlier one\nerror: the data are bad\nand a last word")
+    sys.exit(2)
+for name in ("weights", "checkpoints", "encoder", "figures"):
+    (directory / name).mkdir(exist_ok=True)
+    (directory / name / "file").touch()
+step = {"event": "step", "step": 10, "epoch": 0.5}
+(directory / "metrics.jsonl").write_text(json.dumps(step) + "\n")
+while Path(os.environ.get("FAKE_HOLD", "/nowhere")).exists():
+    time.sleep(0.02)
+(directory / "report.md").touch()
+report = {"overall": {"mean": config.seed / 10}, "seed": config.seed}
+(directory / "report.json").write_text(json.dumps(report))
