@@ -9,7 +9,7 @@ false; a sound test has 5 % of them. The table stands in docs/comparing.md.
 
 import numpy as np
 
-from multitask.significance import drawn_seeds, p_value, seed_means
+from multitask.comparison.significance import drawn_seeds, p_value, seed_means
 
 DIFFICULTY = 1.5  # standard deviation over rows; a run's own noise on a row has 1
 # standard deviation of a seed's effect -> of the accuracy, by the slope of the normal distribution

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from tests.comparison_stand_in import use_where_missing
 from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -30,7 +29,6 @@ def desk(tmp_path: Path, course_files: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A student's directory: the project's configs, the course's files in `data`."""
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "data").symlink_to(course_files)
-    use_where_missing()
     (tmp_path / "mine.txt").write_text("a good film\na bad film\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path

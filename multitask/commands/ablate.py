@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.errors import UserError
-    from multitask.grid import load_grid
-    from multitask.sweep import sweep
+    from multitask.sweep.grid import load_grid
+    from multitask.sweep.sweep import sweep
 
     if arguments.jobs < 1:
         raise UserError(f"--jobs: expected a whole number ≥ 1, not {arguments.jobs}")

@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.comparison import compare, group_runs, write_comparison
-    from multitask.comparison_tables import text_page
+    from multitask.comparison.compare import compare, group_runs, write_comparison
+    from multitask.comparison.tables import text_page
 
     groups = group_runs(arguments.runs)
     comparison = compare(groups, arguments.baseline or groups[0].name)

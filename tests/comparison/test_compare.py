@@ -10,12 +10,12 @@ import pytest
 from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
-from multitask import comparison as module
-from multitask.comparison import Group, compare, group_runs
+from multitask.comparison import compare as module
+from multitask.comparison.compare import Group, compare, group_runs
+from multitask.comparison.significance import drawn_seeds
 from multitask.errors import UserError
 from multitask.metrics import resampled_rows
 from multitask.plots import load_lines
-from multitask.significance import drawn_seeds
 from tests.fabricated_run import write_run
 
 TASKS = ("sst", "para", "sts")

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask import claims, sweep_pool
 from multitask.config import load_config
-from multitask.sweep_pool import environment
-from multitask.sweep_progress import Progress, steps_done
-from multitask.sweep_run import error_line
-from tests import comparison_stand_in
+from multitask.sweep import claims, pool
+from multitask.sweep.pool import environment
+from multitask.sweep.progress import Progress, steps_done
+from multitask.sweep.runs import error_line
 from tests.conftest import ROOT
+from tests.sweep import comparison_stand_in
 
-FAKE = ROOT / "tests" / "fake_trainer.py"
+FAKE = ROOT / "tests" / "sweep" / "fake_trainer.py"
 GRID = f"""
 base: {ROOT / "configs" / "cs224n_minilm.yaml"}
 seeds: [1, 2]
@@ -31,10 +31,11 @@ cells: {{a: {{}}, b: {{training.epochs: 3}}}}
 DRIVER = """
 import sys
 from pathlib import Path
-from multitask import claims, sweep_pool
-from tests import comparison_stand_in
-sweep_pool.PROGRAM, sweep_pool.TICK, claims.RENEW_EVERY = Path(sys.argv[1]), 0.02, 0.05
-sys.modules["multitask.comparison"] = comparison_stand_in
+from multitask.sweep import claims, pool
+from tests.sweep import comparison_stand_in
+pool.PROGRAM, pool.TICK, claims.RENEW_EVERY = Path(sys.argv[1]), 0.02, 0.05
+for name in ("compare", "tables"):
+    sys.modules[f"multitask.comparison.{name}"] = comparison_stand_in
 import run_multitask
 sys.exit(run_multitask.main(sys.argv[2:]))
 """
@@ -46,9 +47,10 @@ def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A grid file in an empty working directory; training is the stand-in."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setattr(sweep_pool, "PROGRAM", FAKE)
-    monkeypatch.setattr(sweep_pool, "TICK", 0.02)
-    monkeypatch.setitem(sys.modules, "multitask.comparison", comparison_stand_in)
+    monkeypatch.setattr(pool, "PROGRAM", FAKE)
+    monkeypatch.setattr(pool, "TICK", 0.02)
+    for name in ("compare", "tables"):
+        monkeypatch.setitem(sys.modules, f"multitask.comparison.{name}", comparison_stand_in)
     file = tmp_path / "g.yaml"
     file.write_text(GRID)
     return file

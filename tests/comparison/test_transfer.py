@@ -2,8 +2,8 @@
 
 import pytest
 
-from multitask.comparison import compare, group_runs
-from multitask.transfer import transfer
+from multitask.comparison.compare import compare, group_runs
+from multitask.comparison.transfer import transfer
 from tests.fabricated_run import write_run
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multitask.errors import UserError
-from multitask.grid import SAFE_NAME, Grid, load_grid
+from multitask.sweep.grid import SAFE_NAME, Grid, load_grid
 from tests.conftest import ROOT
 
 BASE = f"base: {ROOT / 'configs' / 'cs224n_minilm.yaml'}\nseeds: [1, 2]\n"
@@ -164,7 +164,7 @@ def test_a_grid_extends_another_and_the_base_stays_relative_to_its_file(tmp_path
     [
         ("grid:\n  tasks.sst.poolin: [cls]\n", 4, "tasks.sst.poolin: unknown key (did you mean"),
         ("grid:\n  tasks.sst.pooling: [cls, mena]\n", 4, "unknown pooling 'mena' (did you mean"),
-        ("cells:\n  a: {}\n  b:\n    training.epoch: 3\n", 6, "(did you mean 'epochs'?)"),
+        ("cells:\n  a: {}\n  b:\n    training.epochss: 3\n", 6, "(did you mean 'epochs'?)"),
         ("cells: {a: {}}\nset:\n  training.epochs: many\n", 5, "expected a whole number"),
         ("cells:\n  a:\n    tasks.qqp.input: single\n", 5, "tasks.qqp.input: input single needs"),
         ("", 1, "no cells"),
@@ -222,8 +222,8 @@ def test_a_mistake_that_is_not_in_an_override_names_the_cell(written, tmp_path):
 
 
 def test_a_mistake_on_the_command_line_is_told_as_such(written):
-    with pytest.raises(UserError, match=r"^command line: training.epoch: unknown key"):
-        written(BASE + "cells: {a: {}}\n", "training.epoch=3")
+    with pytest.raises(UserError, match=r"^command line: training.epochss: unknown key"):
+        written(BASE + "cells: {a: {}}\n", "training.epochss=3")
     with pytest.raises(UserError, match=r"g.yaml:3: grid.device: the key stands in `set` too"):
         written(BASE + "grid: {device: [cpu]}\n", "device=cuda")
 
@@ -245,7 +245,7 @@ def test_the_grid_in_the_docs_is_valid(tmp_path):
 def test_reading_a_grid_needs_no_torch(written, tmp_path):
     written(BASE + "cells: {a: {}}\n")
     code = (
-        "import sys; import multitask.sweep; from multitask.grid import load_grid; "
+        "import sys; import multitask.sweep; from multitask.sweep.grid import load_grid; "
         "load_grid(sys.argv[1]); assert 'torch' not in sys.modules"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "g.yaml")]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from multitask.comparison.groups import group_runs
 from multitask.config_file import dump_yaml
 from multitask.errors import UserError
-from multitask.groups import group_runs
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from multitask.plots_comparison import draw_comparison
+from multitask.comparison.plots import draw_comparison
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from multitask.claims import Claim, highest, holder, renewing, try_claim
-from multitask.sweep_progress import Progress
-from multitask.sweep_run import (
+from multitask.sweep.claims import Claim, highest, holder, renewing, try_claim
+from multitask.sweep.progress import Progress
+from multitask.sweep.runs import (
     Failure,
     Run,
     complete_report,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.bootstrap_coverage import false_findings
-from multitask.significance import drawn_seeds, holm, p_value, seed_means
+from multitask.comparison.significance import drawn_seeds, holm, p_value, seed_means
 
 probabilities = st.lists(st.floats(0, 1), max_size=30)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from multitask import claims
-from multitask.claims import Claim, exclusive, highest, is_stale, renewing, try_claim
+from multitask.sweep import claims
+from multitask.sweep.claims import Claim, exclusive, highest, is_stale, renewing, try_claim
 from tests.conftest import ROOT
 
 
@@ -155,7 +155,7 @@ def test_many_threads_at_once_get_one_claim(base):
 COUNT = """
 import sys, time
 from pathlib import Path
-from multitask.claims import exclusive
+from multitask.sweep.claims import exclusive
 number = Path(sys.argv[1])
 for _ in range(20):
     with exclusive(number):

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from multitask import comparison_tables
-from multitask.comparison import compare, group_runs, write_comparison
+from multitask.comparison import tables
+from multitask.comparison.compare import compare, group_runs, write_comparison
 from tests.fabricated_run import write_run
 
 
@@ -36,7 +36,7 @@ def lines_of(text, name):
 
 
 def test_the_text_is_aligned_and_marks_the_best(comparison):
-    text = comparison_tables.text_page(comparison)
+    text = tables.text_page(comparison)
     header, rule, *rows = text.splitlines()[: len(comparison["groups"]) + 2]
     starts = [match.start() for match in re.finditer("-+", rule)]
     cells = [
@@ -64,22 +64,22 @@ def test_the_text_is_aligned_and_marks_the_best(comparison):
 
 
 def test_markdown_is_escaped_and_bold(comparison):
-    page = comparison_tables.markdown_page(comparison)
+    page = tables.markdown_page(comparison)
     best = comparison["groups"][1]
     assert best["name"] == "good|<i>" and best["overall"]["best"]
     (row,) = lines_of(page, r"| good\|&lt;i&gt; | 2 |")
     entry = best["overall"]
     assert f"**{entry['mean']:.3f} ± {entry['sd']:.3f}**" in row
-    tables = [block.splitlines() for block in page.split("\n\n") if block.startswith("| ")]
-    assert len(tables) == 4  # scores, differences, gains, matrix
-    for table in tables:
+    found = [block.splitlines() for block in page.split("\n\n") if block.startswith("| ")]
+    assert len(found) == 4  # scores, differences, gains, matrix
+    for table in found:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
-    assert "Δm" in tables[2][0]
-    assert [line.split(" | ")[0] for line in tables[3][2:]] == ["| sst", "| sts"]
+    assert "Δm" in found[2][0]
+    assert [line.split(" | ")[0] for line in found[3][2:]] == ["| sst", "| sts"]
 
 
 def test_latex_is_escaped_and_every_row_has_its_columns(comparison):
-    page = comparison_tables.latex_page(comparison)
+    page = tables.latex_page(comparison)
     assert (
         r"base\_100\%\&\$x & 2 & " in page and r"good\textbar{}\textless{}i\textgreater{}" in page
     )
@@ -95,7 +95,7 @@ def test_latex_is_escaped_and_every_row_has_its_columns(comparison):
 
 
 def test_csv_reads_back_as_the_numbers(comparison):
-    rows = list(csv.DictReader(comparison_tables.csv_text(comparison).splitlines()))
+    rows = list(csv.DictReader(tables.csv_text(comparison).splitlines()))
     parts = ("mean", "sd", "diff", "low", "high", "p")
     columns = [f"{name}_{part}" for name in ("sst", "para", "sts", "overall") for part in parts]
     assert list(rows[0]) == ["group", "seeds", *columns]
@@ -118,7 +118,7 @@ def test_undefined_scores_are_dashes(comparison):
     broken = copy.deepcopy(comparison)
     entry = broken["groups"][2]["tasks"]["sst"]
     entry |= dict.fromkeys(("mean", "sd", "low", "high", "difference")) | {"values": [None]}
-    text = comparison_tables.text_page(broken)
+    text = tables.text_page(broken)
     scores, differences = lines_of(text, "lone ")[:2]
     assert scores.split()[:3] == ["lone", "1", "-"]
     assert differences.split()[:2] == ["lone", "-"]
@@ -127,13 +127,13 @@ def test_undefined_scores_are_dashes(comparison):
 
 def test_one_group_alone_has_no_differences(comparison):
     alone = copy.deepcopy(comparison) | {"transfer": {}, "groups": comparison["groups"][1:2]}
-    text = comparison_tables.text_page(alone)
+    text = tables.text_page(alone)
     assert "Difference" not in text and "paired bootstrap" not in text
 
 
 def test_tiny_p_values_and_zero_differences_are_written_plainly():
     difference = {"value": -1e-9, "low": -0.0, "high": 0.0, "p_holm": 0.0004}
-    assert comparison_tables._difference_cell(difference) == "+0.000 [+0.000, +0.000] p<0.001"
+    assert tables._difference_cell(difference) == "+0.000 [+0.000, +0.000] p<0.001"
 
 
 def test_all_files_are_written_anew(comparison, tmp_path):

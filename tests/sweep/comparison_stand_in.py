@@ -1,8 +1,6 @@
 """Stands in for `multitask.comparison` where a checkout does not have it (yet)."""
 
-import importlib.util
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +36,5 @@ def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     return [directory / name for name in texts]
 
 
-def use_where_missing() -> None:
-    """From here on ``import multitask.comparison`` finds the real one, else this module."""
-    if importlib.util.find_spec("multitask.comparison") is None:
-        sys.modules["multitask.comparison"] = sys.modules[__name__]
+def text_page(comparison: dict[str, Any]) -> str:
+    return "\n".join(comparison["notes"])

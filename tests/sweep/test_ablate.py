@@ -15,8 +15,6 @@ from tests.conftest import ROOT
 
 RUN = """
 import sys
-from tests.comparison_stand_in import use_where_missing
-use_where_missing()
 import run_multitask
 sys.exit(run_multitask.main(sys.argv[1:]))
 """

@@ -1,8 +1,8 @@
 """An ablation: every cell of a grid trained with every seed, then one comparison table.
 
 Each run is the ordinary ``train`` command in a process of its own, in ``cells/CELL/seed-N``. Any
-number of processes and machines may work on one output directory: a claim (``multitask.claims``)
-on ``cells/CELL/seed-N`` says who trains it.
+number of processes and machines may work on one output directory: a claim (see ``claims``) on
+``cells/CELL/seed-N`` says who trains it.
 """
 
 import contextlib
@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
-from multitask.claims import exclusive
 from multitask.config_file import dump_override, dump_yaml
 from multitask.errors import UserError
 from multitask.files import write_text
-from multitask.grid import Grid
 from multitask.run_directory import config_differences
-from multitask.sweep_pool import train_all
-from multitask.sweep_progress import Progress
-from multitask.sweep_run import Failure, Run
+from multitask.sweep.claims import exclusive
+from multitask.sweep.grid import Grid
+from multitask.sweep.pool import train_all
+from multitask.sweep.progress import Progress
+from multitask.sweep.runs import Failure, Run
 
 
 def sweep(grid: Grid, output: Path, *, jobs: int = 1, keep_weights: bool = False) -> None:
@@ -79,7 +79,8 @@ def write_table(
     grid: Grid, runs: Sequence[Run], output: Path, failed: Sequence[Failure]
 ) -> list[Path]:
     """Compare what is finished, name what failed, and print the table; returns the files."""
-    from multitask.comparison import Group, compare, write_comparison  # scipy, matplotlib
+    from multitask.comparison.compare import Group, compare, write_comparison  # scipy, matplotlib
+    from multitask.comparison.tables import text_page
 
     found: dict[str, list[Path]] = {cell.name: [] for cell in grid.cells}
     for run in runs:
@@ -98,7 +99,7 @@ def write_table(
         f"Failed, and not in the table: {failure.run.name}: {failure.reason}" for failure in failed
     ]
     files = write_comparison(output, comparison)
-    print((output / "table.md").read_text(encoding="utf-8"))
+    print(text_page(comparison))
     for file in files:
         print(f"written: {file}")
     return files

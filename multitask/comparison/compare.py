@@ -2,7 +2,7 @@
 
 Reads saved files only (``report.json``, ``config.yaml``, ``predictions/TASK.dev.jsonl``). What a
 comparison holds is described in docs/comparing.md; how the statistics are made, and their limits,
-in ``multitask.significance``.
+in ``multitask.comparison.significance``.
 """
 
 import json
@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from multitask import comparison_tables
-from multitask.dev_rows import DevRows, check_same_rows, load_dev, resampled_metric
+from multitask.comparison import tables
+from multitask.comparison.dev_rows import DevRows, check_same_rows, load_dev, resampled_metric
+from multitask.comparison.groups import Group, group_runs
+from multitask.comparison.plots import draw_comparison
+from multitask.comparison.significance import drawn_seeds, holm, p_value, seed_means
+from multitask.comparison.transfer import transfer
 from multitask.errors import UserError, suggest
 from multitask.files import without_nan, write_text
-from multitask.groups import Group, group_runs
 from multitask.metrics import Array, percentiles
 from multitask.plots import DPI, load_report
-from multitask.plots_comparison import draw_comparison
-from multitask.significance import drawn_seeds, holm, p_value, seed_means
-from multitask.transfer import transfer
 
 __all__ = ["Group", "compare", "group_runs", "transfer", "write_comparison"]
 
@@ -85,9 +85,9 @@ def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     texts = {
         "comparison.json": json.dumps(comparison, indent=1, ensure_ascii=False) + "\n",
-        "table.md": comparison_tables.markdown_page(comparison),
-        "table.csv": comparison_tables.csv_text(comparison),
-        "table.tex": comparison_tables.latex_page(comparison),
+        "table.md": tables.markdown_page(comparison),
+        "table.csv": tables.csv_text(comparison),
+        "table.tex": tables.latex_page(comparison),
     }
     for name, text in texts.items():
         write_text(directory / name, text)

@@ -1,0 +1,1 @@
+"""A grid of configs and seeds, trained cell by cell."""
