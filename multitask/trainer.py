@@ -41,6 +41,8 @@ from multitask.signals import Signals
 from multitask.stages import Stage
 from multitask.streams import TaskStream
 
+FORMAT = 2  # of a checkpoint's state
+
 
 class Interrupted(Exception):
     """Ctrl-C or SIGTERM; the state is saved."""
@@ -289,7 +291,8 @@ class Trainer:
         except NotFinite as problem:
             raise self._diverged(problem) from problem
         values = {task: metrics[self.metrics[task]] for task, metrics in found.items()}
-        together = joint(values)
+        trained = {task for stage in self.stages for task in stage.tasks}
+        together = joint({task: value for task, value in values.items() if task in trained})
         stopped = self.selection.update(self.step, values, together, self.stage.tasks)
         self.evaluated_at = self.step
         self.log.write(
@@ -338,6 +341,7 @@ class Trainer:
             task: [torch.cat(p) for p in zip(*s, strict=True)] for task, s in self._seen.items()
         }
         state = {
+            "format": FORMAT,
             "step": self.step,
             "stage": {
                 "index": self.stage_index,
@@ -416,6 +420,11 @@ class Trainer:
         return None
 
     def _check(self, path: Path, state: Mapping[str, Any]) -> None:
+        if state.get("format") != FORMAT:
+            raise UserError(
+                f"{path} was written by another version of this program: finish the run with that "
+                "one, or start again with --overwrite"
+            )
         changed = [task for task, digest in self.data.items() if state["data"].get(task) != digest]
         if changed:
             raise UserError(

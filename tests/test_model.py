@@ -216,6 +216,41 @@ def test_a_step_follows_the_weighted_mean_over_all_its_rows(
         torch.testing.assert_close(held[name], parameter.grad, rtol=1e-8, atol=1e-10, msg=name)
 
 
+def test_tasks_together_are_as_each_alone_and_encoded_once(make, monkeypatch):
+    """Losses, scores and the gradient of their weighted sum, whatever the poolers and widths."""
+    changes = ("tasks.sts.pooling=max", "tasks.sst.pooling=cls")
+    model, reference = make(*changes).double().eval(), make(*changes).double().eval()
+    batches = {"sst": batch("sst", rows=5), "qqp": batch("qqp", padding=6), "sts": batch("sts")}
+    weights = {"sst": 1.0, "qqp": 0.5, "sts": 2.0}
+    calls = []
+    encode = model.encoder.encode
+    monkeypatch.setattr(
+        model.encoder, "encode", lambda e, *rest: calls.append(e.shape) or encode(e, *rest)
+    )
+    together = task_losses(model, batches)
+    assert calls == [(5 + 8 + 8, 14, D)]
+    sum(weights[task] * outcome.loss for task, outcome in together.items()).backward()
+    for task, rows in batches.items():
+        alone = task_losses(reference, {task: rows})[task]
+        (weights[task] * alone.loss).backward()
+        torch.testing.assert_close(together[task].loss, alone.loss, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(together[task].scores, alone.scores, rtol=1e-9, atol=1e-10)
+    for (name, one), other in zip(model.named_parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-8, atol=1e-10, msg=name)
+
+
+def test_freezing_names_the_parts_and_releases_the_others(make):
+    model = make()
+    assert set(model.parts()) == {*ENCODER, *TASKS}
+    counted = [id(p) for part in model.parts().values() for p in part]
+    assert sorted(counted) == sorted(id(p) for p in model.parameters())  # each in one part
+    model.freeze({"layer_1", "sst"})
+    fixed = {name for name, p in model.named_parameters() if not p.requires_grad}
+    assert fixed and all("layer.0." in name or "tasks.sst" in name for name in fixed)
+    model.freeze(())
+    assert all(p.requires_grad for p in model.parameters())
+
+
 @pytest.mark.parametrize("frozen", [True, False])
 def test_a_frozen_encoder_gets_no_gradient_and_no_dropout(make, frozen):
     model = make().train()

@@ -143,3 +143,30 @@ def test_the_schedule_goes_on_from_its_state(make, schedule):
             scheduler.step()
             rates.append([group["lr"] for group in optimizer.param_groups])
     assert rates[:20] == rates[20:]
+
+
+def test_layer_decay_lowers_the_rate_from_layer_to_layer(make):
+    """The last layer has lr, the embeddings lr * decay^L; heads and decay groups as without it."""
+    config, model = make("training.layer_decay=0.5", "training.weight_decay=0.3")
+    groups = grouped(build_optimizer(model, config, HEAD_LRS))
+    rates = {"embeddings": LR / 4, "layer.0.": LR / 2, "layer.1.": LR, "tasks.qqp": QQP_LR}
+    rates |= {"tasks.sst": HEAD_LR, "tasks.sts": HEAD_LR}
+    for name, parameter in model.named_parameters():
+        (rate,) = [rate for part, rate in rates.items() if part in name]
+        group = groups.pop(id(parameter))
+        assert group["lr"] == pytest.approx(rate), name
+        plain = name.endswith("bias") or "LayerNorm" in name or ".pooler." in name
+        assert group["weight_decay"] == (0.0 if plain else 0.3), name
+    assert not groups
+    top = [g for g in build_optimizer(model, config, HEAD_LRS).param_groups if g["lr"] == LR]
+    assert {group["name"] for group in top} == {"encoder"}  # the rate that the log shows
+
+
+def test_a_shared_module_is_in_one_group(make, tiny_encoder):
+    config, model = make()
+    shared = MultiTaskModel(model.encoder, {"sst": model.tasks["sst"]}, owners={"more": "sst"})
+    for rates in ({"more": 0.5, "sst": 0.25}, {"sst": 0.25, "more": 0.5}):
+        groups = build_optimizer(shared, config, rates).param_groups
+        assert {g["name"]: g["lr"] for g in groups} == {"encoder": LR, "sst": 0.25}
+    alone = build_optimizer(shared, config, {"more": 0.5}).param_groups
+    assert {g["name"]: g["lr"] for g in alone} == {"encoder": LR, "sst": 0.5}

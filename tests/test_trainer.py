@@ -147,6 +147,15 @@ def test_damaged_checkpoint_that_is_kept_does_not_stop_pruning(tiny_overrides, m
     assert run_multitask.main(command(tiny_overrides, keep, "--resume")) == 0
 
 
+def test_a_checkpoint_of_another_version_is_refused(tiny_overrides, monkeypatch, capsys):
+    interrupt_at(monkeypatch, 5)
+    assert run_multitask.main(command(tiny_overrides)) == 2
+    monkeypatch.setattr(trainer, "FORMAT", 99)
+    capsys.readouterr()
+    assert run_multitask.main(command(tiny_overrides, "--resume")) == 2
+    assert "another version of this program" in error_line(capsys)
+
+
 def test_resume_refuses_changed_data(tiny_overrides, course_files, tmp_path, monkeypatch, capsys):
     data = tmp_path / "data"
     shutil.copytree(course_files, data)
@@ -160,6 +169,13 @@ def test_resume_refuses_changed_data(tiny_overrides, course_files, tmp_path, mon
     file.write_text("".join(lines[:-3]))
     assert run_multitask.main(command(tiny_overrides, here, "--resume")) == 2
     assert "the data of sst are not those" in error_line(capsys)
+    saved = (run_dir(tiny_overrides) / "config.yaml").read_text()
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(data, elsewhere)
+    refused = command(tiny_overrides, f"data_dir={elsewhere}", "--resume")
+    assert run_multitask.main(refused) == 2
+    assert (run_dir(tiny_overrides) / "config.yaml").read_text() == saved
+    capsys.readouterr()
     moved = tmp_path / "moved"  # the same data in another place are fine
     file.write_text("".join(lines))
     data.rename(moved)
@@ -283,8 +299,8 @@ def test_stopped_task_is_skipped_counted_and_does_not_move(tiny_overrides, monke
     at_stop = {}
     update = loop.selection.update
 
-    def watched(step, values, together):
-        now = update(step, values, together)
+    def watched(*given):
+        now = update(*given)
         for task in now:
             state = prepared.model.tasks[task].state_dict()
             at_stop[task] = {name: value.clone() for name, value in state.items()}
