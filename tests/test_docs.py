@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import run_multitask
+from multitask.config import load_config
 from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -83,3 +84,14 @@ def test_links_of_a_page_resolve(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+def test_yaml_of_the_training_page_is_valid(tmp_path):
+    text = (ROOT / "docs" / "training.md").read_text()
+    blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        preset = f"extends: {ROOT / 'configs' / 'cs224n.yaml'}\n" if "tasks:" not in block else ""
+        file = tmp_path / "page.yaml"
+        file.write_text(preset + block)
+        assert load_config(file).tasks
