@@ -34,7 +34,7 @@ def next_batches(
     pad_id: int,
     device: torch.device,
 ) -> list[dict[str, Batch]]:
-    """One optimizer step: for each forward pass, this rank's batch of every task.
+    """One optimizer step: for each forward pass, this rank's batch of every task with a label.
 
     Args:
         feeds: the streams by name.
@@ -60,4 +60,4 @@ def next_batches(
                     here = np.sum(~is_missing(labels)) if counted else 0
                     batch = inputs.with_labels(labels, float(here / whole), int(whole))
                     passes[number][task] = batch
-    return passes
+    return [batches for batches in passes if batches]

@@ -21,6 +21,7 @@ from multitask.config import Config, load_run_config
 from multitask.data.load import LabelReader, Rows, label_reader
 from multitask.data.tokenize import default_cache, tokenize
 from multitask.device import pick_device, use_autocast
+from multitask.distributed import planned_world
 from multitask.early_stopping import selected_steps
 from multitask.errors import UserError, suggest
 from multitask.evaluate import Scores, Split, over_rows, score_split
@@ -56,6 +57,8 @@ class TrainedRun:
         self.directory = directory
         self.config = config
         self.tasks = list(config.tasks)
+        if planned_world() > 1:
+            raise UserError("a trained run is loaded by one process: start without a launcher")
         self.device = pick_device(config)
         heads = {task: head_class(config, task) for task in self.tasks}
         self.readers: dict[str, LabelReader] = {

@@ -212,8 +212,8 @@ class Trainer:
         losses: dict[str, float] = {}
         norm = 0.0
         rows: dict[str, int] = {}
-        if tasks:
-            passes = self.next_batches(list(streams), tasks)
+        passes = self.next_batches(list(streams), tasks) if tasks else []
+        if passes:
             try:
                 losses, norm = train_step(
                     self.model,
@@ -233,22 +233,22 @@ class Trainer:
         self.step += 1
         self.seconds += time.perf_counter() - began
         for task in named:
-            if task not in losses:
+            if task in losses:
+                self.trained[task] += 1
+                self.log.write(
+                    "step",
+                    step=self.step,
+                    epoch=round(self.epoch, 5),
+                    task=task,
+                    loss=losses[task],
+                    lr=rates.get("encoder", 0.0),
+                    head_lr=rates.get(self.model.owners.get(task, task), 0.0),
+                    grad_norm=norm,
+                    rows=rows[task],
+                )
+            else:
                 self.skipped[task] += 1
                 self.log.write("skip", step=self.step, task=task)
-                continue
-            self.trained[task] += 1
-            self.log.write(
-                "step",
-                step=self.step,
-                epoch=round(self.epoch, 5),
-                task=task,
-                loss=losses[task],
-                lr=rates.get("encoder", 0.0),
-                head_lr=rates.get(self.model.owners.get(task, task), 0.0),
-                grad_norm=norm,
-                rows=rows[task],
-            )
         shown = "  ".join(f"{task} {loss:.3f}" for task, loss in losses.items())
         return f"loss {shown}" if losses else "skipped"
 

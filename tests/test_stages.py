@@ -324,6 +324,15 @@ def test_a_row_without_a_label_gives_its_task_no_gradient(reviews):
             torch.testing.assert_close(gradient, found[1][1][name], rtol=1e-8, atol=1e-12)
 
 
+def test_a_stage_of_one_label_alone_skips_batches_without_it(reviews, tmp_path):
+    """Rows that only the other task can use train nothing then."""
+    more = ["tasks.more=null", "tasks.mood.batch_size=1", "stages=[{tasks: [stars], epochs: 1}]"]
+    assert run_multitask.main([str(reviews), f"output_dir={tmp_path / 'run'}", *more]) == 0
+    turns = results(tmp_path / "run")["tasks"]
+    assert turns["stars"]["turns"] == {"trained": 38, "skipped": 10}
+    assert turns["mood"]["turns"] == {"trained": 0, "skipped": 0}
+
+
 def test_a_shared_head_is_one_module_for_both_tasks(reviews, tmp_path):
     overrides = [f"output_dir={tmp_path / 'run'}"]
     assert run_multitask.main([str(reviews), *overrides]) == 0
