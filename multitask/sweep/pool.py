@@ -24,7 +24,7 @@ from multitask.sweep.runs import (
     mean_score,
 )
 
-PROGRAM = Path(__file__).parent.parent / "run_multitask.py"
+PROGRAM = Path(__file__).parents[2] / "run_multitask.py"
 TICK = 0.5  # seconds between two looks at the processes and claims
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
