@@ -10,8 +10,12 @@ from multitask.config import EMBEDDED_DIR, Config, load_config
 from multitask.errors import UserError
 from tests.conftest import ROOT
 
-GRIDS = ROOT / "configs" / "ablations"
-CONFIGS = [file for file in sorted((ROOT / "configs").rglob("*.yaml")) if GRIDS not in file.parents]
+# the files of single runs: a grid has a `base` (tests/sweep/test_grid.py)
+CONFIGS = [
+    file
+    for file in sorted((ROOT / "configs").rglob("*.yaml"))
+    if not {"ablations", "papers"} & set(file.parent.parts)
+]
 
 BASE = """\
 training:
