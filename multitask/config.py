@@ -337,6 +337,11 @@ class TrainingConfig(Strict):
     frozen_baseline: bool = Field(
         True, description="Also train the heads on the frozen encoder, and report them beside."
     )
+    tensorboard: bool = Field(
+        False,
+        description="Also write losses, learning rates, gradient norms and evaluations as "
+        "TensorBoard event files, in `RUN/tensorboard` (`pip install tensorboard`).",
+    )
 
     @field_validator("epoch")
     @classmethod
