@@ -468,14 +468,23 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     return config
 
 
+def load_saved_config(
+    run_dir: str | os.PathLike[str], overrides: list[str] | None = None
+) -> Config:
+    """The resolved config of a run, with weights or without. Raises UserError: no run there."""
+    directory = Path(run_dir)
+    if not (directory / "config.yaml").is_file():
+        raise UserError(f"{directory}: no run there (config.yaml is missing)")
+    return load_config(directory / "config.yaml", overrides)
+
+
 def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
     """The resolved config of a run that has weights.
 
     Raises UserError: no run there, or one without evaluated weights yet.
     """
     directory = Path(run_dir)
-    if not (directory / "config.yaml").is_file():
-        raise UserError(f"{directory}: no run there (config.yaml is missing)")
+    config = load_saved_config(directory, overrides)
     if not (directory / "best.json").is_file():
         raise UserError(f"{directory}: the run has no evaluated weights yet: go on with --resume")
     if not (directory / "encoder").is_dir():
@@ -483,7 +492,7 @@ def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None
             f"{directory}: the run's weights were removed, as `ablate` does without "
             f"--keep-weights: train {directory / 'config.yaml'} again, with output_dir=DIR"
         )
-    return load_config(directory / "config.yaml", overrides)
+    return config
 
 
 def _check_names(config: Config) -> None:

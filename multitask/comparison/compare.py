@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from multitask.comparison import tables
-from multitask.comparison.dev_rows import DevRows, check_same_rows, load_dev, resampled_metric
+from multitask.comparison.dev_rows import ScoredRows, check_same_rows, load_split, resampled_metric
 from multitask.comparison.groups import Group, group_runs
+from multitask.comparison.notes import notes
 from multitask.comparison.plots import draw_comparison
 from multitask.comparison.significance import drawn_seeds, holm, p_value, seed_means
 from multitask.comparison.transfer import transfer
@@ -52,7 +53,7 @@ def compare(groups: list[Group], baseline: str, *, resamples: int = 2000) -> dic
     for task in tasks:
         sets = [_dev_rows(task, runs) for runs in reports]
         first = next(one for found in sets for one in found)
-        kinds[task] = {"metric": first.metric, "rows": len(first.ids)}
+        kinds[task] = {"metric": first.metric, "rows": len(first.rows)}
         columns[task] = _task_column(task, sets, reports, seeds, resamples)
     at = names.index(baseline)
     scored = {task: _scored(column, at) for task, column in columns.items()}
@@ -73,7 +74,7 @@ def compare(groups: list[Group], baseline: str, *, resamples: int = 2000) -> dic
             }
             for i, (group, runs) in enumerate(zip(groups, reports, strict=True))
         ],
-        "notes": _notes(reports),
+        "notes": notes([run for runs in reports for run in runs]),
     }
     comparison["transfer"] = transfer(comparison)
     found: dict[str, Any] = without_nan(comparison)
@@ -106,10 +107,10 @@ def _reports(group: Group) -> list[tuple[Path, dict[str, Any]]]:
     return sorted(runs, key=lambda run: run[1]["seed"])
 
 
-def _dev_rows(task: str, runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[DevRows]:
+def _dev_rows(task: str, runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[ScoredRows]:
     """The dev rows of each run of a group; none where the group lacks the task."""
     return [
-        load_dev(run, task, report["tasks"][task])
+        load_split(run, task, "dev", report["tasks"][task])
         for run, report in runs
         if task in report["tasks"]
     ]
@@ -117,7 +118,7 @@ def _dev_rows(task: str, runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[De
 
 def _task_column(
     task: str,
-    sets: list[list[DevRows]],
+    sets: list[list[ScoredRows]],
     reports: list[list[tuple[Path, dict[str, Any]]]],
     seeds: list[list[int]],
     resamples: int,
@@ -193,35 +194,3 @@ def _summary(scores: list[float], samples: Array) -> dict[str, Any]:
     several = len(scores) > 1 and math.isfinite(mean)
     sd = statistics.stdev(scores) if several else math.nan
     return {"values": scores, "mean": mean, "sd": sd, "low": low, "high": high}
-
-
-def _notes(reports: list[list[tuple[Path, dict[str, Any]]]]) -> list[str]:
-    """What a reader must know of these runs before believing the table."""
-    runs = [run for group in reports for run in group]
-    notes = []
-    selected = [run for run, report in runs if report["selection_split"] == "dev"]
-    if selected:
-        notes.append(
-            "Weights were selected on the dev rows that are compared here, which flatters scores "
-            f"(`training.holdout` avoids it): {_listed(selected, len(runs))}."
-        )
-    for task in dict.fromkeys(task for _, report in runs for task in report["tasks"]):
-        entries = [(run, report["tasks"].get(task)) for run, report in runs]
-        undefined = [
-            run for run, entry in entries if entry and entry["dev"][entry["metric"]] is None
-        ]
-        if undefined:
-            words = f"{task} has no score (constant or undefined predictions)"
-            notes.append(f"{words}: {_listed(undefined, len(runs))}.")
-    revisions = list(dict.fromkeys(str(report["git_revision"]) for _, report in runs))
-    if len(revisions) > 1:
-        notes.append(f"The runs come from several commits: {', '.join(revisions)}.")
-    return notes
-
-
-def _listed(runs: list[Path], total: int) -> str:
-    """Up to three runs by name."""
-    if len(runs) == total > 1:
-        return "every run"
-    more = f" and {len(runs) - 3} more" if len(runs) > 3 else ""
-    return ", ".join(map(str, runs[:3])) + more

@@ -13,6 +13,7 @@ from multitask.tables import (
     markdown,
     markdown_table,
     score,
+    signed,
     text_table,
 )
 
@@ -125,14 +126,10 @@ def _score_cell(entry: dict[str, Any] | None, style: _Style) -> str:
 def _difference_cell(difference: dict[str, Any] | None) -> str:
     if difference is None:
         return "-"
-    low, high = _signed(difference["low"]), _signed(difference["high"])
+    low, high = signed(difference["low"]), signed(difference["high"])
     p = difference["p_holm"]
     shown = "p<0.001" if p is not None and p < 0.0005 else f"p {score(p)}"
-    return f"{_signed(difference['value'])} [{low}, {high}] {shown}"
-
-
-def _signed(value: float | None, digits: int = 3) -> str:
-    return "-" if value is None else f"{value:+z.{digits}f}"
+    return f"{signed(difference['value'])} [{low}, {high}] {shown}"
 
 
 def _gains(comparison: dict[str, Any], style: _Style) -> tuple[str, str]:
@@ -142,7 +139,7 @@ def _gains(comparison: dict[str, Any], style: _Style) -> tuple[str, str]:
     rows = []
     for name, gain in comparison["transfer"]["gains"].items():
         values = [*(gain["tasks"].get(task) for task in tasks), gain["delta_m"]]
-        cells = [style.plain(_signed(value, digits=1)) for value in values]
+        cells = [style.plain(signed(value, digits=1)) for value in values]
         rows.append([style.plain(name), *cells])
     return "Relative gain over single-task training in %, and its mean Δm", style.table(
         header, rows
@@ -157,7 +154,7 @@ def _matrix(comparison: dict[str, Any], style: _Style) -> tuple[str, str]:
     rows = []
     for added in tasks:
         changes = [matrix[added].get(task, {}).get("change") for task in tasks]
-        rows.append([style.plain(added), *(style.plain(_signed(change)) for change in changes)])
+        rows.append([style.plain(added), *(style.plain(signed(change)) for change in changes)])
     return "Adding the task of a row to the training of a column's changes its score by", (
         style.table(header, rows)
     )
