@@ -230,9 +230,8 @@ def test_unfinished_and_absent_runs_are_refused(runs, tmp_path, capsys):
 def test_what_needs_weights_says_so(runs, capsys):
     line = refused(*runs, "data_dir=elsewhere", capsys=capsys)
     assert "data_dir=elsewhere given, so the run's weights are needed" in line
-    edited_config(runs[0], "para", test="t.csv")
-    edited_config(runs[1], "para", test="t.csv")
-    edited_config(runs[2], "para", test="t.csv")
+    for run in runs:
+        edited_config(run, "para", test="t.csv")
     line = refused(*runs, capsys=capsys)
     assert "para.test.jsonl does not exist, so the run's weights are needed" in line
 
