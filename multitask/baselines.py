@@ -13,6 +13,7 @@ from torch import Tensor
 from multitask import metrics
 from multitask.data.collate import Batch, label_tensor
 from multitask.data.load import LabelReader, Rows
+from multitask.errors import NotFinite
 from multitask.evaluate import Scores, Split, measure, over_rows, scores_of
 from multitask.model import MultiTaskModel, TaskModule
 
@@ -51,6 +52,7 @@ def frozen_vectors(
     *,
     pad_id: int,
     device: torch.device,
+    title: str,
 ) -> dict[str, Tensor]:
     """Each task's pooled vectors of one split under the encoder as it is.
 
@@ -61,7 +63,7 @@ def frozen_vectors(
     """
 
     def pooled(batch: Batch) -> Tensor:
-        found = model.pooled({task: batch for task in tasks})
+        found = model.pooled(dict.fromkeys(tasks, batch))
         return torch.cat([torch.stack(found[t].chunk(batch.sides), dim=1) for t in tasks], dim=-1)
 
     together = over_rows(
@@ -71,7 +73,7 @@ def frozen_vectors(
         batch_size=BATCH_SIZE,
         pad_id=pad_id,
         device=device,
-        title=f"encoding {tasks[0]}",
+        title=title,
     )
     widths = [model.module(task).pooler.output_dim for task in tasks]
     return dict(zip(tasks, together.split(widths, dim=-1), strict=True))
@@ -97,11 +99,14 @@ def frozen_head_scores(
     module = model.module(task)
     if any(True for _ in module.pooler.parameters()):
         return None
+    title = f"encoding {task}"
     vectors = {
-        name: frozen_vectors(model, [task], splits[name], pad_id=pad_id, device=device)[task]
+        name: frozen_vectors(
+            model, [task], splits[name], pad_id=pad_id, device=device, title=title
+        )[task]
         for name in splits_in_use(splits)
     }
-    probe = train_probe(module, vectors, splits, reader, lr=lr, metric=metric, seed=seed)
+    probe = train_probe(module, vectors, splits, reader, lr=lr, metric=metric, seed=seed, task=task)
     return measure(probe.dev, splits["dev"].rows, reader)
 
 
@@ -129,6 +134,7 @@ def train_probe(
     lr: float,
     metric: str,
     seed: int,
+    task: str,
 ) -> Probe:
     """Train a copy of a task's projection and head, as initialised, on pooled vectors.
 
@@ -144,15 +150,23 @@ def train_probe(
         lr: learning rate.
         metric: what selects the epoch.
         seed: of the order of rows and of dropout.
+        task: its name, for an error.
+
+    Raises:
+        NotFinite: the scores have become NaN or infinite.
     """
     began = time.monotonic()
     select = "holdout" if "holdout" in splits else "dev"
-    probe = copy.deepcopy(module)
+    probe: Any = copy.deepcopy(module)
 
     def scores(name: str) -> Scores:
         probe.eval()
         with torch.no_grad():
-            return scores_of(probe.head, probe(_sides(vectors[name])), splits[name].rows)
+            output = probe(_sides(vectors[name]))
+        if not output.isfinite().all():
+            reason = "on the frozen encoder are not finite numbers: lower its `head_lr`"
+            raise NotFinite(f"task {task}: the head's scores {reason}")
+        return scores_of(probe.head, output, splits[name].rows)
 
     def selecting() -> float:
         return measure(scores(select), splits[select].rows, reader)[metric]

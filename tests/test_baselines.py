@@ -130,7 +130,8 @@ def test_trivial_scores_know_the_training_labels_alone(label_type, train, dev, e
 def test_frozen_vectors_are_in_file_order(model, task):
     model.eval()
     split = make_split(task, 9, 0)
-    found = frozen_vectors(model, [task], split, pad_id=0, device=torch.device("cpu"))[task]
+    options = {"pad_id": 0, "device": torch.device("cpu"), "title": ""}
+    found = frozen_vectors(model, [task], split, **options)[task]
     assert found.shape == (9, TASKS[task][4], D) and not found.requires_grad
     for i in range(9):
         batch = collate(split.tokens, np.array([i]), pad_id=0)
