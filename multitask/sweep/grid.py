@@ -160,7 +160,8 @@ def _check_probe(grid: Grid, configs: list[Config], tree: Tree) -> None:
             parts = key.split(".")
             if (parts[0] == "tasks" and parts[2] in PROBED) or values.get(key) == own.get(key):
                 continue
-            varied = {*cell.settings} ^ {*first.settings}
+            settings = (*cell.settings, *first.settings)
+            varied = [setting for setting in settings if settings.count(setting) == 1]
             written = next((setting for setting in varied if _sets(setting, parts)), None)
             where = written.where if written else tree.where(("probe",))
             raise UserError(
@@ -172,7 +173,7 @@ def _check_probe(grid: Grid, configs: list[Config], tree: Tree) -> None:
 def _sets(setting: Setting, parts: list[str]) -> bool:
     """Whether a setting reaches a key of a resolved config, given as its ``parts``."""
     written = setting.key.split(".")
-    if written[0] == "defaults":
+    if written[0] == "defaults" and parts[0] == "tasks":
         written, parts = written[1:], parts[2:]
     return all(one == other for one, other in zip(written, parts, strict=False))
 
