@@ -1,6 +1,9 @@
 """What a trained score is to be compared with: the trivial predictor, and frozen-encoder heads."""
 
 import copy
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,10 +11,11 @@ import torch
 from torch import Tensor
 
 from multitask import metrics
-from multitask.data.collate import label_tensor
+from multitask.data.collate import Batch, label_tensor
 from multitask.data.load import LabelReader, Rows
-from multitask.evaluate import Scores, Split, measure, over_rows
-from multitask.model import MultiTaskModel
+from multitask.errors import NotFinite
+from multitask.evaluate import Scores, Split, measure, over_rows, scores_of
+from multitask.model import MultiTaskModel, TaskModule
 
 EPOCHS = 30
 BATCH_SIZE = 64
@@ -42,19 +46,37 @@ def trivial_loss(head: Any, labels: np.ndarray, classes: int, device: torch.devi
 
 
 def frozen_vectors(
-    model: MultiTaskModel, task: str, split: Split, *, pad_id: int, device: torch.device
-) -> Tensor:
-    """Pooled vectors of a split under the encoder as it is, [N, sides, d] in file order."""
-    sides = model.module(task).sides
-    return over_rows(
+    model: MultiTaskModel,
+    tasks: Sequence[str],
+    split: Split,
+    *,
+    pad_id: int,
+    device: torch.device,
+    title: str,
+) -> dict[str, Tensor]:
+    """Each task's pooled vectors of one split under the encoder as it is.
+
+    The encoder runs once, whatever the tasks' poolers are.
+
+    Returns:
+        {task: [N, sides, d]} in file order.
+    """
+
+    def pooled(batch: Batch) -> Tensor:
+        found = model.pooled(dict.fromkeys(tasks, batch))
+        return torch.cat([torch.stack(found[t].chunk(batch.sides), dim=1) for t in tasks], dim=-1)
+
+    together = over_rows(
         model,
         split.tokens,
-        lambda batch: torch.stack(model.pooled({task: batch})[task].chunk(sides), dim=1),
+        pooled,
         batch_size=BATCH_SIZE,
         pad_id=pad_id,
         device=device,
-        title=f"encoding {task}",
+        title=title,
     )
+    widths = [model.module(task).pooler.output_dim for task in tasks]
+    return dict(zip(tasks, together.split(widths, dim=-1), strict=True))
 
 
 def frozen_head_scores(
@@ -71,36 +93,91 @@ def frozen_head_scores(
 ) -> dict[str, float] | None:
     """Dev metrics of the task's own projection and head, trained on the frozen encoder.
 
-    The encoder runs once, without dropout; a copy of the head (as initialised) trains on its
-    vectors for 30 epochs of AdamW, and the epoch that is best on the selection split (``holdout``
-    where there is one, else ``dev``) counts. A head without parameters is scored as it is. None
-    for a pooler with parameters of its own, which frozen vectors cannot train.
+    The encoder runs once, without dropout; then see ``train_probe``. None for a pooler with
+    parameters of its own, which frozen vectors cannot train.
     """
     module = model.module(task)
     if any(True for _ in module.pooler.parameters()):
         return None
-    select = "holdout" if "holdout" in splits else "dev"
-
+    title = f"encoding {task}"
     vectors = {
-        name: frozen_vectors(model, task, splits[name], pad_id=pad_id, device=device)
-        for name in dict.fromkeys(("train", select, "dev"))
+        name: frozen_vectors(
+            model, [task], splits[name], pad_id=pad_id, device=device, title=title
+        )[task]
+        for name in splits_in_use(splits)
     }
-    probe = copy.deepcopy(module)
+    probe = train_probe(module, vectors, splits, reader, lr=lr, metric=metric, seed=seed, task=task)
+    return measure(probe.dev, splits["dev"].rows, reader)
 
-    def scores(name: str) -> dict[str, float]:
+
+def splits_in_use(splits: Collection[str]) -> list[str]:
+    """What a probe needs: ``train``, ``dev`` and, where there is one, ``holdout``."""
+    return [name for name in ("train", "holdout", "dev") if name in splits]
+
+
+@dataclass
+class Probe:
+    """A head trained on fixed vectors: its dev scores, at the step (of ``steps``) selected."""
+
+    dev: Scores
+    selected_step: int
+    steps: int
+    seconds: float
+
+
+def train_probe(
+    module: TaskModule,
+    vectors: Mapping[str, Tensor],
+    splits: Mapping[str, Split],
+    reader: LabelReader,
+    *,
+    lr: float,
+    metric: str,
+    seed: int,
+    task: str,
+) -> Probe:
+    """Train a copy of a task's projection and head, as initialised, on pooled vectors.
+
+    30 epochs of AdamW; the epoch that is best on the selection split (``holdout`` where there is
+    one, else ``dev``) counts, the untrained head included. A head without parameters is scored as
+    it is. Torch's own random state is kept.
+
+    Args:
+        module: the task's modules; they stay as they are.
+        vectors: [N, sides, d] of each split in use.
+        splits: the rows of these splits.
+        reader: the task's label reader.
+        lr: learning rate.
+        metric: what selects the epoch.
+        seed: of the order of rows and of dropout.
+        task: its name, for an error.
+
+    Raises:
+        NotFinite: the scores have become NaN or infinite.
+    """
+    began = time.monotonic()
+    select = "holdout" if "holdout" in splits else "dev"
+    probe: Any = copy.deepcopy(module)
+
+    def scores(name: str) -> Scores:
         probe.eval()
         with torch.no_grad():
             output = probe(_sides(vectors[name]))
-        guess, shown = probe.head.predict(output)
-        found = Scores(guess.cpu().numpy(), shown.cpu().numpy(), float("nan"))
-        return measure(found, splits[name].rows, reader)
+        if not output.isfinite().all():
+            reason = "on the frozen encoder are not finite numbers: lower its `head_lr`"
+            raise NotFinite(f"task {task}: the head's scores {reason}")
+        return scores_of(probe.head, output, splits[name].rows)
 
-    best, best_dev = scores(select)[metric], scores("dev")
+    def selecting() -> float:
+        return measure(scores(select), splits[select].rows, reader)[metric]
+
+    best = selecting()
+    found = Probe(scores("dev"), selected_step=0, steps=0, seconds=0.0)
     trained = [parameter for parameter in probe.parameters() if parameter.requires_grad]
     if not trained:
-        return best_dev
+        return found
     optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
-    labels = label_tensor(splits["train"].rows.gold).to(device)
+    labels = label_tensor(splits["train"].rows.gold).to(vectors["train"].device)
     rng = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)  # the probe's dropout; the run's own random state is kept
@@ -111,10 +188,12 @@ def frozen_head_scores(
                 optimizer.zero_grad()
                 probe.head.loss(output, labels[index]).backward()
                 optimizer.step()
-            value = scores(select)[metric]
+                found.steps += 1
+            value = selecting()
             if metrics.improves(value, best):
-                best, best_dev = value, scores("dev")
-    return best_dev
+                best, found.dev, found.selected_step = value, scores("dev"), found.steps
+    found.seconds = time.monotonic() - began
+    return found
 
 
 def _sides(vectors: Tensor) -> Tensor:

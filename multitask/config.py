@@ -483,6 +483,10 @@ def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None
     directory = Path(run_dir)
     file = _saved_config(directory)
     if not (directory / "best.json").is_file():
+        report = directory / "report.json"
+        if report.is_file() and '"probe": true' in report.read_text(encoding="utf-8"):
+            message = f"heads of a probe grid keep no weights: train {file} with output_dir=DIR"
+            raise UserError(f"{directory}: {message}")
         raise UserError(f"{directory}: the run has no evaluated weights yet: go on with --resume")
     if not (directory / "encoder").is_dir():
         raise UserError(

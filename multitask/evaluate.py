@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -100,10 +101,15 @@ def score_split(
     )
     if not output.isfinite().all():
         raise NotFinite(f"task {task}: the model's scores are not finite numbers")
+    return scores_of(head, output, split.rows)
+
+
+def scores_of(head: Any, output: Tensor, rows: Rows) -> Scores:
+    """A head's ``output`` over N rows ([N] or [N, C]) as predictions, scores and mean loss."""
     predictions, shown = head.predict(output)
     loss = float("nan")
-    if split.rows.labels is not None:
-        loss = head.loss(output, label_tensor(split.rows.labels).to(device)).item()
+    if rows.labels is not None:
+        loss = head.loss(output, label_tensor(rows.labels).to(output.device)).item()
     return Scores(predictions.cpu().numpy(), shown.cpu().numpy(), loss)
 
 

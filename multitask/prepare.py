@@ -23,6 +23,7 @@ from multitask.data.load import (
 )
 from multitask.data.tokenize import Tokens, default_cache, tokenize
 from multitask.device import use_autocast
+from multitask.encoders.hf import HFEncoder
 from multitask.evaluate import Scores, Split, score_split
 from multitask.feed import TrainRows
 from multitask.metrics import SELECTABLE
@@ -116,10 +117,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         task: {name: _tokenized(config, task, part, tokenizer) for name, part in parts.items()}
         for task, parts in rows.items()
     }
-    torch.manual_seed(config.seed)
-    autocast = use_autocast(config.training.precision, device)
-    context = {task: readers[task].head_context(rows[task]["train"].gold) for task in rows}
-    model = build_model(config, encoder, context, autocast=autocast).to(device)
+    model = initial_model(config, encoder, readers, splits, device)
 
     feeds = {}
     for name, members in _streams(config).items():
@@ -150,6 +148,23 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         _loss_weights(config, model, splits, readers, device),
         _warnings(config, data, trained),
     )
+
+
+def initial_model(
+    config: Config,
+    encoder: HFEncoder,
+    readers: Mapping[str, LabelReader],
+    splits: Mapping[str, Mapping[str, Split]],
+    device: torch.device,
+) -> MultiTaskModel:
+    """The model round a loaded encoder, before any training: ``config.seed`` makes the heads."""
+    torch.manual_seed(config.seed)
+    context = {
+        task: reader.head_context(splits[task]["train"].rows.gold)
+        for task, reader in readers.items()
+    }
+    autocast = use_autocast(config.training.precision, device)
+    return build_model(config, encoder, context, autocast=autocast).to(device)
 
 
 def _streams(config: Config) -> dict[str, list[str]]:

@@ -65,7 +65,7 @@ def train(
         distributed.on_first(lambda: save_encoder(prepared, run_dir / "encoder"))
         baselines = _baselines(prepared, run_dir, resume, say)
         trainer = build_trainer(prepared, run_dir, say)
-        revision = _git_revision()  # now: the tree may change while the run goes on
+        revision = git_revision()  # now: the tree may change while the run goes on
         torch.manual_seed(config.seed + distributed.rank())  # each rank has its own dropout
         if resume and trainer.restore():
             say(f"resuming {run_dir} at step {trainer.step} of {trainer.total_steps}")
@@ -213,40 +213,75 @@ def finish(
         for split, scores in scored.items() if distributed.rank() == 0 else ():
             rows = prepared.splits[name][split].rows
             write_predictions(run_dir, name, split, rows, scores, reader, task.course_file)
-        dev = prepared.splits[name]["dev"].rows
-        measured = dev_results(scored["dev"], dev, reader)
         tasks[name] = {
-            "label_type": reader.label_type,
-            "classes": list(reader.names) or None,
-            "label_range": None if reader.names else [reader.low, reader.high],
-            "metric": prepared.metrics[name],
-            "input": task.input,
-            "pooling": task.pooling.name,
-            "head": task.head.name,
+            **task_result(prepared, config, name, scored["dev"], baselines[name]),
             "selected_step": steps[name],
-            **measured,
-            "baselines": baselines[name],
-            "flags": flags(prepared.metrics[name], measured["dev"], baselines[name]),
-            "data": prepared.data[name],
             "turns": {"trained": trainer.trained[name], "skipped": trainer.skipped[name]},
             "stopped_at_step": trainer.selection.stopped.get(name),
         }
     (sentences,) = distributed.total([trainer.sentences], prepared.device)
-    headline = {name: tasks[name]["dev"][prepared.metrics[name]] for name in names}
-    report = without_nan(
+    report = run_result(
+        prepared,
+        config,
+        tasks,
+        {
+            "git_revision": revision,
+            "wall_time_s": trainer.wall_seconds(),
+            "train_sentences_per_s": sentences / max(trainer.seconds, 1e-9),
+            "steps": {"planned": trainer.total_steps, "done": trainer.step},
+            "select": config.training.select,
+        },
+    )
+    if distributed.rank() == 0:
+        write_text(run_dir / "report.json", json.dumps(report, indent=1))
+        write_reports(run_dir)
+    return report
+
+
+def task_result(
+    prepared: Prepared,
+    config: Config,
+    task: str,
+    scores: Scores,
+    baselines: Mapping[str, Any],
+) -> dict[str, Any]:
+    """A task's entry in report.json, but for how it was trained, from its dev ``scores``."""
+    entry, reader = config.tasks[task], prepared.readers[task]
+    metric = prepared.metrics[task]
+    measured = dev_results(scores, prepared.splits[task]["dev"].rows, reader)
+    return {
+        "label_type": reader.label_type,
+        "classes": list(reader.names) or None,
+        "label_range": None if reader.names else [reader.low, reader.high],
+        "metric": metric,
+        "input": entry.input,
+        "pooling": entry.pooling.name,
+        "head": entry.head.name,
+        **measured,
+        "baselines": baselines,
+        "flags": flags(metric, measured["dev"], baselines),
+        "data": prepared.data[task],
+    }
+
+
+def run_result(
+    prepared: Prepared,
+    config: Config,
+    tasks: Mapping[str, Mapping[str, Any]],
+    training: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The whole of report.json: the entries of the tasks, and how they were trained."""
+    headline = {name: task["dev"][task["metric"]] for name, task in tasks.items()}
+    found: dict[str, Any] = without_nan(
         {
             "format": 1,
             "command": shlex.join(["python", *sys.argv]),
             "seed": config.seed,
-            "git_revision": revision,
             "versions": _versions(),
             "device": str(prepared.device),
             "precision": "bf16" if prepared.model.autocast else "fp32",
-            "wall_time_s": trainer.wall_seconds(),
-            "train_sentences_per_s": sentences / max(trainer.seconds, 1e-9),
             "processes": distributed.world(),
-            "steps": {"planned": trainer.total_steps, "done": trainer.step},
-            "select": config.training.select,
+            **training,
             "selection_split": prepared.selection_split,
             "encoder": {
                 "name": config.encoder.name,
@@ -261,10 +296,7 @@ def finish(
             "warnings": prepared.warnings,
         }
     )
-    if distributed.rank() == 0:
-        write_text(run_dir / "report.json", json.dumps(report, indent=1))
-        write_reports(run_dir)
-    return report
+    return found
 
 
 def _course_score(tasks: Mapping[str, Mapping[str, Any]]) -> float | None:
@@ -309,7 +341,7 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
-def _git_revision() -> str | None:
+def git_revision() -> str | None:
     """The project's commit, marked where files differ from it; None outside git."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:

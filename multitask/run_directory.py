@@ -61,15 +61,21 @@ def save_config(config: Config) -> None:
 def config_differences(config: Config, run_dir: Path) -> str:
     """The keys in which a run's saved config is another one, such as ``seed (1 -> 2)``; or ''."""
     saved = load_config(run_dir / "config.yaml")
-    before, now = _flat(saved.resolved()), _flat(config.resolved())
+    before, now = flat(saved.resolved()), flat(config.resolved())
     differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
     differing = [key for key in differing if key not in ("output_dir", "data_dir")]  # may move
+    # labels that the config leaves to the data stand in the saved one as they were found
+    inferred = tuple(
+        f"tasks.{name}.data.labels." for name, t in config.tasks.items() if t.data.labels is None
+    )
+    differing = [key for key in differing if not key.startswith(inferred)]
     shown = ", ".join(f"{k} ({before.get(k)} -> {now.get(k)})" for k in differing[:5])
     return shown + (f" and {len(differing) - 5} more" if len(differing) > 5 else "")
 
 
-def _flat(values: Any, path: str = "") -> dict[str, Any]:
+def flat(values: Any, path: str = "") -> dict[str, Any]:
+    """Nested mappings as one, by ``key.path``."""
     if isinstance(values, dict) and values:
-        parts = [_flat(item, f"{path}.{key}" if path else str(key)) for key, item in values.items()]
+        parts = [flat(item, f"{path}.{key}" if path else str(key)) for key, item in values.items()]
         return {key: item for part in parts for key, item in part.items()}
     return {path: values}

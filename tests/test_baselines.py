@@ -130,7 +130,8 @@ def test_trivial_scores_know_the_training_labels_alone(label_type, train, dev, e
 def test_frozen_vectors_are_in_file_order(model, task):
     model.eval()
     split = make_split(task, 9, 0)
-    found = frozen_vectors(model, task, split, pad_id=0, device=torch.device("cpu"))
+    options = {"pad_id": 0, "device": torch.device("cpu"), "title": ""}
+    found = frozen_vectors(model, [task], split, **options)[task]
     assert found.shape == (9, TASKS[task][4], D) and not found.requires_grad
     for i in range(9):
         batch = collate(split.tokens, np.array([i]), pad_id=0)
@@ -199,7 +200,6 @@ def test_a_head_without_parameters_is_scored_as_it_is(model):
     splits = make_splits("cosine", "train", "dev")
     found = frozen(model, "cosine", splits)
     expected = zero_shot(model, "cosine", splits["dev"])
-    assert math.isnan(found.pop("loss")) and expected.pop("loss") > 0
     assert found == pytest.approx(expected, rel=1e-4)
 
 
@@ -224,9 +224,9 @@ def test_only_the_splits_in_use_are_encoded(model, monkeypatch):
     seen = []
     original = baselines.frozen_vectors
 
-    def recording(model, task, split, **options):
+    def recording(model, tasks, split, **options):
         seen.append(len(split.rows))
-        return original(model, task, split, **options)
+        return original(model, tasks, split, **options)
 
     monkeypatch.setattr(baselines, "frozen_vectors", recording)
     frozen(model, "mood", make_splits("mood", "train", "dev", "test"))

@@ -5,6 +5,7 @@ processes or machines may work on one output directory.
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 
@@ -30,10 +31,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from multitask.errors import UserError
     from multitask.sweep.grid import load_grid
+    from multitask.sweep.pool import train_all
     from multitask.sweep.sweep import sweep
 
-    if arguments.jobs < 1:
-        raise UserError(f"--jobs: expected a whole number ≥ 1, not {arguments.jobs}")
+    jobs, keep_weights = arguments.jobs, arguments.keep_weights
+    if jobs < 1:
+        raise UserError(f"--jobs: expected a whole number ≥ 1, not {jobs}")
     grid = load_grid(arguments.grid, arguments.overrides)
     output = arguments.output or Path("runs") / Path(arguments.grid).stem
-    sweep(grid, output, jobs=arguments.jobs, keep_weights=arguments.keep_weights)
+    if not grid.probe:
+        sweep(grid, output, partial(train_all, slots=jobs, keep_weights=keep_weights), jobs=jobs)
+        return
+    if jobs > 1 or keep_weights:
+        option = "--jobs" if jobs > 1 else "--keep-weights"
+        raise UserError(f"{option}: a probe grid is one process and keeps no weights: leave it out")
+    from multitask.probes import probe_all
+
+    sweep(grid, output, partial(probe_all, grid, output), jobs=0)

@@ -16,7 +16,7 @@ import numpy as np
 
 from multitask.comparison import tables
 from multitask.comparison.dev_rows import ScoredRows, check_same_rows, load_split, resampled_metric
-from multitask.comparison.groups import Group, group_runs
+from multitask.comparison.groups import Group, group_runs, is_probe
 from multitask.comparison.notes import notes
 from multitask.comparison.plots import draw_comparison
 from multitask.comparison.significance import drawn_seeds, holm, p_value, seed_means
@@ -104,6 +104,8 @@ def _reports(group: Group) -> list[tuple[Path, dict[str, Any]]]:
     for run, report in runs[1:]:
         if set(report["tasks"]) != tasks:
             raise UserError(f"{first} and {run} are no seeds of one setting: they have other tasks")
+        if is_probe(report) != is_probe(runs[0][1]):
+            raise UserError(f"{first} and {run} are no seeds of one setting: one is a probe")
     return sorted(runs, key=lambda run: run[1]["seed"])
 
 

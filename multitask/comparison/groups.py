@@ -7,6 +7,7 @@ from typing import Any
 
 from multitask.config_file import load_tree
 from multitask.errors import UserError
+from multitask.plots import load_report
 
 # what two seeds of one setting may differ in; data may have moved
 NOT_SETTINGS = ("seed", "output_dir", "data_dir")
@@ -23,6 +24,8 @@ class Group:
 def group_runs(run_dirs: list[Path]) -> list[Group]:
     """Groups of equal config apart from the seed, in order of appearance, each in order of seeds.
 
+    Probes and trained runs of one config are two groups.
+
     A group is named after its first directory, without a suffix that is the seed; names are
     unique. Raises UserError: no run there, a run given twice, or two runs of one config and seed.
     """
@@ -35,6 +38,7 @@ def group_runs(run_dirs: list[Path]) -> list[Group]:
         config = _config(run)
         seed = config["seed"]
         settings = {key: value for key, value in config.items() if key not in NOT_SETTINGS}
+        settings["probe"] = (run / "report.json").is_file() and is_probe(load_report(run))
         runs = next((runs for other, runs in found if other == settings), None)
         if runs is None:
             found.append((settings, {seed: run}))
@@ -50,6 +54,11 @@ def group_runs(run_dirs: list[Path]) -> list[Group]:
         Group(name, [runs[seed] for seed in sorted(runs)])
         for name, (_, runs) in zip(names, found, strict=True)
     ]
+
+
+def is_probe(report: dict[str, Any]) -> bool:
+    """Whether a report is of heads that were trained alone, on the frozen encoder."""
+    return bool(report.get("probe"))
 
 
 def _config(run: Path) -> dict[str, Any]:

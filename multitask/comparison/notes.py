@@ -4,10 +4,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from multitask.comparison.groups import is_probe
+
 
 def notes(runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[str]:
     """A line for each caveat; ``runs`` are directories with their report.json."""
     found = []
+    probes = [run for run, report in runs if is_probe(report)]
+    if probes:
+        found.append(
+            f"Rows composed of probes: {_listed(probes, len(runs))}. Each task's projection and "
+            "head were trained alone, on the pooled vectors of the frozen encoder. Rows with the "
+            "same setting of a task have the same score there, and nothing is said of training "
+            "tasks together."
+        )
     selected = [run for run, report in runs if report["selection_split"] == "dev"]
     if selected:
         found.append(

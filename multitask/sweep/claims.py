@@ -161,9 +161,14 @@ def renewing(held: Callable[[], list[Claim]]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def exclusive(base: Path) -> Iterator[None]:
-    """Wait for the claim on ``base`` and hold it for the block, which other processes repeat."""
+def exclusive(base: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Wait for the claim on ``base`` and hold it for the block, which other processes repeat.
+
+    ``waiting`` is called once, where there is something to wait for.
+    """
     claim = try_claim(base)
+    if claim is None:
+        waiting()
     while claim is None:
         time.sleep(0.2)
         claim = try_claim(base)

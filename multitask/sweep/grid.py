@@ -12,6 +12,7 @@ cells:                          # named cells, each combined with every point of
   siamese: {}
   longer: {training.epochs: 6}
 baseline: siamese-cls-plain     # default: the first cell
+probe: false                    # true: heads alone, on the frozen encoder (multitask.probes)
 """
 
 import itertools
@@ -27,11 +28,14 @@ from pydantic import Field, ValidationError
 from multitask.config import Config, Strict, explain, load_config
 from multitask.config_file import KeyPath, Tree, dump_override, load_extended, read_override
 from multitask.errors import UserError, suggest
+from multitask.run_directory import flat
 
 LONGEST_NAME = 100
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 # keys that the grid itself gives to every run
 OWN_KEYS = {"seed": "list the seeds under `seeds`", "output_dir": "give --output DIR"}
+# keys of a task that may differ between cells of a probe grid: the encoder does the same for all
+PROBED = ("pooling", "projection", "head", "head_lr", "dropout")
 
 
 class GridFile(Strict):
@@ -43,6 +47,9 @@ class GridFile(Strict):
     grid: dict[str, Any] = Field({}, description="Values by key: every combination is a cell.")
     cells: dict[str, dict[str, Any]] = Field({}, description="Overrides by the cell's name.")
     baseline: str | None = Field(None, description="The cell that others are compared with.")
+    probe: bool = Field(
+        False, description="Train each task's head alone, on the frozen encoder, and compose cells."
+    )
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,10 @@ class Setting:
 
     text: str
     where: str
+
+    @property
+    def key(self) -> str:
+        return self.text.partition("=")[0]
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,7 @@ class Grid:
     cells: list[Cell]
     seeds: list[int]
     baseline: str
+    probe: bool
     resolved: dict[str, Any]
     _tree: Tree = field(repr=False)
 
@@ -78,11 +90,12 @@ class Grid:
         try:
             config = load_config(self.base, texts)
         except UserError as error:
-            raise self._placed(str(error), cell) from error
+            raise self.placed(error, cell) from error
         return config.model_copy(update={"seed": seed, "output_dir": str(output_dir)})
 
-    def _placed(self, message: str, cell: Cell) -> UserError:
+    def placed(self, error: UserError, cell: Cell) -> UserError:
         """A mistake in a cell's config, told with the line of the grid file that made it."""
+        message = str(error)
         for setting in sorted(cell.settings, key=lambda setting: -len(setting.text)):
             start = f"command line: {setting.text}: "
             if message.startswith(start):
@@ -123,12 +136,46 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
         cells=cells,
         seeds=seeds,
         baseline=file.baseline or names[0],
+        probe=file.probe,
         resolved={**file.model_dump(), "base": str(base), "baseline": file.baseline or names[0]},
         _tree=tree,
     )
-    for cell in cells:
-        grid.config(cell, seeds[0], Path())
+    configs = [grid.config(cell, seeds[0], Path()) for cell in cells]
+    if file.probe:
+        _check_probe(grid, configs, tree)
     return grid
+
+
+def _check_probe(grid: Grid, configs: list[Config], tree: Tree) -> None:
+    """Raise UserError unless all cells have one encoder, one data and tasks apart."""
+    first, values = grid.cells[0], flat(configs[0].resolved())
+    for name, task in configs[0].tasks.items():
+        if task.share_head is not None:
+            message = "a probe trains each head alone: leave tasks that share one out"
+            error = configs[0].error(("tasks", name, "share_head"), message)
+            raise grid.placed(error, first)
+    for cell, config in zip(grid.cells[1:], configs[1:], strict=True):
+        own = flat(config.resolved())
+        for key in dict.fromkeys([*values, *own]):
+            parts = key.split(".")
+            if (parts[0] == "tasks" and parts[2] in PROBED) or values.get(key) == own.get(key):
+                continue
+            settings = (*cell.settings, *first.settings)
+            varied = [setting for setting in settings if settings.count(setting) == 1]
+            written = next((setting for setting in varied if _sets(setting, parts)), None)
+            where = written.where if written else tree.where(("probe",))
+            raise UserError(
+                f"{where}: {written.key if written else key}: cells of a probe grid may differ in "
+                f"{', '.join(PROBED)} of tasks only; put what is the same for all cells under `set`"
+            )
+
+
+def _sets(setting: Setting, parts: list[str]) -> bool:
+    """Whether a setting reaches a key of a resolved config, given as its ``parts``."""
+    written = setting.key.split(".")
+    if written[0] == "defaults" and parts[0] == "tasks":
+        written, parts = written[1:], parts[2:]
+    return all(one == other for one, other in zip(written, parts, strict=False))
 
 
 def _seeds(file: GridFile, tree: Tree) -> list[int]:

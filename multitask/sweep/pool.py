@@ -125,7 +125,7 @@ class Pool:
 
 
 def train_all(
-    runs: Sequence[Run], slots: int, keep_weights: bool, progress: Progress
+    runs: Sequence[Run], progress: Progress, *, slots: int, keep_weights: bool
 ) -> list[Failure]:
     """Train every run that is not finished, and wait for those that other processes hold.
 
@@ -138,8 +138,6 @@ def train_all(
         if not run.finished or (run.directory.parent.is_dir() and highest(run.directory))
     ]
     progress.skipped(len(runs) - len(pending))
-    if len(pending) < len(runs):
-        progress.say(f"{len(runs) - len(pending)} of {len(runs)} runs are finished already")
     for run in pending:
         run.directory.parent.mkdir(parents=True, exist_ok=True)
     pool = Pool(slots, keep_weights, progress, pending)

@@ -56,6 +56,8 @@ class Progress:
         self.done += count
         self._all.initial = self._all.n = count
         self._all.refresh()
+        if count:
+            self.say(f"{count} of {self.total} runs are finished already")
 
     def settled(self, name: str, result: str) -> None:
         """One run is finished or has failed: ``cell 3/27 NAME seed 1: mean 0.731 (182 s)``."""

@@ -1,41 +1,48 @@
 """An ablation: every cell of a grid trained with every seed, then one comparison table.
 
-Each run is the ordinary ``train`` command in a process of its own, in ``cells/CELL/seed-N``. Any
-number of processes and machines may work on one output directory: a claim (see ``claims``) on
-``cells/CELL/seed-N`` says who trains it.
+Each run is the ordinary ``train`` command in a process of its own, in ``cells/CELL/seed-N``; those
+of a probe grid are composed in this process (``multitask.probes``). Any number of processes and
+machines may work on one output directory: a claim (see ``claims``) on ``cells/CELL/seed-N`` says
+who trains it.
 """
 
 import contextlib
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
-from multitask.config_file import dump_override, dump_yaml
+from multitask.config_file import dump_override, dump_yaml, load_extended
 from multitask.errors import UserError
 from multitask.files import write_text
 from multitask.run_directory import config_differences
 from multitask.sweep.claims import exclusive
 from multitask.sweep.grid import Grid
-from multitask.sweep.pool import train_all
 from multitask.sweep.progress import Progress
 from multitask.sweep.runs import Failure, Run
 
 
-def sweep(grid: Grid, output: Path, *, jobs: int = 1, keep_weights: bool = False) -> None:
+def sweep(
+    grid: Grid,
+    output: Path,
+    train: Callable[[Sequence[Run], Progress], list[Failure]],
+    *,
+    jobs: int,
+) -> None:
     """Train whatever of the grid is not finished yet and write the comparison.
 
     Args:
         grid: a validated grid.
         output: the sweep's directory; an earlier start is gone on with.
-        jobs: runs at once.
-        keep_weights: keep each run's weights, checkpoints and encoder copy.
+        train: trains those of the runs that are not finished; returns what failed.
+        jobs: runs at once that have a bar of their own.
 
     Raises:
         UserError: ``output`` holds something else or runs with other configs, before anything
             runs; some runs failed, or the sweep was interrupted, when the rest is done.
     """
     _check_output(output)
+    _check_kind(grid, output)
     runs = plan_runs(grid, output)
     _check_saved(runs)
     output.mkdir(parents=True, exist_ok=True)
@@ -44,7 +51,7 @@ def sweep(grid: Grid, output: Path, *, jobs: int = 1, keep_weights: bool = False
     with Progress(len(runs), jobs) as progress:
         try:
             with _sigterm_as_interrupt():
-                failed = train_all(runs, jobs, keep_weights, progress)
+                failed = train(runs, progress)
         except KeyboardInterrupt:
             done = sum(run.finished for run in runs)
             raise UserError(
@@ -55,9 +62,10 @@ def sweep(grid: Grid, output: Path, *, jobs: int = 1, keep_weights: bool = False
         write_table(grid, runs, output, failed)
     if failed:
         names = ", ".join(failure.run.name for failure in failed)
+        logs = "" if grid.probe else f"; see their logs ({output}/cells/CELL/seed-N.log)"
         raise UserError(
-            f"{len(failed)} of {len(runs)} runs failed: {names}; see their logs "
-            f"({output}/cells/CELL/seed-N.log); the same command tries them again"
+            f"{len(failed)} of {len(runs)} runs failed: {names}{logs}; the same command tries "
+            "them again"
         )
 
 
@@ -114,6 +122,14 @@ def _check_output(output: Path) -> None:
     names = [path.name for path in output.iterdir()]
     if names and not any(name.startswith("grid.") for name in names):
         raise UserError(f"{output} is not empty and holds no ablation: choose another --output DIR")
+
+
+def _check_kind(grid: Grid, output: Path) -> None:
+    """Raise UserError when an earlier start has probed what is to be trained, or the reverse."""
+    saved = output / "grid.yaml"
+    if saved.is_file() and load_extended(saved).value.get("probe", False) != grid.probe:
+        held = "trained runs, no probes" if grid.probe else "probes, no trained runs"
+        raise UserError(f"{output} holds {held}: choose another --output DIR")
 
 
 def _check_saved(runs: Sequence[Run]) -> None:

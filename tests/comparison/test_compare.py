@@ -261,6 +261,18 @@ def test_notes_warn_of_selection_on_dev_and_of_several_commits(tmp_path, runs):
     assert compare(groups, "a", resamples=10)["notes"][0].endswith("every run.")
 
 
+def test_probes_are_marked_and_never_seeds_of_trained_runs(tmp_path):
+    for number in (1, 2):
+        write_run(tmp_path / f"a-{number}", rows=ROWS, seed=number)
+        write_run(tmp_path / f"p-{number}", rows=ROWS, seed=number)
+        edited(tmp_path / f"p-{number}", lambda r: r.update(probe=True))
+    runs = [tmp_path / name for name in ("a-1", "a-2", "p-1", "p-2")]
+    (note,) = compare(group_runs(runs), "a", resamples=10)["notes"]
+    assert note.startswith(f"Rows composed of probes: {runs[2]}, {runs[3]}. Each task's projection")
+    with pytest.raises(UserError, match="are no seeds of one setting: one is a probe"):
+        compare([Group("mixed", [runs[0], runs[3]])], "mixed")
+
+
 def test_nan_resamples_are_left_out():
     samples = np.array([0.1, math.nan, 0.3])
     base, other = module._scored([([0.1], np.zeros(3)), ([0.3], samples)], 0)

@@ -32,6 +32,17 @@ def test_runs_that_differ_in_seed_and_place_are_one_group_in_order_of_seeds(run)
     ]
 
 
+def test_a_probe_and_a_trained_run_of_one_config_are_two_groups(run):
+    trained, probe, other = run("trained/a-1", 1), run("probe/a-1", 1), run("probe/a-2", 2)
+    (trained / "report.json").write_text("{}")
+    for directory in (probe, other):
+        (directory / "report.json").write_text('{"probe": true}')
+    assert [group.runs for group in group_runs([trained, probe, other])] == [
+        [trained],
+        [probe, other],
+    ]
+
+
 @pytest.mark.parametrize(
     ("path", "seed", "name"),
     [

@@ -228,6 +228,67 @@ def test_a_mistake_on_the_command_line_is_told_as_such(written):
         written(BASE + "grid: {device: [cpu]}\n", "device=cuda")
 
 
+PROBE = BASE + "probe: true\n"
+
+
+def test_cells_of_a_probe_grid_differ_in_what_follows_the_encoder(written):
+    grid = written(
+        PROBE + "set: {training.epochs: 7, encoder.dropout: 0.0}\n"
+        "cells:\n"
+        "  a: {}\n"
+        "  b: {defaults.dropout: 0.3, tasks.sst.projection: tanh, tasks.qqp.head_lr: 0.1}\n"
+        "  c: {tasks.sst: {pooling: max, head: classification}}\n"
+    )
+    assert grid.probe and grid.resolved["probe"] is True
+    assert not written(BASE + "cells: {a: {}}\n").probe
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key"),
+    [
+        ("cells: {a: {}, b: {encoder.dropout: 0.0}}\n", 4, "encoder.dropout"),
+        ("cells:\n  a: {}\n  b:\n    training.head_lr: 0.5\n", 7, "training.head_lr"),
+        ("cells:\n  a: {training.epochs: 5}\n  b: {}\n", 5, "training.epochs"),
+        ("cells:\n  a: {}\n  b: {tasks.qqp: null}\n", 6, "tasks.qqp"),
+        ("cells:\n  a: {}\n  b: {defaults.max_length: 9}\n", 6, "defaults.max_length"),
+        ("cells:\n  a: {}\n  b: {tasks.sst: {pooling: max, max_rows: 9}}\n", 6, "tasks.sst"),
+        (
+            "cells: {a: {}}\ngrid:\n  tasks.sst.metric: [accuracy, macro_f1]\n",
+            6,
+            "tasks.sst.metric",
+        ),
+        (
+            "cells:\n  a: {}\n  b:\n    defaults.pooling: max\n    encoder.freeze: true\n",
+            8,
+            "encoder.freeze",
+        ),
+    ],
+)
+def test_cells_of_a_probe_grid_differ_in_nothing_else(text, line, key, written, tmp_path):
+    with pytest.raises(UserError) as caught:
+        written(PROBE + text)
+    assert str(caught.value) == (
+        f"{tmp_path / 'g.yaml'}:{line}: {key}: cells of a probe grid may differ in pooling, "
+        "projection, head, head_lr, dropout of tasks only; put what is the same for all cells "
+        "under `set`"
+    )
+
+
+def test_a_probe_grid_has_no_shared_heads(written, tmp_path):
+    shared = "tasks.sts: {share_head: qqp, head: siamese_paraphrase, metric: accuracy}"
+    with pytest.raises(UserError) as caught:
+        written(PROBE + f"cells:\n  a:\n    {shared}\n")
+    message = "tasks.sts.share_head: a probe trains each head alone: leave tasks that share one out"
+    assert str(caught.value) == f"{tmp_path / 'g.yaml'}:6: {message}"
+
+
+def test_the_probes_of_all_poolings_are_those_of_the_trained_grid():
+    grids = [load_grid(ROOT / "configs/ablations" / f"pooling{end}.yaml") for end in ("", "_probe")]
+    assert [grid.probe for grid in grids] == [False, True]
+    assert grids[0].cells == grids[1].cells and len(grids[0].cells) == 27
+    assert (grids[0].seeds, grids[0].baseline) == (grids[1].seeds, grids[1].baseline)
+
+
 def test_the_grid_in_the_docs_is_valid(tmp_path):
     text = (ROOT / "docs" / "ablations.md").read_text()
     (yaml_text,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
