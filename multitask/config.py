@@ -250,7 +250,24 @@ class EncoderConfig(Strict):
         "(all-MiniLM-L6-v2 from the pinned Python package, no hub needed).",
     )
     revision: str | None = Field(None, description="Hub revision: a branch, tag or commit.")
-    freeze: bool = Field(False, description="Train the heads only.")
+    implementation: Literal["own", "transformers"] = Field(
+        "own",
+        description="`own`: the padding-free encoder of this project, for BERT and RoBERTa "
+        "architectures; others run in `transformers`, and a line says so.",
+    )
+    freeze: bool | list[str] = Field(
+        False,
+        description="`true`: train the heads only. Or a list of parts that do not move, such as "
+        "`[embeddings, layer_1, layer_2]` (`layer_1` is the lowest).",
+    )
+    reinit_layers: int = Field(
+        0, ge=0, description="Fresh weights for this many top layers (own encoder only)."
+    )
+    gradient_checkpointing: bool = Field(
+        False,
+        description="Compute each layer again in the backward pass: less memory, about a third "
+        "more time (own encoder only).",
+    )
     dropout: float | None = Field(
         None, ge=0, lt=1, description="Hidden dropout inside the encoder; default: the model's own."
     )

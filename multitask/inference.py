@@ -64,7 +64,7 @@ class TrainedRun:
         self.readers: dict[str, LabelReader] = {
             task: label_reader(config, task, head.label_type) for task, head in heads.items()
         }
-        encoder, self.tokenizer = load_saved(directory / "encoder", config.encoder.dropout)
+        encoder, self.tokenizer = load_saved(directory / "encoder", config)
         context = {task: reader.head_context() for task, reader in self.readers.items()}
         autocast = use_autocast(config.training.precision, self.device)
         self.model = build_model(config, encoder, context, autocast=autocast)

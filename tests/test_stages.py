@@ -83,7 +83,7 @@ def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides
     assert at_end[0] == {n for n in names if n.startswith(("tasks.sst", "tasks.qqp"))}
     assert at_end[1] == names
     # pooled by the first token or the mean, both depend on the whole last layer
-    assert at_end[2] == {name for name in encoder if "layer.1." in name}
+    assert at_end[2] == {name for name in encoder if "layers.1." in name}
     first, second = rates[0], rates[heads.steps + 1]
     assert set(first) == {"sst", "qqp"} and set(second) == {"encoder", "sst", "qqp"}
     assert all(rate["sst"] == 0.01 for rate in rates[1 : heads.steps])  # constant, warmed up

@@ -19,10 +19,12 @@ class HFEncoder(nn.Module):
         max_positions: longest input in tokens, special tokens included.
         pooler_weights: (weight [d, d], bias [d]) of the checkpoint's tanh pooler, else None. They
             are handed to the `bert_pooler` projection and do not stay in the encoder.
+        config: the `transformers` config.
     """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
+        self.config = model.config
         self.dim: int = model.config.hidden_size
         self.num_layers: int = model.config.num_hidden_layers
         positions = model.config.max_position_embeddings

@@ -1,0 +1,112 @@
+"""Padding-free batches: the real tokens of all sequences as rows [N, d], shortest sequence first.
+
+Matrix products, LayerNorms and activations need no more than that. Attention works sequence by
+sequence: it takes neighbours of similar length together (``Group``), padded to the longest of the
+few, because a kernel call per sequence costs more than a few pads.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+# A group takes the next longer sequence while that one is at most STRETCH times the group's
+# shortest plus SLACK tokens (benchmarks/attention.py: flat around this choice).
+STRETCH, SLACK = 1.3, 3
+
+
+@dataclass(frozen=True)
+class Group:
+    """Neighbouring sequences of a packing.
+
+    Attributes:
+        rows: which sequences, as a slice of the packed order.
+        tokens: their tokens, as a slice of the packed rows.
+        width: tokens of the longest.
+        slots: int64 [tokens], the place of each token in [sequences * width]; None without pads.
+        mask: bool [sequences, 1, 1, width], False for pads; None without pads.
+    """
+
+    rows: slice
+    tokens: slice
+    width: int
+    slots: Tensor | None
+    mask: Tensor | None
+
+    def pad(self, packed: Tensor) -> Tensor:
+        """The group's rows of [N, d] as [sequences, width, d], zero at pads."""
+        size = (self.rows.stop - self.rows.start, self.width, packed.shape[1])
+        own = packed[self.tokens]
+        if self.slots is None:
+            return own.unflatten(0, size[:2])
+        return own.new_zeros(size).flatten(0, 1).index_add(0, self.slots, own).view(size)
+
+    def unpad(self, padded: Tensor) -> Tensor:
+        """[sequences, width, d] -> the group's packed rows [tokens, d]."""
+        rows = padded.flatten(0, 1)
+        return rows if self.slots is None else rows.index_select(0, self.slots)
+
+
+class Packing:
+    """Where the real tokens of a padded batch [B, T] stand; made once a batch.
+
+    Args:
+        mask: [B, T], non-zero for tokens. Pads may stand anywhere; no row may be all pads.
+
+    Attributes:
+        slots: int64 [N], each packed token's place in [B * T].
+        positions: int64 [N], its position in its own sequence, from 0.
+        first: int64 [B], the packed row of each sequence's first token, shortest sequence first.
+    """
+
+    def __init__(self, mask: Tensor) -> None:
+        mask = mask != 0
+        self.shape = mask.shape
+        lengths = mask.sum(1)
+        lengths, self._order = lengths.sort(stable=True)
+        rows, columns = mask[self._order].nonzero(as_tuple=True)
+        self.slots = self._order[rows] * mask.shape[1] + columns
+        ends = lengths.cumsum(0)
+        self.first = ends - lengths
+        self.positions = torch.arange(len(rows), device=mask.device) - self.first[rows]
+        self.groups = list(_groups(lengths))
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """[B, T, d] (or [B, T]) -> the real tokens [N, d] (or [N])."""
+        return padded.flatten(0, 1).index_select(0, self.slots)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """[N, d] -> [B, T, d], zero at pads."""
+        padded = packed.new_zeros(self.shape[0] * self.shape[1], packed.shape[1])
+        return padded.index_add(0, self.slots, packed).view(*self.shape, -1)
+
+    def in_batch_order(self, rows: Tensor) -> Tensor:
+        """One row a sequence [B, d], shortest sequence first -> as they stand in the batch."""
+        return torch.zeros_like(rows).index_add(0, self._order, rows)
+
+
+def _groups(lengths: Tensor) -> Iterator[Group]:
+    """Neighbours of similar length; ``lengths`` int64 [B] ascending."""
+    sizes = lengths.tolist()
+    if sizes[0] == 0:
+        raise ValueError("a sequence without tokens")
+    cuts, shortest = [0], sizes[0]
+    for row, size in enumerate(sizes):
+        if size > STRETCH * shortest + SLACK:
+            cuts.append(row)
+            shortest = size
+    token = 0
+    for start, stop in pairwise([*cuts, len(sizes)]):
+        width, count = sizes[stop - 1], sum(sizes[start:stop])
+        places = torch.arange(width, device=lengths.device) < lengths[start:stop, None]
+        even = sizes[start] == width
+        yield Group(
+            slice(start, stop),
+            slice(token, token + count),
+            width,
+            None if even else places.flatten().nonzero().flatten(),
+            None if even else places[:, None, None],
+        )
+        token += count
