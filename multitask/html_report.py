@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from multitask.files import write_text
 from multitask.page import Page, Table, Tile
-from multitask.plots import DPI
+from multitask.drawing import DPI
 from multitask.tables import score
 
 # Cells up to this many characters stay on one line.

@@ -5,6 +5,7 @@ Colours are of the Okabe-Ito palette, or of cividis: both stay readable in colou
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,24 +13,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from multitask.plots import (
+from multitask.drawing import (
     BLUE,
     DARK,
-    DPI,
     GREEN,
     ORANGE,
     VERMILLION,
     label_text,
     legend_below,
-    load_lines,
-    load_report,
     new_figure,
     quiet_frame,
+    readable_on,
+    save_figure,
     step_axis,
 )
+from multitask.plots import load_lines, load_report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
 COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, "#56B4E9", "#CC79A7", DARK)
@@ -37,6 +39,8 @@ LINES = ("-", "--", ":", "-.")
 MARKERS = "osD^v"
 NO_SCORE = "0.88"
 MAX_COLUMNS = 3
+# More cells than this beside each other make a figure too wide to read.
+MAX_CELLS_ACROSS = 12
 
 # A task and its metric, then the score of each step of one run.
 Curves = dict[tuple[str, str], dict[int, float]]
@@ -54,31 +58,65 @@ def draw_heatmap(
     ``values`` [rows, columns]; NaN is a combination without score: a grey cell with a dash.
     Raises ValueError where the labels do not fit the values.
     """
-    cells = np.asarray(values, dtype=float)
-    if cells.shape != (len(row_labels), len(column_labels)):
-        raise ValueError(f"{cells.shape} values, {len(row_labels)} x {len(column_labels)} labels")
-    _heatmap(cells, row_labels, column_labels, title).savefig(file, dpi=DPI)
+    draw_heatmaps(file, [Heatmap(title, np.asarray(values), row_labels, column_labels)])
 
 
-def _heatmap(
-    cells: np.ndarray, row_labels: Sequence[str], column_labels: Sequence[str], title: str
-) -> "Figure":
+@dataclass(frozen=True)
+class Heatmap:
+    """Scores [rows, columns] with their labels, and what rows and columns are."""
+
+    title: str
+    values: np.ndarray
+    row_labels: Sequence[str]
+    column_labels: Sequence[str]
+    rows: str = ""
+    columns: str = ""
+
+
+def draw_heatmaps(file: Path, maps: Sequence[Heatmap]) -> None:
+    """Write several pictures as of ``draw_heatmap`` side by side, in one scale of colours."""
+    save_figure(_heatmaps(maps), file)
+
+
+def _heatmaps(maps: Sequence[Heatmap]) -> "Figure":
     import matplotlib
+    from matplotlib.colors import Normalize
 
-    rows, columns = cells.shape
-    figure = new_figure(max(4.2, 2.8 + 0.85 * columns), 1.8 + 0.5 * rows)
-    axes = figure.subplots()
-    colours = matplotlib.colormaps["cividis"].with_extremes(bad=NO_SCORE)
-    known = cells[np.isfinite(cells)]
+    for each in maps:
+        if each.values.shape != (len(each.row_labels), len(each.column_labels)):
+            size = f"{len(each.row_labels)} x {len(each.column_labels)}"
+            raise ValueError(f"{each.values.shape} values, {size} labels")
+    height, width = (max(each.values.shape[axis] for each in maps) for axis in (0, 1))
+    columns = min(MAX_COLUMNS, len(maps), max(1, MAX_CELLS_ACROSS // width))
+    rows = math.ceil(len(maps) / columns)
+    figure = new_figure(
+        max(4.2, 1.2 + (1.6 + 0.85 * width) * columns), 0.6 + (1.2 + 0.5 * height) * rows
+    )
+    places = list(figure.subplots(rows, columns, squeeze=False).flat)
+    known = np.concatenate([each.values[np.isfinite(each.values)] for each in maps])
     low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
-    image = axes.imshow(np.ma.masked_invalid(cells), cmap=colours, vmin=low, vmax=high,
-                        aspect="auto")  # fmt: skip
+    colours = matplotlib.colormaps["cividis"].with_extremes(bad=NO_SCORE)
+    scale = matplotlib.cm.ScalarMappable(Normalize(low, high), colours)
+    for axes, each in zip(places, maps, strict=False):
+        _heatmap(axes, each, scale)
+    for axes in places[len(maps) :]:
+        axes.set_visible(False)
     if low < high:
-        figure.colorbar(image, ax=axes, shrink=0.85).outline.set_visible(False)
-    axes.set_title(label_text(title, width=60), fontsize=11)
-    axes.set_xticks(range(columns), [label_text(str(label)) for label in column_labels])
-    axes.set_yticks(range(rows), [label_text(str(label)) for label in row_labels])
-    if max(map(len, map(str, column_labels)), default=0) > 7:
+        figure.colorbar(scale, ax=places, shrink=0.85).outline.set_visible(False)
+    return figure
+
+
+def _heatmap(axes: "Axes", found: Heatmap, scale: "ScalarMappable") -> None:
+    cells = np.ma.masked_invalid(found.values)
+    rows, columns = cells.shape
+    shades = scale.to_rgba(cells)
+    axes.imshow(shades, aspect="auto")
+    axes.set_title(label_text(found.title, width=60), fontsize=11)
+    axes.set_xlabel(label_text(found.columns, width=40))
+    axes.set_ylabel(label_text(found.rows, width=28))
+    axes.set_xticks(range(columns), [label_text(label) for label in found.column_labels])
+    axes.set_yticks(range(rows), [label_text(label) for label in found.row_labels])
+    if max(map(len, found.column_labels), default=0) > 7:
         for label in axes.get_xticklabels():
             label.set(rotation=35, ha="right", rotation_mode="anchor")
     axes.set_xticks(np.arange(columns - 1) + 0.5, minor=True)
@@ -86,20 +124,11 @@ def _heatmap(
     axes.grid(which="minor", color="white", linewidth=2)
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)
-    shades = image.to_rgba(np.ma.masked_invalid(cells))
     for row, column in product(range(rows), range(columns)):
-        value = cells[row, column]
+        value = found.values[row, column]
         text = f"{value:.3f}" if math.isfinite(value) else "-"
-        colour = _readable_on(shades[row, column, :3])
+        colour = readable_on(shades[row, column, :3])
         axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=9)
-    return figure
-
-
-def _readable_on(colour: np.ndarray) -> str:
-    """White or black, whichever has more contrast to the sRGB colour [3] (WCAG 2.2)."""
-    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
-    luminance = float(linear @ [0.2126, 0.7152, 0.0722])
-    return "white" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "black"
 
 
 def draw_curve_bands(file: Path, groups: dict[str, list[Path]]) -> None:
@@ -112,7 +141,7 @@ def draw_curve_bands(file: Path, groups: dict[str, list[Path]]) -> None:
     Raises:
         UserError: a run without report.json.
     """
-    _curve_bands(groups).savefig(file, dpi=DPI)
+    save_figure(_curve_bands(groups), file)
 
 
 def _curve_bands(groups: dict[str, list[Path]]) -> "Figure":
@@ -153,7 +182,11 @@ def _load_curves(run_dir: Path) -> tuple[str, Curves]:
     ]
     curves: Curves = {}
     for task, result in report["tasks"].items():
-        scores = {event["step"]: event["tasks"][task][result["metric"]] for event in evaluations}
+        scores = {
+            event["step"]: event["tasks"][task][result["metric"]]
+            for event in evaluations
+            if task in event["tasks"]  # a stage evaluates its own tasks only
+        }
         curves[task, result["metric"]] = {
             step: math.nan if value is None else value for step, value in scores.items()
         }

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.image import imread
 
 from multitask import plots_grid
+from multitask.drawing import readable_on
 from multitask.errors import UserError
 from tests.fabricated_run import write_run
 
@@ -112,7 +113,7 @@ def test_a_run_without_report_is_named_and_one_without_evaluations_still_draws(t
 def test_the_heatmap_shows_every_number_and_a_dash_where_there_is_none(tmp_path):
     values = np.array([[0.5, math.nan, 0.75], [0.125, 0.25, 1.0]])
     labels = ["a", "b"], ["x", "a long $ column", "z"]
-    axes = plots_grid._heatmap(values, *labels, "accuracy $").axes[0]
+    axes = plots_grid._heatmaps([plots_grid.Heatmap("accuracy $", values, *labels)]).axes[0]
     shown = {text.get_position(): text.get_text() for text in axes.texts}
     assert shown == {
         (0, 0): "0.500", (1, 0): "-", (2, 0): "0.750",
@@ -139,7 +140,7 @@ def test_the_numbers_of_a_heatmap_can_be_read_on_every_colour():
     import matplotlib
 
     for colour in matplotlib.colormaps["cividis"](np.linspace(0, 1, 101))[:, :3]:
-        text = 1.0 if plots_grid._readable_on(colour) == "white" else 0.0
+        text = 1.0 if readable_on(colour) == "white" else 0.0
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
         luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
         high, low = max(luminance, text), min(luminance, text)

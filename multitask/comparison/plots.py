@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-from multitask.plots import (
+from multitask.drawing import (
     BLUE,
     DARK,
     GREY,
