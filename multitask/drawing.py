@@ -4,6 +4,7 @@ The colours are of the Okabe-Ito palette: they survive colour blindness and grey
 """
 
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,23 @@ def step_axis(axes: "Axes") -> None:
     axes.set_xlabel("step")
     axes.locator_params(axis="x", integer=True)
     axes.xaxis.set_major_formatter("{x:,.0f}")
+
+
+def mark_stages(axes: "Axes", begins: Iterable[tuple[int, str]]) -> None:
+    """A thin line at each step after which a stage begins, with the stage's name."""
+    for step, name in begins:
+        axes.axvline(step, color="0.6", linewidth=0.8, zorder=0)
+        axes.annotate(
+            label_text(name, width=14),
+            (step, 1),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(2, -2),
+            textcoords="offset points",
+            rotation=90,
+            va="top",
+            fontsize=7,
+            color=DARK,
+        )
 
 
 def legend_below(figure: "Figure") -> None:

@@ -1,8 +1,8 @@
 """A page of results as one HTML file that needs nothing else: no network, no script, no font.
 
 The templates stand in ``multitask/templates``: ``base.html.j2`` is the layout of every page,
-``report.html.j2`` a run's. Jinja escapes every text; the page also forbids scripts and requests
-by its content security policy.
+``report.html.j2`` has tiles of scores above the sections. Jinja escapes every text; the page also
+forbids scripts and requests by its content security policy.
 """
 
 import base64
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from multitask.drawing import DPI
 from multitask.files import write_text
 from multitask.page import Page, Table, Tile
-from multitask.drawing import DPI
 from multitask.tables import score
 
 # Cells up to this many characters stay on one line.

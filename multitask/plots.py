@@ -21,6 +21,7 @@ from multitask.drawing import (
     VERMILLION,
     label_text,
     legend_below,
+    mark_stages,
     new_figure,
     quiet_frame,
     readable_on,
@@ -60,6 +61,11 @@ def load_lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSON-lines file."""
     with path.open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
+
+
+def stage_begins(events: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:
+    """Where a run's stages begin, after the first: the last step before each, and its name."""
+    return [(event["step"], event["stage"]) for event in events if event["event"] == "stage"]
 
 
 def draw_all(run_dir: Path) -> list[Path]:
@@ -114,6 +120,8 @@ def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
         upper, lower = panels[2 * (place // columns) :, place % columns][:2]
         _metric_curve(upper, task, result, events, report["selection_split"])
         _loss_curve(lower, task, events)
+        for axes in (upper, lower):
+            mark_stages(axes, stage_begins(events))
         lower.tick_params(labelbottom=True)
         step_axis(lower)
         if place % columns == 0:

@@ -21,13 +21,15 @@ from multitask.drawing import (
     VERMILLION,
     label_text,
     legend_below,
+    mark_stages,
     new_figure,
     quiet_frame,
     readable_on,
     save_figure,
     step_axis,
 )
-from multitask.plots import load_lines, load_report
+from multitask.errors import UserError
+from multitask.plots import load_lines, load_report, stage_begins
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,12 +75,15 @@ class Heatmap:
     columns: str = ""
 
 
-def draw_heatmaps(file: Path, maps: Sequence[Heatmap]) -> None:
-    """Write several pictures as of ``draw_heatmap`` side by side, in one scale of colours."""
-    save_figure(_heatmaps(maps), file)
+def draw_heatmaps(file: Path, maps: Sequence[Heatmap], measure: str = "") -> None:
+    """Write several pictures as of ``draw_heatmap`` side by side, in one scale of colours.
+
+    ``measure`` says what the numbers are.
+    """
+    save_figure(_heatmaps(maps, measure), file)
 
 
-def _heatmaps(maps: Sequence[Heatmap]) -> "Figure":
+def _heatmaps(maps: Sequence[Heatmap], measure: str = "") -> "Figure":
     import matplotlib
     from matplotlib.colors import Normalize
 
@@ -102,7 +107,9 @@ def _heatmaps(maps: Sequence[Heatmap]) -> "Figure":
     for axes in places[len(maps) :]:
         axes.set_visible(False)
     if low < high:
-        figure.colorbar(scale, ax=places, shrink=0.85).outline.set_visible(False)
+        bar = figure.colorbar(scale, ax=places, shrink=0.85)
+        bar.outline.set_visible(False)
+        bar.set_label(label_text(measure, width=40))
     return figure
 
 
@@ -112,8 +119,8 @@ def _heatmap(axes: "Axes", found: Heatmap, scale: "ScalarMappable") -> None:
     shades = scale.to_rgba(cells)
     axes.imshow(shades, aspect="auto")
     axes.set_title(label_text(found.title, width=60), fontsize=11)
-    axes.set_xlabel(label_text(found.columns, width=40))
-    axes.set_ylabel(label_text(found.rows, width=28))
+    axes.set_xlabel(_key_text(found.columns))
+    axes.set_ylabel(_key_text(found.rows))
     axes.set_xticks(range(columns), [label_text(label) for label in found.column_labels])
     axes.set_yticks(range(rows), [label_text(label) for label in found.row_labels])
     if max(map(len, found.column_labels), default=0) > 7:
@@ -131,66 +138,89 @@ def _heatmap(axes: "Axes", found: Heatmap, scale: "ScalarMappable") -> None:
         axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=9)
 
 
+def _key_text(key: str) -> str:
+    """A config key for an axis: of a long one, the end says more."""
+    return label_text(key if len(key) <= 28 else f"…{key[-27:]}", width=28)
+
+
 def draw_curve_bands(file: Path, groups: dict[str, list[Path]]) -> None:
     """Write the learning curves of groups of runs; the runs of a group differ in their seed.
 
     A panel for each task and its metric: the group's mean at each evaluation of the split that
     selects, and a band from its lowest to its highest seed. Steps that only some of a group's
     runs came to are left out: their mean would be over other seeds. Undefined scores are gaps.
+    Lines mark where stages begin, if all runs begin them at the same steps.
 
     Raises:
-        UserError: a run without report.json.
+        UserError: a run without report.json or without its log.
     """
     save_figure(_curve_bands(groups), file)
 
 
 def _curve_bands(groups: dict[str, list[Path]]) -> "Figure":
     loaded = {name: [_load_curves(run) for run in runs] for name, runs in groups.items()}
-    splits = {split for runs in loaded.values() for split, _ in runs}
-    panels = dict.fromkeys(key for runs in loaded.values() for _, curves in runs for key in curves)
+    every = [log for logs in loaded.values() for log in logs]
+    panels = dict.fromkeys(key for log in every for key in log.curves)
+    stages = every[0].stages if all(log.stages == every[0].stages for log in every) else []
     columns = min(MAX_COLUMNS, max(len(panels), 1))
     rows = math.ceil(len(panels) / columns) or 1
     figure = new_figure(max(5.5, 3.9 * columns), 3.3 * rows + 0.4)
     places = list(figure.subplots(rows, columns, squeeze=False).flat)
     styles = _styles(len(groups))
     for axes, key in zip(places, panels, strict=False):
-        for (name, runs), style in zip(loaded.items(), styles, strict=True):
-            curves = [curves[key] for _, curves in runs if key in curves]
+        for (name, logs), style in zip(loaded.items(), styles, strict=True):
+            curves = [log.curves[key] for log in logs if key in log.curves]
             if curves:
-                _band(axes, curves, f"{label_text(name, width=40)} ({_seeds(len(runs))})", style)
+                _band(axes, curves, f"{label_text(name, width=40)} ({_seeds(len(logs))})", style)
+        mark_stages(axes, stages)
         task, metric = key
         axes.set_title(f"{label_text(task)}: {metric.replace('_', ' ')}", fontsize=11)
         step_axis(axes)
         quiet_frame(axes)
     for axes in places[len(panels) :]:
         axes.set_visible(False)
-    places[0].set_ylabel(f"mean over seeds, on {' or '.join(sorted(splits))}")
-    if any(len(runs) > 1 for runs in loaded.values()):
+    splits = sorted({log.split for log in every})
+    places[0].set_ylabel(f"mean over seeds, on {' or '.join(splits)}")
+    if len(every) > len(loaded):
         places[0].fill_between([], [], color="0.8", label="lowest to highest seed")
     legend_below(figure)
     return figure
 
 
-def _load_curves(run_dir: Path) -> tuple[str, Curves]:
-    """The split that selects, and each task's own metric on it over the run's steps."""
+@dataclass(frozen=True)
+class _Log:
+    """A run's split that selects, each task's own metric on it, and where its stages begin."""
+
+    split: str
+    curves: Curves
+    stages: list[tuple[int, str]]
+
+
+def _load_curves(run_dir: Path) -> _Log:
     report = load_report(run_dir)
     split = report["selection_split"]
+    file = run_dir / "metrics.jsonl"
+    try:
+        events = load_lines(file)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{file}: missing or damaged ({error}): learning curves are drawn from it; restore it, "
+            "or leave the run out"
+        ) from error
     evaluations = [
-        event
-        for event in load_lines(run_dir / "metrics.jsonl")
-        if event["event"] == "eval" and event["split"] == split
+        event for event in events if event["event"] == "eval" and event["split"] == split
     ]
     curves: Curves = {}
     for task, result in report["tasks"].items():
         scores = {
             event["step"]: event["tasks"][task][result["metric"]]
             for event in evaluations
-            if task in event["tasks"]  # a stage evaluates its own tasks only
+            if task in event["tasks"]  # a stage may evaluate only its own tasks
         }
         curves[task, result["metric"]] = {
             step: math.nan if value is None else value for step, value in scores.items()
         }
-    return split, curves
+    return _Log(split, curves, stage_begins(events))
 
 
 def _band(axes: "Axes", curves: list[dict[int, float]], label: str, style: dict[str, Any]) -> None:

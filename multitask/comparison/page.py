@@ -1,0 +1,209 @@
+"""The page of a comparison: report.html."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from multitask.comparison.axes import axis_labels, long_axes
+from multitask.comparison.plots import CURVES, MAX_CURVES, curve_groups, heatmap_files
+from multitask.comparison.settings import shown
+from multitask.comparison.tables import (
+    GAIN_TITLE,
+    MATRIX_TITLE,
+    columns,
+    difference_cell,
+    difference_table,
+    difference_title,
+    entries,
+    explanations,
+    gain_table,
+    matrix_table,
+    score_cell,
+    score_table,
+)
+from multitask.page import Block, Image, Lines, Page, Section, Table, Text, Tile
+
+LEGEND = (
+    "The best mean of each column. Dot: the mean over seeds; bar: its 95 % interval; stroke: the "
+    "baseline. The best of many is partly luck: read the differences."
+)
+# An adjusted p from here on does not tell two groups apart.
+UNCLEAR = 0.05
+
+
+def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
+    """What report.html shows, from the comparison and the figures of ``draw_all`` beside it."""
+    groups = comparison["groups"]
+    alt = "Scores of each group by task: one dot a seed, the mean and its interval"
+    scores: list[Block] = [score_table(comparison), Image(directory / "figure.png", alt)]
+    sections = [Section("Dev scores", scores)]
+    if differences := difference_table(comparison):
+        sections.append(Section(difference_title(comparison), [differences], label="Differences"))
+    if comparison["notes"]:
+        sections.append(Section("Notes", [Lines(comparison["notes"])], alert=True))
+    if settings := settings_table(groups):
+        title = "Settings in which the groups differ"
+        sections.append(Section(title, [settings], label="Settings"))
+    sections += _grid_sections(directory, comparison)
+    sections.append(Section("Learning curves", _curves(directory, comparison)))
+    sections += _transfer_section(comparison)
+    sections += [
+        Section("How to read this", [Lines(explanations(comparison))]),
+        Section("Runs", [_runs(groups)]),
+    ]
+    return Page(
+        folder=directory,
+        title=f"Comparison: {directory.resolve().name}",
+        summary=_summary(comparison),
+        sections=sections,
+        tiles=_tiles(comparison),
+        legend=LEGEND,
+    )
+
+
+def _column(comparison: dict[str, Any], at: int) -> dict[str, dict[str, Any]]:
+    """The scored entries of a column by group."""
+    found = {g["name"]: entries(comparison, g)[at] for g in comparison["groups"]}
+    return {name: entry for name, entry in found.items() if entry and entry["mean"] is not None}
+
+
+def _summary(comparison: dict[str, Any]) -> str:
+    groups, baseline = comparison["groups"], comparison["baseline"]
+    runs = sum(len(group["runs"]) for group in groups)
+    counted = [_counted(len(groups), "group"), _counted(runs, "run")]
+    text = f"{', '.join(counted)} on {', '.join(comparison['tasks'])}; baseline: {baseline}."
+    overall = _column(comparison, -1)
+    best = next((name for name, entry in overall.items() if entry["best"]), None)
+    if best is None:
+        return text
+    text += f" Best mean over the tasks: {best} with {score_cell(overall[best])}"
+    if best == baseline:
+        return f"{text}, the baseline."
+    if baseline not in overall:
+        return f"{text}."
+    difference = difference_cell(overall[best]["difference"])
+    return f"{text}; the baseline has {score_cell(overall[baseline])} (difference {difference})."
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _tiles(comparison: dict[str, Any]) -> list[Tile]:
+    """For the mean and for each task: the best group beside the baseline."""
+    kinds = comparison["tasks"]
+    titles = {-1: ("mean", "over the tasks")} if len(kinds) > 1 else {}
+    titles |= {at: (task, kinds[task]["metric"]) for at, task in enumerate(kinds)}
+    return [
+        _tile(comparison["baseline"], title, measure, found)
+        for at, (title, measure) in titles.items()
+        if (found := _column(comparison, at))
+    ]
+
+
+def _tile(baseline: str, title: str, measure: str, found: dict[str, dict[str, Any]]) -> Tile:
+    best = max(found, key=lambda name: found[name]["mean"])
+    entry = found[best]
+    who = f"best of {len(found)}: {best}" if len(found) > 1 else best
+    flags, references = [], {}
+    if best == baseline:
+        who = f"{who}, the baseline"
+    elif baseline in found:
+        references["baseline"] = found[baseline]["mean"]
+        p = entry["difference"]["p_holm"]
+        if p is None or p >= UNCLEAR:
+            flags.append("not clearly better than the baseline")
+    return Tile(
+        title, f"{measure}, {who}", entry["mean"], entry["low"], entry["high"], references, flags
+    )
+
+
+def settings_table(groups: Sequence[dict[str, Any]]) -> Table | None:
+    """What each group has where the groups differ, the more numerous down; None for no difference.
+
+    ``-`` is a key that a group does not have.
+    """
+    keys = list(dict.fromkeys(key for group in groups for key in group["settings"]))
+    if not keys:
+        return None
+    cells = [
+        [shown(group["settings"][key]) if key in group["settings"] else "-" for key in keys]
+        for group in groups
+    ]
+    names = [group["name"] for group in groups]
+    if len(groups) >= len(keys):
+        return Table(("group", *keys), [[n, *row] for n, row in zip(names, cells, strict=True)])
+    turned = zip(keys, zip(*cells, strict=True), strict=True)
+    return Table(("key", *names), [[key, *row] for key, row in turned])
+
+
+def _grid_sections(directory: Path, comparison: dict[str, Any]) -> list[Section]:
+    """Heat maps of pairs of axes, and the means of each axis; for two axes or more."""
+    found = []
+    files = heatmap_files(directory, comparison)
+    if files:
+        several = len(long_axes(comparison)) > 2
+        caption = "One cell of the grid each, mean over seeds."
+        if several:
+            caption = (
+                "A map for each pair of the grid's axes: means over seeds and over all values of "
+                "the other axes (over those at which no cell of the map lacks its score)."
+            )
+        maps = [
+            Section(title, [Image(file, f"{title} by {'pairs of ' * several}the grid's axes")])
+            for title, file in files.items()
+        ]
+        caption += " The darker, the lower; each figure has a scale of its own."
+        found.append(Section("Heat maps", [Text(caption)], parts=maps))
+    if comparison["marginals"]:
+        caption = (
+            "Mean ± standard deviation over seeds of a value's mean over the cells that have it, "
+            "at the same places on the other axes for all values of an axis. The best of each "
+            "axis is marked."
+        )
+        blocks: list[Block] = [Text(caption), marginal_table(comparison)]
+        found.append(Section("Means along the axes", blocks, label="Axes"))
+    return found
+
+
+def marginal_table(comparison: dict[str, Any]) -> Table:
+    """A line for each value of each axis; the best of an axis is marked in each column."""
+    rows: list[list[str]] = []
+    marked: set[tuple[int, int]] = set()
+    for axis in comparison["axes"]:
+        labels = axis_labels(axis)
+        lines = [each for each in comparison["marginals"] if each["axis"] == axis["key"]]
+        means = [[*line["tasks"].values(), line["overall"]] for line in lines]
+        for at in range(len(columns(comparison))):
+            known = {i: row[at]["mean"] for i, row in enumerate(means) if row[at]}
+            if known:
+                marked.add((len(rows) + max(known, key=lambda i: known[i]), 3 + at))
+        for line, found in zip(lines, means, strict=True):
+            counts = sorted({entry["cells"] for entry in found if entry})
+            cells = " to ".join(str(count) for count in dict.fromkeys((*counts[:1], *counts[-1:])))
+            rows.append([axis["key"], labels[line["label"]], cells, *map(score_cell, found)])
+    return Table(("axis", "value", "cells", *columns(comparison)), rows, frozenset(marked))
+
+
+def _curves(directory: Path, comparison: dict[str, Any]) -> list[Block]:
+    text = "Scores on the split that selects, mean over seeds."
+    if len(comparison["groups"]) > MAX_CURVES:
+        text += f" {MAX_CURVES} of {len(comparison['groups'])} groups: the baseline and the best."
+    names = ", ".join(curve_groups(comparison))
+    image = Image(directory / CURVES, f"Each task's metric at every evaluation, for {names}")
+    return [Text(text), image]
+
+
+def _transfer_section(comparison: dict[str, Any]) -> list[Section]:
+    tables = {GAIN_TITLE: gain_table(comparison), MATRIX_TITLE: matrix_table(comparison)}
+    parts = [Section(title, [table]) for title, table in tables.items() if table is not None]
+    return [Section("Transfer between tasks", parts=parts, label="Transfer")] if parts else []
+
+
+def _runs(groups: Sequence[dict[str, Any]]) -> Table:
+    rows = [
+        [group["name"], str(seed), run]
+        for group in groups
+        for seed, run in zip(group["seeds"], group["runs"], strict=True)
+    ]
+    return Table(("group", "seed", "directory"), rows)
