@@ -19,7 +19,8 @@ from multitask.tables import score
 
 # Cells up to this many characters stay on one line.
 SHORT_CELL = 32
-NUMBER = re.compile(r"(-?[\d,.]+( %)?( ± [\d.]+)?( \[-?[\d.]+, -?[\d.]+\])?|-|)")
+_INTERVAL = r"\[[+-]?[\d.]+, [+-]?[\d.]+\]"
+NUMBER = re.compile(rf"([+-]?[\d,.]+( %)?( ± ([\d.]+|-))?( p[ <][\d.]+)?(\s{_INTERVAL})?|-|)")
 
 
 def write_html(page: Page, file: Path, template: str = "report.html.j2") -> None:

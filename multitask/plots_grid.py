@@ -167,11 +167,12 @@ def _curve_bands(groups: dict[str, list[Path]]) -> "Figure":
     figure = new_figure(max(5.5, 3.9 * columns), 3.3 * rows + 0.4)
     places = list(figure.subplots(rows, columns, squeeze=False).flat)
     styles = _styles(len(groups))
+    labels = [f"{label_text(n, width=40)} ({_seeds(len(logs))})" for n, logs in loaded.items()]
     for axes, key in zip(places, panels, strict=False):
-        for (name, logs), style in zip(loaded.items(), styles, strict=True):
+        for logs, label, style in zip(loaded.values(), labels, styles, strict=True):
             curves = [log.curves[key] for log in logs if key in log.curves]
             if curves:
-                _band(axes, curves, f"{label_text(name, width=40)} ({_seeds(len(logs))})", style)
+                _band(axes, curves, label, style)
         mark_stages(axes, stages)
         task, metric = key
         axes.set_title(f"{label_text(task)}: {metric.replace('_', ' ')}", fontsize=11)
@@ -183,7 +184,7 @@ def _curve_bands(groups: dict[str, list[Path]]) -> "Figure":
     places[0].set_ylabel(f"mean over seeds, on {' or '.join(splits)}")
     if len(every) > len(loaded):
         places[0].fill_between([], [], color="0.8", label="lowest to highest seed")
-    legend_below(figure)
+    legend_below(figure, labels)
     return figure
 
 

@@ -12,6 +12,7 @@ from multitask.comparison.tables import (
     MATRIX_TITLE,
     columns,
     difference_cell,
+    difference_parts,
     difference_table,
     difference_title,
     entries,
@@ -27,8 +28,12 @@ LEGEND = (
     "The best mean of each column. Dot: the mean over seeds; bar: its 95 % interval; stroke: the "
     "baseline. The best of many is partly luck: read the differences."
 )
-# An adjusted p from here on does not tell two groups apart.
-UNCLEAR = 0.05
+MARGINALS = (
+    "Mean of all cells that have a value, ± standard deviation of that mean over seeds. A place on "
+    "the other axes counts only if every value of the axis has a score there. The best is marked."
+)
+# Below this adjusted p a difference is called clear.
+CLEAR = 0.05
 
 
 def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
@@ -37,19 +42,19 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
     alt = "Scores of each group by task: one dot a seed, the mean and its interval"
     scores: list[Block] = [score_table(comparison), Image(directory / "figure.png", alt)]
     sections = [Section("Dev scores", scores)]
-    if differences := difference_table(comparison):
-        sections.append(Section(difference_title(comparison), [differences], label="Differences"))
+    if difference_table(comparison):
+        sections.append(_differences(comparison))
     if comparison["notes"]:
         sections.append(Section("Notes", [Lines(comparison["notes"])], alert=True))
     if settings := settings_table(groups):
-        title = "Settings in which the groups differ"
-        sections.append(Section(title, [settings], label="Settings"))
+        blocks: list[Block] = [Text("A dash: the group does not have the key."), settings]
+        sections.append(Section("Settings in which the groups differ", blocks, label="Settings"))
     sections += _grid_sections(directory, comparison)
     sections.append(Section("Learning curves", _curves(directory, comparison)))
     sections += _transfer_section(comparison)
     sections += [
         Section("How to read this", [Lines(explanations(comparison))]),
-        Section("Runs", [_runs(groups)]),
+        Section("Runs", parts=[Section("Their directories", [_runs(groups)], folded=True)]),
     ]
     return Page(
         folder=directory,
@@ -91,31 +96,49 @@ def _counted(count: int, word: str) -> str:
 
 def _tiles(comparison: dict[str, Any]) -> list[Tile]:
     """For the mean and for each task: the best group beside the baseline."""
-    kinds = comparison["tasks"]
-    titles = {-1: ("mean", "over the tasks")} if len(kinds) > 1 else {}
-    titles |= {at: (task, kinds[task]["metric"]) for at, task in enumerate(kinds)}
+    titles = columns(comparison)
+    first = [-1] if len(comparison["tasks"]) > 1 else []
     return [
-        _tile(comparison["baseline"], title, measure, found)
-        for at, (title, measure) in titles.items()
+        _tile(comparison["baseline"], "mean of the tasks" if at < 0 else titles[at], found)
+        for at in (*first, *range(len(comparison["tasks"])))
         if (found := _column(comparison, at))
     ]
 
 
-def _tile(baseline: str, title: str, measure: str, found: dict[str, dict[str, Any]]) -> Tile:
+def _tile(baseline: str, title: str, found: dict[str, dict[str, Any]]) -> Tile:
     best = max(found, key=lambda name: found[name]["mean"])
     entry = found[best]
     who = f"best of {len(found)}: {best}" if len(found) > 1 else best
     flags, references = [], {}
     if best == baseline:
-        who = f"{who}, the baseline"
+        who += ", the baseline"
     elif baseline in found:
         references["baseline"] = found[baseline]["mean"]
-        p = entry["difference"]["p_holm"]
-        if p is None or p >= UNCLEAR:
+        if not _clear(entry["difference"]):
             flags.append("not clearly better than the baseline")
-    return Tile(
-        title, f"{measure}, {who}", entry["mean"], entry["low"], entry["high"], references, flags
-    )
+    return Tile(title, who, entry["mean"], entry["low"], entry["high"], references, flags)
+
+
+def _clear(difference: dict[str, Any] | None) -> bool:
+    p = difference["p_holm"] if difference else None
+    return p is not None and p < CLEAR
+
+
+def _differences(comparison: dict[str, Any]) -> Section:
+    """The differences, the clear ones marked; a cell's interval has a line of its own."""
+    rows: list[list[str]] = []
+    marked = set()
+    for group in comparison["groups"]:
+        found = [(entry or {}).get("difference") for entry in entries(comparison, group)]
+        if not any(found):
+            continue
+        marked |= {(len(rows), 1 + at) for at, each in enumerate(found) if _clear(each)}
+        parts = [difference_parts(each) if each else None for each in found]
+        cells = [f"{each[0]} {each[2]}\n{each[1]}" if each else "-" for each in parts]
+        rows.append([group["name"], *cells])
+    table = Table(("group", *columns(comparison)), rows, frozenset(marked))
+    text = f"Bold: p below {CLEAR}."
+    return Section(difference_title(comparison), [Text(text), table], label="Differences")
 
 
 def settings_table(groups: Sequence[dict[str, Any]]) -> Table | None:
@@ -139,50 +162,44 @@ def settings_table(groups: Sequence[dict[str, Any]]) -> Table | None:
 
 def _grid_sections(directory: Path, comparison: dict[str, Any]) -> list[Section]:
     """Heat maps of pairs of axes, and the means of each axis; for two axes or more."""
-    found = []
-    files = heatmap_files(directory, comparison)
-    if files:
-        several = len(long_axes(comparison)) > 2
-        caption = "One cell of the grid each, mean over seeds."
-        if several:
-            caption = (
-                "A map for each pair of the grid's axes: means over seeds and over all values of "
-                "the other axes (over those at which no cell of the map lacks its score)."
-            )
-        maps = [
-            Section(title, [Image(file, f"{title} by {'pairs of ' * several}the grid's axes")])
-            for title, file in files.items()
-        ]
-        caption += " The darker, the lower; each figure has a scale of its own."
-        found.append(Section("Heat maps", [Text(caption)], parts=maps))
-    if comparison["marginals"]:
+    long = long_axes(comparison)
+    if len(long) < 2:
+        return []
+    caption = "Each field is a cell of the grid: its mean over seeds; a dash: no score."
+    if len(long) > 2:
         caption = (
-            "Mean ± standard deviation over seeds of a value's mean over the cells that have it, "
-            "at the same places on the other axes for all values of an axis. The best of each "
-            "axis is marked."
+            "A map for each pair of the grid's axes: means over seeds and over the values of all "
+            "other axes at which no cell of the map lacks its score."
         )
-        blocks: list[Block] = [Text(caption), marginal_table(comparison)]
-        found.append(Section("Means along the axes", blocks, label="Axes"))
-    return found
+    maps = [
+        Section(title, [Image(file, f"{title} over pairs of the grid's axes, as a heat map")])
+        for title, file in heatmap_files(directory, comparison).items()
+    ]
+    means = [
+        Section(axis["key"], [marginal_table(comparison, axis)])
+        for axis in (comparison["axes"][i] for i in long)
+    ]
+    return [
+        Section("Heat maps", [Text(f"{caption} Each figure has a scale of its own.")], maps),
+        Section("Means along the axes", [Text(MARGINALS)], means, label="Axes"),
+    ]
 
 
-def marginal_table(comparison: dict[str, Any]) -> Table:
-    """A line for each value of each axis; the best of an axis is marked in each column."""
-    rows: list[list[str]] = []
-    marked: set[tuple[int, int]] = set()
-    for axis in comparison["axes"]:
-        labels = axis_labels(axis)
-        lines = [each for each in comparison["marginals"] if each["axis"] == axis["key"]]
-        means = [[*line["tasks"].values(), line["overall"]] for line in lines]
-        for at in range(len(columns(comparison))):
-            known = {i: row[at]["mean"] for i, row in enumerate(means) if row[at]}
-            if known:
-                marked.add((len(rows) + max(known, key=lambda i: known[i]), 3 + at))
-        for line, found in zip(lines, means, strict=True):
-            counts = sorted({entry["cells"] for entry in found if entry})
-            cells = " to ".join(str(count) for count in dict.fromkeys((*counts[:1], *counts[-1:])))
-            rows.append([axis["key"], labels[line["label"]], cells, *map(score_cell, found)])
-    return Table(("axis", "value", "cells", *columns(comparison)), rows, frozenset(marked))
+def marginal_table(comparison: dict[str, Any], axis: dict[str, Any]) -> Table:
+    """A line for each value of an axis; the best of each column is marked."""
+    labels = axis_labels(axis)
+    lines = [each for each in comparison["marginals"] if each["axis"] == axis["key"]]
+    means = [[*line["tasks"].values(), line["overall"]] for line in lines]
+    marked = set()
+    for at, column in enumerate(zip(*means, strict=True)):
+        best = max((entry["mean"] for entry in column if entry), default=None)
+        marked |= {(i, 2 + at) for i, entry in enumerate(column) if entry and entry["mean"] == best}
+    rows = []
+    for line, found in zip(lines, means, strict=True):
+        counts = sorted({entry["cells"] for entry in found if entry})
+        cells = " to ".join(map(str, dict.fromkeys((*counts[:1], *counts[-1:]))))
+        rows.append([labels[line["label"]], cells, *map(score_cell, found)])
+    return Table(("value", "cells", *columns(comparison)), rows, frozenset(marked))
 
 
 def _curves(directory: Path, comparison: dict[str, Any]) -> list[Block]:

@@ -149,12 +149,15 @@ def score_cell(entry: dict[str, Any] | None) -> str:
 
 def difference_cell(difference: dict[str, Any] | None) -> str:
     """``+0.012 [-0.003, +0.027] p 0.123``; ``-`` without difference."""
-    if difference is None:
-        return "-"
+    return " ".join(difference_parts(difference)) if difference else "-"
+
+
+def difference_parts(difference: dict[str, Any]) -> tuple[str, str, str]:
+    """``+0.012``, ``[-0.003, +0.027]`` and ``p 0.123``."""
     low, high = _signed(difference["low"]), _signed(difference["high"])
     p = difference["p_holm"]
     shown = "p<0.001" if p is not None and p < 0.0005 else f"p {score(p)}"
-    return f"{_signed(difference['value'])} [{low}, {high}] {shown}"
+    return _signed(difference["value"]), f"[{low}, {high}]", shown
 
 
 def _signed(value: float | None, digits: int = 3) -> str:
