@@ -69,6 +69,7 @@ def mark_stages(axes: "Axes", begins: Iterable[tuple[int, str]]) -> None:
             va="top",
             fontsize=7,
             color=DARK,
+            bbox={"facecolor": "white", "alpha": 0.7, "pad": 0.5, "linewidth": 0},
         )
 
 
@@ -80,8 +81,8 @@ def legend_below(figure: "Figure", first: Sequence[str] = ()) -> None:
             found.setdefault(label, handle)
     handles = {label: found[label] for label in dict.fromkeys((*first, *found)) if label in found}
     if handles:
-        # About a tenth of an inch a letter, and half an inch for the stroke before it.
-        wide = figure.get_figwidth() / (0.6 + 0.085 * max(map(len, handles)))
+        # Inches of an entry: its stroke, and about 0.065 a letter.
+        wide = figure.get_figwidth() / (0.6 + 0.065 * max(map(len, handles)))
         figure.legend(
             list(handles.values()),
             list(handles),

@@ -164,7 +164,8 @@ def _curve_bands(groups: dict[str, list[Path]]) -> "Figure":
     stages = every[0].stages if all(log.stages == every[0].stages for log in every) else []
     columns = min(MAX_COLUMNS, max(len(panels), 1))
     rows = math.ceil(len(panels) / columns) or 1
-    figure = new_figure(max(5.5, 3.9 * columns), 3.3 * rows + 0.4)
+    legend = 0.1 * len(groups)
+    figure = new_figure(max(5.5, 3.9 * columns), 3.3 * rows + 0.4 + legend)
     places = list(figure.subplots(rows, columns, squeeze=False).flat)
     styles = _styles(len(groups))
     labels = [f"{label_text(n, width=40)} ({_seeds(len(logs))})" for n, logs in loaded.items()]
@@ -181,7 +182,7 @@ def _curve_bands(groups: dict[str, list[Path]]) -> "Figure":
     for axes in places[len(panels) :]:
         axes.set_visible(False)
     splits = sorted({log.split for log in every})
-    places[0].set_ylabel(f"mean over seeds, on {' or '.join(splits)}")
+    places[0].set_ylabel(f"mean on {' or '.join(splits)}")
     if len(every) > len(loaded):
         places[0].fill_between([], [], color="0.8", label="lowest to highest seed")
     legend_below(figure, labels)

@@ -47,8 +47,8 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
     if comparison["notes"]:
         sections.append(Section("Notes", [Lines(comparison["notes"])], alert=True))
     if settings := settings_table(groups):
-        blocks: list[Block] = [Text("A dash: the group does not have the key."), settings]
-        sections.append(Section("Settings in which the groups differ", blocks, label="Settings"))
+        title = "Settings in which the groups differ"
+        sections.append(Section(title, [settings], label="Settings"))
     sections += _grid_sections(directory, comparison)
     sections.append(Section("Learning curves", _curves(directory, comparison)))
     sections += _transfer_section(comparison)
