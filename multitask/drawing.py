@@ -4,7 +4,8 @@ The colours are of the Okabe-Ito palette: they survive colour blindness and grey
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 DARK, GREY = "#333333", "#8C8C8C"
 DPI = 150
+MAX_LEGEND_COLUMNS = 6
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -28,10 +30,17 @@ def new_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
 
 
-def save_figure(figure: "Figure", file: Path) -> None:
-    """Write the PNG; a character that the font lacks, such as an emoji, is drawn as a box."""
+@contextmanager
+def boxes_for_glyphs() -> Iterator[None]:
+    """A character that the font lacks, such as an emoji, is a box and no warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
+        yield
+
+
+def save_figure(figure: "Figure", file: Path) -> None:
+    """Write the PNG."""
+    with boxes_for_glyphs():
         figure.savefig(file, dpi=DPI)
 
 
@@ -74,22 +83,28 @@ def mark_stages(axes: "Axes", begins: Iterable[tuple[int, str]]) -> None:
 
 
 def legend_below(figure: "Figure", first: Sequence[str] = ()) -> None:
-    """One legend under all panels, each label once, those of ``first`` at the front."""
+    """One legend under all panels, each label once, those of ``first`` at the front.
+
+    It has as many columns as the figure has room for.
+    """
     found: dict[str, Artist] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
     handles = {label: found[label] for label in dict.fromkeys((*first, *found)) if label in found}
-    if handles:
-        # Inches of an entry: its stroke, and about 0.065 a letter.
-        wide = figure.get_figwidth() / (0.6 + 0.065 * max(map(len, handles)))
-        figure.legend(
+    for columns in range(min(len(handles), MAX_LEGEND_COLUMNS), 0, -1):
+        legend = figure.legend(
             list(handles.values()),
             list(handles),
             loc="outside lower center",
-            ncols=max(1, min(len(handles), int(wide), 3 if figure.get_figwidth() < 8 else 6)),
+            ncols=columns,
             frameon=False,
         )
+        with boxes_for_glyphs():
+            fits = legend.get_window_extent().width <= figure.bbox.width
+        if fits or columns == 1:
+            return
+        legend.remove()
 
 
 def readable_on(colour: np.ndarray) -> str:
