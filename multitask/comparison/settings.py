@@ -37,10 +37,11 @@ def _compare(path: tuple[str, ...], values: dict[int, Any], found: list[dict[str
     for name in dict.fromkeys(name for value in values.values() for name in value):
         have = {i: value[name] for i, value in values.items() if name in value}
         below = (*path, name)
+        mappings = all(isinstance(value, dict) for value in have.values())
         if len(have) < len(values):
             for i, value in have.items():
-                found[i][".".join(below)] = True if isinstance(value, dict) else _plain(value)
-        if len(have) == len(values) or all(isinstance(value, dict) for value in have.values()):
+                found[i][".".join(below)] = True if mappings else _plain(value)
+        if len(have) == len(values) or mappings:
             _compare(below, have, found)
 
 

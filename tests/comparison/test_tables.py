@@ -144,4 +144,4 @@ def test_all_files_are_written_anew(comparison, tmp_path):
             path.name for path in paths
         )
     names = ["comparison.json", "table.md", "table.csv", "table.tex", "figure.png"]
-    assert [path.name for path in paths] == names
+    assert [path.name for path in paths] == [*names, "curves.png", "report.html"]
