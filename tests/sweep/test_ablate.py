@@ -73,6 +73,12 @@ def test_a_grid_is_trained_and_compared(finished):
         ("cls", [1, 2]),
         ("mean", [1, 2]),
     ]
+    key = "tasks.sst.pooling"
+    assert comparison["axes"] == [
+        {"key": key, "labels": ["cls", "mean"], "values": ["cls", "mean"]}
+    ]
+    assert [g["settings"] for g in comparison["groups"]] == [{key: "cls"}, {key: "mean"}]
+    assert "data:image/png;base64," in (finished / "report.html").read_text(encoding="utf-8")
     for cell in ("cls", "mean"):
         for seed in (1, 2):
             run = finished / "cells" / cell / f"seed-{seed}"
