@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from multitask.drawing import (
     BLUE,
@@ -48,24 +47,12 @@ MAX_CELLS_ACROSS = 12
 Curves = dict[tuple[str, str], dict[int, float]]
 
 
-def draw_heatmap(
-    file: Path,
-    values: npt.ArrayLike,
-    row_labels: Sequence[str],
-    column_labels: Sequence[str],
-    title: str,
-) -> None:
-    """Write a picture of scores: a cell for each combination, with its number in it.
-
-    ``values`` [rows, columns]; NaN is a combination without score: a grey cell with a dash.
-    Raises ValueError where the labels do not fit the values.
-    """
-    draw_heatmaps(file, [Heatmap(title, np.asarray(values), row_labels, column_labels)])
-
-
 @dataclass(frozen=True)
 class Heatmap:
-    """Scores [rows, columns] with their labels, and what rows and columns are."""
+    """Scores [rows, columns] with their labels, and what rows and columns are.
+
+    NaN is a combination without score.
+    """
 
     title: str
     values: np.ndarray
@@ -76,9 +63,13 @@ class Heatmap:
 
 
 def draw_heatmaps(file: Path, maps: Sequence[Heatmap], measure: str = "") -> None:
-    """Write several pictures as of ``draw_heatmap`` side by side, in one scale of colours.
+    """Write pictures of scores, side by side and in one scale of colours.
 
-    ``measure`` says what the numbers are.
+    Each has a cell for each combination, with its number in it; without score the cell is grey,
+    with a dash. ``measure`` says what the numbers are.
+
+    Raises:
+        ValueError: labels that do not fit the values.
     """
     save_figure(_heatmaps(maps, measure), file)
 
