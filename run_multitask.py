@@ -11,7 +11,7 @@ COMMANDS = {
     "ablate": "train every cell of a grid with every seed, and compare them in one table",
     "check": "validate everything and print the plan; no training",
     "evaluate": "score a run on dev, or on a labelled test split",
-    "predict": "write a run's predictions, or predict texts of one's own",
+    "predict": "write the predictions of a run, or of several averaged; or of texts of one's own",
     "report": "compare finished runs in one table, with intervals and p-values",
 }
 EPILOG = "Every key of the YAML file: docs/configuration.md. Bad input: one line and exit code 2."

@@ -337,6 +337,11 @@ class TrainingConfig(Strict):
     frozen_baseline: bool = Field(
         True, description="Also train the heads on the frozen encoder, and report them beside."
     )
+    tensorboard: bool = Field(
+        False,
+        description="Also write losses, learning rates, gradient norms and evaluations as "
+        "TensorBoard event files, in `RUN/tensorboard` (`pip install tensorboard`).",
+    )
 
     @field_validator("epoch")
     @classmethod
@@ -463,22 +468,35 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     return config
 
 
+def load_saved_config(
+    run_dir: str | os.PathLike[str], overrides: list[str] | None = None
+) -> Config:
+    """The resolved config of a run, with weights or without. Raises UserError: no run there."""
+    return load_config(_saved_config(Path(run_dir)), overrides)
+
+
 def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
     """The resolved config of a run that has weights.
 
     Raises UserError: no run there, or one without evaluated weights yet.
     """
     directory = Path(run_dir)
-    if not (directory / "config.yaml").is_file():
-        raise UserError(f"{directory}: no run there (config.yaml is missing)")
+    file = _saved_config(directory)
     if not (directory / "best.json").is_file():
         raise UserError(f"{directory}: the run has no evaluated weights yet: go on with --resume")
     if not (directory / "encoder").is_dir():
         raise UserError(
             f"{directory}: the run's weights were removed, as `ablate` does without "
-            f"--keep-weights: train {directory / 'config.yaml'} again, with output_dir=DIR"
+            f"--keep-weights: train {file} again, with output_dir=DIR"
         )
-    return load_config(directory / "config.yaml", overrides)
+    return load_config(file, overrides)
+
+
+def _saved_config(directory: Path) -> Path:
+    file = directory / "config.yaml"
+    if not file.is_file():
+        raise UserError(f"{directory}: no run there (config.yaml is missing)")
+    return file
 
 
 def _check_names(config: Config) -> None:

@@ -85,15 +85,7 @@ class TrainedRun:
         """
         self._use(task)
         sides = 1 if self.config.tasks[task].input == "single" else 2
-        scores = self.score(task, _as_rows(texts, sides, task))
-        reader = self.readers[task]
-        results = []
-        for prediction, shown in zip(scores.predictions, scores.scores, strict=True):
-            result = {"prediction": prediction.item(), "scores": shown.tolist()}
-            if reader.names:
-                result["name"] = reader.names[prediction]
-            results.append(result)
-        return results
+        return described(self.score(task, _as_rows(texts, sides, task)), self.readers[task])
 
     def encode(self, texts: Sequence[str], task: str | None = None) -> np.ndarray:
         """Sentence vectors under a task's pooling, float32 [N, d] in order.
@@ -156,6 +148,17 @@ class TrainedRun:
                     "and precision, not the model"
                 ) from error
             self._loaded = self.steps[task]
+
+
+def described(scores: Scores, reader: LabelReader) -> list[dict[str, Any]]:
+    """What ``TrainedRun.predict`` returns of a head's output."""
+    results = []
+    for prediction, shown in zip(scores.predictions, scores.scores, strict=True):
+        result = {"prediction": prediction.item(), "scores": shown.tolist()}
+        if reader.names:
+            result["name"] = reader.names[prediction]
+        results.append(result)
+    return results
 
 
 def _as_rows(texts: Sequence[Text], sides: int, task: str) -> Rows:

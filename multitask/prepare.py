@@ -30,6 +30,7 @@ from multitask.model import MultiTaskModel, build_model, head_class
 from multitask.pretrained import load_pretrained, seen_corpora
 from multitask.stages import Stage, plan_stages
 from multitask.streams import TaskStream
+from multitask.tensorboard import check_installed
 
 
 @dataclass
@@ -90,6 +91,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
 
     Raises UserError for whatever does not fit: device, head, data, encoder, lengths.
     """
+    check_installed(config)
     heads = {task: head_class(config, task) for task in config.tasks}
     local = any(task.data.format != "hub" for task in config.tasks.values())
     if local and config.data_dir != EMBEDDED and not Path(config.data_dir).is_dir():

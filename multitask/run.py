@@ -31,6 +31,7 @@ from multitask.prepare import Prepared, prepare
 from multitask.pretrained import seen_corpora
 from multitask.report import terminal_table, write_reports
 from multitask.run_directory import check_directory, save_config, start_directory
+from multitask.tensorboard import event_files
 from multitask.trainer import Trainer
 
 
@@ -73,7 +74,8 @@ def train(
             if resume:
                 say(f"{run_dir} has no checkpoint yet: starting from the first step")
         distributed.on_first(lambda: save_config(config))  # data_dir may have moved
-        trainer.run()
+        with event_files(config, trainer.log, run_dir):
+            trainer.run()
         report = finish(prepared, trainer, baselines, revision)
         say(terminal_table(report))
         say(f"for the browser: {run_dir / 'report.html'}")

@@ -24,6 +24,11 @@ def score(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
+def signed(value: float | None, digits: int = 3) -> str:
+    """A difference with its sign (a rounded zero has a plus), ``-`` where there is none."""
+    return "-" if value is None else f"{value:+z.{digits}f}"
+
+
 def text_table(header: Cells, rows: Sequence[Cells]) -> str:
     """Left-aligned columns, two spaces apart, with a rule under the header."""
     lines = [header, *rows]

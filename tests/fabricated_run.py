@@ -16,6 +16,21 @@ from multitask import metrics
 from multitask.config_file import dump_yaml
 
 CLASSES = ["very | negative", "negative", "neutral", "costs $5 or $6", "very positive"]
+PAIR = {"text": "sentence1", "text2": "sentence2"}
+TASKS = {
+    "sst": {
+        "data": {"labels": CLASSES},
+        "head": "classification",
+        "course_file": {"name": "sst", "column": "Predicted_Sentiment"},
+    },
+    "para": {
+        "data": PAIR,
+        "input": "siamese",
+        "head": "siamese_paraphrase",
+        "course_file": {"name": "para", "column": "Predicted_Is_Paraphrase"},
+    },
+    "sts": {"data": {**PAIR, "label_range": [0, 5]}, "input": "siamese", "head": "regression"},
+}
 NASTY = [
     "a | pipe and a \\ backslash",
     "two\nlines\r\nand a\ttab",
@@ -101,7 +116,7 @@ def write_run(
     (folder / "report.json").write_text(json.dumps(_nulls(report)))
     _write_lines(folder / "metrics.jsonl", events)
     config = {"data_dir": "data", "output_dir": str(folder), "seed": seed, **settings}
-    config["tasks"] = {task: {"input": result["input"]} for task, result in tasks.items()}
+    config["tasks"] = {task: TASKS[task] for task in tasks}
     (folder / "config.yaml").write_text(dump_yaml(config))
     return _nulls(report)
 

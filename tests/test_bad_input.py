@@ -329,7 +329,7 @@ def run_dir(
         (["--output", "{tmp}/x.jsonl"], "predict: --output is for --file"),
         (
             ["--task", "sst2", "--file", "{tmp}/good.txt"],
-            "no task 'sst2' in this run (did you mean",
+            "no task 'sst2' in ",
         ),
         (["--task", "sst", "--file", "{tmp}/none.txt"], "no such file: {tmp}/none.txt"),
         (["--task", "sst", "--file", "{tmp}"], "no such file: {tmp}"),

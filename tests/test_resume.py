@@ -1,39 +1,12 @@
 """kill -9 at several moments, then --resume: the same numbers as the uninterrupted run."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import run_multitask
-from tests.conftest import ROOT
-
-# Runs in a real process and kills it -9 inside the Nth call of one function.
-KILLER = """
-import importlib, os, signal, sys
-module, name, when, nth = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-owner = importlib.import_module(module)
-if "." in name:
-    cls, name = name.split(".")
-    owner = getattr(owner, cls)
-original, calls = getattr(owner, name), 0
-def patched(*args, **kwargs):
-    global calls
-    calls += 1
-    if calls == nth and when == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = original(*args, **kwargs)
-    if calls == nth and when == "after":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
-setattr(owner, name, patched)
-import run_multitask
-sys.exit(run_multitask.main(sys.argv[5:]))
-"""
+from tests.kill import kill_inside
 
 SETTINGS = ["training.epochs=3", "training.checkpoint_steps=4"]
 
@@ -49,19 +22,6 @@ def events(run_dir: Path) -> list[dict]:
 def results(run_dir: Path) -> dict:
     report = json.loads((run_dir / "report.json").read_text())
     return {"overall": report["overall"], "tasks": report["tasks"], "steps": report["steps"]}
-
-
-def kill_inside(place: str, when: str, nth: int, arguments: list[str]) -> None:
-    module, name = place.split(":")
-    result = subprocess.run(
-        [sys.executable, "-c", KILLER, module, name, when, str(nth), *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert result.returncode == -signal.SIGKILL, result.stderr
 
 
 @pytest.fixture(scope="module")

@@ -1,17 +1,20 @@
-"""Write a trained run's predictions for dev and test, or for texts of one's own."""
+"""Write a trained run's predictions for dev and test, or for texts of one's own.
+
+Several runs are averaged: an ensemble of the tasks they share (docs/comparing.md).
+"""
 
 import argparse
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from multitask.inference import TrainedRun
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", type=Path, help="run directory")
     parser.add_argument(
-        "overrides", metavar="key=value", nargs="*", help="values to change, such as data_dir=DIR"
+        "more",
+        metavar="RUN|key=value",
+        nargs="*",
+        help="more runs, for the average of all; values to change, such as data_dir=DIR",
     )
     parser.add_argument("--task", metavar="T", help="task for --file")
     parser.add_argument(
@@ -22,41 +25,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "jsonl or parquet file with the task's columns",
     )
     parser.add_argument(
-        "--output", metavar="O", type=Path, help="JSON lines for --file (default: the terminal)"
+        "--output",
+        metavar="O",
+        type=Path,
+        help="JSON lines for --file (default: the terminal); for several runs without --file, the "
+        "directory of ensemble.json and predictions/",
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.config import load_run_config
-    from multitask.errors import UserError, suggest
+    from multitask.errors import UserError
 
+    overrides = [word for word in arguments.more if _is_override(word)]
+    runs = [arguments.run, *(Path(word) for word in arguments.more if word not in overrides)]
     if (arguments.task is None) != (arguments.file is None):
         raise UserError("predict: --task and --file go together")
-    if arguments.output is not None and arguments.file is None:
-        raise UserError(
-            "predict: --output is for --file; the run's own files stand in RUN/predictions"
-        )
-    config = load_run_config(arguments.run, arguments.overrides)
     if arguments.file is not None:
-        if arguments.task not in config.tasks:
-            hint = suggest(arguments.task, list(config.tasks))
-            raise UserError(f"no task {arguments.task!r} in this run{hint}")
-        if not arguments.file.is_file():
-            raise UserError(f"no such file: {arguments.file}")
-
-    from multitask.inference import TrainedRun
-
-    trained = TrainedRun(arguments.run, config)
-    if arguments.file is None:
-        _splits(trained, arguments.run)
+        _own_texts(runs, overrides, arguments.task, arguments.file, arguments.output)
+    elif len(runs) > 1:
+        _ensemble(runs, overrides, arguments.output)
+    elif arguments.output is not None:
+        raise UserError(
+            "predict: --output is for --file and for several runs; the run's own files stand in "
+            "RUN/predictions"
+        )
     else:
-        _own_texts(trained, arguments.task, arguments.file, arguments.output)
+        _splits(arguments.run, overrides)
 
 
-def _splits(trained: "TrainedRun", run_dir: Path) -> None:
+def _is_override(word: str) -> bool:
+    """Whether an argument is a key=value, not a directory with ``=`` in its name."""
+    return re.match(r"[\w.]+=", word) is not None and not Path(word).is_dir()
+
+
+def _splits(run_dir: Path, overrides: list[str]) -> None:
+    from multitask.config import load_run_config
+
+    config = load_run_config(run_dir, overrides)
+
     from multitask.data.load import load_rows
+    from multitask.inference import TrainedRun
     from multitask.predictions import write_predictions
 
+    trained = TrainedRun(run_dir, config)
     for task in trained.tasks:
         entry, reader = trained.config.tasks[task], trained.readers[task]
         for split in ("dev", "test"):
@@ -70,16 +81,43 @@ def _splits(trained: "TrainedRun", run_dir: Path) -> None:
                 print(f"written: {file}")
 
 
-def _own_texts(trained: "TrainedRun", task: str, file: Path, output: Path | None) -> None:
+def _ensemble(runs: list[Path], overrides: list[str], output: Path | None) -> None:
+    from multitask.comparison.gains import gains_table
+    from multitask.ensemble import check_output, ensemble, write_ensemble
+
+    if output is not None:
+        check_output(output)
+    found = ensemble(runs, overrides)
+    print("\n".join([gains_table(found.gains), *found.gains["notes"]]) + "\n")
+    if output is None:
+        print("--output DIR writes this as JSON, with the averaged predictions of dev and test")
+    else:
+        for file in write_ensemble(output, found):
+            print(f"written: {file}")
+
+
+def _own_texts(
+    runs: list[Path], overrides: list[str], task: str, file: Path, output: Path | None
+) -> None:
     import json
 
-    from multitask.data.load import texts_from_file
+    from multitask.config import load_run_config
+    from multitask.errors import UserError, suggest
     from multitask.files import write_text
 
-    rows = texts_from_file(trained.config.tasks[task].data, file)
-    texts = [row if len(row) > 1 else row[0] for row in rows.texts]
-    found = trained.predict(task, texts)
-    reader = trained.readers[task]
+    configs = [load_run_config(run, overrides) for run in runs]
+    for run, config in zip(runs, configs, strict=True):
+        if task not in config.tasks:
+            hint = suggest(task, list(config.tasks))
+            raise UserError(f"no task {task!r} in {run}{hint}")
+    if not file.is_file():
+        raise UserError(f"no such file: {file}")
+
+    from multitask.ensemble import predict_texts
+    from multitask.inference import TrainedRun
+
+    trained = (TrainedRun(run, config) for run, config in zip(runs, configs, strict=True))
+    rows, found, reader = predict_texts(trained, task, file)
     if reader.label_type == "number":  # clipped in what is written, as in the prediction files
         for result in found:
             result["prediction"] = min(max(result["prediction"], reader.low), reader.high)

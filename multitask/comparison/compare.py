@@ -16,8 +16,9 @@ import numpy as np
 
 from multitask.comparison import tables
 from multitask.comparison.axes import marginals
-from multitask.comparison.dev_rows import DevRows, check_same_rows, load_dev, resampled_metric
+from multitask.comparison.dev_rows import ScoredRows, check_same_rows, load_split, resampled_metric
 from multitask.comparison.groups import Group, group_runs, run_config
+from multitask.comparison.notes import notes
 from multitask.comparison.page import comparison_page
 from multitask.comparison.plots import draw_all
 from multitask.comparison.settings import differing_settings
@@ -63,7 +64,7 @@ def compare(
     for task in tasks:
         sets = [_dev_rows(task, runs) for runs in reports]
         first = next(one for found in sets for one in found)
-        kinds[task] = {"metric": first.metric, "rows": len(first.ids)}
+        kinds[task] = {"metric": first.metric, "rows": len(first.rows)}
         columns[task] = _task_column(task, sets, reports, seeds, resamples)
     at = names.index(baseline)
     scored = {task: _scored(column, at) for task, column in columns.items()}
@@ -88,7 +89,7 @@ def compare(
             }
             for i, (group, runs) in enumerate(zip(groups, reports, strict=True))
         ],
-        "notes": _notes(reports),
+        "notes": notes([run for runs in reports for run in runs]),
     }
     comparison["transfer"] = transfer(comparison)
     comparison["marginals"] = marginals(comparison)
@@ -126,10 +127,10 @@ def _reports(group: Group) -> list[tuple[Path, dict[str, Any]]]:
     return sorted(runs, key=lambda run: run[1]["seed"])
 
 
-def _dev_rows(task: str, runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[DevRows]:
+def _dev_rows(task: str, runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[ScoredRows]:
     """The dev rows of each run of a group; none where the group lacks the task."""
     return [
-        load_dev(run, task, report["tasks"][task])
+        load_split(run, task, "dev", report["tasks"][task])
         for run, report in runs
         if task in report["tasks"]
     ]
@@ -137,7 +138,7 @@ def _dev_rows(task: str, runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[De
 
 def _task_column(
     task: str,
-    sets: list[list[DevRows]],
+    sets: list[list[ScoredRows]],
     reports: list[list[tuple[Path, dict[str, Any]]]],
     seeds: list[list[int]],
     resamples: int,
@@ -213,35 +214,3 @@ def _summary(scores: list[float], samples: Array) -> dict[str, Any]:
     several = len(scores) > 1 and math.isfinite(mean)
     sd = statistics.stdev(scores) if several else math.nan
     return {"values": scores, "mean": mean, "sd": sd, "low": low, "high": high}
-
-
-def _notes(reports: list[list[tuple[Path, dict[str, Any]]]]) -> list[str]:
-    """What a reader must know of these runs before believing the table."""
-    runs = [run for group in reports for run in group]
-    notes = []
-    selected = [run for run, report in runs if report["selection_split"] == "dev"]
-    if selected:
-        notes.append(
-            "Weights were selected on the dev rows that are compared here, which flatters scores "
-            f"(`training.holdout` avoids it): {_listed(selected, len(runs))}."
-        )
-    for task in dict.fromkeys(task for _, report in runs for task in report["tasks"]):
-        entries = [(run, report["tasks"].get(task)) for run, report in runs]
-        undefined = [
-            run for run, entry in entries if entry and entry["dev"][entry["metric"]] is None
-        ]
-        if undefined:
-            words = f"{task} has no score (constant or undefined predictions)"
-            notes.append(f"{words}: {_listed(undefined, len(runs))}.")
-    revisions = list(dict.fromkeys(str(report["git_revision"]) for _, report in runs))
-    if len(revisions) > 1:
-        notes.append(f"The runs come from several commits: {', '.join(revisions)}.")
-    return notes
-
-
-def _listed(runs: list[Path], total: int) -> str:
-    """Up to three runs by name."""
-    if len(runs) == total > 1:
-        return "every run"
-    more = f" and {len(runs) - 3} more" if len(runs) > 3 else ""
-    return ", ".join(map(str, runs[:3])) + more

@@ -1,4 +1,4 @@
-"""The saved dev predictions of runs: read, checked against each other, and resampled together."""
+"""The saved predictions of runs: read, checked against each other, and resampled together."""
 
 import math
 import zlib
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from multitask.data.load import Rows
 from multitask.errors import UserError
 from multitask.metrics import Array, resampled_rows, resampled_values
 from multitask.plots import load_lines
@@ -19,89 +20,111 @@ TOLERANCE = 0.005
 
 
 @dataclass
-class DevRows:
-    """One run's dev set of a task, N rows in file order, in the arrays of `multitask.metrics`."""
+class ScoredRows:
+    """One run's output over a split of a task, N rows in file order.
+
+    ``predictions`` [N] and ``scores`` [N, C or 1] are those of `multitask.metrics`.
+    """
 
     run: Path
-    ids: list[str]
+    rows: Rows
     label_type: str
     num_classes: int | None
     metric: str
-    labels: Array
     predictions: Array
     scores: Array
 
-    def values(self, rows: Array) -> Array:
+    def values(self, drawn: Array) -> Array:
         """The task's metric on each set of rows: int [R, M] to [R]."""
-        columns = (self.labels, self.predictions, self.scores, self.num_classes)
-        return resampled_values(self.label_type, *columns, rows, [self.metric])[self.metric]
+        columns = (self.rows.gold, self.predictions, self.scores, self.num_classes)
+        return resampled_values(self.label_type, *columns, drawn, [self.metric])[self.metric]
+
+    def value(self) -> float:
+        """The task's metric on all rows."""
+        return float(self.values(np.arange(len(self.rows))[None])[0])
 
 
-def load_dev(run: Path, task: str, result: dict[str, Any]) -> DevRows:
-    """The rows of ``predictions/TASK.dev.jsonl``; ``result`` is the task's entry of report.json.
+def scored_rows(
+    run: Path, result: dict[str, Any], rows: Rows, predictions: Array, scores: Array
+) -> ScoredRows:
+    """The output of a run; ``result`` is the task's entry of its report.json."""
+    label_type = result["label_type"]
+    classes = len(result["classes"]) if label_type == "class" else None
+    return ScoredRows(run, rows, label_type, classes, result["metric"], predictions, scores)
 
-    Raises UserError: no such file, a damaged one, or one that does not give the reported score.
+
+def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> ScoredRows:
+    """The rows of ``predictions/TASK.SPLIT.jsonl``; ``result`` is the task's entry of report.json.
+
+    Raises UserError: no such file, a damaged one, or a dev set that does not give the reported
+    score.
     """
-    file = run / "predictions" / f"{task}.dev.jsonl"
+    file = run / "predictions" / f"{task}.{split}.jsonl"
     advice = f"write it again with: predict {run}"
     if not file.is_file():
         raise UserError(f"{file} does not exist: {advice}")
-    label_type = result["label_type"]
-    kind = np.float64 if label_type == "number" else np.int64
+    kind = np.float64 if result["label_type"] == "number" else np.int64
     try:
         records = load_lines(file)
         scores = np.array([record["scores"] for record in records], dtype=float)
+        labels = [record["label"] for record in records]
+        rows = Rows(
+            str(file),
+            [str(record["id"]) for record in records],
+            [tuple(record["texts"]) for record in records],
+            None if split == "test" and None in labels else np.array(labels, dtype=kind),
+        )
         # Saved numbers are clipped to the label range, reported metrics are not.
         predictions = (
             scores[:, 0]
-            if label_type == "number"
+            if result["label_type"] == "number"
             else np.array([record["prediction"] for record in records], dtype=kind)
         )
-        rows = DevRows(
-            run=run,
-            ids=[str(record["id"]) for record in records],
-            label_type=label_type,
-            num_classes=len(result["classes"]) if label_type == "class" else None,
-            metric=result["metric"],
-            labels=np.array([record["label"] for record in records], dtype=kind),
-            predictions=predictions,
-            scores=scores,
-        )
-        again = float(rows.values(np.arange(len(records))[None])[0])
+        found = scored_rows(run, result, rows, predictions, scores)
+        again = math.nan if rows.labels is None else found.value()
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise UserError(f"{file}: damaged or incomplete: {advice}") from error
-    reported = result["dev"][result["metric"]]
+    reported = result["dev"][result["metric"]] if split == "dev" else None
     if reported is not None and math.isfinite(again) and abs(reported - again) > TOLERANCE:
         raise UserError(
-            f"{file} gives {rows.metric} {again:.3f}, but report.json says {reported:.3f}: they "
+            f"{file} gives {found.metric} {again:.3f}, but report.json says {reported:.3f}: they "
             f"are of different data or weights; {advice}"
         )
-    return rows
+    return found
 
 
-def check_same_rows(task: str, first: DevRows, other: DevRows) -> None:
-    """Raise UserError unless both runs were scored on the same rows by the same metric."""
+def check_same_rows(task: str, first: ScoredRows, other: ScoredRows, split: str = "dev") -> None:
+    """Raise UserError unless both runs were scored on the same rows by the same metric.
+
+    Rows are the same if their ids and labels are; where there are no labels, their texts.
+    """
     pair = f"{task}: {first.run} and {other.run} cannot be compared"
-    kinds = [(rows.label_type, rows.num_classes, rows.metric) for rows in (first, other)]
+    kinds = [(one.label_type, one.num_classes, one.metric) for one in (first, other)]
     if kinds[0] != kinds[1]:
-        words = [f"{rows.metric} of {rows.label_type} labels" for rows in (first, other)]
+        words = [f"{one.metric} of {one.label_type} labels" for one in (first, other)]
         words = words if words[0] != words[1] else [f"{kind[1]} classes" for kind in kinds]
         raise UserError(f"{pair}: {words[0]} against {words[1]}; leave one of them out")
-    advice = "score both on the same dev file"
-    if len(first.ids) != len(other.ids):
-        sizes = f"{len(first.ids):,} against {len(other.ids):,}"
-        raise UserError(f"{pair}: other dev rows ({sizes}); {advice}")
+    advice = f"score both on the same {split} file"
+    one, two = first.rows, other.rows
+    if len(one) != len(two):
+        sizes = f"{len(one):,} against {len(two):,}"
+        raise UserError(f"{pair}: other {split} rows ({sizes}); {advice}")
+    if one.labels is None or two.labels is None:
+        texts = [a != b for a, b in zip(one.texts, two.texts, strict=True)]
+        content = ("text", texts)
+    else:
+        content = ("label", (one.labels != two.labels).tolist())
     for what, differ in (
-        ("id", [a != b for a, b in zip(first.ids, other.ids, strict=True)]),
-        ("label", (first.labels != other.labels).tolist()),
+        ("id", [a != b for a, b in zip(one.ids, two.ids, strict=True)]),
+        content,
     ):
         if any(differ):
             raise UserError(
-                f"{pair}: dev row {differ.index(True) + 1} has another {what}; {advice}"
+                f"{pair}: {split} row {differ.index(True) + 1} has another {what}; {advice}"
             )
 
 
-def resampled_metric(task: str, runs: Sequence[DevRows], resamples: int) -> Array:
+def resampled_metric(task: str, runs: Sequence[ScoredRows], resamples: int) -> Array:
     """The metric of every run on the same resamples of the rows: float [R, runs].
 
     The draws depend on the task's name and number of rows only.
@@ -109,6 +132,6 @@ def resampled_metric(task: str, runs: Sequence[DevRows], resamples: int) -> Arra
     seed = zlib.crc32(task.encode())
     parts = [
         np.stack([run.values(rows) for run in runs], axis=1)
-        for rows in resampled_rows(len(runs[0].ids), resamples, seed)
+        for rows in resampled_rows(len(runs[0].rows), resamples, seed)
     ]
     return np.concatenate(parts)

@@ -14,6 +14,7 @@ from multitask.tables import (
     markdown,
     markdown_table,
     score,
+    signed,
     text_table,
 )
 
@@ -154,14 +155,10 @@ def difference_cell(difference: dict[str, Any] | None) -> str:
 
 def difference_parts(difference: dict[str, Any]) -> tuple[str, str, str]:
     """``+0.012``, ``[-0.003, +0.027]`` and ``p 0.123``."""
-    low, high = _signed(difference["low"]), _signed(difference["high"])
+    low, high = signed(difference["low"]), signed(difference["high"])
     p = difference["p_holm"]
     shown = "p<0.001" if p is not None and p < 0.0005 else f"p {score(p)}"
-    return _signed(difference["value"]), f"[{low}, {high}]", shown
-
-
-def _signed(value: float | None, digits: int = 3) -> str:
-    return "-" if value is None else f"{value:+z.{digits}f}"
+    return signed(difference["value"]), f"[{low}, {high}]", shown
 
 
 def gain_table(comparison: dict[str, Any]) -> Table | None:
@@ -172,7 +169,7 @@ def gain_table(comparison: dict[str, Any]) -> Table | None:
     rows = []
     for name, gain in comparison["transfer"]["gains"].items():
         values = [*(gain["tasks"].get(task) for task in tasks), gain["delta_m"]]
-        rows.append([name, *(_signed(value, digits=1) for value in values)])
+        rows.append([name, *(signed(value, digits=1) for value in values)])
     return Table(("group", *tasks, "Δm"), rows)
 
 
@@ -185,7 +182,7 @@ def matrix_table(comparison: dict[str, Any]) -> Table | None:
     rows = []
     for added in tasks:
         changes = [matrix[added].get(task, {}).get("change") for task in tasks]
-        rows.append([added, *(_signed(change) for change in changes)])
+        rows.append([added, *(signed(change) for change in changes)])
     return Table(("added task", *tasks), rows)
 
 

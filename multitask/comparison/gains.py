@@ -1,0 +1,122 @@
+"""The averaged output of several runs, and what averaging gains on dev."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from multitask import metrics
+from multitask.comparison.dev_rows import ScoredRows, resampled_metric
+from multitask.files import without_nan
+from multitask.metrics import Array, percentiles
+from multitask.tables import score, signed, text_table
+
+
+def average(label_type: str, members: Sequence[Array]) -> tuple[Array, Array]:
+    """Predictions [N] and scores [N, C or 1] of an ensemble from its members' scores.
+
+    Scores are the plain mean of probabilities or numbers. The class is the most probable one (the
+    first of equals), and 1 where its probability is above one half.
+    """
+    scores = np.stack(members).mean(axis=0, dtype=np.float64)
+    if label_type == "number":
+        return scores[:, 0], scores
+    if label_type == "binary":
+        return (scores[:, 0] > 0.5).astype(np.int64), scores
+    return scores.argmax(axis=1), scores
+
+
+def gains(
+    runs: Sequence[str],
+    tasks: Mapping[str, tuple[ScoredRows, Sequence[ScoredRows]]],
+    *,
+    resamples: int = 2000,
+) -> dict[str, Any]:
+    """An ensemble and its members, called ``runs``, on each task's dev rows; plain JSON values.
+
+    A paired bootstrap over rows: each resample scores the ensemble and every member on the same
+    rows. The members are fixed, and so is the one that is best on all rows. ``overall`` is the
+    mean over tasks. docs/comparing.md describes the keys.
+    """
+    entries: dict[str, dict[str, Any]] = {}
+    columns: list[tuple[list[float], Array]] = []
+    for task, (ensemble, members) in tasks.items():
+        every = [ensemble, *members]
+        column = ([one.value() for one in every], resampled_metric(task, every, resamples))
+        columns.append(column)
+        entries[task] = {
+            "metric": ensemble.metric,
+            "rows": len(ensemble.rows),
+            **_compared(runs, *column),
+            "dev": metrics.compute(
+                ensemble.label_type,
+                ensemble.rows.gold,
+                ensemble.predictions,
+                ensemble.scores,
+                ensemble.num_classes,
+            ),
+        }
+    values = [statistics.fmean(one) for one in zip(*(v for v, _ in columns), strict=True)]
+    overall = _compared(runs, values, np.mean([samples for _, samples in columns], axis=0))
+    found: dict[str, Any] = without_nan(
+        {
+            "runs": list(runs),
+            "resamples": resamples,
+            "confidence": 0.95,
+            "tasks": entries,
+            "overall": overall,
+        }
+    )
+    return found
+
+
+def _compared(runs: Sequence[str], values: Sequence[float], samples: Array) -> dict[str, Any]:
+    """What one column says: ``values`` [1 + M] and ``samples`` [R, 1 + M], the ensemble first."""
+    ensemble, *members = values
+    mean = statistics.fmean(members)
+    known = [value for value in members if math.isfinite(value)]
+    best = members.index(max(known)) if known else 0  # undefined, as all of them are
+    return {
+        "ensemble": ensemble,
+        "members": members,
+        "mean": mean,
+        "best": members[best],
+        "best_run": runs[best] if known else None,
+        "gain_over_mean": _gain(ensemble - mean, samples[:, 0] - samples[:, 1:].mean(axis=1)),
+        "gain_over_best": _gain(ensemble - members[best], samples[:, 0] - samples[:, 1 + best]),
+    }
+
+
+def _gain(value: float, differences: Array) -> dict[str, float]:
+    low, high = percentiles(differences) if math.isfinite(value) else (math.nan, math.nan)
+    return {"value": value, "low": low, "high": high}
+
+
+def gains_table(found: dict[str, Any]) -> str:
+    """What ``gains`` returns as the terminal's table, and how to read it."""
+    lines = {f"{task} {entry['metric']}": entry for task, entry in found["tasks"].items()}
+    if len(lines) > 1:
+        lines["mean of tasks"] = found["overall"]
+    header = ("dev", "ensemble", "members' mean", "best member", "gain over mean", "gain over best")
+    rows = [
+        [
+            name,
+            score(entry["ensemble"]),
+            score(entry["mean"]),
+            f"{score(entry['best'])} {entry['best_run'] or ''}",
+            _gain_cell(entry["gain_over_mean"]),
+            _gain_cell(entry["gain_over_best"]),
+        ]
+        for name, entry in lines.items()
+    ]
+    return f"{text_table(header, rows)}\n\n" + (
+        f"[95 % interval]: paired bootstrap over dev rows, {found['resamples']:,} resamples. The "
+        "members are fixed: other seeds may gain more or less. The best member was chosen on these "
+        "rows, which flatters it."
+    )
+
+
+def _gain_cell(gain: dict[str, float | None]) -> str:
+    return f"{signed(gain['value'])} [{signed(gain['low'])}, {signed(gain['high'])}]"
