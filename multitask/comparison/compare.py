@@ -100,7 +100,7 @@ def compare(
 def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     """Write comparison.json, table.md, .csv and .tex, the figures and report.html.
 
-    Returns their paths. Raises UserError where a run's log for the learning curves is missing.
+    Returns their paths. Raises UserError where a run's log is damaged.
     """
     directory.mkdir(parents=True, exist_ok=True)
     texts = {

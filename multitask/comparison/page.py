@@ -50,7 +50,8 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
         title = "Settings in which the groups differ"
         sections.append(Section(title, [settings], label="Settings"))
     sections += _grid_sections(directory, comparison)
-    sections.append(Section("Learning curves", _curves(directory, comparison)))
+    if drawn := list(curve_groups(comparison)):
+        sections.append(_curves(directory, comparison, drawn))
     sections += _transfer_section(comparison)
     sections += [
         Section("How to read this", [Lines(explanations(comparison))]),
@@ -202,13 +203,16 @@ def marginal_table(comparison: dict[str, Any], axis: dict[str, Any]) -> Table:
     return Table(("value", "cells", *columns(comparison)), rows, frozenset(marked))
 
 
-def _curves(directory: Path, comparison: dict[str, Any]) -> list[Block]:
+def _curves(directory: Path, comparison: dict[str, Any], drawn: Sequence[str]) -> Section:
     text = "Scores on the split that selects, mean over seeds."
-    if len(comparison["groups"]) > MAX_CURVES:
-        text += f" {MAX_CURVES} of {len(comparison['groups'])} groups: the baseline and the best."
-    names = ", ".join(curve_groups(comparison))
-    image = Image(directory / CURVES, f"Each task's metric at every evaluation, for {names}")
-    return [Text(text), image]
+    total = len(comparison["groups"])
+    if len(drawn) < total:
+        which = "those with a log" if len(drawn) < MAX_CURVES else "the best"
+        if which == "the best" and comparison["baseline"] in drawn:
+            which = "the baseline and the best"
+        text += f" {len(drawn)} of {total} groups: {which}."
+    alt = f"Each task's metric at every evaluation, for {', '.join(drawn)}"
+    return Section("Learning curves", [Text(text), Image(directory / CURVES, alt)])
 
 
 def _transfer_section(comparison: dict[str, Any]) -> list[Section]:

@@ -36,8 +36,10 @@ def draw_all(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     maps = heatmap_files(directory, comparison)
     for (title, file), task in zip(maps.items(), (*comparison["tasks"], None), strict=False):
         draw_heatmaps(file, heatmaps(comparison, task), title)
-    draw_curve_bands(curves, curve_groups(comparison))
-    return [figure, *maps.values(), curves]
+    drawn = curve_groups(comparison)
+    if drawn:
+        draw_curve_bands(curves, drawn)
+    return [figure, *maps.values(), *([curves] if drawn else [])]
 
 
 def heatmap_files(directory: Path, comparison: dict[str, Any]) -> dict[str, Path]:
@@ -58,9 +60,15 @@ def heatmap_files(directory: Path, comparison: dict[str, Any]) -> dict[str, Path
 def curve_groups(comparison: dict[str, Any]) -> dict[str, list[Path]]:
     """The runs of the groups whose learning curves are drawn.
 
-    All groups, or, of more than ``MAX_CURVES``, the baseline and those of the best scores: the
-    best of a column before the others, which go by their mean over tasks.
+    All groups with a log, or, of more than ``MAX_CURVES``, the baseline and those of the best
+    scores: the best of a column before the others, which go by their mean over tasks.
     """
+    runs = {group["name"]: [*map(Path, group["runs"])] for group in comparison["groups"]}
+    logged = [
+        group
+        for group in comparison["groups"]
+        if all((run / "metrics.jsonl").is_file() for run in runs[group["name"]])
+    ]
 
     def rank(group: dict[str, Any]) -> tuple[bool, bool, float]:
         overall = group["overall"] or {"best": False, "mean": None}
@@ -68,8 +76,8 @@ def curve_groups(comparison: dict[str, Any]) -> dict[str, list[Path]]:
         mean = -math.inf if overall["mean"] is None else overall["mean"]
         return group["name"] != comparison["baseline"], not best, -mean
 
-    drawn = {g["name"] for g in sorted(comparison["groups"], key=rank)[:MAX_CURVES]}
-    return {g["name"]: [*map(Path, g["runs"])] for g in comparison["groups"] if g["name"] in drawn}
+    drawn = [group["name"] for group in sorted(logged, key=rank)[:MAX_CURVES]]
+    return {name: own for name, own in runs.items() if name in drawn}
 
 
 def draw_comparison(comparison: dict[str, Any]) -> "Figure":

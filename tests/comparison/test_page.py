@@ -231,3 +231,18 @@ def test_of_many_groups_the_baseline_and_the_best_have_curves(written):
         "sst-sts",
         "sst-para-sts",
     ]
+
+
+def test_runs_without_a_log_have_no_curves(tmp_path):
+    comparison = subsets_of(tmp_path)
+    for name in ("sst", "sts"):
+        (tmp_path / name / "metrics.jsonl").unlink()
+    assert list(curve_groups(comparison)) == ["para", "sst-sts", "sst-para-sts"]
+    write_comparison(tmp_path / "some", comparison)
+    shown = page_text((tmp_path / "some" / "report.html").read_text())
+    assert "3 of 5 groups: those with a log." in shown
+    for log in tmp_path.glob("*/metrics.jsonl"):
+        log.unlink()
+    paths = write_comparison(tmp_path / "none", comparison)
+    assert "curves.png" not in [path.name for path in paths]
+    assert "learning-curves" not in sections((tmp_path / "none" / "report.html").read_text())
