@@ -1,8 +1,8 @@
 """A page of results as one HTML file that needs nothing else: no network, no script, no font.
 
 The templates stand in ``multitask/templates``: ``base.html.j2`` is the layout of every page,
-``report.html.j2`` a run's. Jinja escapes every text; the page also forbids scripts and requests
-by its content security policy.
+``report.html.j2`` has tiles of scores above the sections. Jinja escapes every text; the page also
+forbids scripts and requests by its content security policy.
 """
 
 import base64
@@ -12,14 +12,15 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from multitask.drawing import DPI
 from multitask.files import write_text
 from multitask.page import Page, Table, Tile
-from multitask.plots import DPI
 from multitask.tables import score
 
 # Cells up to this many characters stay on one line.
 SHORT_CELL = 32
-NUMBER = re.compile(r"(-?[\d,.]+( %)?( ± [\d.]+)?( \[-?[\d.]+, -?[\d.]+\])?|-|)")
+_INTERVAL = r"\[[+-]?[\d.]+, [+-]?[\d.]+\]"
+NUMBER = re.compile(rf"([+-]?[\d,.]+( %)?( ± ([\d.]+|-))?( p[ <][\d.]+)?(\s{_INTERVAL})?|-|)")
 
 
 def write_html(page: Page, file: Path, template: str = "report.html.j2") -> None:

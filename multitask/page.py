@@ -15,10 +15,14 @@ from multitask.tables import Cells, markdown, markdown_table
 
 @dataclass(frozen=True)
 class Table:
-    """Each row has as many cells as the header; a row's first cell says what the row is."""
+    """Each row has as many cells as the header; a row's first cell says what the row is.
+
+    ``marked`` are the cells that stand out, as (row, column) from 0 under the header.
+    """
 
     header: Cells
     rows: Sequence[Cells]
+    marked: frozenset[tuple[int, int]] = frozenset()
     kind: ClassVar[str] = "table"
 
 
@@ -93,13 +97,17 @@ class Tile:
 
 @dataclass(frozen=True)
 class Page:
-    """``folder`` is where the page is written: links to images start there."""
+    """``folder`` is where the page is written: links to images start there.
+
+    ``legend`` explains the tiles.
+    """
 
     folder: Path
     title: str
     summary: str
     sections: Sequence[Section]
     tiles: Sequence[Tile] = ()
+    legend: str = ""
 
 
 def markdown_page(page: Page) -> str:
@@ -120,8 +128,10 @@ def _section(section: Section, level: int, folder: Path) -> list[str]:
 def markdown_block(block: Block, folder: Path) -> str:
     """One block as Markdown; images are linked relative to ``folder``."""
     match block:
-        case Table(header, rows):
+        case Table(header, rows, marked):
             escaped = [[*map(markdown, row)] for row in rows]
+            for row, column in marked:
+                escaped[row][column] = f"**{escaped[row][column]}**"
             return markdown_table([*map(markdown, header)], escaped)
         case Lines(lines):
             return "\n".join(f"- {markdown(line)}" for line in lines)

@@ -12,18 +12,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multitask.drawing import (
+    BLUE,
+    DARK,
+    GREEN,
+    GREY,
+    ORANGE,
+    VERMILLION,
+    label_text,
+    legend_below,
+    mark_stages,
+    new_figure,
+    quiet_frame,
+    readable_on,
+    save_figure,
+    step_axis,
+)
 from multitask.errors import UserError
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-DARK, GREY = "#333333", "#8C8C8C"
 SPLIT_STYLES = {"dev": (BLUE, "o"), "holdout": (GREEN, "s")}
 
-DPI = 150
 # Bins of the schedule: about as many as stay apart on a page.
 SCHEDULE_BINS = 120
 # How much of the distance between two rows of the schedule a full bar takes.
@@ -51,6 +63,11 @@ def load_lines(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
+def stage_begins(events: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:
+    """Where a run's stages begin, after the first: the last step before each, and its name."""
+    return [(event["step"], event["stage"]) for event in events if event["event"] == "stage"]
+
+
 def draw_all(run_dir: Path) -> list[Path]:
     """Write every figure of the run into ``run_dir/figures`` and return the paths.
 
@@ -72,57 +89,13 @@ def draw_all(run_dir: Path) -> list[Path]:
     paths = []
     for name, figure in drawn.items():
         paths.append(folder / f"{name}.png")
-        figure.savefig(paths[-1], dpi=DPI)
+        save_figure(figure, paths[-1])
     return paths
-
-
-def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure of that many inches, outside pyplot's global state."""
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
 
 
 def _numbers(values: Iterable[float | None]) -> np.ndarray:
     """Floats, with null as NaN: a gap in a line."""
     return np.array([math.nan if value is None else value for value in values], dtype=float)
-
-
-def label_text(text: str, width: int = 24) -> str:
-    """Text for a label: short, and no dollar sign starts mathematics."""
-    short = text if len(text) <= width else text[: width - 1] + "…"
-    return short.replace("$", r"\$")
-
-
-def quiet_frame(axes: "Axes") -> None:
-    """Drop the frame's top and right, and put a faint grid behind the data."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="0.9", linewidth=0.8)
-    axes.set_axisbelow(True)
-
-
-def step_axis(axes: "Axes") -> None:
-    """Whole steps along x."""
-    axes.set_xlabel("step")
-    axes.locator_params(axis="x", integer=True)
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-
-
-def legend_below(figure: "Figure") -> None:
-    """One legend under all panels, each label once."""
-    handles: dict[str, Artist] = {}
-    for axes in figure.axes:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    if handles:
-        figure.legend(
-            list(handles.values()),
-            list(handles),
-            loc="outside lower center",
-            ncols=min(len(handles), 3 if figure.get_figwidth() < 8 else 6),
-            frameon=False,
-        )
 
 
 def _smoothed(values: np.ndarray) -> np.ndarray:
@@ -147,6 +120,8 @@ def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
         upper, lower = panels[2 * (place // columns) :, place % columns][:2]
         _metric_curve(upper, task, result, events, report["selection_split"])
         _loss_curve(lower, task, events)
+        for axes in (upper, lower):
+            mark_stages(axes, stage_begins(events))
         lower.tick_params(labelbottom=True)
         step_axis(lower)
         if place % columns == 0:
@@ -244,6 +219,7 @@ def _confusion(task: str, result: dict[str, Any]) -> "Figure":
         axes.set_yticks(np.arange(size - 1) + 0.5, minor=True)
         axes.grid(which="minor", color="white", linewidth=2)
         axes.tick_params(which="both", length=0)
+        colours = image.to_rgba(shares)
         for (gold, predicted), count in np.ndenumerate(counts):
             share = shares[gold, predicted]
             axes.text(
@@ -252,7 +228,7 @@ def _confusion(task: str, result: dict[str, Any]) -> "Figure":
                 f"{count:,}\n{100 * share:.0f} %",
                 ha="center",
                 va="center",
-                color="white" if share > 0.65 else DARK,
+                color=readable_on(colours[gold, predicted, :3]),
                 fontsize=9,
             )
     return figure

@@ -5,31 +5,34 @@ Colours are of the Okabe-Ito palette, or of cividis: both stay readable in colou
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from multitask.plots import (
+from multitask.drawing import (
     BLUE,
     DARK,
-    DPI,
     GREEN,
     ORANGE,
     VERMILLION,
     label_text,
     legend_below,
-    load_lines,
-    load_report,
+    mark_stages,
     new_figure,
     quiet_frame,
+    readable_on,
+    save_figure,
     step_axis,
 )
+from multitask.errors import UserError
+from multitask.plots import load_lines, load_report, stage_begins
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
 COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, "#56B4E9", "#CC79A7", DARK)
@@ -37,48 +40,81 @@ LINES = ("-", "--", ":", "-.")
 MARKERS = "osD^v"
 NO_SCORE = "0.88"
 MAX_COLUMNS = 3
+# More cells than this beside each other make a figure too wide to read.
+MAX_CELLS_ACROSS = 12
 
 # A task and its metric, then the score of each step of one run.
 Curves = dict[tuple[str, str], dict[int, float]]
 
 
-def draw_heatmap(
-    file: Path,
-    values: npt.ArrayLike,
-    row_labels: Sequence[str],
-    column_labels: Sequence[str],
-    title: str,
-) -> None:
-    """Write a picture of scores: a cell for each combination, with its number in it.
+@dataclass(frozen=True)
+class Heatmap:
+    """Scores [rows, columns] with their labels, and what rows and columns are.
 
-    ``values`` [rows, columns]; NaN is a combination without score: a grey cell with a dash.
-    Raises ValueError where the labels do not fit the values.
+    NaN is a combination without score.
     """
-    cells = np.asarray(values, dtype=float)
-    if cells.shape != (len(row_labels), len(column_labels)):
-        raise ValueError(f"{cells.shape} values, {len(row_labels)} x {len(column_labels)} labels")
-    _heatmap(cells, row_labels, column_labels, title).savefig(file, dpi=DPI)
+
+    title: str
+    values: np.ndarray
+    row_labels: Sequence[str]
+    column_labels: Sequence[str]
+    rows: str = ""
+    columns: str = ""
 
 
-def _heatmap(
-    cells: np.ndarray, row_labels: Sequence[str], column_labels: Sequence[str], title: str
-) -> "Figure":
+def draw_heatmaps(file: Path, maps: Sequence[Heatmap], measure: str = "") -> None:
+    """Write pictures of scores, side by side and in one scale of colours.
+
+    Each has a cell for each combination, with its number in it; without score the cell is grey,
+    with a dash. ``measure`` says what the numbers are.
+
+    Raises:
+        ValueError: labels that do not fit the values.
+    """
+    save_figure(_heatmaps(maps, measure), file)
+
+
+def _heatmaps(maps: Sequence[Heatmap], measure: str = "") -> "Figure":
     import matplotlib
+    from matplotlib.colors import Normalize
 
-    rows, columns = cells.shape
-    figure = new_figure(max(4.2, 2.8 + 0.85 * columns), 1.8 + 0.5 * rows)
-    axes = figure.subplots()
-    colours = matplotlib.colormaps["cividis"].with_extremes(bad=NO_SCORE)
-    known = cells[np.isfinite(cells)]
+    for each in maps:
+        if each.values.shape != (len(each.row_labels), len(each.column_labels)):
+            size = f"{len(each.row_labels)} x {len(each.column_labels)}"
+            raise ValueError(f"{each.values.shape} values, {size} labels")
+    height, width = (max(each.values.shape[axis] for each in maps) for axis in (0, 1))
+    columns = min(MAX_COLUMNS, len(maps), max(1, MAX_CELLS_ACROSS // width))
+    rows = math.ceil(len(maps) / columns)
+    figure = new_figure(
+        max(4.2, 1.2 + (1.6 + 0.85 * width) * columns), 0.6 + (1.2 + 0.5 * height) * rows
+    )
+    places = list(figure.subplots(rows, columns, squeeze=False).flat)
+    known = np.concatenate([each.values[np.isfinite(each.values)] for each in maps])
     low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
-    image = axes.imshow(np.ma.masked_invalid(cells), cmap=colours, vmin=low, vmax=high,
-                        aspect="auto")  # fmt: skip
+    colours = matplotlib.colormaps["cividis"].with_extremes(bad=NO_SCORE)
+    scale = matplotlib.cm.ScalarMappable(Normalize(low, high), colours)
+    for axes, each in zip(places, maps, strict=False):
+        _heatmap(axes, each, scale)
+    for axes in places[len(maps) :]:
+        axes.set_visible(False)
     if low < high:
-        figure.colorbar(image, ax=axes, shrink=0.85).outline.set_visible(False)
-    axes.set_title(label_text(title, width=60), fontsize=11)
-    axes.set_xticks(range(columns), [label_text(str(label)) for label in column_labels])
-    axes.set_yticks(range(rows), [label_text(str(label)) for label in row_labels])
-    if max(map(len, map(str, column_labels)), default=0) > 7:
+        bar = figure.colorbar(scale, ax=places, shrink=0.85)
+        bar.outline.set_visible(False)
+        bar.set_label(label_text(measure, width=40))
+    return figure
+
+
+def _heatmap(axes: "Axes", found: Heatmap, scale: "ScalarMappable") -> None:
+    cells = np.ma.masked_invalid(found.values)
+    rows, columns = cells.shape
+    shades = scale.to_rgba(cells)
+    axes.imshow(shades, aspect="auto")
+    axes.set_title(label_text(found.title, width=60), fontsize=11)
+    axes.set_xlabel(_key_text(found.columns))
+    axes.set_ylabel(_key_text(found.rows))
+    axes.set_xticks(range(columns), [label_text(label) for label in found.column_labels])
+    axes.set_yticks(range(rows), [label_text(label) for label in found.row_labels])
+    if max(map(len, found.column_labels), default=0) > 7:
         for label in axes.get_xticklabels():
             label.set(rotation=35, ha="right", rotation_mode="anchor")
     axes.set_xticks(np.arange(columns - 1) + 0.5, minor=True)
@@ -86,20 +122,16 @@ def _heatmap(
     axes.grid(which="minor", color="white", linewidth=2)
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)
-    shades = image.to_rgba(np.ma.masked_invalid(cells))
     for row, column in product(range(rows), range(columns)):
-        value = cells[row, column]
+        value = found.values[row, column]
         text = f"{value:.3f}" if math.isfinite(value) else "-"
-        colour = _readable_on(shades[row, column, :3])
+        colour = readable_on(shades[row, column, :3])
         axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=9)
-    return figure
 
 
-def _readable_on(colour: np.ndarray) -> str:
-    """White or black, whichever has more contrast to the sRGB colour [3] (WCAG 2.2)."""
-    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
-    luminance = float(linear @ [0.2126, 0.7152, 0.0722])
-    return "white" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "black"
+def _key_text(key: str) -> str:
+    """A config key for an axis: of a long one, the end says more."""
+    return label_text(key if len(key) <= 28 else f"…{key[-27:]}", width=28)
 
 
 def draw_curve_bands(file: Path, groups: dict[str, list[Path]]) -> None:
@@ -108,56 +140,80 @@ def draw_curve_bands(file: Path, groups: dict[str, list[Path]]) -> None:
     A panel for each task and its metric: the group's mean at each evaluation of the split that
     selects, and a band from its lowest to its highest seed. Steps that only some of a group's
     runs came to are left out: their mean would be over other seeds. Undefined scores are gaps.
+    Lines mark where stages begin, if all runs begin them at the same steps.
 
     Raises:
-        UserError: a run without report.json.
+        UserError: a run without report.json or without its log.
     """
-    _curve_bands(groups).savefig(file, dpi=DPI)
+    save_figure(_curve_bands(groups), file)
 
 
 def _curve_bands(groups: dict[str, list[Path]]) -> "Figure":
     loaded = {name: [_load_curves(run) for run in runs] for name, runs in groups.items()}
-    splits = {split for runs in loaded.values() for split, _ in runs}
-    panels = dict.fromkeys(key for runs in loaded.values() for _, curves in runs for key in curves)
+    every = [log for logs in loaded.values() for log in logs]
+    panels = dict.fromkeys(key for log in every for key in log.curves)
+    stages = every[0].stages if all(log.stages == every[0].stages for log in every) else []
     columns = min(MAX_COLUMNS, max(len(panels), 1))
     rows = math.ceil(len(panels) / columns) or 1
-    figure = new_figure(max(5.5, 3.9 * columns), 3.3 * rows + 0.4)
+    legend = 0.1 * len(groups)
+    figure = new_figure(max(5.5, 3.9 * columns), 3.3 * rows + 0.4 + legend)
     places = list(figure.subplots(rows, columns, squeeze=False).flat)
     styles = _styles(len(groups))
+    labels = [f"{label_text(n, width=40)} ({_seeds(len(logs))})" for n, logs in loaded.items()]
     for axes, key in zip(places, panels, strict=False):
-        for (name, runs), style in zip(loaded.items(), styles, strict=True):
-            curves = [curves[key] for _, curves in runs if key in curves]
+        for logs, label, style in zip(loaded.values(), labels, styles, strict=True):
+            curves = [log.curves[key] for log in logs if key in log.curves]
             if curves:
-                _band(axes, curves, f"{label_text(name, width=40)} ({_seeds(len(runs))})", style)
+                _band(axes, curves, label, style)
+        mark_stages(axes, stages)
         task, metric = key
         axes.set_title(f"{label_text(task)}: {metric.replace('_', ' ')}", fontsize=11)
         step_axis(axes)
         quiet_frame(axes)
     for axes in places[len(panels) :]:
         axes.set_visible(False)
-    places[0].set_ylabel(f"mean over seeds, on {' or '.join(sorted(splits))}")
-    if any(len(runs) > 1 for runs in loaded.values()):
+    splits = sorted({log.split for log in every})
+    places[0].set_ylabel(f"mean on {' or '.join(splits)}")
+    if len(every) > len(loaded):
         places[0].fill_between([], [], color="0.8", label="lowest to highest seed")
-    legend_below(figure)
+    legend_below(figure, labels)
     return figure
 
 
-def _load_curves(run_dir: Path) -> tuple[str, Curves]:
-    """The split that selects, and each task's own metric on it over the run's steps."""
+@dataclass(frozen=True)
+class _Log:
+    """A run's split that selects, each task's own metric on it, and where its stages begin."""
+
+    split: str
+    curves: Curves
+    stages: list[tuple[int, str]]
+
+
+def _load_curves(run_dir: Path) -> _Log:
     report = load_report(run_dir)
     split = report["selection_split"]
+    file = run_dir / "metrics.jsonl"
+    try:
+        events = load_lines(file)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{file}: missing or damaged ({error}): learning curves are drawn from it; restore it, "
+            "or leave the run out"
+        ) from error
     evaluations = [
-        event
-        for event in load_lines(run_dir / "metrics.jsonl")
-        if event["event"] == "eval" and event["split"] == split
+        event for event in events if event["event"] == "eval" and event["split"] == split
     ]
     curves: Curves = {}
     for task, result in report["tasks"].items():
-        scores = {event["step"]: event["tasks"][task][result["metric"]] for event in evaluations}
+        scores = {
+            event["step"]: event["tasks"][task][result["metric"]]
+            for event in evaluations
+            if task in event["tasks"]  # a stage may evaluate only its own tasks
+        }
         curves[task, result["metric"]] = {
             step: math.nan if value is None else value for step, value in scores.items()
         }
-    return split, curves
+    return _Log(split, curves, stage_begins(events))
 
 
 def _band(axes: "Axes", curves: list[dict[int, float]], label: str, style: dict[str, Any]) -> None:

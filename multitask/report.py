@@ -43,6 +43,7 @@ DATA_HEADER = (
 )
 TURNS_HEADER = ("task", "trained", "skipped", "stopped at step", "selected step")
 COURSE_SCORE = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
+TILES_LEGEND = "Dev scores. Dot: the trained model; bar: its 95 % interval; strokes: the baselines."
 MISTAKES = 20
 TEXT_WIDTH = 200
 
@@ -96,6 +97,7 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
         summary=_summary(report),
         sections=sections,
         tiles=_tiles(report),
+        legend=TILES_LEGEND,
     )
 
 

@@ -95,6 +95,32 @@ def test_the_confusion_matrix_shows_counts_and_names_without_mathematics(tmp_pat
     assert axes.yaxis_inverted()  # the first class is on top
 
 
+def test_the_counts_of_the_confusion_matrix_can_be_read_on_every_colour():
+    dev = {"confusion": [[99, 1], [30, 70]]}
+    figure = plots._confusion("t", {"classes": None, "dev": dev})
+    colours = [text.get_color() for text in figure.axes[0].texts]
+    # dark blue, near white, light blue, a blue on which black has the higher contrast
+    assert colours == ["white", "black", "black", "black"]
+
+
+def test_a_stage_that_evaluates_its_own_tasks_only_is_marked_and_leaves_gaps(tmp_path):
+    report = write_run(tmp_path)
+    events = plots.load_lines(tmp_path / "metrics.jsonl")
+    for event in events:
+        if event["event"] == "eval" and event["step"] > 60:
+            event["tasks"] = {"sst": event["tasks"]["sst"]}
+    events.append({"event": "stage", "step": 60, "stage": "one $ alone", "tasks": ["sst"]})
+    figure = plots._curves(report, events)
+    drawn = panels(figure)
+    last = {
+        title: max(axes.lines[0].get_xdata()) for title, axes in drawn.items() if axes.get_title()
+    }
+    assert last == {"sst: accuracy": 120, "para: accuracy": 60, "sts: pearson": 60}
+    for axes in figure.axes:
+        assert [text.get_text() for text in axes.texts] == [r"one \$ alone"]
+    plots.save_figure(figure, tmp_path / "curves.png")
+
+
 def test_the_scatter_says_pearson(tmp_path):
     report = write_run(tmp_path)
     records = plots.load_lines(tmp_path / "predictions" / "sts.dev.jsonl")

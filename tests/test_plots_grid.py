@@ -109,38 +109,80 @@ def test_a_run_without_report_is_named_and_one_without_evaluations_still_draws(t
     assert imread(tmp_path / "c.png").size
 
 
-def test_the_heatmap_shows_every_number_and_a_dash_where_there_is_none(tmp_path):
+def staged(folder, *begins):
+    """A run with stages that begin after these steps."""
+    write_run(folder)
+    lines = [{"event": "stage", "step": step, "stage": name, "tasks": []} for step, name in begins]
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    return folder
+
+
+def test_stages_are_marked_where_all_runs_begin_them_at_the_same_steps(tmp_path):
+    same = [staged(tmp_path / str(seed), (40, "heads $"), (80, "all")) for seed in (1, 2)]
+    other = staged(tmp_path / "other", (60, "all"))
+    for axes in panels(plots_grid._curve_bands({"a": same})).values():
+        assert [text.get_text() for text in axes.texts] == [r"heads \$", "all"]
+        assert [text.xy[0] for text in axes.texts] == [40, 80]
+    for axes in panels(plots_grid._curve_bands({"a": same, "b": [other]})).values():
+        assert not axes.texts
+
+
+def test_the_legend_names_the_groups_in_their_order(tmp_path):
+    write_run(tmp_path / "sts", only=("sts",))
+    write_run(tmp_path / "both", only=("sst", "sts"))
+    groups = {"b": [tmp_path / "sts"], "a": [tmp_path / "both"]}  # b is not in the first panel
+    legend = plots_grid._curve_bands(groups).legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == ["b (1 seed)", "a (1 seed)"]
+
+
+def test_a_run_without_its_log_or_with_a_damaged_one_is_named(tmp_path):
+    write_run(tmp_path / "run")
+    log = tmp_path / "run" / "metrics.jsonl"
+    log.write_text(log.read_text()[:-9])
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"run/metrics\.jsonl: missing or damaged"):
+            plots_grid.draw_curve_bands(tmp_path / "c.png", {"g": [tmp_path / "run"]})
+        log.unlink(missing_ok=True)
+
+
+def test_the_heatmap_shows_every_number_and_a_dash_where_there_is_none():
     values = np.array([[0.5, math.nan, 0.75], [0.125, 0.25, 1.0]])
     labels = ["a", "b"], ["x", "a long $ column", "z"]
-    axes = plots_grid._heatmap(values, *labels, "accuracy $").axes[0]
+    axes = plots_grid._heatmaps([plots_grid.Heatmap("accuracy $", values, *labels)]).axes[0]
     shown = {text.get_position(): text.get_text() for text in axes.texts}
     assert shown == {
         (0, 0): "0.500", (1, 0): "-", (2, 0): "0.750",
         (0, 1): "0.125", (1, 1): "0.250", (2, 1): "1.000",
     }  # fmt: skip
     assert [label.get_text() for label in axes.get_xticklabels()][1] == r"a long \$ column"
-    plots_grid.draw_heatmap(tmp_path / "h.png", values, *labels, "accuracy")
-    assert imread(tmp_path / "h.png").std() > 0.01
 
 
 @pytest.mark.parametrize("values", [np.full((1, 1), np.nan), np.full((2, 2), 0.5), np.eye(30)])
 def test_any_values_fit(tmp_path, values):
     names = [f"a rather long combination, number {i}" for i in range(len(values))]
-    plots_grid.draw_heatmap(tmp_path / "h.png", values, names, names, "all")
+    plots_grid.draw_heatmaps(tmp_path / "h.png", [plots_grid.Heatmap("all", values, names, names)])
     assert imread(tmp_path / "h.png").size
 
 
 def test_labels_that_do_not_fit_the_values_are_refused(tmp_path):
     with pytest.raises(ValueError, match="labels"):
-        plots_grid.draw_heatmap(tmp_path / "h.png", np.eye(2), ["a"], ["x", "y"], "t")
+        maps = [plots_grid.Heatmap("t", np.eye(2), ["a"], ["x", "y"])]
+        plots_grid.draw_heatmaps(tmp_path / "h.png", maps)
 
 
-def test_the_numbers_of_a_heatmap_can_be_read_on_every_colour():
-    import matplotlib
-
-    for colour in matplotlib.colormaps["cividis"](np.linspace(0, 1, 101))[:, :3]:
-        text = 1.0 if plots_grid._readable_on(colour) == "white" else 0.0
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
-        luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-        high, low = max(luminance, text), min(luminance, text)
-        assert (high + 0.05) / (low + 0.05) >= 4.5
+def test_several_heatmaps_have_one_scale_and_name_their_sides(tmp_path):
+    low, high = np.array([[0.25, 0.5]]), np.array([[1.0, math.nan]])
+    key = "tasks.a_long_name_of_a_task.pooling.option"
+    maps = [
+        plots_grid.Heatmap("", values, ["x"], ["1", "2"], "training.lr", key)
+        for values in (low, high)
+    ]
+    first, second, bar = plots_grid._heatmaps(maps, "accuracy $").axes
+    assert bar.get_ylim() == (0.25, 1.0) and bar.get_ylabel() == r"accuracy \$"
+    assert (first.get_ylabel(), first.get_title()) == ("training.lr", "")
+    assert first.get_xlabel() == "…me_of_a_task.pooling.option"
+    darkest, brightest = first.images[0].get_array()[0, 0], second.images[0].get_array()[0, 0]
+    assert darkest.sum() < brightest.sum()
+    plots_grid.draw_heatmaps(tmp_path / "h.png", maps * 4)
+    assert imread(tmp_path / "h.png").std() > 0.01

@@ -11,7 +11,7 @@ from torch import nn
 import run_multitask
 from multitask import probes
 from multitask.config import load_config
-from multitask.encoders.hf import HFEncoder
+from multitask.encoders import BertEncoder
 from multitask.poolers.max import MaxPooler
 from multitask.sweep import claims, sweep
 from tests.conftest import ROOT
@@ -136,13 +136,13 @@ def test_a_row_is_the_frozen_baseline_of_an_ordinary_run(desk, finished):
 def test_the_encoder_runs_once_for_each_task_and_split(desk, monkeypatch):
     """Every split is one batch here; poolings, cells and seeds cost no more passes."""
     rows = []
-    original = HFEncoder.encode
+    original = BertEncoder.encode
 
     def counting(self, embeddings, *arguments):
         rows.append(len(embeddings))
         return original(self, embeddings, *arguments)
 
-    monkeypatch.setattr(HFEncoder, "encode", counting)
+    monkeypatch.setattr(BertEncoder, "encode", counting)
     assert ablate("g.yaml") == 0
     sst, pair = [32, 8, 12], [64, 16, 24]  # train, holdout, dev; pairs have two sentences
     assert rows == sst + pair + pair

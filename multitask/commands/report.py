@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="DIR",
         type=Path,
-        help="also write table.md, .csv and .tex, comparison.json and figure.png there",
+        help="also write report.html, table.md, .csv and .tex, comparison.json and figures there",
     )
 
 
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     comparison = compare(groups, arguments.baseline or groups[0].name)
     print(text_page(comparison) + "\n")
     if arguments.output is None:
-        print("--output DIR writes this as Markdown, CSV, LaTeX and JSON, with a figure")
+        print("--output DIR writes this as HTML, Markdown, CSV, LaTeX and JSON, with figures")
     else:
         for file in write_comparison(arguments.output, comparison):
             print(f"written: {file}")

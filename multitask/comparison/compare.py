@@ -15,16 +15,20 @@ from typing import Any
 import numpy as np
 
 from multitask.comparison import tables
+from multitask.comparison.axes import marginals
 from multitask.comparison.dev_rows import ScoredRows, check_same_rows, load_split, resampled_metric
-from multitask.comparison.groups import Group, group_runs, is_probe
+from multitask.comparison.groups import Group, group_runs, is_probe, run_config
 from multitask.comparison.notes import notes
-from multitask.comparison.plots import draw_comparison
+from multitask.comparison.page import comparison_page
+from multitask.comparison.plots import draw_all
+from multitask.comparison.settings import differing_settings
 from multitask.comparison.significance import drawn_seeds, holm, p_value, seed_means
 from multitask.comparison.transfer import transfer
 from multitask.errors import UserError, suggest
 from multitask.files import without_nan, write_text
+from multitask.html_report import write_html
 from multitask.metrics import Array, percentiles
-from multitask.plots import DPI, load_report
+from multitask.plots import load_report
 
 __all__ = ["Group", "compare", "group_runs", "transfer", "write_comparison"]
 
@@ -33,10 +37,17 @@ __all__ = ["Group", "compare", "group_runs", "transfer", "write_comparison"]
 Column = list[tuple[list[float], Array] | None]
 
 
-def compare(groups: list[Group], baseline: str, *, resamples: int = 2000) -> dict[str, Any]:
+def compare(
+    groups: list[Group],
+    baseline: str,
+    *,
+    axes: Sequence[dict[str, Any]] = (),
+    resamples: int = 2000,
+) -> dict[str, Any]:
     """The groups side by side, each against the group named ``baseline``; plain JSON values.
 
-    The same input gives the same numbers.
+    The same input gives the same numbers. ``axes`` are those of a grid, each with its ``key``,
+    ``labels`` and ``values``; the groups' points are their labels on them.
 
     Raises:
         UserError: no such group, a run without report, or runs that were not scored on the same
@@ -58,17 +69,23 @@ def compare(groups: list[Group], baseline: str, *, resamples: int = 2000) -> dic
     at = names.index(baseline)
     scored = {task: _scored(column, at) for task, column in columns.items()}
     overall = _scored(_overall(list(columns.values())), at)
+    settings = differing_settings(
+        [{**run_config(run), "probe": is_probe(report)} for (run, report), *_ in reports]
+    )
     comparison = {
         "format": 1,
         "baseline": baseline,
         "resamples": resamples,
         "confidence": 0.95,
         "tasks": kinds,
+        "axes": list(axes),
         "groups": [
             {
                 "name": group.name,
                 "runs": [str(run) for run, _ in runs],
                 "seeds": seeds[i],
+                "point": group.point,
+                "settings": settings[i],
                 "tasks": {task: scored[task][i] for task in tasks if scored[task][i]},
                 "overall": overall[i],
             }
@@ -77,12 +94,16 @@ def compare(groups: list[Group], baseline: str, *, resamples: int = 2000) -> dic
         "notes": notes([run for runs in reports for run in runs]),
     }
     comparison["transfer"] = transfer(comparison)
+    comparison["marginals"] = marginals(comparison)
     found: dict[str, Any] = without_nan(comparison)
     return found
 
 
 def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
-    """Write comparison.json, table.md, table.csv, table.tex and figure.png; return their paths."""
+    """Write comparison.json, table.md, .csv and .tex, the figures and report.html.
+
+    Returns their paths. Raises UserError where a run's log is damaged.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     texts = {
         "comparison.json": json.dumps(comparison, indent=1, ensure_ascii=False) + "\n",
@@ -92,9 +113,10 @@ def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     }
     for name, text in texts.items():
         write_text(directory / name, text)
-    figure = directory / "figure.png"
-    draw_comparison(comparison).savefig(figure, dpi=DPI)
-    return [*(directory / name for name in texts), figure]
+    figures = draw_all(directory, comparison)
+    page = directory / "report.html"
+    write_html(comparison_page(directory, comparison), page)
+    return [*(directory / name for name in texts), *figures, page]
 
 
 def _reports(group: Group) -> list[tuple[Path, dict[str, Any]]]:

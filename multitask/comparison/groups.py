@@ -1,6 +1,6 @@
 """Finished runs sorted into groups that differ only in their seed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from re import sub
 from typing import Any
@@ -15,10 +15,11 @@ NOT_SETTINGS = ("seed", "output_dir", "data_dir")
 
 @dataclass
 class Group:
-    """Runs of one setting, one directory a seed."""
+    """Runs of one setting, one directory a seed; of a grid, its label on each axis."""
 
     name: str
     runs: list[Path]
+    point: dict[str, str] = field(default_factory=dict)
 
 
 def group_runs(run_dirs: list[Path]) -> list[Group]:
@@ -35,7 +36,7 @@ def group_runs(run_dirs: list[Path]) -> list[Group]:
         if run.resolve() in seen:
             raise UserError(f"{run}: the same run is given twice: leave one out")
         seen[run.resolve()] = run
-        config = _config(run)
+        config = run_config(run)
         seed = config["seed"]
         settings = {key: value for key, value in config.items() if key not in NOT_SETTINGS}
         settings["probe"] = (run / "report.json").is_file() and is_probe(load_report(run))
@@ -61,8 +62,8 @@ def is_probe(report: dict[str, Any]) -> bool:
     return bool(report.get("probe"))
 
 
-def _config(run: Path) -> dict[str, Any]:
-    """The resolved config of a run, as plain values."""
+def run_config(run: Path) -> dict[str, Any]:
+    """The resolved config of a run, as plain values. Raises UserError without one."""
     file = run / "config.yaml"
     if not file.is_file():
         raise UserError(f"{run}: no run there (config.yaml is missing)")

@@ -1,9 +1,12 @@
-"""The figure of a comparison: each task's scores by group, drawn from the saved numbers."""
+"""The figures of a comparison, drawn from its numbers and the runs' logs."""
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multitask.plots import (
+from multitask.comparison.axes import heatmaps, long_axes
+from multitask.comparison.tables import columns
+from multitask.drawing import (
     BLUE,
     DARK,
     GREY,
@@ -12,13 +15,69 @@ from multitask.plots import (
     legend_below,
     new_figure,
     quiet_frame,
+    save_figure,
 )
+from multitask.plots_grid import COLOURS, draw_curve_bands, draw_heatmaps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PANELS_IN_A_ROW = 4
+CURVES = "curves.png"
+# More curves than colours are hard to tell apart.
+MAX_CURVES = len(COLOURS)
+
+
+def draw_all(directory: Path, comparison: dict[str, Any]) -> list[Path]:
+    """Write every figure: the scores of all groups, the grid's heat maps, the learning curves."""
+    figure, curves = directory / "figure.png", directory / CURVES
+    save_figure(draw_comparison(comparison), figure)
+    maps = heatmap_files(directory, comparison)
+    for (title, file), task in zip(maps.items(), (*comparison["tasks"], None), strict=False):
+        draw_heatmaps(file, heatmaps(comparison, task), title)
+    drawn = curve_groups(comparison)
+    if drawn:
+        draw_curve_bands(curves, drawn)
+    return [figure, *maps.values(), *([curves] if drawn else [])]
+
+
+def heatmap_files(directory: Path, comparison: dict[str, Any]) -> dict[str, Path]:
+    """The heat maps' files by column title; none for a grid of fewer than two axes.
+
+    The mean over tasks comes last, where there is one of several tasks.
+    """
+    if len(long_axes(comparison)) < 2:
+        return {}
+    names = [f"heatmap_{task}.png" for task in comparison["tasks"]]
+    if len(names) > 1 and any(group["overall"] for group in comparison["groups"]):
+        names.append("heatmap.png")
+    return {
+        title: directory / name for title, name in zip(columns(comparison), names, strict=False)
+    }
+
+
+def curve_groups(comparison: dict[str, Any]) -> dict[str, list[Path]]:
+    """The runs of the groups whose learning curves are drawn.
+
+    All groups with a log, or, of more than ``MAX_CURVES``, the baseline and those of the best
+    scores: the best of a column before the others, which go by their mean over tasks.
+    """
+    runs = {group["name"]: [*map(Path, group["runs"])] for group in comparison["groups"]}
+    logged = [
+        group
+        for group in comparison["groups"]
+        if all((run / "metrics.jsonl").is_file() for run in runs[group["name"]])
+    ]
+
+    def rank(group: dict[str, Any]) -> tuple[bool, bool, float]:
+        overall = group["overall"] or {"best": False, "mean": None}
+        best = overall["best"] or any(entry["best"] for entry in group["tasks"].values())
+        mean = -math.inf if overall["mean"] is None else overall["mean"]
+        return group["name"] != comparison["baseline"], not best, -mean
+
+    drawn = [group["name"] for group in sorted(logged, key=rank)[:MAX_CURVES]]
+    return {name: own for name, own in runs.items() if name in drawn}
 
 
 def draw_comparison(comparison: dict[str, Any]) -> "Figure":

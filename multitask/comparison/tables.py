@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from multitask.page import Table
 from multitask.tables import (
     Cells,
     latex,
@@ -16,6 +17,9 @@ from multitask.tables import (
     signed,
     text_table,
 )
+
+GAIN_TITLE = "Relative gain over single-task training in %, and its mean Δm"
+MATRIX_TITLE = "Adding the task of a row to the training of a column's changes its score by"
 
 
 @dataclass(frozen=True)
@@ -36,27 +40,28 @@ def text_page(comparison: dict[str, Any]) -> str:
     """The tables for the terminal; the best score of each column is marked with ``*``."""
     parts = [
         part
-        for title, table in _tables(comparison, _TEXT)
-        for part in ([f"{title}:", table] if title else [table])
+        for title, table in _tables(comparison)
+        for part in ([f"{title}:", _written(table, _TEXT)] if title else [_written(table, _TEXT)])
     ]
-    return "\n\n".join([*parts, "\n".join(_explanations(comparison))])
+    return "\n\n".join([*parts, "\n".join(_all_notes(comparison))])
 
 
 def markdown_page(comparison: dict[str, Any]) -> str:
     """table.md: the tables, with what was done and what to beware of below them."""
     parts = ["# Comparison"]
-    for title, table in _tables(comparison, _MARKDOWN):
-        parts += [f"## {markdown(title or 'Dev scores')}", table]
-    notes = "\n".join(f"- {markdown(line)}" for line in _explanations(comparison))
+    for title, table in _tables(comparison):
+        parts += [f"## {markdown(title or 'Dev scores')}", _written(table, _MARKDOWN)]
+    notes = "\n".join(f"- {markdown(line)}" for line in _all_notes(comparison))
     return "\n\n".join([*parts, "## How to read this", notes]) + "\n"
 
 
 def latex_page(comparison: dict[str, Any]) -> str:
     """table.tex: one float with the tables above each other (needs the package booktabs)."""
     parts = ["% \\usepackage{booktabs}", r"\begin{table*}[t]", r"\centering", r"\small"]
-    for title, table in _tables(comparison, _LATEX):
-        parts += [rf"\par\medskip {latex(title)}\par\smallskip" if title else "", table]
-    caption = " ".join(latex(line) for line in _explanations(comparison))
+    for title, table in _tables(comparison):
+        heading = rf"\par\medskip {latex(title)}\par\smallskip" if title else ""
+        parts += [heading, _written(table, _LATEX)]
+    caption = " ".join(latex(line) for line in _all_notes(comparison))
     lines = [*parts, rf"\caption{{{caption}}}", r"\end{table*}"]
     return "\n".join(line for line in lines if line) + "\n"
 
@@ -67,14 +72,14 @@ def csv_text(comparison: dict[str, Any]) -> str:
     Columns: group, seeds (how many), then mean, sd, diff, low, high and p of each task and
     overall; low and high bound the difference to the baseline, p is Holm's.
     """
-    columns = [*comparison["tasks"], "overall"]
+    names = [*comparison["tasks"], "overall"]
     parts = ("mean", "sd", "diff", "low", "high", "p")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["group", "seeds", *(f"{name}_{part}" for name in columns for part in parts)])
+    writer.writerow(["group", "seeds", *(f"{name}_{part}" for name in names for part in parts)])
     for group in comparison["groups"]:
         line = [group["name"], len(group["seeds"])]
-        for entry in _entries(comparison, group):
+        for entry in entries(comparison, group):
             entry = entry or {}
             difference = entry.get("difference") or {}
             line += [entry.get("mean"), entry.get("sd")]
@@ -83,85 +88,110 @@ def csv_text(comparison: dict[str, Any]) -> str:
     return text.getvalue()
 
 
-def _entries(comparison: dict[str, Any], group: dict[str, Any]) -> list[dict[str, Any] | None]:
+def entries(comparison: dict[str, Any], group: dict[str, Any]) -> list[dict[str, Any] | None]:
     """A group's entry in each column: the tasks, then overall."""
     return [*(group["tasks"].get(task) for task in comparison["tasks"]), group["overall"]]
 
 
-def _tables(comparison: dict[str, Any], style: _Style) -> Iterator[tuple[str, str]]:
-    """Title and text of each table that the comparison has something for."""
-    columns = [f"{task} {kind['metric']}" for task, kind in comparison["tasks"].items()]
-    groups = comparison["groups"]
-    header = [style.plain(name) for name in ("group", "seeds", *columns, "mean")]
+def columns(comparison: dict[str, Any]) -> list[str]:
+    """The columns' titles: ``sst accuracy``, ..., ``mean``."""
+    kinds = comparison["tasks"].items()
+    return [*(f"{task} {kind['metric']}" for task, kind in kinds), "mean"]
+
+
+def _tables(comparison: dict[str, Any]) -> Iterator[tuple[str, Table]]:
+    """Title and content of each table that the comparison has something for."""
+    yield "", score_table(comparison)
+    if differences := difference_table(comparison):
+        yield difference_title(comparison), differences
+    if gains := gain_table(comparison):
+        yield GAIN_TITLE, gains
+    if matrix := matrix_table(comparison):
+        yield MATRIX_TITLE, matrix
+
+
+def _written(table: Table, style: _Style) -> str:
+    rows = [[style.plain(cell) for cell in row] for row in table.rows]
+    for row, column in table.marked:
+        rows[row][column] = style.best(rows[row][column])
+    return style.table([style.plain(cell) for cell in table.header], rows)
+
+
+def score_table(comparison: dict[str, Any]) -> Table:
+    """Mean ± standard deviation of each group; the best mean of a column is marked."""
+    rows, marked = [], set()
+    for line, group in enumerate(comparison["groups"]):
+        found = entries(comparison, group)
+        rows.append([group["name"], str(len(group["seeds"])), *map(score_cell, found)])
+        marked |= {(line, 2 + i) for i, entry in enumerate(found) if entry and entry["best"]}
+    return Table(("group", "seeds", *columns(comparison)), rows, frozenset(marked))
+
+
+def difference_title(comparison: dict[str, Any]) -> str:
+    return f"Difference to {comparison['baseline']}, its 95 % interval, Holm's p"
+
+
+def difference_table(comparison: dict[str, Any]) -> Table | None:
+    """Each group against the baseline; None where nothing can be compared."""
     rows = []
-    for group in groups:
-        cells = [_score_cell(entry, style) for entry in _entries(comparison, group)]
-        rows.append([style.plain(group["name"]), str(len(group["seeds"])), *cells])
-    yield "", style.table(header, rows)
-
-    rows = []
-    for group in groups:
-        differences = [(entry or {}).get("difference") for entry in _entries(comparison, group)]
-        if any(differences):
-            cells = [style.plain(_difference_cell(each)) for each in differences]
-            rows.append([style.plain(group["name"]), *cells])
-    if rows:
-        title = f"Difference to {comparison['baseline']}, its 95 % interval, Holm's p"
-        yield title, style.table([header[0], *header[2:]], rows)
-
-    found = comparison["transfer"]
-    if found:
-        yield _gains(comparison, style)
-    if found and found["matrix"]:
-        yield _matrix(comparison, style)
+    for group in comparison["groups"]:
+        found = [(entry or {}).get("difference") for entry in entries(comparison, group)]
+        if any(found):
+            rows.append([group["name"], *map(difference_cell, found)])
+    return Table(("group", *columns(comparison)), rows) if rows else None
 
 
-def _score_cell(entry: dict[str, Any] | None, style: _Style) -> str:
+def score_cell(entry: dict[str, Any] | None) -> str:
+    """``0.712 ± 0.004``; ``-`` without score."""
     if entry is None or entry["mean"] is None:
         return "-"
-    cell = style.plain(f"{score(entry['mean'])} ± {score(entry['sd'])}")
-    return style.best(cell) if entry["best"] else cell
+    return f"{score(entry['mean'])} ± {score(entry['sd'])}"
 
 
-def _difference_cell(difference: dict[str, Any] | None) -> str:
-    if difference is None:
-        return "-"
+def difference_cell(difference: dict[str, Any] | None) -> str:
+    """``+0.012 [-0.003, +0.027] p 0.123``; ``-`` without difference."""
+    return " ".join(difference_parts(difference)) if difference else "-"
+
+
+def difference_parts(difference: dict[str, Any]) -> tuple[str, str, str]:
+    """``+0.012``, ``[-0.003, +0.027]`` and ``p 0.123``."""
     low, high = signed(difference["low"]), signed(difference["high"])
     p = difference["p_holm"]
     shown = "p<0.001" if p is not None and p < 0.0005 else f"p {score(p)}"
-    return f"{signed(difference['value'])} [{low}, {high}] {shown}"
+    return signed(difference["value"]), f"[{low}, {high}]", shown
 
 
-def _gains(comparison: dict[str, Any], style: _Style) -> tuple[str, str]:
-    """Relative gains over the single-task groups, in percent."""
+def gain_table(comparison: dict[str, Any]) -> Table | None:
+    """Relative gains over the single-task groups, in percent; None without such groups."""
+    if not comparison["transfer"]:
+        return None
     tasks = [*comparison["tasks"]]
-    header = [style.plain(name) for name in ("group", *tasks, "Δm")]
     rows = []
     for name, gain in comparison["transfer"]["gains"].items():
         values = [*(gain["tasks"].get(task) for task in tasks), gain["delta_m"]]
-        cells = [style.plain(signed(value, digits=1)) for value in values]
-        rows.append([style.plain(name), *cells])
-    return "Relative gain over single-task training in %, and its mean Δm", style.table(
-        header, rows
-    )
+        rows.append([name, *(signed(value, digits=1) for value in values)])
+    return Table(("group", *tasks, "Δm"), rows)
 
 
-def _matrix(comparison: dict[str, Any], style: _Style) -> tuple[str, str]:
-    """What adding one task changes of another's score."""
-    matrix = comparison["transfer"]["matrix"]
+def matrix_table(comparison: dict[str, Any]) -> Table | None:
+    """What adding one task changes of another's score; None without pairs of tasks."""
+    matrix = comparison["transfer"].get("matrix")
+    if not matrix:
+        return None
     tasks = [task for task in comparison["tasks"] if task in matrix]
-    header = [style.plain(name) for name in ("added task", *tasks)]
     rows = []
     for added in tasks:
         changes = [matrix[added].get(task, {}).get("change") for task in tasks]
-        rows.append([style.plain(added), *(style.plain(signed(change)) for change in changes)])
-    return "Adding the task of a row to the training of a column's changes its score by", (
-        style.table(header, rows)
-    )
+        rows.append([added, *(signed(change) for change in changes)])
+    return Table(("added task", *tasks), rows)
 
 
-def _explanations(comparison: dict[str, Any]) -> list[str]:
-    """What the numbers are, how they were made, their limits, and the runs' own notes."""
+def _all_notes(comparison: dict[str, Any]) -> list[str]:
+    return [*explanations(comparison), *comparison["notes"]]
+
+
+def explanations(comparison: dict[str, Any]) -> list[str]:
+    """What the numbers are, how they were made, and their limits."""
     groups, singles = comparison["groups"], comparison["transfer"].get("singles")
     most = max(len(group["seeds"]) for group in groups)
     lines = [
@@ -170,7 +200,7 @@ def _explanations(comparison: dict[str, Any]) -> list[str]:
         if len(groups) > 1
         else "Dev scores: mean ± standard deviation over seeds."
     ]
-    if any(entry and entry["difference"] for g in groups for entry in _entries(comparison, g)):
+    if any(entry and entry["difference"] for g in groups for entry in entries(comparison, g)):
         lines += [
             f"Differences to {comparison['baseline']}: paired bootstrap over dev rows and seeds, "
             f"{comparison['resamples']:,} resamples, 95 % percentile interval; p is two-sided, "
@@ -191,4 +221,4 @@ def _explanations(comparison: dict[str, Any]) -> list[str]:
             "Δm: mean over tasks of (M - B) / B in percent, B being the task trained alone "
             f"(Maninis et al. 2019); alone: {alone}. No interval is given for it."
         )
-    return [*lines, *comparison["notes"]]
+    return lines

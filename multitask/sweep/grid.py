@@ -32,6 +32,8 @@ from multitask.run_directory import flat
 
 LONGEST_NAME = 100
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+# key of the axis of named cells; no config key is called so
+NAMED = "cells"
 # keys that the grid itself gives to every run
 OWN_KEYS = {"seed": "list the seeds under `seeds`", "output_dir": "give --output DIR"}
 # keys of a task that may differ between cells of a probe grid: the encoder does the same for all
@@ -65,11 +67,25 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Axis:
+    """A key of the grid with its values and their labels; ``cells`` for the named cells."""
+
+    key: str
+    labels: tuple[str, ...]
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
 class Cell:
-    """One point of the grid: a name that is safe as a directory's, and its overrides in order."""
+    """One point of the grid.
+
+    A name that is safe as a directory's, its overrides in order, and its label on each axis by
+    the axis' key.
+    """
 
     name: str
     settings: tuple[Setting, ...]
+    point: dict[str, str]
 
 
 @dataclass
@@ -77,6 +93,7 @@ class Grid:
     """A whole grid; ``resolved`` is the file that makes the same one again."""
 
     base: Path
+    axes: list[Axis]
     cells: list[Cell]
     seeds: list[int]
     baseline: str
@@ -124,7 +141,7 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
         file.set[key] = inner.value
         tree.sources[("set", key)] = "command line"
     seeds = _seeds(file, tree)
-    cells = _expand(file, tree)
+    axes, cells = _expand(file, tree)
     names = [cell.name for cell in cells]
     if file.baseline is not None and file.baseline not in names:
         raise tree.error(
@@ -133,6 +150,7 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
     base = _base(file, tree)
     grid = Grid(
         base=base,
+        axes=axes,
         cells=cells,
         seeds=seeds,
         baseline=file.baseline or names[0],
@@ -198,8 +216,8 @@ def _base(file: GridFile, tree: Tree) -> Path:
     return base
 
 
-def _expand(file: GridFile, tree: Tree) -> list[Cell]:
-    """The named cells times the points of the grid, in the order of the file."""
+def _expand(file: GridFile, tree: Tree) -> tuple[list[Axis], list[Cell]]:
+    """The axes, and the named cells times the points of the grid, in the order of the file."""
     if not file.grid and not file.cells:
         raise tree.error((), "no cells: give `grid` (values by key) or `cells` (overrides by name)")
     everywhere = tuple(_setting(tree, ("set", key), key, file.set[key]) for key in file.set)
@@ -210,10 +228,11 @@ def _expand(file: GridFile, tree: Tree) -> list[Cell]:
         )
         for name, values in file.cells.items()
     ] or [("", [])]
-    axes = [_axis(file, tree, key) for key in file.grid]
+    choices = {key: _choices(file, tree, key) for key in file.grid}
     cells: dict[str, Cell] = {}
-    for (name, own), point in itertools.product(named, itertools.product(*axes)):
-        label = "-".join(part for part in (name, *(label for label, _ in point)) if part)
+    for (name, own), chosen in itertools.product(named, itertools.product(*choices.values())):
+        labels = [label for label, _ in chosen]
+        label = "-".join(part for part in (name, *labels) if part)
         place: KeyPath = ("cells", name) if name else ("grid",)
         if len(label) > LONGEST_NAME:
             message = f"the cell's name is longer than {LONGEST_NAME} characters: {label}"
@@ -221,9 +240,14 @@ def _expand(file: GridFile, tree: Tree) -> list[Cell]:
         if label.casefold() in cells:  # one directory where upper and lower case are one
             message = f"two cells are named {label!r}: give the values labels, as LABEL: VALUE"
             raise tree.error(place, message)
-        settings = (*everywhere, *own, *(setting for _, setting in point))
-        cells[label.casefold()] = Cell(label, settings)
-    return list(cells.values())
+        settings = (*everywhere, *own, *(setting for _, setting in chosen))
+        point = ({NAMED: name} if name else {}) | dict(zip(choices, labels, strict=True))
+        cells[label.casefold()] = Cell(label, settings, point)
+    axes = [Axis(NAMED, tuple(file.cells), tuple(file.cells.values()))] if file.cells else []
+    for key, labelled in choices.items():
+        values = file.grid[key].values() if isinstance(file.grid[key], dict) else file.grid[key]
+        axes.append(Axis(key, tuple(label for label, _ in labelled), tuple(values)))
+    return axes, list(cells.values())
 
 
 def _setting(tree: Tree, path: KeyPath, key: str, value: Any) -> Setting:
@@ -246,7 +270,7 @@ def _safe_name(tree: Tree, path: KeyPath) -> str:
     return name
 
 
-def _axis(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Setting]]:
+def _choices(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Setting]]:
     """The values of one key of the grid, each with the label that stands in the cells' names."""
     values = file.grid[key]
     path: KeyPath = ("grid", key)

@@ -9,6 +9,7 @@ who trains it.
 import contextlib
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
@@ -97,8 +98,10 @@ def write_table(
     if not found[grid.baseline]:
         print(f"no table: no run of the baseline {grid.baseline} is finished", flush=True)
         return []
-    groups = [Group(name, directories) for name, directories in found.items() if directories]
-    comparison = compare(groups, grid.baseline)
+    groups = [
+        Group(cell.name, found[cell.name], cell.point) for cell in grid.cells if found[cell.name]
+    ]
+    comparison = compare(groups, grid.baseline, axes=[asdict(axis) for axis in grid.axes])
     comparison["failed"] = [
         {"cell": failure.run.cell, "seed": failure.run.seed, "error": failure.reason}
         for failure in failed

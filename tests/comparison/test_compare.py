@@ -216,6 +216,28 @@ def test_other_dev_rows_cannot_be_paired(change, words, tmp_path, runs):
         assert part in str(error.value)
 
 
+def test_the_axes_points_and_settings_of_a_grid_are_kept(runs):
+    axes = [
+        {"key": "lr", "labels": ("lr_0", "lr_1"), "values": (0, math.inf)},
+        {"key": "x", "labels": ("a",), "values": ({"u": 1},)},
+    ]
+    groups = [
+        Group(name, runs[name], {"lr": label, "x": "a"})
+        for name, label in (("base", "lr_0"), ("good", "lr_1"))
+    ]
+    found = compare(groups, "base", axes=axes, resamples=20)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["axes"] == [
+        {"key": "lr", "labels": ["lr_0", "lr_1"], "values": [0, None]},
+        {"key": "x", "labels": ["a"], "values": [{"u": 1}]},
+    ]
+    assert [group["point"] for group in found["groups"]] == [group.point for group in groups]
+    assert [group["settings"] for group in found["groups"]] == [{"lr": 0}, {"lr": 1}]
+    assert found["marginals"] == []
+    plain = compare(group_runs(runs["base"]), "base", resamples=20)
+    assert (plain["axes"], plain["groups"][0]["point"]) == ([], {})
+
+
 def test_other_metrics_cannot_stand_in_one_column(tmp_path, runs):
     write_run(tmp_path / "f1", rows=ROWS, seed=1)
     edited(tmp_path / "f1", lambda r: r["tasks"]["para"].update(metric="f1"))

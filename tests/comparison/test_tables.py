@@ -133,7 +133,7 @@ def test_one_group_alone_has_no_differences(comparison):
 
 def test_tiny_p_values_and_zero_differences_are_written_plainly():
     difference = {"value": -1e-9, "low": -0.0, "high": 0.0, "p_holm": 0.0004}
-    assert tables._difference_cell(difference) == "+0.000 [+0.000, +0.000] p<0.001"
+    assert tables.difference_cell(difference) == "+0.000 [+0.000, +0.000] p<0.001"
 
 
 def test_all_files_are_written_anew(comparison, tmp_path):
@@ -144,4 +144,4 @@ def test_all_files_are_written_anew(comparison, tmp_path):
             path.name for path in paths
         )
     names = ["comparison.json", "table.md", "table.csv", "table.tex", "figure.png"]
-    assert [path.name for path in paths] == names
+    assert [path.name for path in paths] == [*names, "curves.png", "report.html"]

@@ -1,6 +1,7 @@
 """Stands in for `multitask.comparison` where a checkout does not have it (yet)."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,22 @@ from typing import Any
 class Group:
     name: str
     runs: list[Path]
+    point: dict[str, str]
 
 
-def compare(groups: list[Group], baseline: str, *, resamples: int = 2000) -> dict[str, Any]:
+def compare(
+    groups: list[Group], baseline: str, *, axes: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     found = [
         {
             "name": group.name,
             "runs": [str(run) for run in group.runs],
+            "point": group.point,
             "seeds": [json.loads((run / "report.json").read_text())["seed"] for run in group.runs],
         }
         for group in groups
     ]
-    return {"baseline": baseline, "groups": found, "notes": []}
+    return {"baseline": baseline, "axes": axes, "groups": found, "notes": []}
 
 
 def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:

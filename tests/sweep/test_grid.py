@@ -84,6 +84,28 @@ def test_labels_name_values_that_have_no_short_text(written):
     assert config.tasks["qqp"].head.options == {"features": ["u", "v"]}
 
 
+def test_the_axes_hold_labels_and_values_and_each_cell_its_place_on_them(written):
+    grid = written(
+        BASE + "set: {defaults.max_rows: 50}\n"
+        "cells: {siamese: {}, longer: {training.epochs: 5}}\n"
+        "grid:\n  training.lr: [1e-5, 2e-5]\n"
+        "  tasks.qqp.head:\n    plain: siamese_paraphrase\n"
+        "    uv: {name: siamese_paraphrase, features: [u, v]}\n"
+    )
+    uv = {"name": "siamese_paraphrase", "features": ["u", "v"]}
+    assert [(axis.key, axis.labels, axis.values) for axis in grid.axes] == [
+        ("cells", ("siamese", "longer"), ({}, {"training.epochs": 5})),
+        ("training.lr", ("lr_1e-05", "lr_2e-05"), (1e-5, 2e-5)),
+        ("tasks.qqp.head", ("plain", "uv"), ("siamese_paraphrase", uv)),
+    ]
+    assert grid.cells[5].name == "longer-lr_1e-05-uv"
+    for cell in grid.cells:
+        assert list(cell.point) == [axis.key for axis in grid.axes]
+        assert "-".join(cell.point.values()) == cell.name
+    points = [tuple(cell.point.values()) for cell in grid.cells]
+    assert points == list(itertools.product(*(axis.labels for axis in grid.axes)))
+
+
 def test_numbers_are_named_with_as_much_of_their_key_as_tells_them_apart(written):
     grid = written(
         BASE + "grid:\n  tasks.sst.max_rows: [10]\n  tasks.qqp.max_rows: [20]\n"

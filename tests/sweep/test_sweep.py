@@ -98,6 +98,9 @@ def test_every_run_once_then_a_table_and_a_second_start_skips(grid, capsys):
     comparison = json.loads(Path("runs/g/comparison.json").read_text())
     assert (comparison["baseline"], comparison["failed"]) == ("a", [])
     assert {g["name"]: g["seeds"] for g in comparison["groups"]} == {"a": [1, 2], "b": [1, 2]}
+    cells = {"key": "cells", "labels": ["a", "b"], "values": [{}, {"training.epochs": 3}]}
+    assert comparison["axes"] == [cells]
+    assert [group["point"] for group in comparison["groups"]] == [{"cells": "a"}, {"cells": "b"}]
     assert "written: runs/g/table.md" in output
     assert ablate(grid) == 0
     assert "4 of 4 runs are finished already" in capsys.readouterr().out

@@ -1,0 +1,114 @@
+"""What every figure shares: colours, frames, labels, readable text, and how it is saved.
+
+The colours are of the Okabe-Ito palette: they survive colour blindness and grey printing.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+DARK, GREY = "#333333", "#8C8C8C"
+DPI = 150
+MAX_LEGEND_COLUMNS = 6
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """An empty figure of that many inches, outside pyplot's global state."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+
+
+@contextmanager
+def boxes_for_glyphs() -> Iterator[None]:
+    """A character that the font lacks, such as an emoji, is a box and no warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
+        yield
+
+
+def save_figure(figure: "Figure", file: Path) -> None:
+    """Write the PNG."""
+    with boxes_for_glyphs():
+        figure.savefig(file, dpi=DPI)
+
+
+def label_text(text: str, width: int = 24) -> str:
+    """Text for a label: short, and no dollar sign starts mathematics."""
+    short = text if len(text) <= width else text[: width - 1] + "…"
+    return short.replace("$", r"\$")
+
+
+def quiet_frame(axes: "Axes") -> None:
+    """Drop the frame's top and right, and put a faint grid behind the data."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="0.9", linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def step_axis(axes: "Axes") -> None:
+    """Whole steps along x."""
+    axes.set_xlabel("step")
+    axes.locator_params(axis="x", integer=True)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+
+
+def mark_stages(axes: "Axes", begins: Iterable[tuple[int, str]]) -> None:
+    """A thin line at each step after which a stage begins, with the stage's name."""
+    for step, name in begins:
+        axes.axvline(step, color="0.6", linewidth=0.8, zorder=0)
+        axes.annotate(
+            label_text(name, width=14),
+            (step, 1),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(2, -2),
+            textcoords="offset points",
+            rotation=90,
+            va="top",
+            fontsize=7,
+            color=DARK,
+            bbox={"facecolor": "white", "alpha": 0.7, "pad": 0.5, "linewidth": 0},
+        )
+
+
+def legend_below(figure: "Figure", first: Sequence[str] = ()) -> None:
+    """One legend under all panels, each label once, those of ``first`` at the front.
+
+    It has as many columns as the figure has room for.
+    """
+    found: dict[str, Artist] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    handles = {label: found[label] for label in dict.fromkeys((*first, *found)) if label in found}
+    for columns in range(min(len(handles), MAX_LEGEND_COLUMNS), 0, -1):
+        legend = figure.legend(
+            list(handles.values()),
+            list(handles),
+            loc="outside lower center",
+            ncols=columns,
+            frameon=False,
+        )
+        with boxes_for_glyphs():
+            fits = legend.get_window_extent().width <= figure.bbox.width
+        if fits or columns == 1:
+            return
+        legend.remove()
+
+
+def readable_on(colour: np.ndarray) -> str:
+    """White or black, whichever has more contrast to the sRGB colour [3] (WCAG 2.2)."""
+    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    luminance = float(linear @ [0.2126, 0.7152, 0.0722])
+    return "white" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "black"
