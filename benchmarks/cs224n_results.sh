@@ -4,13 +4,15 @@
 #   benchmarks/cs224n_results.sh DATA_DIR [RUNS_DIR]
 #
 # Start it again after a kill: finished runs are skipped, the one under way is resumed. About six
-# hours on 2 cores. Commit first: a report made from a changed tree says so.
+# hours on 2 cores. Commit first: a report made from a changed tree says so. The page is renewed
+# when all runs are done, for renewing it changes the tree.
 set -euo pipefail
 data=$(realpath "$1")
 cd "$(dirname "$0")/.."
 runs=${2:-runs}
 python=${PYTHON:-.venv/bin/python}
 
+finished=()
 run() { # NAME CONFIG [key=value ...]
   local name=$1 config=$2 seed
   shift 2
@@ -20,7 +22,7 @@ run() { # NAME CONFIG [key=value ...]
       "$python" run_multitask.py "$config" data_dir="$data" seed=$seed \
         output_dir="$directory" "$@" --resume
     fi
-    "$python" docs/make_results.py "$directory" "$name"
+    finished+=("$directory")
   done
 }
 
@@ -33,3 +35,4 @@ run single-sts $multi tasks.sst=null tasks.qqp=null training.epochs=4
 run cross $cross
 run cross-single-qqp $cross tasks.sst=null tasks.sts=null
 run cross-single-sts $cross tasks.sst=null tasks.qqp=null training.epochs=4
+"$python" docs/make_results.py "${finished[@]}"

@@ -1,7 +1,7 @@
 """Write docs/results.md's tables from the reports in docs/results/: RUN-SEED.json.
 
-    python docs/make_results.py            # rewrite the page
-    python docs/make_results.py RUN_DIR NAME   # first copy RUN_DIR/report.json as NAME-SEED.json
+    python docs/make_results.py               # rewrite the page
+    python docs/make_results.py RUN_DIR ...   # first copy the reports of runs called NAME-SEED
 
 Nothing is typed by hand: tests/test_results.py checks that the page equals what this prints.
 """
@@ -99,10 +99,9 @@ def renewed(page: str) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    if arguments:
-        report = json.loads((Path(arguments[0]) / "report.json").read_text())
-        file = REPORTS / f"{arguments[1]}-{report['seed']}.json"
-        file.write_text(json.dumps(report, indent=1) + "\n")
+    for run in map(Path, arguments):
+        report = json.loads((run / "report.json").read_text())
+        (REPORTS / f"{run.name}.json").write_text(json.dumps(report, indent=1) + "\n")
     PAGE.write_text(renewed(PAGE.read_text()))
 
 
