@@ -1,9 +1,12 @@
-"""Write docs/results.md's tables from the reports in docs/results/: RUN-SEED.json.
+"""Write the measured tables of docs/*.md from the files in docs/results/.
 
-    python docs/make_results.py               # rewrite the page
-    python docs/make_results.py RUN_DIR ...   # first copy the reports of runs called NAME-SEED
+    python docs/make_results.py             # renew the pages
+    python docs/make_results.py RUN_DIR ... # first copy what these directories hold
 
-Nothing is typed by hand: tests/test_results.py checks that the page equals what this prints.
+A run directory called NAME-SEED leaves its report as results/NAME-SEED.json; the directory of an
+ablation leaves its comparison, with the commits and minutes of its runs, as
+results/grids/NAME.json. A page says where a table goes: a line `<!-- measured: KIND NAME -->`, then
+the table, then `<!-- end -->`. Nothing is typed by hand: tests/test_results.py checks that.
 """
 
 import json
@@ -14,8 +17,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parent / "results.md"
-REPORTS = Path(__file__).parent / "results"
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS.parent))
+
+from multitask.comparison.tables import markdown_tables  # noqa: E402
+from multitask.tables import markdown_table  # noqa: E402
+
+REPORTS = DOCS / "results"
+GRIDS = REPORTS / "grids"
+BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 COLUMNS = [
     ("sst", "accuracy"),
     ("qqp", "accuracy"),
@@ -23,7 +33,20 @@ COLUMNS = [
     ("sts", "pearson"),
     ("sts", "spearman"),
 ]
-BEGIN, END = "<!-- tables: python docs/make_results.py -->\n", "<!-- end of tables -->\n"
+# The paper's tables: row, the cell of configs/papers/multitask_minibert.yaml, its printed values
+MINIBERT_TABLE_1 = [
+    ('"STS finetuned" (a misprint: SST)', "sst_finetuned", "sst", 0.528),
+    ("QQP finetuned", "qqp_finetuned", "qqp", 0.838),
+    ("STS-B Finetuned", "sts_finetuned", "sts", 0.421),
+]
+MINIBERT_TABLE_2 = [
+    ("SST-Finetuned BERT", "sst_finetuned", (0.528, 0.510, 0.283)),
+    ("MultiTask BERT", "multitask", (0.480, 0.835, 0.679)),
+    ("SBert(MAX,MAX,MAX)", "max_max_max", (0.358, 0.742, 0.630)),
+    ("SBert(MEAN,MEAN,MEAN)", "mean_mean_mean", (0.342, 0.826, 0.657)),
+    ("SBert(CLS,MEAN,MEAN)", "cls_mean_mean", (0.500, 0.866, 0.767)),
+    ("Original PALs", "pals", (0.491, 0.869, 0.580)),
+]
 
 
 def load_reports() -> dict[str, list[dict[str, Any]]]:
@@ -57,52 +80,128 @@ def row(name: str, reports: list[dict[str, Any]], part: str | None = None) -> li
     return [name, ", ".join(str(report["seed"]) for report in reports), *cells]
 
 
-def tables() -> str:
-    """The generated part of the page."""
+def runs(_: str) -> str:
+    """Every run of the full protocol: scores, then where they come from."""
     reports = load_reports()
-    lines = [
-        "| run | seeds | SST-5 acc. | QQP acc. | QQP F1 | STS Pearson | STS Spearman | mean |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for name, runs in reports.items():
-        lines.append("| " + " | ".join(row(name, runs)) + " |")
+    header = "run|seeds|SST-5 acc.|QQP acc.|QQP F1|STS Pearson|STS Spearman|mean".split("|")
+    lines = [row(name, found) for name, found in reports.items()]
     for name in ("siamese", "cross"):
         if name in reports:
             for part, words in (("frozen", "heads on the frozen encoder"), ("trivial", "trivial")):
-                label = f"{name}: {words}"
-                lines.append("| " + " | ".join(row(label, reports[name], part)) + " |")
-    lines += ["", "| run | seed | command | commit | selected step | minutes | flags |"]
-    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
-    for name, runs in reports.items():
-        for report in runs:
+                lines.append(row(f"{name}: {words}", reports[name], part))
+    sources = []
+    for name, found in reports.items():
+        for report in found:
             command = re.sub(r"data_dir=\S+", "data_dir=DIR", report["command"])
             steps = sorted({entry["selected_step"] for entry in report["tasks"].values()})
             flags = [f"{t}: {flag}" for t, e in report["tasks"].items() for flag in e["flags"]]
-            chosen = ", ".join(map(str, steps))
-            cells = [
+            sources.append([
                 name,
                 str(report["seed"]),
                 f"`{command}`",
                 str(report["git_revision"]),
-                f"{chosen} of {report['steps']['planned']}",
+                f"{', '.join(map(str, steps))} of {report['steps']['planned']}",
                 f"{report['wall_time_s'] / 60:.0f}",
                 "; ".join(flags) or "none",
-            ]
-            lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+            ])  # fmt: skip
+    titles = ("run", "seed", "command", "commit", "selected step", "minutes", "flags")
+    return f"{markdown_table(header, lines)}\n\n{markdown_table(titles, sources)}\n"
+
+
+def load_grid(name: str) -> dict[str, Any] | None:
+    """A saved comparison of a grid; None where it was not measured yet."""
+    file = GRIDS / f"{name}.json"
+    return json.loads(file.read_text()) if file.is_file() else None
+
+
+def grid(name: str) -> str:
+    """All tables of a grid, and where they come from."""
+    comparison = load_grid(name)
+    if comparison is None:
+        return "Not measured yet.\n"
+    parts = [part for title, table in markdown_tables(comparison) for part in (f"{title}:", table)]
+    notes = "\n".join(f"- {note}" for note in comparison["notes"])
+    return "\n\n".join([*parts, *([notes] if notes else []), _source(comparison)]) + "\n"
+
+
+def _source(comparison: dict[str, Any]) -> str:
+    source = comparison["source"]
+    commits = ", ".join(source["commits"])
+    runs, minutes = source["runs"], source["minutes"]
+    return f"`{source['command']}`, commit {commits}: {runs} runs, {minutes} minutes in all."
+
+
+def minibert(_: str) -> str:
+    """The two tables of the multi-task mini-BERT paper, printed value and ours side by side."""
+    comparison = load_grid("multitask_minibert")
+    if comparison is None:
+        return "Not measured yet.\n"
+    groups = {group["name"]: group for group in comparison["groups"]}
+
+    def ours(cell: str, task: str) -> str:
+        entry = groups[cell]["tasks"].get(task) if cell in groups else None
+        if entry is None or entry["mean"] is None:
+            return "-"
+        return f"{entry['mean']:.3f}" + (f" ± {entry['sd']:.3f}" if entry["sd"] else "")
+
+    first = [[label, f"{printed:.3f}", ours(cell, task)]
+             for label, cell, task, printed in MINIBERT_TABLE_1]  # fmt: skip
+    tasks = ("sst", "qqp", "sts")
+    second = [
+        [label, *(text for task, value in zip(tasks, printed, strict=True)
+                  for text in (f"{value:.3f}", ours(cell, task)))]
+        for label, cell, printed in MINIBERT_TABLE_2
+    ]  # fmt: skip
+    titles = ("SST DEV", "QQP DEV", "STS-B DEV")
+    header = ["Method", *(text for title in titles for text in (f"{title}, printed", "ours"))]
+    return "\n\n".join([
+        "Table 1, BERT single-task fine-tuning (dev):",
+        markdown_table(("Method", "printed", "ours"), first),
+        "Table 2, multi-task BERT models (dev):",
+        markdown_table(header, second),
+        _source(comparison),
+    ]) + "\n"  # fmt: skip
+
+
+KINDS = {"runs": runs, "grid": grid, "minibert": minibert}
 
 
 def renewed(page: str) -> str:
-    """The page with its generated part renewed."""
-    before, _, rest = page.partition(BEGIN)
-    return before + BEGIN + tables() + END + rest.partition(END)[2]
+    """The page with its measured parts renewed."""
+    return BLOCK.sub(lambda found: found[1] + KINDS[found[2]](found[3]) + found[4], page)
 
 
-def main(arguments: list[str]) -> None:
-    for run in map(Path, arguments):
-        report = json.loads((run / "report.json").read_text())
-        (REPORTS / f"{run.name}.json").write_text(json.dumps(report, indent=1) + "\n")
-    PAGE.write_text(renewed(PAGE.read_text()))
+def pages() -> list[Path]:
+    """The pages with measured parts."""
+    return [file for file in sorted(DOCS.glob("*.md")) if BLOCK.search(file.read_text())]
+
+
+def save(directory: Path) -> None:
+    """Copy a run's report, or an ablation's comparison with its source, into docs/results."""
+    comparison = directory / "comparison.json"
+    if not comparison.is_file():
+        report = json.loads((directory / "report.json").read_text())
+        (REPORTS / f"{directory.name}.json").write_text(json.dumps(report, indent=1) + "\n")
+        return
+    found = json.loads(comparison.read_text())
+    reports = [json.loads(f.read_text()) for f in sorted(directory.glob("cells/*/*/report.json"))]
+    (config,) = (DOCS.parent / "configs").rglob(f"{directory.name}.yaml")
+    shown = config.relative_to(DOCS.parent)
+    found["source"] = {
+        "command": f"python run_multitask.py ablate {shown} data_dir=DIR",
+        "commits": sorted({str(report["git_revision"]) for report in reports}),
+        "runs": len(reports),
+        "minutes": round(sum(report["wall_time_s"] for report in reports) / 60),
+    }
+    GRIDS.mkdir(exist_ok=True)
+    (GRIDS / f"{directory.name}.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+def main(directories: list[str]) -> None:
+    for directory in directories:
+        save(Path(directory))
+    for file in pages():
+        file.write_text(renewed(file.read_text()))
 
 
 if __name__ == "__main__":

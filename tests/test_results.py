@@ -1,21 +1,47 @@
-"""docs/results.md holds what the commands wrote, and nothing typed by hand."""
+"""The measured tables of docs/ hold what the commands wrote, and nothing typed by hand."""
 
 import importlib.util
 import json
 
+import pytest
+
 from tests.conftest import ROOT
 
 
-def test_results_page_equals_the_saved_reports():
+@pytest.fixture(scope="module")
+def make_results():
     spec = importlib.util.spec_from_file_location("make_results", ROOT / "docs" / "make_results.py")
-    make_results = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(make_results)
-    page = (ROOT / "docs" / "results.md").read_text()
-    assert make_results.renewed(page) == page
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_pages_equal_the_saved_files(make_results):
+    names = {page.name for page in make_results.pages()}
+    assert names >= {"results.md", "ablation-results.md", "multitask-minibert.md"}
+    for page in make_results.pages():
+        text = page.read_text()
+        assert make_results.renewed(text) == text, page.name
     assert make_results.load_reports()
 
 
-def test_saved_reports_come_from_a_clean_commit():
-    for file in (ROOT / "docs" / "results").glob("*.json"):
+def test_every_saved_grid_is_on_a_page(make_results):
+    text = "".join(page.read_text() for page in make_results.pages())
+    for file in make_results.GRIDS.glob("*.json"):
+        shown = f"grid {file.stem} -->" in text or file.stem == "multitask_minibert"
+        assert shown, file.name
+
+
+def test_saved_files_come_from_clean_commits(make_results):
+    for file in make_results.REPORTS.glob("*.json"):
         revision = json.loads(file.read_text())["git_revision"]
         assert revision and not revision.endswith("dirty"), file
+    for file in make_results.GRIDS.glob("*.json"):
+        for revision in json.loads(file.read_text())["source"]["commits"]:
+            assert revision != "None" and not revision.endswith("dirty"), file
+
+
+def test_a_changed_number_is_noticed(make_results):
+    page = (ROOT / "docs" / "results.md").read_text()
+    assert make_results.renewed(page.replace("0.491 ± 0.006", "0.591 ± 0.006")) == page != ""
+    assert "0.491 ± 0.006" in page

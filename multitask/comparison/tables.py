@@ -49,10 +49,18 @@ def text_page(comparison: dict[str, Any]) -> str:
 def markdown_page(comparison: dict[str, Any]) -> str:
     """table.md: the tables, with what was done and what to beware of below them."""
     parts = ["# Comparison"]
-    for title, table in _tables(comparison):
-        parts += [f"## {markdown(title or 'Dev scores')}", _written(table, _MARKDOWN)]
+    for title, table in markdown_tables(comparison):
+        parts += [f"## {title}", table]
     notes = "\n".join(f"- {markdown(line)}" for line in _all_notes(comparison))
     return "\n\n".join([*parts, "## How to read this", notes]) + "\n"
+
+
+def markdown_tables(comparison: dict[str, Any]) -> list[tuple[str, str]]:
+    """Title and Markdown of each table."""
+    return [
+        (markdown(title or "Dev scores"), _written(table, _MARKDOWN))
+        for title, table in _tables(comparison)
+    ]
 
 
 def latex_page(comparison: dict[str, Any]) -> str:
