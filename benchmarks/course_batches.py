@@ -1,0 +1,106 @@
+"""What the benchmarks share: real batches of the course's three tasks, and fair timing."""
+
+import csv
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+BATCH = 32
+FILES = {
+    "sst": ("ids-sst-train.csv", ["sentence"]),
+    "qqp": ("quora-train.csv", ["sentence1", "sentence2"]),
+    "sts": ("sts-train.csv", ["sentence1", "sentence2"]),
+}
+
+Rows = list[tuple[list[int], ...]]  # token ids of each sentence of a row
+
+
+class Step(NamedTuple):
+    """Inputs of one batch: int64 [S, T] each, the two sides of a pair in one."""
+
+    task: str
+    ids: Tensor
+    mask: Tensor
+
+
+def read_texts(directory: Path, task: str, rows: int) -> list[list[str]]:
+    """Each row's texts, of the first ``rows`` rows of a task's training file."""
+    name, columns = FILES[task]
+    with (directory / name).open(encoding="utf-8", newline="") as file:
+        lines = csv.DictReader(file, delimiter="\t")
+        return [[row[column] for column in columns] for row, _ in zip(lines, range(rows))]  # noqa: B905
+
+
+def read_tokens(directory: Path, tokenizer: Any, rows: int) -> dict[str, Rows]:
+    """Token ids of each task's first rows."""
+    found = {}
+    for task in FILES:
+        sides = zip(*read_texts(directory, task, rows), strict=True)
+        ids = [
+            tokenizer(list(side), max_length=128, truncation=True)["input_ids"] for side in sides
+        ]
+        found[task] = list(zip(*ids, strict=True))
+    return found
+
+
+def mixed_steps(tokens: Mapping[str, Rows], count: int, *, grouped: bool) -> list[Step]:
+    """``count`` batches of 32 rows, the tasks in turn.
+
+    ``grouped`` takes neighbours in length out of 50 batches' rows, as our trainer does.
+    """
+    rng = np.random.default_rng(0)
+    steps = []
+    for number in range(count):
+        task = list(tokens)[number % len(tokens)]
+        rows = tokens[task]
+        if grouped:
+            pool = sorted(
+                rng.choice(len(rows), 50 * BATCH, replace=False),
+                key=lambda i, rows=rows: max(map(len, rows[i])),
+            )
+            start = rng.integers(50) * BATCH
+            chosen = pool[start : start + BATCH]
+        else:
+            chosen = rng.choice(len(rows), BATCH, replace=False)
+        sides = range(len(rows[0]))
+        steps.append(padded(task, [rows[i][side] for side in sides for i in chosen]))
+    return steps
+
+
+def padded(task: str, sequences: Sequence[Sequence[int]]) -> Step:
+    """A batch padded to its longest sequence."""
+    ids = torch.zeros(len(sequences), max(map(len, sequences)), dtype=torch.long)
+    for row, sequence in enumerate(sequences):
+        ids[row, : len(sequence)] = torch.tensor(sequence)
+    return Step(task, ids, (ids != 0).long())
+
+
+def in_turn(variants: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each variant in each round; all run once before, then in turn."""
+    times: dict[str, list[float]] = {name: [] for name in variants}
+    for variant in variants.values():
+        variant()
+    for _ in range(rounds):
+        for name, variant in variants.items():
+            began = time.perf_counter()
+            variant()
+            times[name].append(time.perf_counter() - began)
+    return times
+
+
+def ratio(base: Sequence[float], seconds: Sequence[float]) -> float:
+    """How many times as fast as ``base``: the median over rounds."""
+    return statistics.median(a / b for a, b in zip(base, seconds, strict=True))
+
+
+def matmul_ceiling(dtype: torch.dtype) -> float:
+    """FLOP a second of large matrix products at MiniLM's shapes: the best of 20."""
+    left, right = torch.randn(1024, 384).to(dtype), torch.randn(384, 1536).to(dtype)
+    best = min(in_turn({"mm": lambda: [left @ right for _ in range(10)]}, 20)["mm"])
+    return 10 * 2 * 1024 * 384 * 1536 / best

@@ -1,0 +1,144 @@
+"""A full training step on mixed SST / QQP / STS batches: ours against a plain `transformers` loop.
+
+    python -m benchmarks.training_step DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
+
+The loop is what a good student writes: AutoModel with sdpa, one call for a pair, random batches
+padded to their longest, fp32, the default AdamW. All variants run in turn in one process; the
+ratio is of useful (not padding) tokens a second to the loop in the same round, its median over
+rounds.
+"""
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+import transformers
+from torch import Tensor, nn
+
+from benchmarks.course_batches import (
+    Step,
+    in_turn,
+    matmul_ceiling,
+    mixed_steps,
+    ratio,
+    read_tokens,
+)
+from multitask.encoders.bert_weights import encoder_from_pretrained
+from multitask.pretrained import load_tokenizer, packaged_directory
+from multitask.tables import markdown_table
+
+FLOP_PER_TOKEN = 64.3e6  # a training step of MiniLM's six layers: 3 x 2 x weights
+
+
+class Loop(nn.Module):
+    """AutoModel and linear heads on CLS / MEAN / MEAN."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.encoder = transformers.AutoModel.from_pretrained(
+            name, attn_implementation="sdpa", add_pooling_layer=False
+        )
+        self.heads = heads(self.encoder.config.hidden_size)
+
+    def forward(self, step: Step) -> Tensor:
+        hidden = self.encoder(input_ids=step.ids, attention_mask=step.mask).last_hidden_state
+        return loss(self.heads, step, hidden)
+
+
+class Ours(nn.Module):
+    """Our encoder under the same heads."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.encoder = encoder_from_pretrained(name)
+        self.heads = heads(self.encoder.dim)
+
+    def forward(self, step: Step) -> Tensor:
+        last, tokens = self.encoder.num_layers, "first" if step.task == "sst" else "all"
+        embedded = self.encoder.embed(step.ids, torch.zeros_like(step.ids), step.mask)
+        return loss(
+            self.heads, step, self.encoder.encode(embedded, step.mask, (last,), tokens)[last]
+        )
+
+
+def heads(dim: int) -> nn.ModuleDict:
+    return nn.ModuleDict({"sst": nn.Linear(dim, 5), "qqp": nn.Linear(dim, 1)})
+
+
+def loss(heads: nn.ModuleDict, step: Step, hidden: Tensor) -> Tensor:
+    """The task's loss; the labels are constant, which costs the same."""
+    if step.task == "sst":
+        logits = heads["sst"](hidden[:, 0]).float()
+        return nn.functional.cross_entropy(logits, logits.new_zeros(len(logits)).long())
+    weights = step.mask.unsqueeze(-1)
+    u, v = ((hidden * weights).sum(1) / weights.sum(1)).float().chunk(2)
+    if step.task == "qqp":
+        logits = heads["qqp"]((u - v).abs()).squeeze(1).float()
+        return nn.functional.binary_cross_entropy_with_logits(logits, torch.zeros_like(logits))
+    return (5 * nn.functional.cosine_similarity(u, v)).square().mean()
+
+
+def train(
+    model: nn.Module, optimizer: torch.optim.Optimizer, steps: Sequence[Step], bf16: bool
+) -> None:
+    """One training step a batch."""
+    model.train()
+    for step in steps:
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            found = model(step)
+        found.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=12)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    transformers.logging.set_verbosity_error()
+    name = str(packaged_directory())
+    tokens = read_tokens(arguments.directory, load_tokenizer(name), 6000)
+    batches = {g: mixed_steps(tokens, arguments.steps, grouped=g) for g in (False, True)}
+    loop, ours = Loop(name), Ours(name)
+    optimizers = [
+        torch.optim.AdamW(loop.parameters(), 1e-5),
+        torch.optim.AdamW(loop.parameters(), 1e-5, fused=True),
+        torch.optim.AdamW(ours.parameters(), 1e-5, fused=True),
+    ]
+    variants = {  # name: (model, optimizer, length-grouped batches, bf16)
+        "transformers loop": (loop, optimizers[0], False, False),
+        "+ grouped, fused AdamW": (loop, optimizers[1], True, False),
+        "+ grouped, fused AdamW, bf16": (loop, optimizers[1], True, True),
+        "ours, fp32": (ours, optimizers[2], False, False),
+        "ours, grouped, fp32": (ours, optimizers[2], True, False),
+        "ours, bf16": (ours, optimizers[2], False, True),
+        "ours, grouped, bf16": (ours, optimizers[2], True, True),
+    }
+    runs = {
+        name: partial(train, model, optimizer, batches[grouped], bf16)
+        for name, (model, optimizer, grouped, bf16) in variants.items()
+    }
+    useful = {g: sum(int(step.mask.sum()) for step in steps) for g, steps in batches.items()}
+    ceiling = {bf16: matmul_ceiling(torch.bfloat16 if bf16 else torch.float32)
+               for bf16 in (False, True)}  # fmt: skip
+    times = in_turn(runs, arguments.rounds)
+    base = times["transformers loop"]
+    lines = []
+    for name, (_, _, grouped, bf16) in variants.items():
+        rate = useful[grouped] / statistics.median(times[name])
+        times_as_fast = ratio(base, times[name]) * useful[grouped] / useful[False]
+        share = rate * FLOP_PER_TOKEN / ceiling[bf16]
+        lines.append([name, f"{rate:.0f}", f"{times_as_fast:.2f}", f"{100 * share:.0f} %"])
+    print(f"torch {torch.__version__}, {arguments.threads} threads, {arguments.rounds} rounds")
+    print(markdown_table(("step", "useful tokens/s", "x loop", "of the matmul ceiling"), lines))
+
+
+if __name__ == "__main__":
+    main()
