@@ -1,0 +1,109 @@
+"""Which form of attention is fastest over a ragged batch on this machine: forward and backward.
+
+    python -m benchmarks.attention DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
+
+MiniLM's 12 heads of width 32 over the packed queries, keys and values of real batches of 32 rows.
+`groups S, K`: sequences of similar length together, as ours are (`multitask.encoders.packing`,
+STRETCH S and SLACK K), with explicit softmax or sdpa inside. `padded`: the whole batch padded to its
+longest. Nested tensors have no kernel for this on a CPU: the reason is printed. All forms in turn
+in one process; milliseconds are medians over rounds, for all batches together.
+"""
+
+import argparse
+import statistics
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from benchmarks.course_batches import in_turn, mixed_steps, read_tokens
+from multitask.encoders import packing as packing_module
+from multitask.encoders.bert import packed_attention
+from multitask.encoders.packing import Packing
+from multitask.pretrained import load_tokenizer, packaged_directory
+from multitask.tables import markdown_table
+
+HEADS, WIDTH = 12, 384
+Attention = Callable[[Tensor, Tensor, Tensor, Packing, int, float], Tensor]
+
+
+def sdpa_attention(
+    query: Tensor, key: Tensor, value: Tensor, packing: Packing, heads: int, rate: float
+) -> Tensor:
+    """As ``packed_attention``, by torch's fused attention within each group."""
+    found = []
+    for group in packing.groups:
+        q, k, v = (
+            group.pad(x).unflatten(2, (heads, -1)).transpose(1, 2) for x in (query, key, value)
+        )
+        mixed = scaled_dot_product_attention(q, k, v, attn_mask=group.mask, dropout_p=rate)
+        found.append(group.unpad(mixed.transpose(1, 2).flatten(2)))
+    return torch.cat(found)
+
+
+def packings(masks: list[Tensor], stretch: float, slack: int) -> list[Packing]:
+    packing_module.STRETCH, packing_module.SLACK = stretch, slack
+    return [Packing(mask) for mask in masks]
+
+
+def run(attention: Attention, batches: list[tuple[Packing, Tensor]], rate: float) -> None:
+    """Forward and backward over all batches."""
+    for packing, qkv in batches:
+        inputs = qkv.requires_grad_()
+        found = attention(*inputs.chunk(3, dim=-1), packing, HEADS, rate)
+        found.backward(torch.ones_like(found))
+        inputs.grad = None
+
+
+def nested(packing: Packing, qkv: Tensor) -> Tensor:
+    ends = torch.cat([packing.first, torch.tensor([len(qkv)])])
+    whole = torch.nested.nested_tensor_from_jagged(qkv, ends)
+    q, k, v = (x.unflatten(-1, (HEADS, -1)).transpose(1, 2) for x in whole.chunk(3, -1))
+    return scaled_dot_product_attention(q, k, v)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=7)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    tokens = read_tokens(arguments.directory, load_tokenizer(str(packaged_directory())), 3000)
+    masks = [step.mask for step in mixed_steps(tokens, 6, grouped=False)]
+    packed = {
+        "groups 1.3, 3": packings(masks, 1.3, 3),
+        "groups 1.15, 2": packings(masks, 1.15, 2),
+        "groups 1, 0 (equal lengths)": packings(masks, 1, 0),
+        "padded": packings(masks, 1e9, 0),
+    }
+    forms: dict[str, Attention] = {"explicit": packed_attention, "sdpa": sdpa_attention}
+    lines = []
+    for dtype in (torch.float32, torch.bfloat16):
+        inputs = [torch.randn(int(mask.sum()), 3 * WIDTH).to(dtype) for mask in masks]
+        times = {}
+        for rate in (0.0, 0.1):
+            variants = {
+                (name, form): partial(run, attention, list(zip(made, inputs, strict=True)), rate)
+                for name, made in packed.items()
+                for form, attention in forms.items()
+            }
+            named = {" / ".join(key): variant for key, variant in variants.items()}
+            times[rate] = in_turn(named, arguments.rounds)
+        for name in times[0.0]:
+            cells = [f"{1e3 * statistics.median(times[rate][name]):.0f}" for rate in times]
+            lines.append([str(dtype).removeprefix("torch."), *name.split(" / "), *cells])
+    print(f"torch {torch.__version__}, {arguments.threads} threads, {arguments.rounds} rounds")
+    header = ("precision", "sequences", "form", "ms without dropout", "ms with dropout .1")
+    print(markdown_table(header, lines))
+    try:
+        nested(packed["padded"][0], torch.randn(int(masks[0].sum()), 3 * WIDTH))
+    except RuntimeError as error:
+        print(f"nested tensors: {error}")
+
+
+if __name__ == "__main__":
+    main()

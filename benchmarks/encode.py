@@ -1,0 +1,103 @@
+"""Sentences to vectors: our `encode` against that of sentence-transformers, text in, vectors out.
+
+    pip install --no-deps sentence-transformers
+    python -m benchmarks.encode DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
+
+2,000 mixed sentences of SST, QQP and STS, the packaged MiniLM under mean pooling, batches of 32
+(the peer's default) for both; all variants in turn in one process, ratios by round.
+"""
+
+import argparse
+import random
+import statistics
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.course_batches import FILES, in_turn, ratio, read_texts
+from multitask.config import load_config
+from multitask.data.load import Rows
+from multitask.data.tokenize import tokenize
+from multitask.evaluate import over_rows
+from multitask.model import MultiTaskModel, build_model
+from multitask.pretrained import load_pretrained, packaged_directory
+from multitask.tables import markdown_table
+
+ROOT = Path(__file__).parent.parent
+CPU = torch.device("cpu")
+
+
+def sentences(directory: Path, count: int) -> list[str]:
+    """As many sentences of each task, shuffled."""
+    found = []
+    for task in FILES:
+        texts = [text for row in read_texts(directory, task, 3000) for text in row]
+        found += texts[: count // len(FILES) + 1]
+    random.Random(0).shuffle(found)
+    return found[:count]
+
+
+def encode(model: MultiTaskModel, tokenizer: object, texts: Sequence[str]) -> np.ndarray:
+    """float32 [N, d] in order: what ``load(RUN).encode`` does."""
+    rows = Rows("texts", [str(i) for i in range(len(texts))], [(text,) for text in texts], None)
+    tokens = tokenize(rows, tokenizer, siamese=False, max_length=128)
+    found = over_rows(model, tokens, lambda batch: model.pooled({"sts": batch})["sts"],
+                      batch_size=32, pad_id=0, device=CPU)  # fmt: skip
+    return found.numpy()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise SystemExit("pip install --no-deps sentence-transformers") from error
+    torch.set_num_threads(arguments.threads)
+    texts = sentences(arguments.directory, 2000)
+    peer = SentenceTransformer(str(packaged_directory()), device="cpu")
+    config = load_config(ROOT / "configs" / "cs224n_minilm.yaml")
+    shared = {"class_counts": None, "num_labels": 5, "low": 0.0, "high": 5.0}
+    context = dict.fromkeys(config.tasks, shared)
+    models = {}
+    for bf16 in (False, True):
+        encoder, tokenizer = load_pretrained(config)
+        models[bf16] = build_model(config, encoder, context, autocast=bf16)
+    run_peer = partial(peer.encode, texts, show_progress_bar=False, normalize_embeddings=False)
+
+    def peer_bf16() -> np.ndarray:
+        with torch.autocast("cpu", torch.bfloat16):
+            return run_peer()
+
+    variants = {
+        "sentence-transformers": run_peer,
+        "sentence-transformers, bf16": peer_bf16,
+        "ours, fp32": partial(encode, models[False], tokenizer, texts),
+        "ours, bf16": partial(encode, models[True], tokenizer, texts),
+    }
+    expected = run_peer()
+    times = in_turn(variants, arguments.rounds)
+    lines = []
+    for name, variant in variants.items():
+        found = np.asarray(variant(), dtype=np.float64)
+        norms = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
+        apart = 1 - ((found * expected).sum(1) / norms).min()
+        lines.append([
+            name,
+            f"{len(texts) / statistics.median(times[name]):.0f}",
+            f"{ratio(times['sentence-transformers'], times[name]):.2f}",
+            f"{apart:.0e}",
+        ])  # fmt: skip
+    print(f"torch {torch.__version__}, {arguments.threads} threads, {arguments.rounds} rounds")
+    header = ("encode", "sentences/s", "x sentence-transformers", "1 - cosine at most")
+    print(markdown_table(header, lines))
+
+
+if __name__ == "__main__":
+    main()
