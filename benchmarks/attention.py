@@ -4,8 +4,8 @@
 
 MiniLM's 12 heads of width 32 over the packed queries, keys and values of real batches of 32 rows.
 `groups S, K`: sequences of similar length together, as ours are (`multitask.encoders.packing`,
-STRETCH S and SLACK K), with explicit softmax or sdpa inside. `padded`: the whole batch padded to its
-longest. Nested tensors have no kernel for this on a CPU: the reason is printed. All forms in turn
+STRETCH S and SLACK K), with explicit softmax or sdpa inside. `padded`: the whole batch padded to
+its longest. Nested tensors have no kernel for this on a CPU: the reason is printed. All forms in turn
 in one process; milliseconds are medians over rounds, for all batches together.
 """
 
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from benchmarks.course_batches import in_turn, mixed_steps, read_tokens
+from benchmarks.course_batches import headline, in_turn, mixed_steps, read_tokens
 from multitask.encoders import packing as packing_module
 from multitask.encoders.bert import packed_attention
 from multitask.encoders.packing import Packing
@@ -96,7 +96,7 @@ def main() -> None:
         for name in times[0.0]:
             cells = [f"{1e3 * statistics.median(times[rate][name]):.0f}" for rate in times]
             lines.append([str(dtype).removeprefix("torch."), *name.split(" / "), *cells])
-    print(f"torch {torch.__version__}, {arguments.threads} threads, {arguments.rounds} rounds")
+    print(headline(arguments.threads, arguments.rounds))
     header = ("precision", "sequences", "form", "ms without dropout", "ms with dropout .1")
     print(markdown_table(header, lines))
     try:

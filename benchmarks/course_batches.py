@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from multitask.run import git_revision
+
 BATCH = 32
 FILES = {
     "sst": ("ids-sst-train.csv", ["sentence"]),
@@ -97,6 +99,12 @@ def in_turn(variants: Mapping[str, Callable[[], object]], rounds: int) -> dict[s
 def ratio(base: Sequence[float], seconds: Sequence[float]) -> float:
     """How many times as fast as ``base``: the median over rounds."""
     return statistics.median(a / b for a, b in zip(base, seconds, strict=True))
+
+
+def headline(threads: int, rounds: int) -> str:
+    """What a table of numbers must say of how it was made."""
+    parts = (f"torch {torch.__version__}", f"{threads} threads", f"{rounds} rounds")
+    return f"{', '.join(parts)}, commit {git_revision()}\n"
 
 
 def matmul_ceiling(dtype: torch.dtype) -> float:

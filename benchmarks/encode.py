@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.course_batches import FILES, in_turn, ratio, read_texts
+from benchmarks.course_batches import FILES, headline, in_turn, ratio, read_texts
 from multitask.config import load_config
 from multitask.data.load import Rows
 from multitask.data.tokenize import tokenize
@@ -94,7 +94,7 @@ def main() -> None:
             f"{ratio(times['sentence-transformers'], times[name]):.2f}",
             f"{apart:.0e}",
         ])  # fmt: skip
-    print(f"torch {torch.__version__}, {arguments.threads} threads, {arguments.rounds} rounds")
+    print(headline(arguments.threads, arguments.rounds))
     header = ("encode", "sentences/s", "x sentence-transformers", "1 - cosine at most")
     print(markdown_table(header, lines))
 

@@ -24,6 +24,7 @@ from torch import Tensor
 from benchmarks.course_batches import (
     BATCH,
     Step,
+    headline,
     in_turn,
     matmul_ceiling,
     mixed_steps,
@@ -131,7 +132,7 @@ def main() -> None:
                         f"{100 * flops / ceiling:.0f} %",
                         str(memory),
                     ])  # fmt: skip
-    print(f"torch {torch.__version__}, {arguments.threads} threads, {arguments.rounds} rounds")
+    print(headline(arguments.threads, arguments.rounds))
     header = "batches|precision|pass|encoder|useful tokens/s|x sdpa|of the matmul ceiling|peak MiB"
     print(markdown_table(header.split("|"), lines))
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from benchmarks.course_batches import (
     Step,
+    headline,
     in_turn,
     matmul_ceiling,
     mixed_steps,
@@ -136,7 +137,7 @@ def main() -> None:
         times_as_fast = ratio(base, times[name]) * useful[grouped] / useful[False]
         share = rate * FLOP_PER_TOKEN / ceiling[bf16]
         lines.append([name, f"{rate:.0f}", f"{times_as_fast:.2f}", f"{100 * share:.0f} %"])
-    print(f"torch {torch.__version__}, {arguments.threads} threads, {arguments.rounds} rounds")
+    print(headline(arguments.threads, arguments.rounds))
     print(markdown_table(("step", "useful tokens/s", "x loop", "of the matmul ceiling"), lines))
 
 

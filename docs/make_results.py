@@ -163,7 +163,13 @@ def minibert(_: str) -> str:
     ]) + "\n"  # fmt: skip
 
 
-KINDS = {"runs": runs, "grid": grid, "minibert": minibert}
+def benchmark(name: str) -> str:
+    """What a script of benchmarks/ printed."""
+    file = REPORTS / "benchmarks" / f"{name}.md"
+    return file.read_text() if file.is_file() else "Not measured yet.\n"
+
+
+KINDS = {"runs": runs, "grid": grid, "minibert": minibert, "benchmark": benchmark}
 
 
 def renewed(page: str) -> str:
