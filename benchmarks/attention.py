@@ -5,8 +5,8 @@
 MiniLM's 12 heads of width 32 over the packed queries, keys and values of real batches of 32 rows.
 `groups S, K`: sequences of similar length together, as ours are (`multitask.encoders.packing`,
 STRETCH S and SLACK K), with explicit softmax or sdpa inside. `padded`: the whole batch padded to
-its longest. Nested tensors have no kernel for this on a CPU: the reason is printed. All forms in turn
-in one process; milliseconds are medians over rounds, for all batches together.
+its longest. Nested tensors have no kernel for this on a CPU: the reason is printed. All forms in
+turn in one process; milliseconds are medians over rounds, for all batches together.
 """
 
 import argparse

@@ -47,6 +47,15 @@ def train(overrides, directory, *more):
 # ---- stages
 
 
+def test_the_encoders_frozen_parts_stay_frozen_in_every_stage(tiny_overrides):
+    parts = "encoder.freeze=[embeddings, layer_1]"
+    made = prepared(*tiny_overrides, parts, "stages=[{}, {freeze: [sst], epochs: 1}]")
+    frozen = {"embeddings", "layer_1"}
+    assert [stage.frozen for stage in made.stages] == [frozen, {*frozen, "sst"}]
+    with pytest.raises(UserError, match=r"encoder\.freeze\.1: no part 'layer_9'"):
+        prepared(*tiny_overrides, "encoder.freeze=[embeddings, layer_9]")
+
+
 def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides, tmp_path):
     made = prepared(*tiny_overrides, STAGES)
     heads, every, last = made.stages
