@@ -172,9 +172,8 @@ def _finish(
         ax=list(places),
         shrink=min(0.9, BAR / figure.get_figheight()),
         anchor=(0, 1),
-        ticks=[LEAST_SHOWN, 0.01, 0.1, 1],
-        format=lambda weight, _: "≤ " * (weight <= LEAST_SHOWN) + f"{100 * weight:g} %",
     )
+    bar.set_ticks([LEAST_SHOWN, 0.01, 0.1, 1], labels=["≤ 0.1 %", "1 %", "10 %", "100 %"])
     bar.minorticks_off()
     bar.set_label("weight (a row sums to 100 %)", fontsize=8)
     bar.ax.tick_params(labelsize=8)
