@@ -1,4 +1,4 @@
-"""The recomputed attention weights are those of `transformers`, and what our encoder really uses."""
+"""The recomputed attention weights are those of `transformers`, and those that our layers use."""
 
 import numpy as np
 import pytest
@@ -52,9 +52,7 @@ def eager(directory, ids, types, mask):
     extra = {"token_type_ids": types} if typed else {}
     extra["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0) + first
     with torch.no_grad():
-        return plain(
-            input_ids=ids, attention_mask=mask, output_attentions=True, **extra
-        ).attentions
+        return plain(input_ids=ids, attention_mask=mask, output_attentions=True, **extra).attentions
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -94,8 +94,10 @@ def test_separators_are_marked_and_the_texts_are_kept_apart():
 
 @pytest.mark.parametrize(
     ("draw", "total"),
-    [(draw_mean, 3), (draw_mean, 20), (draw_mean, 21), (draw_mean, 64), (draw_mean, 150)]
-    + [(draw_heads, 3), (draw_heads, 20), (draw_heads, 60)],
+    [
+        *((draw_mean, total) for total in (3, 20, 21, 64, 150)),
+        *((draw_heads, total) for total in (3, 20, 60)),
+    ],
 )
 def test_no_label_lies_on_another_or_outside(draw, total):
     figure = draw(made(total), "a run with a name that is too long for a line " * 3)
