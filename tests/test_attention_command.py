@@ -138,6 +138,14 @@ def test_bad_input_is_one_line(arguments, message, run_dir, tiny_encoder, tmp_pa
     assert message in complaint(capsys, *arguments)
 
 
+def test_output_may_be_a_directory(tiny_encoder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pictures.d").mkdir()
+    for output in (".", "pictures.d"):
+        assert main(tiny_encoder, "--text", TEXT, "--output", output) == 0
+        assert (tmp_path / output / "attention.json").is_file()
+
+
 def test_too_many_tokens_for_heads_leave_no_file(tmp_path, capsys):
     save_tiny_encoder(tmp_path / "wide", max_position_embeddings=200)
     message = complaint(

@@ -73,7 +73,8 @@ def draw_mean(found: ClsAttention, source: str) -> "Figure":
     strips = len(starts)
     numbers = total <= MAX_WITH_NUMBERS
     cell = CELL_WITH_NUMBER if numbers else CELL
-    figure = new_figure(max(5.0, 1.9 + cell * width), 0.9 + strips * (0.9 + 0.3 * layers))
+    height = 0.9 + strips * (0.9 + 0.3 * max(layers, 5))  # the colour bar has words beside it
+    figure = new_figure(max(5.0, 1.9 + cell * width), height)
     places = list(figure.subplots(strips, 1, squeeze=False).flat)
     for place, start in zip(places, starts, strict=True):
         mesh = _panel(place, found, found.mean, slice(start, min(start + width, total)))

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="NAME",
         type=Path,
-        help="the files' name, without ending (default: attention, in the run or here)",
+        help="the files' name without ending, or a directory (default: attention, in the run or here)",
     )
 
 
@@ -85,7 +85,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.heads:
         pictures["-heads"] = draw_heads(found, source)
     output = arguments.output or (Path("attention") if config is None else name / "attention")
-    if output.suffix in (".png", ".svg", ".json"):
+    if output.is_dir():
+        output = output / "attention"
+    elif output.suffix in (".png", ".svg", ".json"):
         output = output.with_suffix("")
     output.parent.mkdir(parents=True, exist_ok=True)
     for part, figure in pictures.items():
