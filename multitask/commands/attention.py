@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="NAME",
         type=Path,
-        help="the files' name without ending, or a directory (default: attention, in the run or here)",
+        help="name of the files, or a directory for them (default: attention, in the run or here)",
     )
 
 
