@@ -39,7 +39,7 @@ def boxes_for_glyphs() -> Iterator[None]:
 
 
 def save_figure(figure: "Figure", file: Path) -> None:
-    """Write the PNG."""
+    """Write the picture: PNG, or what else the file's ending says."""
     with boxes_for_glyphs():
         figure.savefig(file, dpi=DPI)
 

@@ -23,6 +23,7 @@ from multitask.data.tokenize import default_cache, tokenize
 from multitask.device import pick_device, use_autocast
 from multitask.distributed import planned_world
 from multitask.early_stopping import selected_steps
+from multitask.encoders import Encoder
 from multitask.errors import UserError, suggest
 from multitask.evaluate import Scores, Split, over_rows, score_split
 from multitask.model import build_model, head_class
@@ -113,6 +114,11 @@ class TrainedRun:
             .cpu()
             .numpy()
         )
+
+    def encoder(self, task: str) -> Encoder:
+        """The encoder with the weights that serve a task, in evaluation mode."""
+        self._use(task)
+        return self.model.encoder
 
     def score(self, task: str, rows: Rows, *, cache: bool = False) -> Scores:
         """A head's output over rows, in order."""

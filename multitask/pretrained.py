@@ -30,42 +30,58 @@ def seen_corpora(config: Config) -> dict[str, str]:
 
 
 def load_pretrained(config: Config, say: Callable[[str], None] = print) -> tuple[Encoder, Any]:
-    """The encoder and the tokenizer that a config names.
+    """The encoder and the tokenizer that a config names; see ``load_encoder``."""
+    wanted = config.encoder
+    try:
+        encoder, tokenizer = load_encoder(
+            wanted.name,
+            revision=wanted.revision,
+            implementation=wanted.implementation,
+            dropout=wanted.dropout,
+            say=say,
+        )
+    except UserError as error:
+        raise config.error(("encoder", "name"), error) from error
+    _change(config, encoder)
+    return encoder, tokenizer
 
-    Our own encoder where ``encoder.implementation`` asks for it and the architecture is one of its
-    own; else that of `transformers`, and ``say`` is told why.
+
+def load_encoder(
+    name: str,
+    *,
+    revision: str | None = None,
+    implementation: str = "own",
+    dropout: float | None = None,
+    say: Callable[[str], None] = print,
+) -> tuple[Encoder, Any]:
+    """An encoder with its weights, and its tokenizer.
+
+    Our own encoder where ``implementation`` asks for it and the architecture is one of its own;
+    else that of `transformers`, and ``say`` is told why.
 
     Raises UserError when the name is neither a directory nor reachable: what was tried, and the
     choice that needs no hub.
     """
     _quiet()
-    name, revision = config.encoder.name, config.encoder.revision
-    path = ("encoder", "name")
     where = str(packaged_directory()) if name == PACKAGED_ENCODER else name
-    local = Path(where).is_dir()
     try:
         tokenizer = load_tokenizer(where, revision)
-        loader = _implementation(config, where, revision, say)
-        encoder = loader.encoder_from_pretrained(
-            where, revision=revision, dropout=config.encoder.dropout
-        )
+        loader = _implementation(implementation, where, revision, say)
+        encoder = loader.encoder_from_pretrained(where, revision=revision, dropout=dropout)
     except Exception as error:  # the libraries raise many kinds, all of them about this name
         reason = " ".join(str(error).split())
         reason = reason if len(reason) < 200 else f"{reason[:200]}..."
-        if local:
-            message = (
+        if Path(where).is_dir():
+            raise UserError(
                 f"cannot load {where!r} as an encoder: {reason}; the directory needs config.json, "
                 "model.safetensors and tokenizer.json"
-            )
-            raise config.error(path, message) from error
-        message = (
+            ) from error
+        raise UserError(
             f"{name!r} is neither a directory nor an encoder that the Hugging Face hub gave us "
             f"({reason}); tried {Path(where).absolute()} and huggingface.co/{name}. Without the "
-            f"hub: encoder.name={PACKAGED_ENCODER}, or a directory with config.json, "
-            "model.safetensors and tokenizer.json"
-        )
-        raise config.error(path, message) from error
-    _change(config, encoder)
+            f"hub: {PACKAGED_ENCODER}, or a directory with config.json, model.safetensors and "
+            "tokenizer.json"
+        ) from error
     return encoder, tokenizer
 
 
@@ -91,19 +107,19 @@ def load_saved(directory: Path, config: Config) -> tuple[Encoder, Any]:
     _quiet()
     where = str(directory)
     try:
-        loader = _implementation(config, where, None, lambda line: None)
+        loader = _implementation(config.encoder.implementation, where, None, lambda line: None)
         return loader.encoder_from_config(where, config.encoder.dropout), load_tokenizer(where)
     except (OSError, ValueError) as error:
         raise UserError(f"{directory}: cannot rebuild the encoder: {error}") from error
 
 
 def _implementation(
-    config: Config, where: str, revision: str | None, say: Callable[[str], None]
+    wanted: str, where: str, revision: str | None, say: Callable[[str], None]
 ) -> Any:
     """The module that loads the encoder at ``where``: ours or that for `transformers`."""
     from transformers import AutoConfig
 
-    if config.encoder.implementation == "transformers":
+    if wanted == "transformers":
         return hf
     architecture = AutoConfig.from_pretrained(where, revision=revision, trust_remote_code=False)
     reason = bert_weights.unsupported(architecture)

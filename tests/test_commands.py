@@ -250,7 +250,8 @@ def test_frozen_encoder_run_trains_heads_only(tiny_overrides, capsys):
 def test_help_lists_every_command(capsys):
     assert main("--help") == 0
     text = capsys.readouterr().out
-    for words in ("--resume", "--overwrite", "--split", "--task", "--file", "key=value", "CONFIG"):
+    options = ("--resume", "--overwrite", "--split", "--task", "--file", "--text", "--heads")
+    for words in (*options, "key=value", "CONFIG"):
         assert words in text
 
 

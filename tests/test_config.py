@@ -401,6 +401,7 @@ QUICK = [
     ("run(['train', '--help'])", 0, "--overwrite"),
     ("run(['predict', '--help'])", 0, "--file"),
     ("run(['nowhere.yaml'])", 2, "nowhere.yaml: cannot read"),
+    ("run(['attention', 'runs', '--text', ' '])", 2, "--text: the text is empty"),
     (
         "run(['check', 'configs/demo.yaml', 'tasks.sst.pooling=men'])",
         2,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask.config import load_config
+from multitask.config import PACKAGED_ENCODER, load_config
 from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -40,6 +40,8 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
     arguments = shlex.split(command.removeprefix(PYTHON))
     if arguments[0] in ("evaluate", "predict", "report"):
         return arguments
+    if arguments[0] == "attention":
+        return [str(tiny_encoder) if word == PACKAGED_ENCODER else word for word in arguments]
     if arguments[0] == "ablate":  # two of its runs, in the directory of the whole grid
         grid = Path(arguments[1])
         Path("small.yaml").write_text(
@@ -56,7 +58,15 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
 
 
 # left out: what needs data that is not at hand (the hub; CFIMDB and topic files; `DIR`)
-ABSENT = ("cs224n_hub.yaml", "cs224n_cfimdb.yaml", "my_topics.yaml", "DIR", "CONFIG", " RUN")
+ABSENT = (
+    "cs224n_hub.yaml",
+    "cs224n_cfimdb.yaml",
+    "bert_from_scratch_sst2.yaml",
+    "my_topics.yaml",
+    "DIR",
+    "CONFIG",
+    " RUN",
+)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -73,6 +83,7 @@ def test_commands_of_a_page_run_in_order(page, desk, tiny_encoder, capsys):
 def test_the_pages_hold_commands():
     assert len(commands(ROOT / "README.md")) >= 8
     assert len(commands(ROOT / "docs" / "cs224n.md")) >= 6
+    assert len(commands(ROOT / "docs" / "bert-from-scratch.md")) >= 4
 
 
 def test_make_demo_runs_the_demo_config():

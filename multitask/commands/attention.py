@@ -1,0 +1,101 @@
+"""Draw how much [CLS] attends to each token of a text, layer by layer, mean over heads.
+
+Writes NAME.png, NAME.svg and the numbers as NAME.json (docs/bert-from-scratch.md).
+"""
+
+import argparse
+from pathlib import Path
+
+from multitask.config import PACKAGED_ENCODER
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        help=f"run directory, or an encoder: a directory, a hub id or {PACKAGED_ENCODER}",
+    )
+    parser.add_argument(
+        "overrides",
+        metavar="key=value",
+        nargs="*",
+        help="values of the run to change, such as data_dir=DIR",
+    )
+    parser.add_argument(
+        "--text",
+        metavar="T",
+        action="append",
+        required=True,
+        help="the text; given twice: a pair in one input",
+    )
+    parser.add_argument("--heads", action="store_true", help="also a panel for each head")
+    parser.add_argument(
+        "--task",
+        metavar="T",
+        help="take the run's weights that serve this task (default: the first)",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="NAME",
+        type=Path,
+        help="name of the files, or a directory for them (default: attention, in the run or here)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    import json
+
+    from multitask.config import load_run_config
+    from multitask.errors import UserError, suggest
+
+    name, texts, task = Path(arguments.run), arguments.text, arguments.task
+    if len(texts) > 2:
+        raise UserError(f"--text: one text, or two for a pair, not {len(texts)}")
+    if not all(text.strip() for text in texts):
+        raise UserError("--text: the text is empty")
+    config = None
+    if (name / "config.yaml").is_file():
+        # one text needs no GPU, and its weights are wanted in fp32
+        fixed = ["device=cpu", "training.precision=fp32"]
+        config = load_run_config(name, [*fixed, *arguments.overrides])
+        task = task or next(iter(config.tasks))
+        if task not in config.tasks:
+            raise UserError(f"{name}: no task {task!r}{suggest(task, list(config.tasks))}")
+    elif task is not None or arguments.overrides:
+        option = "--task" if task is not None else arguments.overrides[0]
+        raise UserError(f"{name}: no run there (config.yaml is missing), so {option} has no use")
+    elif name.is_dir() and not (name / "config.json").is_file():
+        raise UserError(f"{name}: neither a run (config.yaml) nor an encoder (config.json)")
+
+    from multitask.analysis.attention import cls_attention
+    from multitask.analysis.attention_figure import draw_heads, draw_mean
+    from multitask.drawing import save_figure
+    from multitask.files import write_text
+    from multitask.inference import TrainedRun
+    from multitask.pretrained import load_encoder
+
+    if config is None:
+        encoder, tokenizer = load_encoder(arguments.run)
+    else:
+        trained = TrainedRun(name, config)
+        encoder, tokenizer = trained.encoder(task), trained.tokenizer
+    found = cls_attention(encoder.eval(), tokenizer, texts)
+    source = arguments.run if task is None else f"{arguments.run}, task {task}"
+    pictures = {"": draw_mean(found, source)}
+    if arguments.heads:
+        pictures["-heads"] = draw_heads(found, source)
+    output = arguments.output or (Path("attention") if config is None else name / "attention")
+    if output.is_dir():
+        output = output / "attention"
+    elif output.suffix in (".png", ".svg", ".json"):
+        output = output.with_suffix("")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    for part, figure in pictures.items():
+        for ending in ("png", "svg"):
+            file = output.with_name(f"{output.name}{part}.{ending}")
+            save_figure(figure, file)
+            print(f"written: {file}")
+    file = output.with_name(f"{output.name}.json")
+    head = {"source": arguments.run, "task": task, "texts": texts}
+    write_text(file, json.dumps(head | found.to_json(arguments.heads)))
+    print(f"written: {file}")
