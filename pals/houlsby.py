@@ -28,9 +28,10 @@ class Houlsby(Adapter):
         check_size(size)
         self.attention = nn.ModuleDict({str(n): Bottleneck(dim, size) for n in self.layers})
         self.feed_forward = nn.ModuleDict({str(n): Bottleneck(dim, size) for n in self.layers})
-        for linear in (module for module in self.modules() if isinstance(module, nn.Linear)):
-            nn.init.trunc_normal_(linear.weight, std=1e-3, a=-2e-3, b=2e-3)
-            nn.init.zeros_(linear.bias)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.trunc_normal_(module.weight, std=1e-3, a=-2e-3, b=2e-3)
+                nn.init.zeros_(module.bias)
 
     def after_attention(self, layer: int, rows: Tensor) -> Tensor:
         """[M, d] -> [M, d]."""

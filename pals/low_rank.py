@@ -25,9 +25,10 @@ class LowRank(Adapter):
         super().__init__(num_layers, layers)
         check_size(size)
         self.bottlenecks = nn.ModuleDict({str(n): Bottleneck(dim, size) for n in self.layers})
-        for bottleneck in self.bottlenecks.values():
-            normal(bottleneck.down)
-            zero(bottleneck.up)
+        for module in self.modules():
+            if isinstance(module, Bottleneck):
+                normal(module.down)
+                zero(module.up)
 
     def beside(self, layer: int, hidden: Tensor, first: Tensor | None, attend: Attend) -> Tensor:
         """[N, d] -> [M, d]."""

@@ -51,8 +51,9 @@ class ProjectedAttention(Adapter):
         self.down = nn.Linear(dim, size)  # V_E
         self.up = nn.Linear(size, dim)  # V_D
         self.qkv = nn.ModuleDict({str(n): nn.Linear(size, 3 * size) for n in self.layers})
-        for linear in (self.down, *self.qkv.values()):
-            normal(linear)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                normal(module)
         zero(self.up)
 
     def beside(self, layer: int, hidden: Tensor, first: Tensor | None, attend: Attend) -> Tensor:
