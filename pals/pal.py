@@ -23,7 +23,7 @@ class ProjectedAttention(Adapter):
         num_layers: layers of the encoder.
         size: width s; 204 in the paper.
         heads: attention heads; divides ``size``. 12 in the paper, 6 in the authors' code.
-        activation: `gelu` after V_D, or `none`.
+        activation: what follows V_D; `none` is the paper's formula.
         dropout: of the attention weights.
         layers: numbers of the layers it stands beside, from 1; null for all.
 
