@@ -33,7 +33,7 @@ PACKAGED_ENCODER = "packaged-minilm"
 # keys of `data` that a task with another task's rows has for itself
 OWN_LABELS = ("label", "labels", "label_range", "unlabelled", "same_rows_as")
 # keys of a task that come with another task's head
-SHARED_WITH_HEAD = ("input", "pooling", "projection", "head", "dropout")
+SHARED_WITH_HEAD = ("input", "adapter", "pooling", "projection", "head", "dropout")
 
 
 def _mistake(key: str, message: str) -> PydanticCustomError:
@@ -182,6 +182,11 @@ class TaskConfig(Strict):
     max_length: int = Field(
         128, ge=4, description="Longest input in tokens, special tokens included; the rest is cut."
     )
+    adapter: Choice | None = Field(
+        None,
+        description="The task's own part inside the encoder's layers (our own encoder only): one "
+        f"of {', '.join(KINDS['adapter'])}; null for none.",
+    )
     pooling: Choice = Field(
         Choice(name="cls"), description=f"One of {', '.join(KINDS['pooling'])}."
     )
@@ -193,8 +198,8 @@ class TaskConfig(Strict):
     head: Choice = Field(description=f"One of {', '.join(KINDS['head'])}.")
     share_head: str | None = Field(
         None,
-        description="Another task whose pooling, projection and head this one uses, weights and "
-        "all: the same settings, the same classes, other data.",
+        description="Another task whose adapter, pooling, projection and head this one uses, "
+        "weights and all: the same settings, the same classes, other data.",
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="Dropout before the head.")
     batch_size: int = Field(16, ge=1, description="Rows per forward pass.")
@@ -208,6 +213,9 @@ class TaskConfig(Strict):
     loss_weight: float = Field(1.0, gt=0, description="Factor on the task's loss.")
     head_lr: float | None = Field(
         None, gt=0, description="Learning rate of this head; default `training.head_lr`."
+    )
+    adapter_lr: float | None = Field(
+        None, gt=0, description="Learning rate of this adapter; default `training.adapter_lr`."
     )
     max_rows: int | None = Field(
         None, ge=1, description="Train on this many rows, a fixed random subset; null for all."
@@ -257,8 +265,8 @@ class EncoderConfig(Strict):
     )
     freeze: bool | list[str] = Field(
         False,
-        description="`true`: train the heads only. Or a list of parts that do not move, such as "
-        "`[embeddings, layer_1, layer_2]` (`layer_1` is the lowest).",
+        description="`true`: train heads and adapters only. Or a list of parts that do not move, "
+        "such as `[embeddings, layer_1, layer_2]` (`layer_1` is the lowest).",
     )
     reinit_layers: int = Field(
         0, ge=0, description="Fresh weights for this many top layers (own encoder only)."
@@ -306,6 +314,9 @@ class TrainingConfig(Strict):
     lr: float = Field(2e-5, gt=0, description="Learning rate of the encoder.")
     head_lr: float = Field(
         1e-3, gt=0, description="Learning rate of poolers, projections and heads."
+    )
+    adapter_lr: float | None = Field(
+        None, gt=0, description="Learning rate of adapters; default: that of the encoder."
     )
     layer_decay: float = Field(
         1.0,
@@ -386,7 +397,8 @@ class StageConfig(Strict):
     freeze: list[str] = Field(
         default=[],
         description="Parts that do not move: `encoder`, `embeddings`, `layer_1` (the lowest) and "
-        "so on, `heads` (all that tasks own), or a task's name (what it owns).",
+        "so on, `heads` (all that tasks own, but for adapters), `adapters`, a task's name (what it "
+        "owns, its adapter included), or the adapter alone: `sst.adapter`.",
     )
     epochs: int | None = Field(None, ge=1, description="As `training.epochs`.")
     epoch: str | int | None = Field(None, description="As `training.epoch`.")
@@ -398,6 +410,9 @@ class StageConfig(Strict):
     lr: float | None = Field(None, gt=0, description="As `training.lr`.")
     head_lr: float | None = Field(
         None, gt=0, description="As `training.head_lr`; here it also replaces that of the tasks."
+    )
+    adapter_lr: float | None = Field(
+        None, gt=0, description="As `training.adapter_lr`; also in place of that of the tasks."
     )
     layer_decay: float | None = Field(None, gt=0, le=1, description="As `training.layer_decay`.")
     schedule: Literal["constant", "linear", "cosine", "polynomial"] | None = Field(
@@ -529,7 +544,7 @@ def _check_names(config: Config) -> None:
     for name, task in config.tasks.items():
         if not name.isidentifier():
             raise config.error(("tasks", name), "a task's name must be letters, digits and '_'")
-        for kind in ("pooling", "projection", "head"):
+        for kind in ("adapter", "pooling", "projection", "head"):
             choices.append((("tasks", name, kind), kind, getattr(task, kind)))
     files = [task.course_file.name for task in config.tasks.values() if task.course_file]
     for name, task in config.tasks.items():

@@ -37,7 +37,8 @@ Scalars are read as in YAML 1.2: `2e-5` is a number, `no` is text, true and fals
 
 The path is relative to the file that names it. Keys are merged; a list, a scalar and the mappings
 `labels` and `seen_corpora` are replaced whole. A task set to `null` is removed. A method with
-another name (`pooling`, `projection`, `head`, `sampler`) drops the options of the one before.
+another name (`adapter`, `pooling`, `projection`, `head`, `sampler`) drops the options of the one
+before.
 
 ## What tasks share: `defaults`
 
@@ -57,15 +58,16 @@ A `key.path=value` goes on top of the files; the value is read as YAML.
 
 ## Methods and their options
 
-`pooling`, `projection`, `head` and `sampler` are a name, or a name and options:
+`adapter`, `pooling`, `projection`, `head` and `sampler` are a name, or a name and options:
 
     head: siamese_paraphrase
     head: {name: siamese_paraphrase, features: [u, v, abs_diff]}
 
-The names and their options stand [below](#pooling).
+The names and their options stand [below](#adapter).
 """
 
 METHODS = {
+    "adapter": "A task's own part inside the encoder's layers ([PALs and adapters](pals.md)).",
     "pooling": "From a sentence's token vectors to one vector.",
     "projection": "An optional layer between pooling and head.",
     "head": "From vectors to scores. A head that takes a pair needs `input: siamese`, one that "

@@ -1,4 +1,4 @@
-"""The multi-task model: one shared encoder; a pooler, a projection and a head per task."""
+"""The multi-task model: a shared encoder; an adapter, a pooler, a projection, a head per task."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -9,16 +9,21 @@ from torch import Tensor, nn
 
 from multitask.config import Config
 from multitask.data.collate import Batch, joined
-from multitask.encoders import Encoder
+from multitask.encoders import BertEncoder, Encoder
 from multitask.errors import UserError
 from multitask.registry import build, resolve
 
 # what `freeze:` and the log call other things
-TAKEN = ("encoder", "embeddings", "heads", "joint", "longest")
+TAKEN = ("adapters", "encoder", "embeddings", "heads", "joint", "longest")
+
+
+def adapter_part(task: str) -> str:
+    """What `freeze:`, the log and the optimizer call a task's adapter."""
+    return f"{task}.adapter"
 
 
 class TaskModule(nn.Module):
-    """What one task owns: pooler -> projection -> dropout -> head.
+    """What one task owns above the encoder: pooler -> projection -> dropout -> head.
 
     ``sides`` is 2 where the head compares the vectors of two sentences, else 1.
     """
@@ -44,6 +49,7 @@ class MultiTaskModel(nn.Module):
     Args:
         encoder: two-stage encoder.
         tasks: each task's own modules.
+        adapters: each task's own part in the encoder's layers, for those that have one.
         owners: for a task that uses another task's modules, that task.
         autocast: run encoder and pooler under bf16 autocast; heads and losses stay in fp32.
     """
@@ -53,12 +59,14 @@ class MultiTaskModel(nn.Module):
         encoder: Encoder,
         tasks: Mapping[str, TaskModule],
         *,
+        adapters: Mapping[str, nn.Module] | None = None,
         owners: Mapping[str, str] | None = None,
         autocast: bool = False,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.tasks: Any = nn.ModuleDict(tasks)
+        self.adapters: Any = nn.ModuleDict(adapters)
         self.owners = dict(owners or {})
         self.autocast = autocast
 
@@ -73,15 +81,27 @@ class MultiTaskModel(nn.Module):
         self.train(self.training)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
-        """All parameters: "embeddings", "layer_1" to "layer_L", and each task's under its name."""
+        """All parameters: "embeddings", "layer_1" to "layer_L"; each task's under its name, and
+        those of its adapter under ``adapter_part``.
+        """
         embeddings, *layers = self.encoder.layer_parameters()
         found = {"embeddings": embeddings}
         found |= {f"layer_{depth}": layer for depth, layer in enumerate(layers, 1)}
-        return found | {name: list(module.parameters()) for name, module in self.tasks.items()}
+        found |= {name: list(module.parameters()) for name, module in self.tasks.items()}
+        return found | {adapter_part(n): list(m.parameters()) for n, m in self.adapters.items()}
+
+    def owner(self, task: str) -> str:
+        """The task whose modules a task uses, most often itself."""
+        return self.owners.get(task, task)
+
+    def owned(self, task: str) -> set[str]:
+        """The ``parts`` that a task uses beside the encoder."""
+        owner = self.owner(task)
+        return {owner, adapter_part(owner)} if owner in self.adapters else {owner}
 
     def module(self, task: str) -> Any:
         """The TaskModule that a task uses, its own or another's."""
-        return self.tasks[self.owners.get(task, task)]
+        return self.tasks[self.owner(task)]
 
     def train(self, mode: bool = True) -> "MultiTaskModel":
         super().train(mode)
@@ -92,8 +112,19 @@ class MultiTaskModel(nn.Module):
     def pooled(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
         """Each task's pooled vectors [S, d], in fp32 under autocast too.
 
-        One encoder pass over all inputs; tasks that share their input tensors share its rows too.
+        One encoder pass over the inputs of all tasks without an adapter, and one for each adapter.
         """
+        passes: dict[str | None, dict[str, Batch]] = {}
+        for task, batch in batches.items():
+            owner = self.owner(task)
+            passes.setdefault(owner if owner in self.adapters else None, {})[task] = batch
+        found: dict[str, Tensor] = {}
+        for adapted, own in passes.items():
+            found |= self._pooled(own, self.adapters[adapted] if adapted else None)
+        return {task: found[task] for task in batches}
+
+    def _pooled(self, batches: Mapping[str, Batch], adapter: Any) -> dict[str, Tensor]:
+        """One encoder pass over all inputs; tasks that share input tensors share its rows too."""
         inputs = list({id(batch.input_ids): batch for batch in batches.values()}.values())
         ids, types, mask = joined(inputs)
         poolers = {task: self.module(task).pooler for task in batches}
@@ -106,7 +137,8 @@ class MultiTaskModel(nn.Module):
         }
         found = {}
         with torch.autocast(mask.device.type, torch.bfloat16, enabled=self.autocast):
-            hidden = self.encoder.encode(self.encoder.embed(ids, types, mask), mask, layers, tokens)
+            embedded = self.encoder.embed(ids, types, mask)
+            hidden = self.encoder.encode(embedded, mask, layers, tokens, adapter)
             for task, batch in batches.items():
                 pooler, size = poolers[task], batch.input_ids.shape
                 start = starts[id(batch.input_ids)]
@@ -164,8 +196,8 @@ def build_model(
         autocast: bf16 autocast.
 
     Raises:
-        UserError: an option that a pooler, projection or head does not take, or a task's name
-            that stands for something else.
+        UserError: an option that an adapter, pooler, projection or head does not take, an adapter
+            in an encoder of `transformers`, or a task's name that stands for something else.
     """
     tasks, owners = {}, {}
     for name, task in config.tasks.items():
@@ -184,7 +216,22 @@ def build_model(
         head = _build(config, name, "head", {"dim": dim, **label_context[name]})
         sides = 2 if task.input == "siamese" else 1
         tasks[name] = TaskModule(pooler, projection, head, task.dropout, sides)
-    return MultiTaskModel(encoder, tasks, owners=owners, autocast=autocast)
+    # after the heads, which so start alike with an adapter and without
+    adapters = {
+        name: _adapter(config, name, encoder) for name in tasks if config.tasks[name].adapter
+    }
+    return MultiTaskModel(encoder, tasks, adapters=adapters, owners=owners, autocast=autocast)
+
+
+def _adapter(config: Config, task: str, encoder: Encoder) -> Any:
+    if not isinstance(encoder, BertEncoder):
+        message = (
+            "adapters stand in the layers of our own encoder (`encoder.implementation: own`, BERT "
+            "and RoBERTa architectures); this one runs in `transformers`"
+        )
+        raise config.error(("tasks", task, "adapter"), message)
+    context = {"dim": encoder.dim, "num_layers": encoder.num_layers}
+    return _build(config, task, "adapter", context)
 
 
 def _build(config: Config, task: str, kind: str, context: Mapping[str, Any]) -> Any:
@@ -196,9 +243,10 @@ def _build(config: Config, task: str, kind: str, context: Mapping[str, Any]) -> 
 
 
 def parameter_counts(model: MultiTaskModel) -> dict[str, int]:
-    """Parameters by part: the encoder, and each task's own modules."""
+    """Parameters by part: the encoder, and each task's own modules and adapter."""
     parts: dict[str, nn.Module] = {"encoder": model.encoder}
     parts |= {f"tasks.{name}": module for name, module in model.tasks.items()}
+    parts |= {f"adapters.{name}": module for name, module in model.adapters.items()}
     return {
         name: sum(parameter.numel() for parameter in part.parameters())
         for name, part in parts.items()

@@ -1,6 +1,6 @@
 """AdamW with its parameter groups, and the learning-rate schedules of `transformers`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -8,20 +8,27 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from multitask.config import TrainingConfig
-from multitask.model import MultiTaskModel
+from multitask.model import MultiTaskModel, adapter_part
 
 
 def build_optimizer(
-    model: MultiTaskModel, training: TrainingConfig, head_lrs: Mapping[str, float]
+    model: MultiTaskModel,
+    training: TrainingConfig,
+    head_lrs: Mapping[str, float],
+    adapter_lrs: Mapping[str, float] | None = None,
 ) -> torch.optim.AdamW:
     """Fused AdamW over the parameters that are not frozen.
 
     The encoder's last layer has ``training.lr``, each layer below ``layer_decay`` times the rate
-    of the one above; each task named in ``head_lrs`` trains what it owns at the rate given there.
+    of the one above; each task named in ``head_lrs`` trains what it owns at the rate given there,
+    and its adapter at that of ``adapter_lrs``, by default ``training.lr``.
     Biases and LayerNorms (every parameter with fewer than two dimensions) are not decayed.
     """
     groups: list[dict[str, Any]] = []
-    for name, parameters, lr in [*_encoder(model, training), *_tasks(model, head_lrs)]:
+    inside = dict.fromkeys(head_lrs, training.lr) | dict(adapter_lrs or {})
+    heads = _owned(model, model.tasks, head_lrs, str)
+    adapters = _owned(model, model.adapters, inside, adapter_part)
+    for name, parameters, lr in [*_encoder(model, training), *heads, *adapters]:
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         for decay in (True, False):
             chosen = [p for p in trained if (p.ndim >= 2) == decay]
@@ -46,14 +53,19 @@ def _encoder(
     return list(zip(names, layers, rates, strict=True))
 
 
-def _tasks(
-    model: MultiTaskModel, head_lrs: Mapping[str, float]
+def _owned(
+    model: MultiTaskModel,
+    modules: Mapping[str, nn.Module],
+    rates: Mapping[str, float],
+    name: Callable[[str], str],
 ) -> list[tuple[str, list[nn.Parameter], float]]:
     """Each module once, at the rate of the task that owns it, or else of the first that uses it."""
     found: dict[str, tuple[str, list[nn.Parameter], float]] = {}
-    for task in sorted(head_lrs, key=lambda task: task in model.owners):
-        owner = model.owners.get(task, task)
-        found.setdefault(owner, (owner, list(model.tasks[owner].parameters()), head_lrs[task]))
+    for task in sorted(rates, key=lambda task: task in model.owners):
+        owner = model.owner(task)
+        if owner in modules:
+            own = list(modules[owner].parameters())
+            found.setdefault(owner, (name(owner), own, rates[task]))
     return list(found.values())
 
 

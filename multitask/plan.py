@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from multitask.model import parameter_counts
+from multitask.model import adapter_part, parameter_counts
 from multitask.prepare import Prepared
 from multitask.stages import Stage
 
@@ -76,7 +76,8 @@ def _stage(prepared: Prepared, stage: Stage) -> list[str]:
         + f"), {settings.schedule} schedule, {round(settings.warmup * stage.steps)} of them "
         f"warm-up; {settings.sampler.name}, {settings.combine}",
         f"learning rates: encoder {settings.lr:g}"
-        + "".join(f", {name} {rate:g}" for name, rate in stage.head_lrs.items()),
+        + "".join(f", {name} {rate:g}" for name, rate in stage.head_lrs.items())
+        + "".join(f", {adapter_part(n)} {rate:g}" for n, rate in stage.adapter_lrs.items()),
     ]
     if stage.frozen:
         lines.append(f"frozen: {', '.join(sorted(stage.frozen))}")

@@ -132,6 +132,9 @@ def _checked_model(config: Config, prepared: Prepared) -> MultiTaskModel:
             raise config.error(("tasks", task, "head"), message)
     model = _initial(config, prepared)
     for task in config.tasks:
+        if config.tasks[task].adapter is not None:
+            message = "acts inside the encoder, so vectors of the frozen one have nothing of it"
+            raise config.error(("tasks", task, "adapter"), message)
         if any(True for _ in model.module(task).pooler.parameters()):
             message = "has parameters of its own, which a probe of frozen vectors cannot train"
             raise config.error(("tasks", task, "pooling"), message)

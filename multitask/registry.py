@@ -14,6 +14,12 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from multitask.errors import UserError, suggest
 
+ADAPTERS = {
+    "pal": "pals.pal:ProjectedAttention",
+    "low_rank": "pals.low_rank:LowRank",
+    "houlsby": "pals.houlsby:Houlsby",
+}
+
 POOLERS = {
     "cls": "multitask.poolers.cls:CLSPooler",
     "mean": "multitask.poolers.mean:MeanPooler",
@@ -47,6 +53,7 @@ SAMPLERS = {
 }
 
 KINDS: dict[str, Mapping[str, str]] = {
+    "adapter": ADAPTERS,
     "pooling": POOLERS,
     "projection": PROJECTIONS,
     "head": HEADS,
@@ -55,6 +62,7 @@ KINDS: dict[str, Mapping[str, str]] = {
 
 # constructor arguments that the program supplies; every other one is an option in YAML
 SUPPLIED: dict[str, tuple[str, ...]] = {
+    "adapter": ("dim", "num_layers"),
     "pooling": ("dim", "num_layers"),
     "projection": ("dim", "pooler_weights"),
     "head": ("dim", "num_labels", "class_counts", "low", "high"),

@@ -169,7 +169,8 @@ def _baselines(
             "trivial": trivial_scores(splits["train"].rows, splits["dev"].rows, reader),
             "frozen": None,
         }
-        if config.training.frozen_baseline and config.encoder.freeze is not True:
+        whole = config.encoder.freeze is True and task.adapter is None  # the run is the baseline
+        if config.training.frozen_baseline and not whole:
             say(f"baseline: {name}'s head on the frozen encoder")
             found[name]["frozen"] = frozen_head_scores(
                 prepared.model,

@@ -25,7 +25,8 @@ class Stage:
         tasks: the tasks that train in it, in order.
         frozen: names of the model's parts that do not move.
         settings: ``training`` with what the stage says itself.
-        head_lrs: learning rate of each task's own part.
+        head_lrs: learning rate of each task's own part above the encoder.
+        adapter_lrs: learning rate of each task's adapter, for those that have one.
         sampler: whose turn it is, over the streams that have a task here.
         steps: planned optimizer steps.
     """
@@ -35,13 +36,14 @@ class Stage:
     frozen: frozenset[str]
     settings: TrainingConfig
     head_lrs: dict[str, float]
+    adapter_lrs: dict[str, float]
     sampler: Any
     steps: int
 
     def begin(self, model: MultiTaskModel) -> tuple[torch.optim.Optimizer, LambdaLR]:
         """Freeze and release the model's parts; a new optimizer and a new schedule."""
         model.freeze(self.frozen)
-        optimizer = build_optimizer(model, self.settings, self.head_lrs)
+        optimizer = build_optimizer(model, self.settings, self.head_lrs, self.adapter_lrs)
         return optimizer, build_scheduler(optimizer, self.settings, self.steps)
 
 
@@ -109,19 +111,29 @@ def _plan(
     rates = {
         task: entry.head_lr or config.tasks[task].head_lr or settings.head_lr for task in tasks
     }
+    inside = {
+        task: entry.adapter_lr
+        or config.tasks[task].adapter_lr
+        or settings.adapter_lr
+        or settings.lr
+        for task in tasks
+        if model.owner(task) in model.adapters
+    }
     steps = settings.epochs * sampler.steps_per_epoch
     steps = min(steps, settings.max_steps or steps)
-    return Stage(entry.name or str(number + 1), tasks, frozen, settings, rates, sampler, steps)
+    name = entry.name or str(number + 1)
+    return Stage(name, tasks, frozen, settings, rates, inside, sampler, steps)
 
 
 def _frozen(
     config: Config, entry: StageConfig, path: KeyPath, model: MultiTaskModel
 ) -> frozenset[str]:
     """The names of ``freeze`` as parts of the model."""
-    heads = set(model.tasks)
-    encoder = set(model.parts()) - heads
-    groups = {"encoder": encoder, "heads": heads} | {part: {part} for part in encoder}
-    groups |= {task: {model.owners.get(task, task)} for task in config.tasks}
+    encoder, heads = _encoder(model), set(model.tasks)
+    adapters = set(model.parts()) - encoder - heads
+    groups = {"encoder": encoder, "heads": heads, "adapters": adapters}
+    groups |= {part: {part} for part in encoder | adapters}
+    groups |= {task: model.owned(task) for task in config.tasks}
     whole = config.encoder.freeze
     found: set[str] = encoder if whole is True else set()
     lists: list[tuple[KeyPath, list[str]]] = [((*path, "freeze"), entry.freeze)]
@@ -136,12 +148,15 @@ def _frozen(
     return frozenset(found)
 
 
+def _encoder(model: MultiTaskModel) -> set[str]:
+    """The parts that all tasks share."""
+    return set(model.parts()).difference(*(model.owned(task) for task in model.tasks))
+
+
 def _trains(model: MultiTaskModel, task: str, movable: set[str]) -> bool:
     """Whether a task's turn would move anything."""
-    own = model.owners.get(task, task)
-    if movable - set(model.tasks):
-        return True
-    return own in movable and any(True for _ in model.tasks[own].parameters())
+    parts = model.parts()
+    return any(parts[name] for name in movable & (_encoder(model) | model.owned(task)))
 
 
 def _check_joint(

@@ -10,7 +10,7 @@ import multitask.model
 from multitask import registry
 from multitask.config import Choice, load_config
 from multitask.config_reference import _anchor, _models, page
-from multitask.encoders.hf import encoder_from_config
+from multitask.encoders.bert_weights import encoder_from_config
 from tests.conftest import ROOT
 
 PAGE = ROOT / "docs" / "configuration.md"
@@ -73,11 +73,15 @@ def test_supplied_arguments_are_those_that_the_program_supplies(tiny_encoder, mo
         return registry.build(kind, name, options, context)
 
     monkeypatch.setattr(multitask.model, "build", building)
-    overrides = ["tasks.sst.projection=tanh", f"encoder.name={tiny_encoder}"]
+    overrides = [
+        "tasks.sst.projection=tanh",
+        "tasks.sst.adapter=pal",
+        f"encoder.name={tiny_encoder}",
+    ]
     config = load_config(ROOT / "configs" / "cs224n.yaml", overrides)
     labels = {"num_labels": 5, "class_counts": [1] * 5, "low": 0.0, "high": 5.0}
     encoder = encoder_from_config(str(tiny_encoder))
     multitask.model.build_model(config, encoder, dict.fromkeys(config.tasks, labels))
     assert seen == {
-        kind: set(registry.SUPPLIED[kind]) for kind in ("pooling", "projection", "head")
+        kind: set(registry.SUPPLIED[kind]) for kind in ("adapter", "pooling", "projection", "head")
     }

@@ -360,7 +360,7 @@ def test_bad_options_name_their_place(make, changes, message):
 
 
 @pytest.mark.parametrize(
-    "name", ["encoder", "joint", "heads", "layer_1", "longest", "type", "train", "keys"]
+    "name", ["adapters", "encoder", "joint", "heads", "layer_1", "longest", "type", "train", "keys"]
 )
 def test_names_that_mean_something_else_are_refused(configure, name):
     """`joint` is a key of best.json, and a module has methods: each was a traceback or worse."""

@@ -212,6 +212,16 @@ def test_a_pooler_with_parameters_is_refused(desk, capsys, monkeypatch):
     assert not list(desk.rglob("report.json"))
 
 
+def test_an_adapter_is_refused(desk, head, capsys):
+    cells = "cells:\n  a: {}\n"
+    (desk / "g.yaml").write_text(
+        head.replace("set:", "set:\n  tasks.sst.adapter: low_rank") + cells
+    )
+    assert ablate("g.yaml") == 2
+    line = "g.yaml:3: tasks.sst.adapter: acts inside the encoder, so vectors of the frozen one"
+    assert line in capsys.readouterr().err
+
+
 def test_heads_of_other_labels_are_refused(desk, head, capsys):
     cells = "cells:\n  a: {}\n  b: {tasks.sst.head: regression, tasks.sst.pooling: mean}\n"
     (desk / "g.yaml").write_text(head.replace("set:", "set:\n  tasks.sst.metric: null") + cells)

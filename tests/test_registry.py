@@ -24,6 +24,7 @@ def test_every_name_is_a_documented_class(kind, name):
 @pytest.mark.parametrize(
     ("kind", "name", "part"),
     [
+        ("adapter", "pall", "unknown adapter 'pall' (did you mean 'pal'?)"),
         ("pooling", "men", "unknown pooling 'men' (did you mean 'mean'?)"),
         ("head", "clasification", "did you mean 'classification'?"),
         ("projection", "qqqq", "(known: linear, tanh, bert_pooler)"),

@@ -6,7 +6,8 @@ numbers and one token type.
 """
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,11 +15,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, gelu, linear
 from torch.utils.checkpoint import checkpoint
 
+from multitask.encoders.adapter import Adapter
 from multitask.encoders.dropout import Dropout, dropout
 from multitask.encoders.packing import Packing
-
-# (query [M, s], key [N, s], value [N, s], heads) -> [M, s]: attention within each sequence
-Attend = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 
 
 class Embeddings(nn.Module):
@@ -67,16 +66,8 @@ class SelfAttention(nn.Module):
             key, value = linear(hidden, weight[dim:], bias[dim:]).chunk(2, dim=-1)
         else:
             query, key, value = self.qkv(hidden).chunk(3, dim=-1)
-        return self.output(self.attend(packing)(query, key, value, self.heads))
-
-    def attend(self, packing: Packing) -> Attend:
-        """Attention within each sequence of ``packing``, with this layer's dropout."""
         rate = self.dropout if self.training else 0.0
-
-        def attended(query: Tensor, key: Tensor, value: Tensor, heads: int) -> Tensor:
-            return packed_attention(query, key, value, packing, heads, rate)
-
-        return attended
+        return self.output(packed_attention(query, key, value, packing, self.heads, rate))
 
 
 def packed_attention(
@@ -130,7 +121,9 @@ class FeedForward(nn.Module):
 class Layer(nn.Module):
     """One Transformer block, LayerNorm after each residual sum.
 
-    a = LN(h + drop(attention(h)));  h' = LN(a + drop(feed_forward(a)) [+ the adapter's term])
+    a = LN(h + drop(attention(h)));  h' = LN(a + drop(feed_forward(a)))
+
+    An adapter may change what either part adds and add a third to the second sum.
     """
 
     def __init__(
@@ -143,12 +136,28 @@ class Layer(nn.Module):
         self.output_norm = nn.LayerNorm(dim, eps=eps)
         self.dropout = Dropout(dropout)
 
-    def forward(self, hidden: Tensor, packing: Packing, first_only: bool = False) -> Tensor:
-        """[N, d] -> [N, d], or [B, d] for the first tokens alone."""
-        own = hidden[packing.first] if first_only else hidden
-        attended = self.attention(hidden, packing, first_only)
-        attended = self.attention_norm(own + self.dropout(attended))
-        return self.output_norm(attended + self.dropout(self.feed_forward(attended)))
+    def forward(
+        self,
+        hidden: Tensor,
+        packing: Packing,
+        first_only: bool = False,
+        adapter: Adapter | None = None,
+        number: int = 0,
+    ) -> Tensor:
+        """[N, d] -> [N, d], or [B, d] for the first tokens alone; ``number``: for the adapter."""
+        first = packing.first if first_only else None
+        own = hidden if first is None else hidden[first]
+        added = self.dropout(self.attention(hidden, packing, first_only))
+        if adapter is not None:
+            added = adapter.after_attention(number, added)
+        attended = self.attention_norm(own + added)
+        added = self.dropout(self.feed_forward(attended))
+        if adapter is not None:
+            added = adapter.after_feed_forward(number, added)
+            attend = partial(packed_attention, packing=packing)
+            beside = adapter.beside(number, hidden, first, attend)
+            added = added if beside is None else added + beside
+        return self.output_norm(attended + added)
 
 
 class BertEncoder(nn.Module):
@@ -229,7 +238,12 @@ class BertEncoder(nn.Module):
         return packing.unpack(self.embeddings(ids, packing.positions, types))
 
     def encode(
-        self, embeddings: Tensor, mask: Tensor, layers: Collection[int], tokens: str = "all"
+        self,
+        embeddings: Tensor,
+        mask: Tensor,
+        layers: Collection[int],
+        tokens: str = "all",
+        adapter: Adapter | None = None,
     ) -> dict[int, Tensor]:
         """The requested hidden states of embedded input.
 
@@ -241,6 +255,7 @@ class BertEncoder(nn.Module):
             mask: [B, T], 1 for tokens and 0 for pads.
             layers: indices of the hidden states, 0 (embeddings) to L.
             tokens: "all", or "first" for the [CLS] vectors alone.
+            adapter: what a task has of its own in the layers.
 
         Returns:
             {layer: [B, T, d]}, zero at pads; or [B, 1, d] for "first".
@@ -251,10 +266,12 @@ class BertEncoder(nn.Module):
         highest = max(layers)
         for number, layer in enumerate(list(self.layers)[:highest], 1):
             first_only = tokens == "first" and number == highest
-            if self.gradient_checkpointing and self.training:
-                hidden = checkpoint(layer, hidden, packing, first_only, use_reentrant=False)
+            own = adapter if adapter is not None and number in adapter.layers else None
+            given = (hidden, packing, first_only, own, number)
+            if self.gradient_checkpointing and torch.is_grad_enabled():
+                hidden = checkpoint(layer, *given, use_reentrant=False)
             else:
-                hidden = layer(hidden, packing, first_only)
+                hidden = layer(*given)
             states[number] = hidden
         if tokens == "all":
             return {number: packing.unpack(states[number]) for number in layers}

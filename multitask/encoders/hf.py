@@ -52,7 +52,12 @@ class HFEncoder(nn.Module):
         return self.model.embeddings(input_ids=input_ids, **types)
 
     def encode(
-        self, embeddings: Tensor, mask: Tensor, layers: Collection[int], tokens: str = "all"
+        self,
+        embeddings: Tensor,
+        mask: Tensor,
+        layers: Collection[int],
+        tokens: str = "all",
+        adapter: None = None,
     ) -> dict[int, Tensor]:
         """The requested hidden states of embedded input.
 
@@ -61,6 +66,7 @@ class HFEncoder(nn.Module):
             mask: [B, T], 1 for tokens and 0 for pads.
             layers: indices of the hidden states, 0 (embeddings) to L.
             tokens: "all", or "first" for the [CLS] vectors alone.
+            adapter: none; our own encoder has them.
 
         Returns:
             {layer: [B, T, d]}, or [B, 1, d] for "first".

@@ -1,0 +1,476 @@
+"""One contract for every registered adapter, in our encoder, and the formulas in plain loops."""
+
+import copy
+import math
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch.nn.functional import layer_norm
+
+from multitask.encoders.bert import BertEncoder
+from multitask.errors import UserError
+from multitask.registry import ADAPTERS, build
+
+D, HEADS, LAYERS, EPS = 24, 4, 3, 1e-12
+LENGTHS = [6, 1, 3, 6, 9, 2]
+SMALL = {"pal": {"size": 6, "heads": 3}, "low_rank": {"size": 5}, "houlsby": {"size": 5}}
+every_adapter = pytest.mark.parametrize("name", ADAPTERS)
+every_token = pytest.mark.parametrize("tokens", ["all", "first"])
+
+
+def noisy(module, seed):
+    """Every weight random, so that none is zero or one by its initial value."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter += 0.3 * noise.to(parameter.dtype)
+    return module
+
+
+def encoder(dropout=0.0):
+    torch.manual_seed(0)
+    made = BertEncoder(
+        vocab_size=50,
+        dim=D,
+        num_layers=LAYERS,
+        heads=HEADS,
+        positions=16,
+        dropout=dropout,
+        attention_dropout=dropout,
+        eps=EPS,
+    )
+    return noisy(made, 1).double().eval()
+
+
+def fresh(name, seed=2, **options):
+    torch.manual_seed(seed)
+    context = {"dim": D, "num_layers": LAYERS}
+    return build("adapter", name, {**SMALL.get(name, {}), **options}, context).double().eval()
+
+
+def trained(name, seed=2, **options):
+    """As ``fresh``, with weights as after a training."""
+    return noisy(fresh(name, seed, **options), seed)
+
+
+def embedded(lengths=LENGTHS, padding=0, left=False):
+    """[B, T, d] and the mask; pads hold junk."""
+    generator = torch.Generator().manual_seed(3)
+    width = max(lengths) + padding
+    states = torch.full((len(lengths), width, D), 1e3, dtype=torch.float64)
+    mask = torch.zeros(len(lengths), width, dtype=torch.int64)
+    for row, length in enumerate(lengths):
+        own = torch.randn(length, D, generator=generator, dtype=torch.float64)
+        place = slice(width - length, width) if left else slice(0, length)
+        states[row, place], mask[row, place] = own, 1
+    return states, mask
+
+
+def sentences(state, mask):
+    """The real tokens of each row of [B, T, d]."""
+    return [row[own.bool()] for row, own in zip(state, mask, strict=True)]
+
+
+# ---- the formulas, in plain loops
+
+
+def product(state, name, rows):
+    return rows @ state[f"{name}.weight"].T + state[f"{name}.bias"]
+
+
+def gelu(x):
+    return x * 0.5 * (1 + torch.erf(x / math.sqrt(2)))
+
+
+def attention(query, key, value, heads):
+    """Head by head and token by token."""
+    width = query.shape[1] // heads
+    found = []
+    for head in range(heads):
+        part = slice(head * width, (head + 1) * width)
+        for token in query[:, part]:
+            scores = torch.stack([token @ other / math.sqrt(width) for other in key[:, part]])
+            weights = scores.exp() / scores.exp().sum()
+            found.append(sum(w * v for w, v in zip(weights, value[:, part], strict=True)))
+    return torch.cat(torch.stack(found).split(len(query)), dim=1)
+
+
+def fused(state, name, rows, heads):
+    """Attention whose queries, keys and values are one matrix product."""
+    wide = product(state, name, rows)
+    width = wide.shape[1] // 3
+    return attention(*(wide[:, i * width : (i + 1) * width] for i in range(3)), heads)
+
+
+def bottleneck(state, name, rows):
+    return product(state, f"{name}.up", gelu(product(state, f"{name}.down", rows)))
+
+
+def feed_forward(state, name, rows):
+    return product(state, f"{name}.down", gelu(product(state, f"{name}.up", rows)))
+
+
+def pal_term(state, layer, hidden, last=gelu):
+    """TS(h) = gelu(V_D MH(V_E h))."""
+    inner = product(state, "down", hidden)
+    return last(product(state, "up", fused(state, f"qkv.{layer}", inner, 3)))
+
+
+def same(state, layer, rows):
+    return rows
+
+
+def nothing(state, layer, hidden):
+    return torch.zeros_like(hidden)
+
+
+# what attention adds, what the feed-forward part adds, the term beside both
+NAIVE = {
+    "pal": (same, same, pal_term),
+    "low_rank": (same, same, lambda s, n, h: bottleneck(s, f"bottlenecks.{n}", h)),
+    "houlsby": (
+        lambda s, n, x: x + bottleneck(s, f"attention.{n}", x),
+        lambda s, n, x: x + bottleneck(s, f"feed_forward.{n}", x),
+        nothing,
+    ),
+}
+
+
+def naive(bert, adapter, sentence, formulas, acts_in=range(1, LAYERS + 1)):
+    """Every hidden state of one sentence [T, d]; ``bert`` and ``adapter`` are state dicts."""
+    states = [sentence]
+    for layer in range(1, LAYERS + 1):
+        stem = f"layers.{layer - 1}"
+        norms = [(bert[f"{stem}.{n}.weight"], bert[f"{stem}.{n}.bias"]) for n in NORMS]
+        first, second, beside = formulas if layer in acts_in else (same, same, nothing)
+        h = states[-1]
+        mixed = fused(bert, f"{stem}.attention.qkv", h, HEADS)
+        added = first(adapter, layer, product(bert, f"{stem}.attention.output", mixed))
+        a = layer_norm(h + added, (D,), *norms[0], EPS)
+        fed = second(adapter, layer, feed_forward(bert, f"{stem}.feed_forward", a))
+        term = beside(adapter, layer, h)
+        states.append(layer_norm(fed + a + term, (D,), *norms[1], EPS))
+    return states
+
+
+NORMS = ("attention_norm", "output_norm")
+
+
+@every_adapter
+@every_token
+@pytest.mark.parametrize("layers", [None, [2], [3, 1]], ids=str)
+def test_hidden_states_and_gradients_equal_the_formulas(name, tokens, layers):
+    """For every layer, ragged sentences, and each parameter of encoder and adapter."""
+    bert, own = encoder(), trained(name, layers=layers)
+    given, mask = embedded()
+    given.requires_grad_()
+    found = bert.encode(given, mask, range(LAYERS + 1), tokens, own)
+    weights = torch.randn(
+        LAYERS + 1, *given.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(4)
+    )
+    total, expected_total = 0, 0
+    # leaves of the naive computation, under the same names
+    encoder_state, adapter_state = (
+        {n: p.detach().clone().requires_grad_() for n, p in part.named_parameters()}
+        for part in (bert, own)
+    )
+    inputs = [row.detach().clone().requires_grad_() for row in sentences(given, mask)]
+    for row, sentence in enumerate(inputs):
+        states = naive(
+            encoder_state, adapter_state, sentence, NAIVE[name], layers or range(1, LAYERS + 1)
+        )
+        for layer, state in enumerate(states):
+            count = 1 if tokens == "first" else len(sentence)
+            torch.testing.assert_close(
+                found[layer][row, :count], state[:count], rtol=1e-10, atol=1e-10
+            )
+            weight = weights[layer, row, :count]
+            total = total + (weight * found[layer][row, :count]).sum()
+            expected_total = expected_total + (weight * state[:count]).sum()
+    total.backward()
+    expected_total.backward()
+    for row, sentence in enumerate(inputs):
+        torch.testing.assert_close(
+            given.grad[row, : len(sentence)], sentence.grad, rtol=1e-8, atol=1e-10
+        )
+    for part, leaves in ((bert, encoder_state), (own, adapter_state)):
+        for key, parameter in part.named_parameters():
+            if leaves[key].grad is None:  # embeddings
+                assert parameter.grad is None
+            else:
+                torch.testing.assert_close(
+                    parameter.grad, leaves[key].grad, rtol=1e-7, atol=1e-10, msg=key
+                )
+
+
+def test_a_pal_without_activation_equals_its_formula():
+    bert, own = encoder(), trained("pal", activation="none")
+    given, mask = embedded()
+    formulas = (same, same, lambda s, n, h: pal_term(s, n, h, last=lambda x: x))
+    found = bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS]
+    for row, sentence in enumerate(sentences(given, mask)):
+        expected = naive(bert.state_dict(), own.state_dict(), sentence, formulas)[-1]
+        torch.testing.assert_close(found[row, : len(sentence)], expected, rtol=1e-10, atol=1e-10)
+    other = bert.encode(given, mask, (LAYERS,), "all", trained("pal"))[LAYERS]
+    assert not torch.allclose(found, other, atol=1e-3)
+
+
+class Stub(torch.nn.Module):
+    """Adds a constant at one of the three places of layer 1."""
+
+    layers = (1,)
+
+    def __init__(self, place, constant):
+        super().__init__()
+        self.place, self.constant, self.given = place, constant, None
+
+    def after_attention(self, layer, rows):
+        return rows + self.constant if self.place == "attention" else rows
+
+    def after_feed_forward(self, layer, rows):
+        return rows + self.constant if self.place == "feed-forward" else rows
+
+    def beside(self, layer, hidden, first, attend):
+        self.given = hidden
+        return self.constant.expand_as(hidden) if self.place == "beside" else None
+
+
+@pytest.mark.parametrize("place", ["attention", "feed-forward", "beside"])
+def test_what_an_adapter_adds_goes_into_the_right_sum(place):
+    """The term beside the layer: into the second LayerNorm alone, through no matrix before it."""
+    bert = encoder()
+    given, mask = embedded()
+    sums = {}
+    for norm in NORMS:
+        module = getattr(bert.layers[0], norm)
+        module.register_forward_pre_hook(lambda m, args, n=norm: sums.update({n: args[0]}))
+    plain = bert.encode(given, mask, (1,)) and dict(sums)
+    constant = torch.linspace(1, 2, D, dtype=torch.float64)
+    stub = Stub(place, constant)
+    bert.encode(given, mask, (1,), "all", stub)
+    at_first, at_second = (sums[norm] - plain[norm] for norm in NORMS)
+    if place == "attention":
+        torch.testing.assert_close(at_first, constant.expand_as(at_first))
+    else:
+        assert not at_first.any()
+        torch.testing.assert_close(at_second, constant.expand_as(at_second))
+    # the layer's input, shortest sentence first, and not what attention has made of it
+    rows = sorted(sentences(given, mask), key=len)
+    torch.testing.assert_close(stub.given, torch.cat(rows), rtol=0, atol=0)
+
+
+# ---- the contract
+
+
+@every_adapter
+def test_before_the_first_step_the_encoder_is_as_it_was(name):
+    bert, own = encoder(), fresh(name)
+    given, mask = embedded()
+    for tokens in ("all", "first"):
+        plain = bert.encode(given, mask, range(LAYERS + 1), tokens)
+        found = bert.encode(given, mask, range(LAYERS + 1), tokens, own)
+        for layer, state in plain.items():
+            if name == "houlsby":
+                assert not torch.equal(found[layer], state) or layer == 0
+                torch.testing.assert_close(found[layer], state, rtol=1e-4, atol=1e-4)
+            else:
+                assert torch.equal(found[layer], state)
+
+
+@every_adapter
+def test_it_changes_what_the_encoder_says(name):
+    bert = encoder()
+    given, mask = embedded()
+    plain = bert.encode(given, mask, (LAYERS,))[LAYERS]
+    found = bert.encode(given, mask, (LAYERS,), "all", trained(name))[LAYERS]
+    assert (found - plain).abs().max() > 0.1
+
+
+@every_adapter
+@pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
+def test_padding_never_changes_the_output(name, left):
+    bert, own = encoder(), trained(name)
+    found = []
+    for padding, side in ((0, False), (5, left)):
+        given, mask = embedded(padding=padding, left=side)
+        states = bert.encode(given, mask, (1, LAYERS), "all", own)
+        assert all(not states[layer][mask == 0].any() for layer in states)
+        found.append([torch.cat(sentences(states[layer], mask)) for layer in states])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+@every_adapter
+def test_batch_equals_single(name):
+    bert, own = encoder(), trained(name)
+    given, mask = embedded()
+    together = bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS]
+    for row, length in enumerate(LENGTHS):
+        part = (given[row : row + 1, :length], mask[row : row + 1, :length])
+        alone = bert.encode(*part, (LAYERS,), "all", own)[LAYERS]
+        torch.testing.assert_close(alone[0], together[row, :length], rtol=1e-10, atol=1e-10)
+
+
+@every_adapter
+def test_the_first_tokens_alone_are_those_of_all(name):
+    bert, own = encoder(), trained(name)
+    given, mask = embedded()
+    every = bert.encode(given, mask, range(LAYERS + 1), "all", own)
+    first = bert.encode(given, mask, range(LAYERS + 1), "first", own)
+    for layer, state in first.items():
+        torch.testing.assert_close(state, every[layer][:, :1], rtol=1e-10, atol=1e-10)
+
+
+@every_adapter
+@every_token
+def test_gradients_are_finite_and_reach_every_parameter(name, tokens):
+    bert, own = encoder().train(), trained(name).train()
+    given, mask = embedded(padding=2)
+    bert.encode(given, mask, (LAYERS,), tokens, own)[LAYERS].square().sum().backward()
+    for key, parameter in own.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), key
+        assert parameter.grad.any(), key
+
+
+@every_adapter
+def test_eval_is_deterministic(name):
+    bert, own = encoder(dropout=0.1), trained(name)
+    given, mask = embedded()
+    before = torch.get_rng_state()
+    found = [bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS] for _ in range(2)]
+    assert torch.equal(*found)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@every_adapter
+def test_bf16_is_close(name):
+    bert, own = encoder().float(), trained(name).float()
+    given, mask = embedded()
+    exact = bert.encode(given.float(), mask, (LAYERS,), "all", own)[LAYERS]
+    with torch.autocast("cpu", torch.bfloat16):
+        found = bert.encode(given.float(), mask, (LAYERS,), "all", own)[LAYERS]
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, exact, rtol=0.05, atol=0.1)
+
+
+@every_adapter
+@every_token
+@pytest.mark.parametrize("frozen", [False, True])
+def test_gradient_checkpointing_changes_no_gradient(name, tokens, frozen):
+    """Beside a frozen encoder too, which is in evaluation mode."""
+    given, mask = embedded()
+    gradients = []
+    for checkpointing in (False, True):
+        bert, own = encoder(dropout=0.1).train(not frozen), trained(name).train()
+        bert.requires_grad_(not frozen)
+        bert.gradient_checkpointing = checkpointing
+        calls = []
+        bert.layers[0].register_forward_pre_hook(lambda m, a, calls=calls: calls.append(1))
+        torch.manual_seed(5)
+        bert.encode(given, mask, (LAYERS,), tokens, own)[LAYERS].square().sum().backward()
+        assert len(calls) == 1 + checkpointing
+        gradients.append([p.grad for p in (*bert.parameters(), *own.parameters())])
+    for plain, checkpointed in zip(*gradients, strict=True):
+        assert (plain is None and checkpointed is None) or torch.equal(plain, checkpointed)
+
+
+def test_a_pal_drops_attention_weights_in_training_beside_an_encoder_at_rest():
+    bert, own = encoder(dropout=0.1), trained("pal", dropout=0.5)
+    given, mask = embedded()
+
+    def run():
+        return bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS]
+
+    assert torch.equal(run(), run())
+    own.train()
+    assert not torch.allclose(run(), run(), atol=1e-3)
+    without = trained("pal", dropout=0.0)
+    torch.testing.assert_close(
+        bert.encode(given, mask, (LAYERS,), "all", without.train())[LAYERS],
+        bert.encode(given, mask, (LAYERS,), "all", without.eval())[LAYERS],
+    )
+
+
+@every_adapter
+def test_all_of_it_learns_within_two_steps(name):
+    """Not the bug of two zero matrices in a row, which never get a gradient."""
+    bert, own = encoder(), fresh(name)
+    given, mask = embedded()
+    optimizer = torch.optim.SGD(own.parameters(), lr=0.1)
+    for step in (1, 2):
+        optimizer.zero_grad()
+        found = bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS]
+        (found * torch.arange(D)).sum().backward()
+        for key, parameter in own.named_parameters():
+            starts = name == "houlsby" or key.startswith("up.") or ".up." in key
+            assert parameter.grad.any() == (starts or step == 2), (step, key)
+        optimizer.step()
+
+
+# ---- sizes
+
+
+@pytest.mark.parametrize(
+    ("options", "count"), [({"size": 204}, 1_819_836), ({"size": 60}, 224_748), ({}, 1_819_836)]
+)
+@pytest.mark.parametrize("heads", [6, 12])
+def test_a_pal_of_bert_base_has_the_papers_parameters(options, count, heads):
+    with torch.device("meta"):
+        made = build("adapter", "pal", {**options, "heads": heads}, {"dim": 768, "num_layers": 12})
+    assert sum(parameter.numel() for parameter in made.parameters()) == count
+
+
+PAGE_FORMULAS = {
+    "pal": lambda d, layers, s: 2 * d * s + s + d + 3 * layers * (s * s + s),
+    "low_rank": lambda d, layers, s: layers * (2 * d * s + s + d),
+    "houlsby": lambda d, layers, s: 2 * layers * (2 * d * s + s + d),
+}
+
+
+@every_adapter
+@pytest.mark.parametrize("layers", [None, [2], [1, 3]], ids=str)
+def test_parameters_follow_the_formula_and_are_saved_once(name, layers, tmp_path):
+    made = fresh(name, layers=layers)
+    expected = PAGE_FORMULAS[name](D, len(layers or range(LAYERS)), SMALL[name]["size"])
+    assert sum(parameter.numel() for parameter in made.parameters()) == expected
+    save_file(made.state_dict(), tmp_path / "adapter.safetensors")
+    saved = load_file(tmp_path / "adapter.safetensors")
+    assert sum(tensor.numel() for tensor in saved.values()) == expected
+    # and a copy stands on its own
+    other = copy.deepcopy(made)
+    other.load_state_dict({key: value + 1 for key, value in saved.items()})
+    assert all(torch.equal(made.state_dict()[key], value) for key, value in saved.items())
+
+
+@every_adapter
+def test_only_the_chosen_layers_have_one(name):
+    bert, own = encoder(), trained(name, layers=[2])
+    given, mask = embedded()
+    plain = bert.encode(given, mask, range(LAYERS + 1))
+    found = bert.encode(given, mask, range(LAYERS + 1), "all", own)
+    assert torch.equal(found[1], plain[1])
+    assert not torch.allclose(found[2], plain[2], atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("pal", {"size": 100}, "heads must divide the size: 12 heads, size 100"),
+        ("pal", {"size": 60, "heads": 0}, "heads must divide the size: 0 heads"),
+        ("pal", {"dropout": 1.0}, r"dropout must be in \[0, 1\), not 1.0"),
+        ("pal", {"activation": "relu"}, "activation must be one of `gelu`, `none`, not 'relu'"),
+        ("pal", {"layers": [4]}, r"different numbers from 1 to 3, not \[4\]"),
+        ("low_rank", {"layers": [0]}, r"different numbers from 1 to 3, not \[0\]"),
+        ("houlsby", {"layers": []}, r"different numbers from 1 to 3, not \[\]"),
+        ("houlsby", {"layers": [1, 1]}, r"different numbers from 1 to 3, not \[1, 1\]"),
+        ("houlsby", {"layers": 2}, "layers must be list of whole numbers or null, not 2"),
+        ("low_rank", {"size": 0}, "size must be at least 1, not 0"),
+        ("low_rank", {"heads": 6}, "has no option 'heads'"),
+    ],
+)
+def test_options_that_do_not_fit_say_so(name, options, message):
+    with pytest.raises(UserError, match=message) as caught:
+        build("adapter", name, options, {"dim": D, "num_layers": LAYERS})
+    assert "\n" not in str(caught.value)
