@@ -115,10 +115,10 @@ class TrainedRun:
             .numpy()
         )
 
-    def encoder(self, task: str) -> Encoder:
-        """The encoder with the weights that serve a task, in evaluation mode."""
+    def encoder(self, task: str) -> tuple[Encoder, Any]:
+        """The encoder with the weights that serve a task, and the task's adapter (or None)."""
         self._use(task)
-        return self.model.encoder
+        return self.model.encoder, self.model.adapter(task)
 
     def score(self, task: str, rows: Rows, *, cache: bool = False) -> Scores:
         """A head's output over rows, in order."""

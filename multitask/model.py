@@ -103,6 +103,10 @@ class MultiTaskModel(nn.Module):
         """The TaskModule that a task uses, its own or another's."""
         return self.tasks[self.owner(task)]
 
+    def adapter(self, task: str) -> Any:
+        """The adapter that a task uses, its own or another's; None where it has none."""
+        return dict(self.adapters.items()).get(self.owner(task))
+
     def train(self, mode: bool = True) -> "MultiTaskModel":
         super().train(mode)
         if not any(parameter.requires_grad for parameter in self.encoder.parameters()):
@@ -114,13 +118,12 @@ class MultiTaskModel(nn.Module):
 
         One encoder pass over the inputs of all tasks without an adapter, and one for each adapter.
         """
-        passes: dict[str | None, dict[str, Batch]] = {}
+        passes: dict[Any, dict[str, Batch]] = {}
         for task, batch in batches.items():
-            owner = self.owner(task)
-            passes.setdefault(owner if owner in self.adapters else None, {})[task] = batch
+            passes.setdefault(self.adapter(task), {})[task] = batch
         found: dict[str, Tensor] = {}
-        for adapted, own in passes.items():
-            found |= self._pooled(own, self.adapters[adapted] if adapted else None)
+        for adapter, own in passes.items():
+            found |= self._pooled(own, adapter)
         return {task: found[task] for task in batches}
 
     def _pooled(self, batches: Mapping[str, Batch], adapter: Any) -> dict[str, Tensor]:

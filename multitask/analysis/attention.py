@@ -12,6 +12,7 @@ from multitask.data.collate import collate
 from multitask.data.load import Rows
 from multitask.data.tokenize import tokenize
 from multitask.encoders import BertEncoder, Encoder
+from multitask.encoders.adapter import Adapter
 from multitask.encoders.bert import SelfAttention, softmax
 from multitask.errors import UserError
 
@@ -20,7 +21,11 @@ NO_LIMIT = 10**9
 
 @torch.no_grad()
 def attention_weights(
-    encoder: Encoder, input_ids: Tensor, token_type_ids: Tensor, mask: Tensor
+    encoder: Encoder,
+    input_ids: Tensor,
+    token_type_ids: Tensor,
+    mask: Tensor,
+    adapter: Adapter | None = None,
 ) -> list[Tensor]:
     """softmax(Q K^T / sqrt(d_head)) of each layer, lowest first (Vaswani et al. 2017, eq. 1).
 
@@ -31,6 +36,7 @@ def attention_weights(
     Args:
         encoder: in evaluation mode.
         input_ids, token_type_ids, mask: int64 [B, T] each.
+        adapter: a task's own part in the layers of our own encoder, in evaluation mode.
 
     Returns:
         L tensors [B, h, T, T]: the weight of query i (third axis) on key j (fourth). A token's
@@ -43,7 +49,7 @@ def attention_weights(
         raise ValueError("the encoder is in training mode: call encoder.eval() first")
     if isinstance(encoder, BertEncoder):
         embedded = encoder.embed(input_ids, token_type_ids, mask)
-        states = encoder.encode(embedded, mask, range(encoder.num_layers))
+        states = encoder.encode(embedded, mask, range(encoder.num_layers), adapter=adapter)
         parts: list[Any] = [layer.attention for layer in encoder.layers]
         return [layer_attention(part, states[n], mask) for n, part in enumerate(parts)]
     model = encoder.model
@@ -65,13 +71,16 @@ def layer_attention(attention: SelfAttention, hidden: Tensor, mask: Tensor) -> T
     return softmax(scores, mask[:, None, None] != 0) * mask[:, None, :, None]
 
 
-def cls_attention(encoder: Encoder, tokenizer: Any, texts: Sequence[str]) -> ClsAttention:
+def cls_attention(
+    encoder: Encoder, tokenizer: Any, texts: Sequence[str], adapter: Adapter | None = None
+) -> ClsAttention:
     """How much [CLS] attends to each token of a text, or of a pair of texts in one input.
 
     Args:
         encoder: in evaluation mode.
         tokenizer: as ``multitask.pretrained.load_tokenizer`` gives it.
         texts: one or two.
+        adapter: a task's own part in the layers.
 
     Raises:
         UserError: more tokens than the encoder has positions.
@@ -86,7 +95,7 @@ def cls_attention(encoder: Encoder, tokenizer: Any, texts: Sequence[str]) -> Cls
         )
     batch = collate(tokens, np.array([0]), pad_id=tokenizer.pad_token_id)
     weights = attention_weights(
-        encoder, batch.input_ids, batch.token_type_ids, batch.attention_mask
+        encoder, batch.input_ids, batch.token_type_ids, batch.attention_mask, adapter
     )
     ids = tokens.ids.tolist()
     return ClsAttention(

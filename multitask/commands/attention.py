@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--task",
         metavar="T",
-        help="take the run's weights that serve this task (default: the first)",
+        help="take the run's weights and adapter that serve this task (default: the first)",
     )
     parser.add_argument(
         "--output",
@@ -75,11 +75,11 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.pretrained import load_encoder
 
     if config is None:
-        encoder, tokenizer = load_encoder(arguments.run)
+        (encoder, tokenizer), adapter = load_encoder(arguments.run), None
     else:
         trained = TrainedRun(name, config)
-        encoder, tokenizer = trained.encoder(task), trained.tokenizer
-    found = cls_attention(encoder.eval(), tokenizer, texts)
+        (encoder, adapter), tokenizer = trained.encoder(task), trained.tokenizer
+    found = cls_attention(encoder.eval(), tokenizer, texts, adapter)
     source = arguments.run if task is None else f"{arguments.run}, task {task}"
     pictures = {"": draw_mean(found, source)}
     if arguments.heads:

@@ -13,6 +13,7 @@ from multitask.encoders.bert import SelfAttention
 from multitask.encoders.packing import Packing
 from multitask.errors import UserError
 from multitask.pretrained import load_tokenizer
+from pals.houlsby import Houlsby
 from tests.conftest import save_tiny_encoder
 
 KINDS = ("bert", "roberta")
@@ -164,3 +165,22 @@ def test_a_text_longer_than_the_positions_is_refused(directories):
     message = "the text has 64 tokens, special ones included; the encoder takes 63: shorten it"
     with pytest.raises(UserError, match=message):
         cls_attention(encoder, tokenizer, ["a " * 62])
+
+
+def test_a_tasks_adapter_is_in_the_picture(directories):
+    """It changes what layer 1 gives, and so the weights of layer 2, not those of layer 1."""
+    ids, types, mask = inputs()
+    encoder = bert_weights.encoder_from_pretrained(str(directories["bert"])).eval()
+    adapter = Houlsby(dim=32, num_layers=2, size=8).eval()
+    with torch.no_grad():
+        for parameter in adapter.parameters():
+            parameter += torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3))
+    plain = attention_weights(encoder, ids, types, mask)
+    found = attention_weights(encoder, ids, types, mask, adapter)
+    assert torch.equal(found[0], plain[0])
+    assert not torch.allclose(found[1], plain[1], atol=1e-3)
+    with torch.no_grad():
+        embedded = encoder.embed(ids, types, mask)
+        hidden = encoder.encode(embedded, mask, (1,), adapter=adapter)[1]
+        expected = layer_attention(encoder.layers[1].attention, hidden, mask)
+    torch.testing.assert_close(found[1], expected)
