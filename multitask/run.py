@@ -31,6 +31,7 @@ from multitask.prepare import Prepared, prepare
 from multitask.pretrained import seen_corpora
 from multitask.report import terminal_table, write_reports
 from multitask.run_directory import check_directory, save_config, start_directory
+from multitask.stages import trained_parameters
 from multitask.tensorboard import event_files
 from multitask.trainer import Trainer
 
@@ -230,6 +231,7 @@ def finish(
             "wall_time_s": trainer.wall_seconds(),
             "train_sentences_per_s": sentences / max(trainer.seconds, 1e-9),
             "steps": {"planned": trainer.total_steps, "done": trainer.step},
+            "trained_parameters": trained_parameters(prepared.model, prepared.stages),
             "select": config.training.select,
         },
     )

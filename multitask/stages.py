@@ -1,6 +1,6 @@
 """The parts of a training, planned before it starts: tasks, turns, frozen parts, rates."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,18 @@ def plan_stages(
         if stage.steps:
             stages.append(stage)
     return stages
+
+
+def trained_parameters(model: MultiTaskModel, stages: Sequence[Stage]) -> int:
+    """How many numbers some stage trains, in the encoder and in what its tasks own."""
+    owned = {part for task in [*model.tasks, *model.owners] for part in model.owned(task)}
+    moved: set[str] = set()
+    for stage in stages:
+        used = {part for task in stage.tasks for part in model.owned(task)}
+        moved |= {
+            part for part in model.parts() if part in used or part not in owned
+        } - stage.frozen
+    return sum(p.numel() for part in moved for p in model.parts()[part])
 
 
 def _plan(

@@ -13,6 +13,7 @@ from multitask.config import load_config
 from multitask.errors import UserError
 from multitask.prepare import prepare
 from multitask.run import build_trainer
+from multitask.stages import trained_parameters
 from tests.test_resume import kill_inside
 
 PRESET = "configs/cs224n.yaml"
@@ -54,6 +55,26 @@ def test_the_encoders_frozen_parts_stay_frozen_in_every_stage(tiny_overrides):
     assert [stage.frozen for stage in made.stages] == [frozen, {*frozen, "sst"}]
     with pytest.raises(UserError, match=r"encoder\.freeze\.1: no part 'layer_9'"):
         prepared(*tiny_overrides, "encoder.freeze=[embeddings, layer_9]")
+
+
+def test_trained_parameters_are_those_that_some_stage_moves(tiny_overrides):
+    def trained(*arguments):
+        made = prepared(*tiny_overrides, *arguments)
+        sizes = {part: sum(p.numel() for p in ps) for part, ps in made.model.parts().items()}
+        return trained_parameters(made.model, made.stages), sizes
+
+    found, sizes = trained()
+    assert found == sum(sizes.values())
+    found, sizes = trained("encoder.freeze=true")
+    assert found == sizes["sst"] + sizes["qqp"]  # the cosine has no parameters
+    found, sizes = trained("stages=[{tasks: [sst], freeze: [encoder]}]")
+    assert found == sizes["sst"]
+    found, sizes = trained("stages=[{freeze: [layer_1]}, {tasks: [qqp], freeze: [embeddings]}]")
+    assert found == sum(sizes.values())
+    found, sizes = trained(
+        "encoder.freeze=true", "tasks.sts.adapter={name: pal, size: 8, heads: 2}"
+    )
+    assert found == sizes["sst"] + sizes["qqp"] + sizes["sts.adapter"] > sizes["sts.adapter"] > 0
 
 
 def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides, tmp_path):

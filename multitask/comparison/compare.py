@@ -86,6 +86,7 @@ def compare(
                 "seeds": seeds[i],
                 "point": group.point,
                 "settings": settings[i],
+                "trained_parameters": runs[0][1].get("trained_parameters"),
                 "tasks": {task: scored[task][i] for task in tasks if scored[task][i]},
                 "overall": overall[i],
             }

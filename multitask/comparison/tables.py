@@ -126,13 +126,21 @@ def _written(table: Table, style: _Style) -> str:
 
 
 def score_table(comparison: dict[str, Any]) -> Table:
-    """Mean ± standard deviation of each group; the best mean of a column is marked."""
+    """Mean ± standard deviation of each group; the best mean of a column is marked.
+
+    How many parameters were trained stands beside, where groups differ in it by a percent.
+    """
+    groups = comparison["groups"]
+    counts = [group.get("trained_parameters") for group in groups]
+    differ = None not in counts and max(counts) > 1.01 * min(counts)
     rows, marked = [], set()
-    for line, group in enumerate(comparison["groups"]):
+    for line, (group, count) in enumerate(zip(groups, counts, strict=True)):
         found = entries(comparison, group)
         rows.append([group["name"], str(len(group["seeds"])), *map(score_cell, found)])
+        rows[-1] += [f"{count:,}"] if differ else []
         marked |= {(line, 2 + i) for i, entry in enumerate(found) if entry and entry["best"]}
-    return Table(("group", "seeds", *columns(comparison)), rows, frozenset(marked))
+    header = ("group", "seeds", *columns(comparison), *(["trained parameters"] if differ else []))
+    return Table(header, rows, frozenset(marked))
 
 
 def difference_title(comparison: dict[str, Any]) -> str:

@@ -125,6 +125,21 @@ def test_undefined_scores_are_dashes(comparison):
     assert "None" not in text and "nan" not in text
 
 
+@pytest.mark.parametrize(
+    "counts, shown",
+    [([100, 1_234_567], True), ([1000, 1000], False), ([1000, 1005], False), ([1, None], False)],
+)
+def test_trained_parameters_stand_beside_the_scores_where_they_differ(comparison, counts, shown):
+    groups = copy.deepcopy(comparison["groups"][:2])
+    for group, count in zip(groups, counts, strict=True):
+        group["trained_parameters"] = count
+    table = tables.score_table(comparison | {"groups": groups})
+    assert ("trained parameters" in table.header) == shown
+    assert all(len(row) == len(table.header) for row in table.rows)
+    if shown:
+        assert [row[-1] for row in table.rows] == ["100", "1,234,567"]
+
+
 def test_one_group_alone_has_no_differences(comparison):
     alone = copy.deepcopy(comparison) | {"transfer": {}, "groups": comparison["groups"][1:2]}
     text = tables.text_page(alone)
