@@ -21,7 +21,7 @@ class Batch:
     or [M] where only the M rows ``labelled`` (int64 [M]) have one. ``share`` is the part that
     these are of its step's ``step_rows`` labelled rows, on all ranks.
 
-    Of masked texts ``places`` (int64 [M], in [S * T]) are the tokens to be predicted, ``labels`` [M]
+    Of masked texts ``places`` (int64 [M], in [S * T]) are the tokens to predict, ``labels`` [M]
     their ids, and ``share`` is the part of the step's masked tokens.
     """
 
