@@ -1,6 +1,6 @@
 """Scores of a model over a whole split, in file order, and their metrics."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from tqdm import tqdm
 from multitask import distributed, metrics
 from multitask.data.collate import Batch, collate, label_tensor
 from multitask.data.load import LabelReader, Rows
-from multitask.data.masking import Masking
+from multitask.data.masking import Masking, masking_of
 from multitask.data.tokenize import Tokens
 from multitask.errors import NotFinite
 from multitask.model import MultiTaskModel
@@ -39,6 +39,17 @@ class Scores:
     predictions: np.ndarray
     scores: np.ndarray
     loss: float
+
+
+def task_maskings(
+    model: MultiTaskModel, tokenizer: Any, readers: Mapping[str, LabelReader]
+) -> dict[str, Masking]:
+    """How each task masks its texts; tasks with labels are not among them."""
+    heads = {task: model.head(task) for task, r in readers.items() if r.label_type == "tokens"}
+    return {
+        task: masking_of(tokenizer, head.mask_share, head.whole_words)
+        for task, head in heads.items()
+    }
 
 
 def masked_split(split: Split, masking: Masking) -> Split:

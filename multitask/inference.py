@@ -25,9 +25,15 @@ from multitask.device import pick_device, use_autocast
 from multitask.distributed import planned_world
 from multitask.early_stopping import selected_steps
 from multitask.errors import UserError, suggest
-from multitask.evaluate import Scores, Split, masked_split, over_rows, score_split
+from multitask.evaluate import (
+    Scores,
+    Split,
+    masked_split,
+    over_rows,
+    score_split,
+    task_maskings,
+)
 from multitask.model import build_model, head_class
-from multitask.prepare import task_maskings
 from multitask.pretrained import load_saved
 
 Text = str | Sequence[str]

@@ -141,12 +141,9 @@ def head_class(config: Config, task: str) -> Any:
     if head.takes == "tokens":
         _check_tokens(config, task)
     elif entry.pooling.name == "tokens" or entry.data.texts_of:
-        where = (
-            (*path, "pooling") if entry.pooling.name == "tokens" else (*path, "data", "texts_of")
-        )
-        raise config.error(
-            where, f"head {entry.head.name!r} does not look at tokens: leave this out"
-        )
+        key = ("data", "texts_of") if entry.data.texts_of else ("pooling",)
+        message = "does not look at tokens: leave this out"
+        raise config.error((*path, *key), f"head {entry.head.name!r} {message}")
     gives = "pair" if entry.input == "siamese" else "vector"
     if head.takes not in (gives, "tokens"):
         needs = "`input: siamese`" if head.takes == "pair" else "`input: single` or `input: cross`"
