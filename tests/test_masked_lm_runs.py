@@ -12,8 +12,10 @@ import run_multitask
 from multitask import load
 from multitask.checkpoint import checkpoints, read_tensors
 from multitask.errors import UserError
+from tests.conftest import save_tiny_encoder
 from tests.kill import kill_inside
 from tests.masked_lm_run import CONFIG, EVERY_TASK, FAST, events, report_of, stages, tiny
+from tests.test_distributed import TORCHRUN, launch
 
 
 @pytest.fixture(scope="module")
@@ -179,3 +181,31 @@ def test_killed_run_resumes_to_the_same_numbers(place, when, nth, command, run_d
     assert run_multitask.main([*full, "--resume"]) == 0
     assert events(directory) == events(run_dir)
     assert report_of(directory)["tasks"] == report_of(run_dir)["tasks"]
+
+
+def test_two_processes_take_the_same_steps(course_files, tmp_path):
+    """Without dropout, whose noise each rank draws for itself; 5 rows do not halve."""
+    encoder = save_tiny_encoder(tmp_path / "encoder", attention_probs_dropout_prob=0.0)
+    command = [
+        CONFIG,
+        *tiny(encoder, course_files),
+        *FAST,
+        "encoder.dropout=0",
+        "tasks.mlm.batch_size=5",
+        "tasks.mlm.accumulation=2",
+        "training.max_steps=8",
+        "stages=[{tasks: [mlm]}]",
+    ]
+    alone, both = tmp_path / "alone", tmp_path / "both"
+    assert run_multitask.main([*command, f"output_dir={alone}"]) == 0
+    result = launch(TORCHRUN, "run_multitask.py", *command, f"output_dir={both}")
+    assert result.returncode == 0, result.stderr
+    steps, expected = ([e for e in events(d) if e["event"] == "step"] for d in (both, alone))
+    assert len(steps) == len(expected) == 8
+    assert [e["rows"] for e in steps] == [e["rows"] for e in expected]
+    for key in ("loss", "grad_norm"):
+        np.testing.assert_allclose(
+            [e[key] for e in steps],
+            [e[key] for e in expected],
+            rtol=1e-5 if key == "loss" else 1e-4,
+        )
