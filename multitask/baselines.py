@@ -13,6 +13,8 @@ from torch import Tensor
 from multitask import metrics
 from multitask.data.collate import Batch, label_tensor
 from multitask.data.load import LabelReader, Rows
+from multitask.data.masking import Masking, unigram_guess, unigrams
+from multitask.data.tokenize import Tokens
 from multitask.errors import NotFinite
 from multitask.evaluate import Scores, Split, measure, over_rows, scores_of
 from multitask.model import MultiTaskModel, TaskModule
@@ -25,6 +27,18 @@ def trivial_scores(train: Rows, dev: Rows, reader: LabelReader) -> dict[str, flo
     """Dev metrics of the majority class or the mean of the training labels."""
     guess, scores = metrics.trivial(reader.label_type, train.gold, len(dev), len(reader.names))
     return metrics.compute(reader.label_type, dev.gold, guess, scores, len(reader.names))
+
+
+def trivial_token_scores(train: Tokens, dev: Split, masking: Masking) -> dict[str, float]:
+    """Dev metrics of masked tokens predicted by their frequency in the training texts."""
+    right, losses = unigram_guess(dev.tokens, unigrams(train, masking))
+    return metrics.compute("tokens", dev.rows.gold, right, losses[:, None])
+
+
+def trivial_token_loss(train: Tokens, masking: Masking) -> float:
+    """The mean loss of the same on the training texts themselves: their entropy a token."""
+    logs = unigrams(train, masking)[train.ids]
+    return -float(logs[masking.maskable[train.ids]].mean())
 
 
 def trivial_loss(head: Any, labels: np.ndarray, classes: int, device: torch.device) -> float:

@@ -111,6 +111,13 @@ class DataConfig(Strict):
         "train together, with one encoder pass, in that task's turns. Beside it only `label`, "
         "`labels`, `label_range` and `unlabelled` are given; a row may lack either label.",
     )
+    texts_of: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="Masked language modelling on the texts of these tasks' rows: train on "
+        "those they train on, score those of their dev rows. Each distinct text once, the sides of "
+        "a pair apart. Instead of `train` and `dev`.",
+    )
     corpus: str | None = Field(
         None,
         description="Name of the corpus the rows were drawn from, compared with what the encoder "
@@ -146,7 +153,10 @@ class DataConfig(Strict):
 
     @model_validator(mode="after")
     def _whole(self) -> "DataConfig":
-        if self.format in ("disk", "hub") and not self.path:
+        for key in ("train", "dev", "test") if self.texts_of else ():
+            if getattr(self, key) is not None:
+                raise _mistake(key, "`texts_of` says whose rows these are: leave this out")
+        if self.format in ("disk", "hub") and not self.path and not self.texts_of:
             raise _mistake("format", f"format {self.format} needs `path`")
         if self.labels and self.label_range:
             message = "`labels` (classes) and `label_range` (numbers) exclude each other"
@@ -224,7 +234,8 @@ class TaskConfig(Strict):
         None,
         description="Metric of selection, early stopping and overall score. Classes: "
         f"{', '.join(SELECTABLE['class'])}; binary: {', '.join(SELECTABLE['binary'])}; numbers: "
-        f"{', '.join(SELECTABLE['number'])}. Default: the first of these.",
+        f"{', '.join(SELECTABLE['number'])}; masked tokens: {', '.join(SELECTABLE['tokens'])}. "
+        "Default: the first of these.",
     )
     early_stopping: EarlyStoppingConfig = Field(
         default_factory=EarlyStoppingConfig, description="When the task stops on its own."
@@ -566,6 +577,7 @@ def _check_references(config: Config) -> None:
             _share_rows(config, name)
         if task.share_head is not None:
             _share_head(config, name)
+        _check_sources(config, name)
     tasks = tuple(config.tasks)
     lengths: list[tuple[KeyPath, str | int | None]] = [
         (("training", "epoch"), config.training.epoch)
@@ -628,6 +640,17 @@ def _share_rows(config: Config, name: str) -> None:
         if key not in OWN_LABELS and getattr(task.data, key) != getattr(host.data, key):
             message = f"the rows are those of {task.data.same_rows_as!r}: leave this to that task"
             raise config.error((*path[:-1], key), message)
+
+
+def _check_sources(config: Config, name: str) -> None:
+    """The tasks in ``texts_of`` have rows."""
+    for place, source in enumerate(config.tasks[name].data.texts_of or []):
+        others = tuple(other for other in config.tasks if not config.tasks[other].data.texts_of)
+        if source not in others:
+            path = ("tasks", name, "data", "texts_of", place)
+            raise config.error(
+                path, f"expected a task with rows of its own{suggest(source, others)}"
+            )
 
 
 def _share_head(config: Config, name: str) -> None:

@@ -75,7 +75,12 @@ METHODS = {
     "sampler": "Which task is trained in which step.",
 }
 
-LABEL_TYPES = {"class": "classes", "binary": "two classes", "number": "a number"}
+LABEL_TYPES = {
+    "class": "classes",
+    "binary": "two classes",
+    "number": "a number",
+    "tokens": "masked tokens",
+}
 
 
 def page() -> str:

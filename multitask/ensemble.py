@@ -16,7 +16,7 @@ from multitask.comparison.dev_rows import ScoredRows, check_same_rows, load_spli
 from multitask.comparison.gains import average, gains
 from multitask.comparison.notes import notes
 from multitask.config import Config, load_run_config, load_saved_config
-from multitask.data.load import LabelReader, Rows, label_reader, load_rows, texts_from_file
+from multitask.data.load import LabelReader, Rows, label_reader, texts_from_file
 from multitask.errors import UserError
 from multitask.evaluate import Scores
 from multitask.files import write_text
@@ -151,13 +151,22 @@ def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) ->
 
 def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
     """The tasks that every run has, in the first one's order, and a line about the others."""
-    every = dict.fromkeys(task for _, _, report in runs for task in report["tasks"])
+    every = dict.fromkeys(
+        task
+        for _, _, report in runs
+        for task, result in report["tasks"].items()
+        if result["label_type"] != "tokens"  # counts of a text's tokens have no average
+    )
     shared = [task for task in every if all(task in report["tasks"] for _, _, report in runs)]
     if not shared:
         tasks = "; ".join(f"{run}: {', '.join(report['tasks'])}" for run, _, report in runs)
         raise UserError(f"the runs have no task in common ({tasks}): leave some out")
     left = [task for task in every if task not in shared]
-    return shared, [f"Left out, for not every run has them: {', '.join(left)}."] if left else []
+    remarks = [f"Left out, for not every run has them: {', '.join(left)}."] if left else []
+    masked = dict.fromkeys(t for _, _, r in runs for t in r["tasks"] if t not in every)
+    if masked:
+        remarks.append(f"Left out, for masked tokens are not averaged: {', '.join(masked)}.")
+    return shared, remarks
 
 
 def _saved_reader(config: Config, task: str, result: Mapping[str, Any]) -> LabelReader:
@@ -181,9 +190,11 @@ def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | 
             found[task, split] = load_split(directory, task, split, result)
             continue
         trained = trained or _with_weights(directory, overrides, file)
-        rows = load_rows(trained.config, task, split, trained.readers[task])
-        scores = trained.score(task, rows, cache=True)
-        found[task, split] = scored_rows(directory, result, rows, scores.predictions, scores.scores)
+        made = trained.load_split(task, split)
+        scores = trained.score_split(task, made)
+        found[task, split] = scored_rows(
+            directory, result, made.rows, scores.predictions, scores.scores
+        )
     return found
 
 

@@ -1,7 +1,7 @@
 """Scores of a model over a whole split, in file order, and their metrics."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from tqdm import tqdm
 from multitask import distributed, metrics
 from multitask.data.collate import Batch, collate, label_tensor
 from multitask.data.load import LabelReader, Rows
+from multitask.data.masking import Masking, masking_of
 from multitask.data.tokenize import Tokens
 from multitask.errors import NotFinite
 from multitask.model import MultiTaskModel
@@ -31,12 +32,30 @@ class Scores:
 
     ``predictions`` are class ids, 0/1 or numbers [N]; ``scores`` are probabilities [N, C],
     probabilities of 1 [N, 1] or the numbers [N, 1]; ``loss`` is the mean over rows, NaN without
-    labels.
+    labels. Of masked tokens they are how many of a text were predicted right [N], their summed
+    loss [N, 1], and the mean loss over all masked tokens.
     """
 
     predictions: np.ndarray
     scores: np.ndarray
     loss: float
+
+
+def task_maskings(
+    model: MultiTaskModel, tokenizer: Any, readers: Mapping[str, LabelReader]
+) -> dict[str, Masking]:
+    """How each task masks its texts; tasks with labels are not among them."""
+    heads = {task: model.head(task) for task, r in readers.items() if r.label_type == "tokens"}
+    return {
+        task: masking_of(tokenizer, head.mask_share, head.whole_words)
+        for task, head in heads.items()
+    }
+
+
+def masked_split(split: Split, masking: Masking) -> Split:
+    """A split of texts with the masks that every evaluation of it has; ``labels`` counts them."""
+    tokens = masking.apply(split.tokens, [0])
+    return Split(replace(split.rows, labels=tokens.masked), tokens)
 
 
 @torch.no_grad()
@@ -92,7 +111,7 @@ def score_split(
     output = over_rows(
         model,
         split.tokens,
-        lambda batch: model({task: batch})[task],
+        lambda batch: _output(model, task, batch),
         batch_size=batch_size,
         pad_id=pad_id,
         device=device,
@@ -104,8 +123,23 @@ def score_split(
     return scores_of(head, output, split.rows)
 
 
+def _output(model: MultiTaskModel, task: str, batch: Batch) -> Tensor:
+    """The head's scores [B] or [B, C]; of masked texts, (right, summed loss) of each [B, 2]."""
+    scores = model({task: batch})[task]
+    if batch.places is None:
+        return scores
+    rows = batch.places // batch.input_ids.shape[1]
+    outcomes = model.head(task).outcomes(scores, batch.gold)
+    return outcomes.new_zeros(batch.rows, 2).index_add(0, rows, outcomes)
+
+
 def scores_of(head: Any, output: Tensor, rows: Rows) -> Scores:
-    """A head's ``output`` over N rows ([N] or [N, C]) as predictions, scores and mean loss."""
+    """What ``over_rows`` found of N rows ([N] or [N, C]) as predictions, scores and mean loss."""
+    if head.label_type == "tokens":
+        right, losses = output.double().cpu().numpy().T
+        masked = rows.gold.sum()
+        loss = losses.sum() / masked if masked else float("nan")
+        return Scores(right.astype(np.int64), losses[:, None], float(loss))
     predictions, shown = head.predict(output)
     loss = float("nan")
     if rows.labels is not None:

@@ -1,7 +1,7 @@
 """The batches of one optimizer step: which rows, of which tasks, on which rank."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -9,6 +9,7 @@ import torch
 from multitask import distributed
 from multitask.data.collate import Batch, collate
 from multitask.data.load import is_missing
+from multitask.data.masking import Masking
 from multitask.data.tokenize import Tokens
 from multitask.streams import TaskStream
 
@@ -18,12 +19,38 @@ class TrainRows:
     """The training rows of one stream.
 
     ``labels`` holds, for each task that trains on them, the labels [N]; a row may lack one (see
-    ``is_missing``), but never all.
+    ``is_missing``), but never all. With ``masking`` the labels are masked tokens instead: others in
+    every pass over the rows, a function of the stream's seed and of the pass alone.
     """
 
     tokens: Tokens
     labels: Mapping[str, np.ndarray]
     stream: TaskStream
+    masking: Masking | None = None
+    _masked: tuple[int, Tokens] | None = field(default=None, init=False)
+
+    def in_this_pass(self) -> Tokens:
+        """The tokens as the pass under way sees them."""
+        if self.masking is None:
+            return self.tokens
+        passes = self.stream.passes
+        if self._masked is None or self._masked[0] != passes:
+            self._masked = (passes, self.masking.apply(self.tokens, [*self.stream.seed, passes, 1]))
+        return self._masked[1]
+
+    def count(self, task: str, rows: np.ndarray) -> int:
+        """What a mean loss over these rows is a mean over: rows with a label, or masked tokens."""
+        if self.masking is not None:
+            return int(self.in_this_pass().masked[rows].sum())
+        return int(np.sum(~is_missing(self.labels[task][rows])))
+
+    def labelled(
+        self, task: str, inputs: Batch, rows: np.ndarray, share: float, whole: int
+    ) -> Batch:
+        """``inputs`` with the task's labels of these rows; see ``Batch``."""
+        if self.masking is not None:
+            return replace(inputs, share=share, step_rows=whole)
+        return inputs.with_labels(self.labels[task][rows], share, whole)
 
 
 def next_batches(
@@ -48,16 +75,15 @@ def next_batches(
         feed = feeds[name]
         indices = feed.stream.next()
         rows = np.concatenate(indices)
-        labelled = {t: np.sum(~is_missing(feed.labels[t][rows])) for t in feed.labels if t in tasks}
+        counts = {task: feed.count(task, rows) for task in feed.labels if task in tasks}
         for number, index in enumerate(indices):
             own, counted = distributed.shard(index)
-            inputs = collate(feed.tokens, own, pad_id=pad_id).to(device)
+            inputs = collate(feed.in_this_pass(), own, pad_id=pad_id).to(device)
             if number == len(passes):
                 passes.append({})
-            for task, whole in labelled.items():
+            for task, whole in counts.items():
                 if whole:
-                    labels = feed.labels[task][own]
-                    here = np.sum(~is_missing(labels)) if counted else 0
-                    batch = inputs.with_labels(labels, float(here / whole), int(whole))
+                    here = feed.count(task, own) if counted else 0
+                    batch = feed.labelled(task, inputs, own, here / whole, whole)
                     passes[number][task] = batch
     return [batches for batches in passes if batches]

@@ -19,13 +19,21 @@ import numpy as np
 from multitask.checkpoint import read_tensors, weights_file
 from multitask.config import Config, load_run_config
 from multitask.data.load import LabelReader, Rows, label_reader
+from multitask.data.texts import split_rows
 from multitask.data.tokenize import default_cache, tokenize
 from multitask.device import pick_device, use_autocast
 from multitask.distributed import planned_world
 from multitask.early_stopping import selected_steps
 from multitask.encoders import Encoder
 from multitask.errors import UserError, suggest
-from multitask.evaluate import Scores, Split, over_rows, score_split
+from multitask.evaluate import (
+    Scores,
+    Split,
+    masked_split,
+    over_rows,
+    score_split,
+    task_maskings,
+)
 from multitask.model import build_model, head_class
 from multitask.pretrained import load_saved
 
@@ -70,6 +78,7 @@ class TrainedRun:
         autocast = use_autocast(config.training.precision, self.device)
         self.model = build_model(config, encoder, context, autocast=autocast)
         self.model.to(self.device).eval()
+        self._maskings = task_maskings(self.model, self.tokenizer, self.readers)
         best = json.loads((directory / "best.json").read_text())
         self.steps = selected_steps(best, self.tasks, config.training.select)
         self._loaded: int | None = None
@@ -82,7 +91,8 @@ class TrainedRun:
             (the class; absent for numbers) and ``scores`` (probabilities, or the number).
 
         Raises:
-            UserError: an unknown task, or texts where pairs are needed and the reverse.
+            UserError: an unknown task, one that predicts masked tokens, or texts where pairs are
+                needed and the reverse.
         """
         self._use(task)
         sides = 1 if self.config.tasks[task].input == "single" else 2
@@ -94,8 +104,10 @@ class TrainedRun:
         ``task`` defaults to the first one that compares two sentence vectors, else the first.
         """
         siamese = [name for name in self.tasks if self.config.tasks[name].input == "siamese"]
-        task = task or [*siamese, *self.tasks][0]
+        pooled = [name for name in self.tasks if name not in self._maskings]
+        task = task or [*siamese, *pooled, *self.tasks][0]
         self._use(task)
+        self._check_vectors(task)
         tokens = tokenize(
             _as_rows(texts, 1, task),
             self.tokenizer,
@@ -120,25 +132,48 @@ class TrainedRun:
         self._use(task)
         return self.model.encoder, self.model.adapter(task)
 
-    def score(self, task: str, rows: Rows, *, cache: bool = False) -> Scores:
-        """A head's output over rows, in order."""
+    def score(self, task: str, rows: Rows) -> Scores:
+        """A head's output over rows, in order. Raises UserError for a task that masks tokens."""
         self._use(task)
+        self._check_vectors(task)
+        return self.score_split(task, self._tokenized(task, rows, None))
+
+    def load_split(self, task: str, name: str) -> Split:
+        """The rows of the task's dev or test split, ready for ``score_split``."""
+        rows = split_rows(self.config, task, name, self.readers)
+        split = self._tokenized(task, rows, default_cache() / "tokens")
+        return masked_split(split, self._maskings[task]) if task in self._maskings else split
+
+    def score_split(self, task: str, split: Split) -> Scores:
+        """A head's output over a split that ``load_split`` gave."""
+        self._use(task)
+        return score_split(
+            self.model,
+            task,
+            split,
+            batch_size=self.config.training.eval_batch_size,
+            pad_id=self.tokenizer.pad_token_id,
+            device=self.device,
+        )
+
+    def _tokenized(self, task: str, rows: Rows, cache: Path | None) -> Split:
         entry = self.config.tasks[task]
         tokens = tokenize(
             rows,
             self.tokenizer,
             siamese=entry.input == "siamese",
             max_length=entry.max_length,
-            cache=default_cache() / "tokens" if cache else None,
+            words=task in self._maskings,
+            cache=cache,
         )
-        return score_split(
-            self.model,
-            task,
-            Split(rows, tokens),
-            batch_size=self.config.training.eval_batch_size,
-            pad_id=self.tokenizer.pad_token_id,
-            device=self.device,
-        )
+        return Split(rows, tokens)
+
+    def _check_vectors(self, task: str) -> None:
+        if task in self._maskings:
+            others = [name for name in self.tasks if name not in self._maskings]
+            instead = f"take another task: {', '.join(others)}" if others else "train other tasks"
+            message = f"task {task} predicts masked tokens, nothing about a text: {instead}"
+            raise UserError(f"{self.directory}: {message}")
 
     def _use(self, task: str) -> None:
         """Load the weights that serve the task, unless they are loaded."""

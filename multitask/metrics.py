@@ -1,10 +1,12 @@
 """Scores of a whole evaluation set, their bootstrap intervals, and how scores are compared.
 
-A leaf: numpy and scipy only, never torch. Three label types:
+A leaf: numpy and scipy only, never torch. Four label types:
 
 - ``class``: labels and predictions int [N], scores = probabilities [N, C]
 - ``binary``: labels and predictions 0/1 [N], scores = probability of 1 [N, 1]
 - ``number``: labels and predictions float [N], scores = the predictions [N, 1]
+- ``tokens``: labels = masked tokens of each text, predictions = those predicted right (int [N]),
+  scores = their summed negative log-likelihood [N, 1]; a metric is over all tokens of the rows
 
 A score that is undefined is NaN, never an exception and never a warning: any metric of no rows, a
 correlation where one side is constant or not finite, and the average precision of a set without
@@ -29,11 +31,13 @@ METRICS: dict[str, tuple[str, ...]] = {
     "class": ("accuracy", "macro_f1", "mae"),
     "binary": ("accuracy", "f1", "average_precision"),
     "number": ("pearson", "spearman", "mse"),
+    "tokens": ("accuracy", "perplexity"),
 }
+ERRORS = ("mae", "mse", "perplexity")
 
 # A task's `metric:` is averaged with other tasks' and maximised: no errors.
 SELECTABLE: dict[str, tuple[str, ...]] = {
-    label_type: tuple(name for name in names if name not in ("mae", "mse"))
+    label_type: tuple(name for name in names if name not in ERRORS)
     for label_type, names in METRICS.items()
 }
 
@@ -126,6 +130,15 @@ def trivial(
     return np.full(n, counts.argmax()), np.tile(shown, (n, 1))
 
 
+def joint_tasks(label_types: Mapping[str, str]) -> list[str]:
+    """The tasks whose mean counts; ``label_types`` by task.
+
+    Masked language modelling serves the others: it does not count unless it is alone.
+    """
+    supervised = [task for task, label_type in label_types.items() if label_type != "tokens"]
+    return supervised or list(label_types)
+
+
 def joint(values: Mapping[str, float]) -> float:
     """Plain mean over the tasks (the CS224N score of 2023); NaN if any value is NaN."""
     return statistics.fmean(values.values())
@@ -183,6 +196,12 @@ def resampled_values(
     if label_type == "number":
         sides = [np.asarray(side, dtype=np.float64)[rows] for side in (labels, predictions)]
         return {name: _number_value(name, *sides) for name in names}
+    if label_type == "tokens":
+        columns = (labels, predictions, scores[:, 0])
+        masked, right, losses = (np.asarray(c, float)[rows].sum(axis=1) for c in columns)
+        values = {"accuracy": _divide(right, masked)}
+        values["perplexity"] = np.exp(_divide(losses, masked))
+        return {name: values[name] for name in names}
     classes = 2 if label_type == "binary" else num_classes or scores.shape[1]
     counts = _confusions(labels, predictions, classes, rows)
     return {

@@ -25,7 +25,8 @@ def adapter_part(task: str) -> str:
 class TaskModule(nn.Module):
     """What one task owns above the encoder: pooler -> projection -> dropout -> head.
 
-    ``sides`` is 2 where the head compares the vectors of two sentences, else 1.
+    ``sides`` is 2 where the head compares the vectors of two sentences, else 1. A head that takes
+    tokens gets the vectors [M, d] of those it is to predict, instead of one a sequence.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class MultiTaskModel(nn.Module):
         return self
 
     def pooled(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
-        """Each task's pooled vectors [S, d], in fp32 under autocast too.
+        """Each task's pooled vectors [S, d], or of masked tokens [M, d]; fp32 under autocast too.
 
         One encoder pass over the inputs of all tasks without an adapter, and one for each adapter.
         """
@@ -148,11 +149,13 @@ class MultiTaskModel(nn.Module):
                 width = 1 if pooler.tokens == "first" else size[1]
                 own = {k: hidden[k][start : start + size[0], :width] for k in pooler.layers}
                 vectors = pooler(own, batch.attention_mask)
+                if batch.places is not None:
+                    vectors = vectors.flatten(0, 1)[batch.places]
                 found[task] = vectors.float() if self.autocast else vectors
         return found
 
     def forward(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
-        """Each head's scores: logits [B, C], logits [B] or numbers [B]."""
+        """Each head's scores: logits [B, C], logits [B], numbers [B] or logits [M, V]."""
         return {task: self.module(task)(p) for task, p in self.pooled(batches).items()}
 
     def head(self, task: str) -> Any:
@@ -170,8 +173,14 @@ def head_class(config: Config, task: str) -> Any:
     entry = config.tasks[task]
     head = resolve("head", entry.head.name)
     path = ("tasks", task)
+    if head.takes == "tokens":
+        _check_tokens(config, task)
+    elif entry.pooling.name == "tokens" or entry.data.texts_of:
+        key = ("data", "texts_of") if entry.data.texts_of else ("pooling",)
+        message = "does not look at tokens: leave this out"
+        raise config.error((*path, *key), f"head {entry.head.name!r} {message}")
     gives = "pair" if entry.input == "siamese" else "vector"
-    if head.takes != gives:
+    if head.takes not in (gives, "tokens"):
         needs = "`input: siamese`" if head.takes == "pair" else "`input: single` or `input: cross`"
         message = f"takes a {head.takes}: it needs {needs}, not {entry.input!r}"
         raise config.error((*path, "head"), f"head {entry.head.name!r} {message}")
@@ -180,6 +189,21 @@ def head_class(config: Config, task: str) -> Any:
         message = f"has the metrics {', '.join(known)}, not {entry.metric!r}"
         raise config.error((*path, "metric"), f"head {entry.head.name!r} {message}")
     return head
+
+
+def _check_tokens(config: Config, task: str) -> None:
+    """Raise UserError where a task does not hand its head single texts, token by token."""
+    entry = config.tasks[task]
+    shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
+    for key, wrong, needs in (
+        ("pooling", entry.pooling.name != "tokens", "`pooling: tokens`"),
+        ("input", entry.input != "single", "`input: single`"),
+        ("data", entry.data.same_rows_as or shared, "texts of its own: see `data.texts_of`"),
+        ("course_file", entry.course_file, "no course file: there is nothing to hand in"),
+    ):
+        if wrong:
+            message = f"head {entry.head.name!r} looks at tokens: it needs {needs}"
+            raise config.error(("tasks", task, key), message)
 
 
 def build_model(
@@ -216,7 +240,12 @@ def build_model(
         if task.projection is not None:
             projection = _build(config, name, "projection", context)
         dim = getattr(projection, "output_dim", pooler.output_dim)
-        head = _build(config, name, "head", {"dim": dim, **label_context[name]})
+        tied = {
+            "word_embedding": encoder.word_embedding,
+            "norm_eps": encoder.norm_eps,
+            "mlm_weights": encoder.mlm_weights,
+        }
+        head = _build(config, name, "head", {"dim": dim, **tied, **label_context[name]})
         sides = 2 if task.input == "siamese" else 1
         tasks[name] = TaskModule(pooler, projection, head, task.dropout, sides)
     # after the heads, which so start alike with an adapter and without

@@ -43,6 +43,8 @@ def describe_data(prepared: Prepared) -> list[str]:
         counts = parts["train"]["label_counts"]
         reader = prepared.readers[task]
         shown = ", ".join(f"{name} {count}" for name, count in counts.items())
+        if reader.label_type == "tokens":
+            shown = "masked tokens, others in every pass"
         lines.append(f"  {task}: {shown or f'numbers from {reader.low:g} to {reader.high:g}'}")
     return lines
 
@@ -103,11 +105,12 @@ def _stage(prepared: Prepared, stage: Stage) -> list[str]:
 def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
     """The first training rows as the encoder sees them."""
     split, reader = prepared.splits[task]["train"], prepared.readers[task]
-    tokens, lines = split.tokens, []
+    masked = task in prepared.maskings
+    tokens, lines = prepared.feeds[task].in_this_pass() if masked else split.tokens, []
     for row in range(min(count, len(tokens))):
         label = split.rows.gold[row]
-        shown = reader.names[label] if reader.names else f"{label:g}"
-        lines.append(f"  {task} (label {shown})")
+        shown = "label " + (reader.names[label] if reader.names else f"{label:g}")
+        lines.append(f"  {task} ({f'{tokens.masked[row]} tokens to predict' if masked else shown})")
         for side in range(tokens.sides):
             number = side * len(tokens) + row
             ids, types = tokens.sequence(number)

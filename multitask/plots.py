@@ -80,7 +80,7 @@ def draw_all(run_dir: Path) -> list[Path]:
         if result["label_type"] == "number":
             records = load_lines(run_dir / "predictions" / f"{task}.dev.jsonl")
             drawn[f"scatter_{task}"] = _scatter(task, result, records)
-        else:
+        elif result["label_type"] != "tokens":
             drawn[f"confusion_{task}"] = _confusion(task, result)
     drawn["schedule"] = _schedule(report, events)
 

@@ -10,21 +10,16 @@ import numpy as np
 import torch
 
 from multitask import distributed
-from multitask.baselines import trivial_loss
+from multitask.baselines import trivial_loss, trivial_token_loss
 from multitask.config import EMBEDDED, Config
-from multitask.data.checks import count_overlap, describe, split_holdout, subset
-from multitask.data.load import (
-    LabelReader,
-    Rows,
-    label_reader,
-    labelled_only,
-    load_rows,
-    load_together,
-)
+from multitask.data.checks import count_overlap, describe
+from multitask.data.load import LabelReader, Rows, label_reader
+from multitask.data.masking import Masking
+from multitask.data.splits import load_splits, streams
 from multitask.data.tokenize import Tokens, default_cache, tokenize
 from multitask.device import use_autocast
 from multitask.encoders import Encoder
-from multitask.evaluate import Scores, Split, score_split
+from multitask.evaluate import Scores, Split, masked_split, score_split, task_maskings
 from multitask.feed import TrainRows
 from multitask.metrics import SELECTABLE
 from multitask.model import MultiTaskModel, build_model, head_class
@@ -49,6 +44,7 @@ class Prepared:
     feeds: dict[str, TrainRows]
     stages: list[Stage]
     loss_weights: dict[str, float]
+    maskings: dict[str, Masking]
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -94,13 +90,14 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
     """
     check_installed(config)
     heads = {task: head_class(config, task) for task in config.tasks}
-    local = any(task.data.format != "hub" for task in config.tasks.values())
+    own = [task.data for task in config.tasks.values() if not task.data.texts_of]
+    local = any(data.format != "hub" for data in own)
     if local and config.data_dir != EMBEDDED and not Path(config.data_dir).is_dir():
         raise config.error(("data_dir",), f"no such directory: {config.data_dir}")
     _check_processes(config)
     readers = {task: label_reader(config, task, head.label_type) for task, head in heads.items()}
     _check_shared_heads(config, readers)
-    rows, together = _load(config, readers)
+    rows, together = load_splits(config, readers)
     for task, reader in readers.items():  # the saved config keeps what was inferred
         if reader.names and config.tasks[task].data.labels is None:
             config.tasks[task].data.labels = {v: reader.names[i] for v, i in reader.ids.items()}
@@ -114,19 +111,26 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
             )
             raise config.error(("tasks", name, "max_length"), message)
     splits = {
-        task: {name: _tokenized(config, task, part, tokenizer) for name, part in parts.items()}
+        task: {
+            name: _tokenized(config, task, part, tokenizer, readers[task])
+            for name, part in parts.items()
+        }
         for task, parts in rows.items()
     }
     model = initial_model(config, encoder, readers, splits, device)
+    maskings = task_maskings(model, tokenizer, readers)
+    for task, masking in maskings.items():  # those of the training rows change in every pass
+        for name in set(splits[task]) - {"train"}:
+            splits[task][name] = masked_split(splits[task][name], masking)
 
     feeds = {}
-    for name, members in _streams(config).items():
+    for name, members in streams(config).items():
         tokens, labels = splits[name]["train"].tokens, {name: splits[name]["train"].rows.gold}
         if name in together:
             shared = next(iter(together[name].values()))
-            tokens = _tokenized(config, name, shared, tokenizer).tokens
+            tokens = _tokenized(config, name, shared, tokenizer, readers[name]).tokens
             labels = {task: together[name][task].gold for task in members}
-        feeds[name] = TrainRows(tokens, labels, _stream(config, name, tokens))
+        feeds[name] = TrainRows(tokens, labels, _stream(config, name, tokens), maskings.get(name))
     stages = plan_stages(config, model, feeds)
     trained = {task for stage in stages for task in stage.tasks}
     data = {task: _describe(config, task, splits[task], readers[task]) for task in splits}
@@ -145,7 +149,8 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         chosen,
         feeds,
         stages,
-        _loss_weights(config, model, splits, readers, device),
+        _loss_weights(config, model, splits, readers, maskings, device),
+        maskings,
         _warnings(config, data, trained),
     )
 
@@ -167,44 +172,6 @@ def initial_model(
     return build_model(config, encoder, context, autocast=autocast).to(device)
 
 
-def _streams(config: Config) -> dict[str, list[str]]:
-    """The tasks that train on the rows of each task that has rows of its own."""
-    hosts = {name: task.data.same_rows_as or name for name, task in config.tasks.items()}
-    return {host: [n for n in hosts if hosts[n] == host] for host in dict.fromkeys(hosts.values())}
-
-
-def _load(
-    config: Config, readers: Mapping[str, LabelReader]
-) -> tuple[dict[str, dict[str, Rows]], dict[str, dict[str, Rows]]]:
-    """Every task's splits, and the training rows that several tasks share, by their host."""
-    rows, together = {}, {}
-    for host, members in _streams(config).items():
-        data = config.tasks[host].data
-        train = load_together(config, members, "train", readers)
-        parts = {task: _train_parts(config, host, found) for task, found in train.items()}
-        if len(members) > 1:
-            together[host] = {task: parts[task]["train"] for task in members}
-        for task in members:
-            rows[task] = {name: labelled_only(part) for name, part in parts[task].items()}
-            for name in ["dev"] + (["test"] if data.test else []):
-                rows[task][name] = load_rows(config, task, name, readers[task])
-    return {task: rows[task] for task in config.tasks}, together
-
-
-def _train_parts(config: Config, host: str, rows: Rows) -> dict[str, Rows]:
-    """``train``, and ``holdout`` where there is one; alike for all tasks that share the rows."""
-    parts = {"train": rows}
-    if config.training.holdout:
-        parts["train"], parts["holdout"] = split_holdout(rows, config.training.holdout)
-        if not len(parts["train"]) or not len(parts["holdout"]):
-            message = f"holdout {config.training.holdout} leaves task {host} an empty split"
-            raise config.error(("training", "holdout"), message)
-    size = config.tasks[host].max_rows
-    if size:
-        parts["train"] = subset(parts["train"], size)
-    return parts
-
-
 def _stream(config: Config, name: str, tokens: Tokens) -> TaskStream:
     task = config.tasks[name]
     budget = None if task.batch_tokens is None else task.batch_tokens // tokens.sides
@@ -216,6 +183,7 @@ def _loss_weights(
     model: MultiTaskModel,
     splits: Mapping[str, Mapping[str, Split]],
     readers: Mapping[str, LabelReader],
+    maskings: Mapping[str, Masking],
     device: torch.device,
 ) -> dict[str, float]:
     """The factor on each task's loss, its normalisation included."""
@@ -223,6 +191,9 @@ def _loss_weights(
     if config.training.loss_normalization == "none":
         return weights
     for name, reader in readers.items():
+        if name in maskings:
+            weights[name] /= trivial_token_loss(splits[name]["train"].tokens, maskings[name])
+            continue
         labels = splits[name]["train"].rows.gold
         if len(np.unique(labels)) < 2:
             path = ("training", "loss_normalization")
@@ -248,13 +219,14 @@ def _check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> N
                 raise config.error(("tasks", name, "share_head"), message + "`data.labels`")
 
 
-def _tokenized(config: Config, task: str, rows: Rows, tokenizer: Any) -> Split:
+def _tokenized(config: Config, task: str, rows: Rows, tokenizer: Any, reader: LabelReader) -> Split:
     entry = config.tasks[task]
     tokens = tokenize(
         rows,
         tokenizer,
         siamese=entry.input == "siamese",
         max_length=entry.max_length,
+        words=reader.label_type == "tokens",
         cache=default_cache() / "tokens",
     )
     return Split(rows, tokens)
@@ -267,6 +239,8 @@ def _describe(
     found = {}
     for name, split in splits.items():
         file = data.train if name == "holdout" else getattr(data, name)
+        if data.texts_of:
+            file = f"texts of {', '.join(data.texts_of)}"
         found[name] = {"file": file, **describe(split.rows, reader)}
         found[name]["truncated_share"] = split.tokens.truncated_share
         found[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())

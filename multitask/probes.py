@@ -126,6 +126,9 @@ def _placed(grid: Grid, cell: Cell) -> Iterator[None]:
 def _checked_model(config: Config, prepared: Prepared) -> MultiTaskModel:
     """The model of a cell. Raises UserError where its heads are no probes of these rows."""
     for task in config.tasks:
+        if task in prepared.maskings:
+            message = "trains with the encoder: on a frozen one there is nothing to probe"
+            raise config.error(("tasks", task, "head"), message)
         own, first = head_class(config, task).label_type, prepared.readers[task].label_type
         if own != first:
             message = f"takes {own} labels, but that of the first cell takes {first} labels"

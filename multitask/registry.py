@@ -24,6 +24,7 @@ POOLERS = {
     "cls": "multitask.poolers.cls:CLSPooler",
     "mean": "multitask.poolers.mean:MeanPooler",
     "max": "multitask.poolers.max:MaxPooler",
+    "tokens": "multitask.poolers.tokens:TokensPooler",
 }
 
 PROJECTIONS = {
@@ -41,6 +42,7 @@ HEADS = {
     "euclidean_similarity": "heads.euclidean:EuclideanSimilarityHead",
     "binary": "heads.binary:BinaryHead",
     "regression": "heads.regression:RegressionHead",
+    "masked_lm": "heads.masked_lm:MaskedLMHead",
 }
 
 SAMPLERS = {
@@ -65,7 +67,16 @@ SUPPLIED: dict[str, tuple[str, ...]] = {
     "adapter": ("dim", "num_layers"),
     "pooling": ("dim", "num_layers"),
     "projection": ("dim", "pooler_weights"),
-    "head": ("dim", "num_labels", "class_counts", "low", "high"),
+    "head": (
+        "dim",
+        "num_labels",
+        "class_counts",
+        "low",
+        "high",
+        "word_embedding",
+        "norm_eps",
+        "mlm_weights",
+    ),
     "sampler": ("sizes", "joint"),
 }
 

@@ -85,6 +85,7 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
             folded=True,
         )
         for task, result in report["tasks"].items()
+        if result["label_type"] != "tokens"  # its rows are right or wrong in parts
     ]
     title = f"The {MISTAKES} most confident mistakes"
     sections += [

@@ -15,7 +15,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from multitask import distributed, metrics
-from multitask.baselines import frozen_head_scores, trivial_scores
+from multitask.baselines import frozen_head_scores, trivial_scores, trivial_token_scores
 from multitask.checkpoint import read_tensors, weights_file
 from multitask.config import Config
 from multitask.data.load import LabelReader, Rows
@@ -139,6 +139,13 @@ def build_trainer(
         evaluate=evaluate,
         train_score=train_score,
         metrics=prepared.metrics,
+        joint_tasks=metrics.joint_tasks(
+            {
+                task: reader.label_type
+                for task, reader in prepared.readers.items()
+                if any(task in stage.tasks for stage in prepared.stages)
+            }
+        ),
         selection=Selection(
             {name: task.early_stopping.patience for name, task in tasks.items()},
             {name: task.early_stopping.min_delta for name, task in tasks.items()},
@@ -166,6 +173,11 @@ def _baselines(
     found: dict[str, dict[str, Any]] = {}
     for name, task in config.tasks.items():
         splits, reader = prepared.splits[name], prepared.readers[name]
+        if name in prepared.maskings:
+            tokens = splits["train"].tokens
+            trivial = trivial_token_scores(tokens, splits["dev"], prepared.maskings[name])
+            found[name] = {"trivial": trivial, "frozen": None}
+            continue
         found[name] = {
             "trivial": trivial_scores(splits["train"].rows, splits["dev"].rows, reader),
             "frozen": None,
@@ -255,7 +267,7 @@ def task_result(
     return {
         "label_type": reader.label_type,
         "classes": list(reader.names) or None,
-        "label_range": None if reader.names else [reader.low, reader.high],
+        "label_range": [reader.low, reader.high] if reader.label_type == "number" else None,
         "metric": metric,
         "input": entry.input,
         "pooling": entry.pooling.name,
@@ -274,7 +286,8 @@ def run_result(
     training: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The whole of report.json: the entries of the tasks, and how they were trained."""
-    headline = {name: task["dev"][task["metric"]] for name, task in tasks.items()}
+    counted = metrics.joint_tasks({name: task["label_type"] for name, task in tasks.items()})
+    headline = {name: tasks[name]["dev"][tasks[name]["metric"]] for name in counted}
     found: dict[str, Any] = without_nan(
         {
             "format": 1,

@@ -120,6 +120,10 @@ def _plan(
         sampler = build("sampler", choice.name, choice.options, {"sizes": sizes, "joint": joint})
     except UserError as error:
         raise config.error((*path, "sampler"), error) from error
+    unscored = [task for task in tasks if model.head(task).label_type == "tokens"]
+    if sampler.needs_scores and unscored:
+        message = f"{unscored[0]} has no training score: it masks tokens; name another `oversample`"
+        raise config.error((*path, "sampler"), message)
     rates = {
         task: entry.head_lr or config.tasks[task].head_lr or settings.head_lr for task in tasks
     }

@@ -5,7 +5,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,8 @@ class Trainer:
     ``next_batches(turns, tasks)`` gives one step's batches on the device; ``members`` are the tasks
     that train in each stream's turns; ``evaluate(between_batches)`` gives each task's metrics on
     the selection split, of which ``metrics[task]`` is the one that counts;
-    ``train_score(task, scores, labels)`` is that metric over rows seen in training.
+    ``train_score(task, scores, labels)`` is that metric over rows seen in training. ``joint_tasks``
+    are the tasks whose mean selects.
     """
 
     run_dir: Path
@@ -102,6 +103,7 @@ class Trainer:
     evaluate: Callable[[Callable[[], None]], dict[str, dict[str, float]]]
     train_score: Callable[[str, Tensor, Tensor], float]
     metrics: Mapping[str, str]
+    joint_tasks: Collection[str]
     selection: Selection
     selection_split: str
     loss_weights: Mapping[str, float]
@@ -291,8 +293,7 @@ class Trainer:
         except NotFinite as problem:
             raise self._diverged(problem) from problem
         values = {task: metrics[self.metrics[task]] for task, metrics in found.items()}
-        trained = {task for stage in self.stages for task in stage.tasks}
-        together = joint({task: value for task, value in values.items() if task in trained})
+        together = joint({task: values[task] for task in self.joint_tasks})
         stopped = self.selection.update(self.step, values, together, self.stage.tasks)
         self.evaluated_at = self.step
         self.log.write(

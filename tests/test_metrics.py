@@ -87,7 +87,14 @@ def class_set(rows=300, seed=0):
     return labels, predictions, scores
 
 
-SETS = {"class": class_set, "binary": binary_set, "number": number_set}
+def tokens_set(rows=200, seed=0):
+    generator = np.random.default_rng(seed)
+    masked = generator.integers(0, 5, rows)
+    right = generator.binomial(masked, 0.4)
+    return masked, right, (masked * generator.uniform(0.5, 3, rows))[:, None]
+
+
+SETS = {"class": class_set, "binary": binary_set, "number": number_set, "tokens": tokens_set}
 
 
 @given(two_columns(st.integers(0, 3)))
@@ -145,11 +152,13 @@ def test_number_metrics_equal_their_formulas(columns):
 
 
 def test_the_first_metric_is_the_default_and_errors_are_not_selectable():
-    assert [names[0] for names in metrics.METRICS.values()] == ["accuracy", "accuracy", "pearson"]
+    first = [names[0] for names in metrics.METRICS.values()]
+    assert first == ["accuracy", "accuracy", "pearson", "accuracy"]
     assert metrics.SELECTABLE == {
         "class": ("accuracy", "macro_f1"),
         "binary": ("accuracy", "f1", "average_precision"),
         "number": ("pearson", "spearman"),
+        "tokens": ("accuracy",),
     }
     for label_type, make in SETS.items():
         assert tuple(metrics.compute(label_type, *make())) == metrics.METRICS[label_type]
@@ -163,6 +172,19 @@ def test_the_set_is_scored_as_a_whole_not_as_a_mean_over_batches(label_type):
     parts = [metrics.compute(label_type, *(column[b] for column in columns)) for b in batches]
     for name, value in whole.items():
         assert value != pytest.approx(np.mean([part[name] for part in parts]), abs=1e-6)
+
+
+def test_masked_tokens_are_counted_over_all_texts():
+    # texts with 2, 0 and 3 masked tokens
+    masked, right, losses = np.array([2, 0, 3]), np.array([1, 0, 3]), np.array([[2.0], [0], [1.5]])
+    found = metrics.compute("tokens", masked, right, losses)
+    assert found == pytest.approx({"accuracy": 4 / 5, "perplexity": math.exp(3.5 / 5)})
+
+
+def test_masked_language_modelling_counts_only_alone():
+    types = {"a": "class", "mlm": "tokens", "b": "number"}
+    assert metrics.joint_tasks(types) == ["a", "b"]
+    assert metrics.joint_tasks({"mlm": "tokens"}) == ["mlm"]
 
 
 def test_one_class_sets():

@@ -330,3 +330,13 @@ def test_one_process_works_and_the_other_waits_for_it(desk, finished, capsys, mo
     assert "7 of 8 runs are finished already" in output
     assert "cell 8/8 mean-max seed 1: mean " in output
     assert numbers(desk / "runs" / "g") == numbers(finished)
+
+
+def test_masked_lm_is_no_probe(desk, head, capsys):
+    """Its grid is refused before anything is trained."""
+    mlm = "{data: {texts_of: [sst]}, pooling: tokens, head: masked_lm}"
+    (desk / "g.yaml").write_text(head.replace("probe:", f"  tasks.mlm: {mlm}\nprobe:") + GRID)
+    assert ablate("g.yaml") == 2
+    assert "trains with the encoder: on a frozen one there is nothing to probe" in (
+        capsys.readouterr().err
+    )

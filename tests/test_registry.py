@@ -17,8 +17,8 @@ def test_every_name_is_a_documented_class(kind, name):
     assert found.__doc__
     assert inspect.getmodule(found).__doc__
     if kind == "head":
-        assert found.takes in ("vector", "pair")
-        assert found.label_type in ("class", "binary", "number")
+        assert found.takes in ("vector", "pair", "tokens")
+        assert found.label_type in ("class", "binary", "number", "tokens")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ def run(arguments: argparse.Namespace) -> None:
 
     config = load_run_config(arguments.run, arguments.overrides)
 
-    from multitask.data.load import load_rows
     from multitask.inference import TrainedRun
     from multitask.run import dev_results
 
@@ -32,11 +31,12 @@ def run(arguments: argparse.Namespace) -> None:
     for task in trained.tasks:
         if arguments.split == "test" and trained.config.tasks[task].data.test is None:
             continue
-        rows = load_rows(trained.config, task, arguments.split, trained.readers[task])
-        if rows.labels is None:
-            print(f"{task}: {rows.source} has no labels; see: predict {arguments.run}")
+        split = trained.load_split(task, arguments.split)
+        if split.rows.labels is None:
+            print(f"{task}: {split.rows.source} has no labels; see: predict {arguments.run}")
             continue
-        found = dev_results(trained.score(task, rows, cache=True), rows, trained.readers[task])
+        scores = trained.score_split(task, split)
+        found = dev_results(scores, split.rows, trained.readers[task])
         results[task] = {"metrics": found["dev"], "intervals": found["dev_intervals"]}
         for name, (low, high) in found["dev_intervals"].items():
             print(f"{task:8} {name:18} {found['dev'][name]:.4f}  [{low:.4f}, {high:.4f}]")

@@ -63,7 +63,6 @@ def _splits(run_dir: Path, overrides: list[str]) -> None:
 
     config = load_run_config(run_dir, overrides)
 
-    from multitask.data.load import load_rows
     from multitask.inference import TrainedRun
     from multitask.predictions import write_predictions
 
@@ -71,12 +70,12 @@ def _splits(run_dir: Path, overrides: list[str]) -> None:
     for task in trained.tasks:
         entry, reader = trained.config.tasks[task], trained.readers[task]
         for split in ("dev", "test"):
-            if getattr(entry.data, split) is None:
+            if split == "test" and entry.data.test is None:
                 continue
-            rows = load_rows(trained.config, task, split, reader)
-            scores = trained.score(task, rows, cache=True)
+            made = trained.load_split(task, split)
+            scores = trained.score_split(task, made)
             for file in write_predictions(
-                run_dir, task, split, rows, scores, reader, entry.course_file
+                run_dir, task, split, made.rows, scores, reader, entry.course_file
             ):
                 print(f"written: {file}")
 

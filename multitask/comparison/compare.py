@@ -27,7 +27,7 @@ from multitask.comparison.transfer import transfer
 from multitask.errors import UserError, suggest
 from multitask.files import without_nan, write_text
 from multitask.html_report import write_html
-from multitask.metrics import Array, percentiles
+from multitask.metrics import Array, joint_tasks, percentiles
 from multitask.plots import load_report
 
 __all__ = ["Group", "compare", "group_runs", "transfer", "write_comparison"]
@@ -61,14 +61,16 @@ def compare(
     tasks = list(dict.fromkeys(task for runs in reports for task in runs[0][1]["tasks"]))
     columns: dict[str, Column] = {}
     kinds: dict[str, dict[str, Any]] = {}
+    label_types: dict[str, str] = {}
     for task in tasks:
         sets = [_dev_rows(task, runs) for runs in reports]
         first = next(one for found in sets for one in found)
         kinds[task] = {"metric": first.metric, "rows": len(first.rows)}
+        label_types[task] = first.label_type
         columns[task] = _task_column(task, sets, reports, seeds, resamples)
     at = names.index(baseline)
     scored = {task: _scored(column, at) for task, column in columns.items()}
-    overall = _scored(_overall(list(columns.values())), at)
+    overall = _scored(_overall([columns[task] for task in joint_tasks(label_types)]), at)
     settings = differing_settings(
         [{**run_config(run), "probe": is_probe(report)} for (run, report), *_ in reports]
     )
@@ -169,7 +171,7 @@ def _task_column(
 
 
 def _overall(columns: list[Column]) -> Column:
-    """The mean over all tasks of the table, for the groups that have them all."""
+    """The mean over all tasks of the table that count, for the groups that have them all."""
     found: Column = []
     for entries in zip(*columns, strict=True):
         known = [entry for entry in entries if entry is not None]

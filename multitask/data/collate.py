@@ -20,6 +20,9 @@ class Batch:
     siamese pairs (all first sentences, then all second ones) and S = B otherwise. ``labels`` [B],
     or [M] where only the M rows ``labelled`` (int64 [M]) have one. ``share`` is the part that
     these are of its step's ``step_rows`` labelled rows, on all ranks.
+
+    Of masked texts ``places`` (int64 [M], in [S * T]) are the tokens to predict, ``labels`` [M]
+    their ids, and ``share`` is the part of the step's masked tokens.
     """
 
     input_ids: Tensor
@@ -31,6 +34,7 @@ class Batch:
     labelled: Tensor | None = None
     share: float = 1.0
     step_rows: int = 0
+    places: Tensor | None = None
 
     @property
     def rows(self) -> int:
@@ -54,6 +58,7 @@ class Batch:
             None if self.labelled is None else self.labelled.to(device),
             self.share,
             self.step_rows,
+            None if self.places is None else self.places.to(device),
         )
 
     def with_labels(self, labels: np.ndarray, share: float, step_rows: int) -> "Batch":
@@ -73,7 +78,10 @@ def label_tensor(labels: np.ndarray) -> Tensor:
 
 
 def collate(tokens: Tokens, index: np.ndarray, *, pad_id: int) -> Batch:
-    """Rows ``index`` of a split without labels, padded to the longest sequence among them."""
+    """Rows ``index`` of a split, padded to the longest sequence among them.
+
+    Without labels, but those of masked tokens.
+    """
     numbers = np.concatenate([side * len(tokens) + index for side in range(tokens.sides)])
     lengths = tokens.offsets[numbers + 1] - tokens.offsets[numbers]
     shape = (len(numbers), int(lengths.max()))
@@ -83,15 +91,23 @@ def collate(tokens: Tokens, index: np.ndarray, *, pad_id: int) -> Batch:
         ids, types = tokens.sequence(number)
         input_ids[row, : len(ids)] = ids
         token_types[row, : len(types)] = types
-    mask = (np.arange(shape[1]) < lengths[:, None]).astype(np.int64)
-    return Batch(
+    mask = np.arange(shape[1]) < lengths[:, None]
+    batch = Batch(
         torch.from_numpy(input_ids),
-        torch.from_numpy(mask),
+        torch.from_numpy(mask.astype(np.int64)),
         torch.from_numpy(token_types),
         None,
         tokens.sides,
         pad_id,
     )
+    if tokens.targets is None:
+        return batch
+    spans = [slice(tokens.offsets[number], tokens.offsets[number + 1]) for number in numbers]
+    targets = np.full(shape, -1, dtype=np.int64)
+    targets[mask] = np.concatenate([tokens.targets[span] for span in spans])
+    places = np.flatnonzero(targets >= 0)
+    labels = torch.from_numpy(targets.ravel()[places])
+    return replace(batch, labels=labels, places=torch.from_numpy(places))
 
 
 def joined(batches: Sequence[Batch]) -> tuple[Tensor, Tensor, Tensor]:

@@ -57,8 +57,8 @@ class Rows:
 class LabelReader:
     """How a task's label values become numbers.
 
-    ``label_type`` is the head's: "class", "binary" or "number". ``ids`` maps a canonical value to
-    its class; it is empty for numbers, whose range is ``low`` to ``high``.
+    ``label_type`` is the head's: "class", "binary", "number" or "tokens" (no labels). ``ids`` maps
+    a canonical value to its class; it is empty for numbers, whose range is ``low`` to ``high``.
     """
 
     label_type: str
@@ -119,6 +119,13 @@ def label_reader(config: Config, task: str, label_type: str) -> LabelReader:
     """
     data = config.tasks[task].data
     path = ("tasks", task, "data")
+    if label_type == "tokens":
+        for key in ("labels", "label_range"):
+            if getattr(data, key) is not None:
+                raise config.error(
+                    (*path, key), "the head predicts masked tokens: it has no labels"
+                )
+        return LabelReader(label_type, {}, ())
     if label_type == "number":
         if data.label_range is None:
             message = "a head that predicts numbers needs `label_range: [low, high]`"
@@ -163,12 +170,15 @@ def _number(value: str) -> float:
 def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
     """The rows of a split, labels mapped, unlabelled rows dropped and counted.
 
-    A test split may lack labels. Raises UserError with file and row for a label that is not
-    among the classes or in the range, and for a missing file or column or an empty split.
+    For a reader of "tokens" there are no labels; a test split may lack them. Raises UserError with
+    file and row for a label that is not among the classes or in the range, and for a missing file
+    or column or an empty split.
     """
     data = config.tasks[task].data
     columns, source = read_columns(config, task, split)
     rows = _rows(data, columns, source)
+    if reader.label_type == "tokens":
+        return rows
     if split == "test" and data.label not in columns:
         return rows
     rows.labels = _labels(data, columns, rows, reader)

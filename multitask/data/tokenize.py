@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ class Tokens:
 
     Row i has ``sides`` sequences (2 for siamese pairs, else 1); sequence i of side s is number
     ``s * N + i`` and spans ``ids[offsets[k]:offsets[k + 1]]``. ``types`` holds the token types of
-    cross-encoded pairs and is all zero otherwise.
+    cross-encoded pairs and is all zero otherwise. ``words`` numbers the words of each text, special
+    tokens -1, where the tokens were made with them. ``targets`` holds, in masked tokens, the hidden
+    id at each place that is to be predicted, and -1 elsewhere.
     """
 
     ids: np.ndarray  # int32 [tokens]
@@ -27,6 +30,8 @@ class Tokens:
     offsets: np.ndarray  # int64 [sides * N + 1]
     truncated: np.ndarray  # bool [sides * N]
     sides: int
+    words: np.ndarray | None = None  # int32 [tokens]
+    targets: np.ndarray | None = None  # int32 [tokens]
 
     def __len__(self) -> int:
         return (len(self.offsets) - 1) // self.sides
@@ -41,6 +46,18 @@ class Tokens:
         """Share of rows with a cut sequence."""
         return float(self.truncated.reshape(self.sides, -1).any(axis=0).mean())
 
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """The sum over each sequence of a value a token: [tokens] -> float64 [sides * N]."""
+        ends = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+        return np.diff(ends[self.offsets])
+
+    @cached_property
+    def masked(self) -> np.ndarray:
+        """Tokens to be predicted in each sequence, int64 [sides * N]."""
+        if self.targets is None:
+            raise ValueError("the tokens are not masked")
+        return self.sums(self.targets >= 0).astype(np.int64)
+
     def sequence(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """(ids, types) of one sequence, each [length]."""
         span = slice(self.offsets[number], self.offsets[number + 1])
@@ -48,7 +65,13 @@ class Tokens:
 
 
 def tokenize(
-    rows: Rows, tokenizer: Any, *, siamese: bool, max_length: int, cache: Path | None = None
+    rows: Rows,
+    tokenizer: Any,
+    *,
+    siamese: bool,
+    max_length: int,
+    words: bool = False,
+    cache: Path | None = None,
 ) -> Tokens:
     """Token ids of a split's rows, from the cache where they stand there already.
 
@@ -57,19 +80,22 @@ def tokenize(
         tokenizer: a fast tokenizer of `transformers`.
         siamese: encode the two sides of a pair as separate sequences.
         max_length: tokens a sequence may have, special tokens included.
+        words: also tell which word each token is part of.
         cache: directory of the cache; None for no cache.
     """
-    file = cache / f"{_key(rows, tokenizer, siamese, max_length)}.tokens" if cache else None
+    file = cache / f"{_key(rows, tokenizer, siamese, max_length, words)}.tokens" if cache else None
     sides = 2 if siamese else 1
     arrays = _read(file)
     if arrays is None:
-        arrays = _tokenize(rows, tokenizer, siamese, max_length)
+        arrays = _tokenize(rows, tokenizer, siamese, max_length, words)
         if file is not None:
             _write(file, arrays)
     return Tokens(**arrays, sides=sides)
 
 
-def _tokenize(rows: Rows, tokenizer: Any, siamese: bool, max_length: int) -> dict[str, np.ndarray]:
+def _tokenize(
+    rows: Rows, tokenizer: Any, siamese: bool, max_length: int, words: bool
+) -> dict[str, np.ndarray]:
     if siamese:
         first = [texts[side] for side in (0, 1) for texts in rows.texts]
         second = None
@@ -81,12 +107,16 @@ def _tokenize(rows: Rows, tokenizer: Any, siamese: bool, max_length: int) -> dic
     sequences = encoded["input_ids"]
     types = encoded.get("token_type_ids") or [[0] * len(ids) for ids in sequences]
     lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
-    return {
+    found = {
         "ids": np.concatenate([np.asarray(ids, dtype=np.int32) for ids in sequences]),
         "types": np.concatenate([np.asarray(kinds, dtype=np.int8) for kinds in types]),
         "offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         "truncated": np.array([bool(e.overflowing) for e in encoded.encodings]),
     }
+    if words:
+        numbers = [-1 if word is None else word for e in encoded.encodings for word in e.word_ids]
+        found["words"] = np.asarray(numbers, dtype=np.int32)
+    return found
 
 
 def default_cache() -> Path:
@@ -95,11 +125,12 @@ def default_cache() -> Path:
     return Path(os.environ.get("MULTITASK_CACHE") or Path(home) / "multitask")
 
 
-def _key(rows: Rows, tokenizer: Any, siamese: bool, max_length: int) -> str:
+def _key(rows: Rows, tokenizer: Any, siamese: bool, max_length: int, words: bool) -> str:
     """A hash of everything the result depends on."""
     backend = json.loads(tokenizer.backend_tokenizer.to_str())
     backend.pop("padding"), backend.pop("truncation")  # they change with every call
     settings = [backend, tokenizer.model_input_names, siamese, max_length]
+    settings += ["words"] if words else []
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     digest.update(json.dumps(rows.texts).encode())
     return digest.hexdigest()[:32]

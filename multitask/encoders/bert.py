@@ -177,6 +177,8 @@ class BertEncoder(nn.Module):
         max_positions: longest input in tokens, special tokens included.
         pooler_weights: (weight [d, d], bias [d]) of a checkpoint's tanh pooler, else None; for the
             `bert_pooler` projection, no part of the encoder.
+        mlm_weights: a checkpoint's masked-LM head (``encoders.mlm_weights``), else None; no part of
+            the encoder either.
         config: the checkpoint's `transformers` config; None where there was none.
         gradient_checkpointing: compute each layer again in the backward pass, to save memory.
 
@@ -205,6 +207,7 @@ class BertEncoder(nn.Module):
         self.dim, self.num_layers = dim, num_layers
         self.max_positions = positions - first_position
         self.pooler_weights: tuple[Tensor, Tensor] | None = None
+        self.mlm_weights: dict[str, Tensor] | None = None
         self.config: Any = None
         self.gradient_checkpointing = False
         self.embeddings = Embeddings(
@@ -220,6 +223,16 @@ class BertEncoder(nn.Module):
         """Parameters by depth: the embeddings' at 0, those of layer l at l = 1 .. L."""
         parts = [self.embeddings, *self.layers]
         return [list(part.parameters()) for part in parts]
+
+    @property
+    def word_embedding(self) -> nn.Embedding:
+        """The word embedding [V, d], to which a masked-LM head ties its output."""
+        return self.embeddings.word
+
+    @property
+    def norm_eps(self) -> float:
+        """eps of the LayerNorms."""
+        return self.embeddings.norm.eps
 
     def reinitialise(self, count: int) -> None:
         """Fresh weights for the top ``count`` layers (Zhang et al. 2021, section 4)."""

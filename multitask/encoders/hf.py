@@ -19,6 +19,7 @@ class HFEncoder(nn.Module):
         max_positions: longest input in tokens, special tokens included.
         pooler_weights: (weight [d, d], bias [d]) of the checkpoint's tanh pooler, else None. They
             are handed to the `bert_pooler` projection and do not stay in the encoder.
+        mlm_weights: a checkpoint's masked-LM head (``encoders.mlm_weights``), else None.
         config: the `transformers` config.
     """
 
@@ -34,6 +35,7 @@ class HFEncoder(nn.Module):
         self.takes_token_types = getattr(model.config, "type_vocab_size", 1) > 1
         dense = getattr(getattr(model, "pooler", None), "dense", None)
         self.pooler_weights = None
+        self.mlm_weights: dict[str, Tensor] | None = None
         if dense is not None:
             self.pooler_weights = (dense.weight.detach(), dense.bias.detach())
             model.pooler = None
@@ -45,6 +47,16 @@ class HFEncoder(nn.Module):
         layers = [list(layer.parameters()) for layer in stack.layer]
         inside = {id(parameter) for layer in layers for parameter in layer}
         return [[p for p in self.model.parameters() if id(p) not in inside], *layers]
+
+    @property
+    def word_embedding(self) -> nn.Embedding:
+        """The word embedding [V, e], to which a masked-LM head ties its output."""
+        return self.model.get_input_embeddings()
+
+    @property
+    def norm_eps(self) -> float:
+        """eps of the LayerNorms."""
+        return self.model.embeddings.LayerNorm.eps
 
     def embed(self, input_ids: Tensor, token_type_ids: Tensor, mask: Tensor) -> Tensor:
         """Embeddings with positions, LayerNorm and dropout: int64 [B, T] each -> [B, T, e]."""

@@ -3,5 +3,5 @@
 A pooler is built with the encoder's width ``dim`` and its number of layers ``num_layers``. It says
 which hidden states it needs (``layers``, indices from 0, the embeddings, to ``num_layers``) and
 which tokens of them (``tokens``: "first" or "all"), and maps them to one vector a sequence of
-width ``output_dim``.
+width ``output_dim``. `tokens` alone keeps them all, for a head that looks at tokens.
 """

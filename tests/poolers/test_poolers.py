@@ -9,7 +9,8 @@ from multitask.registry import POOLERS, build
 
 D, LAYERS = 6, 3
 LENGTHS = [5, 2, 7, 1]
-every_pooler = pytest.mark.parametrize("name", POOLERS)
+# `tokens` gives no vector of a sequence: its test is the last one
+every_pooler = pytest.mark.parametrize("name", [name for name in POOLERS if name != "tokens"])
 
 
 def make(name):
@@ -148,3 +149,10 @@ def test_mean_of_bf16_states_is_taken_in_fp32():
     state = torch.randn(2, 300, D, generator=torch.Generator().manual_seed(0)).bfloat16() + 3
     found = pooler({LAYERS: state}, torch.ones(2, 300, dtype=torch.int64))
     torch.testing.assert_close(found.double(), state.double().mean(1), rtol=1e-6, atol=1e-6)
+
+
+def test_tokens_are_the_last_layer_as_it_is():
+    pooler = make("tokens")
+    assert (tuple(pooler.layers), pooler.tokens, pooler.output_dim) == ((LAYERS,), "all", D)
+    hidden, mask = states(pooler, padding=2)
+    assert torch.equal(pooler(hidden, mask), hidden[LAYERS])

@@ -1,0 +1,67 @@
+"""Masked language modelling (Devlin et al. 2019, section 3.1 and appendix A.1)."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class MaskedLMHead(nn.Module):
+    """E LN(gelu(W h + b)) + c over the vocabulary, E the encoder's word embedding.
+
+    E is not among the head's own parameters: it is trained, frozen and saved with the encoder.
+
+    Args:
+        dim: width d of a token's vector.
+        word_embedding: the encoder's, [V, e].
+        norm_eps: eps of the LayerNorm.
+        mlm_weights: the other weights, as a checkpoint has them, under this module's names; None
+            for new ones (W normal with standard deviation .02, biases 0).
+        mask_share: share of the tokens that are to be predicted, special tokens apart. Of them
+            80 % are masked, 10 % are another token at random, 10 % stay as they are.
+        whole_words: mask all tokens of a word or none.
+
+    Raises:
+        ValueError: a share outside (0, 1), weights that do not fit.
+    """
+
+    takes: ClassVar[str] = "tokens"
+    label_type: ClassVar[str] = "tokens"
+
+    def __init__(
+        self,
+        dim: int,
+        word_embedding: nn.Embedding,
+        norm_eps: float = 1e-12,
+        mlm_weights: dict[str, Tensor] | None = None,
+        mask_share: float = 0.15,
+        whole_words: bool = False,
+    ) -> None:
+        super().__init__()
+        if not 0 < mask_share < 1:
+            raise ValueError(f"mask_share must be between 0 and 1, not {mask_share}")
+        self.mask_share, self.whole_words = mask_share, whole_words
+        vocabulary, width = word_embedding.weight.shape
+        self.dense = nn.Linear(dim, width)
+        self.norm = nn.LayerNorm(width, eps=norm_eps)
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+        nn.init.normal_(self.dense.weight, std=0.02)
+        nn.init.zeros_(self.dense.bias)
+        if mlm_weights is not None:
+            self.load_state_dict(mlm_weights)
+        self._tied = (word_embedding,)  # in a tuple: no submodule, so its weight has one owner
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Vectors of the masked tokens alone [M, d] -> logits [M, V]."""
+        transformed = self.norm(functional.gelu(self.dense(tokens)))
+        return functional.linear(transformed, self._tied[0].weight, self.bias)
+
+    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """logits [M, V], token ids [M] -> mean cross-entropy."""
+        return functional.cross_entropy(scores, labels)
+
+    def outcomes(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """logits [M, V], token ids [M] -> (1 if predicted right, cross-entropy) of each [M, 2]."""
+        right = (scores.argmax(-1) == labels).to(scores.dtype)
+        return torch.stack([right, functional.cross_entropy(scores, labels, reduction="none")], 1)

@@ -1,0 +1,93 @@
+"""Masked language modelling (Devlin et al. 2019, section 3.1): which tokens are hidden, and how."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from multitask.data.tokenize import Tokens
+from multitask.errors import UserError
+
+
+@dataclass(frozen=True)
+class Masking:
+    """How a task masks its tokens.
+
+    Of a text's units (its tokens, or its words) the share ``share`` is drawn; a chosen token
+    becomes ``mask_id`` with probability .8, one of ``replacements`` with .1, and stays with .1.
+
+    Attributes:
+        share: probability of each unit. A text of U units has share U of them, rounded up or down
+            at random so that the mean is exact.
+        whole_words: all tokens of a word are chosen together.
+        mask_id: the tokenizer's.
+        maskable: bool [V], False for special tokens.
+        replacements: ids of all tokens that are not special.
+    """
+
+    share: float
+    whole_words: bool
+    mask_id: int
+    maskable: np.ndarray
+    replacements: np.ndarray
+
+    def apply(self, tokens: Tokens, seed: Sequence[int]) -> Tokens:
+        """The same rows with tokens masked; ``targets`` says which. ``seed`` alone decides."""
+        rng = np.random.default_rng(seed)
+        rows = np.repeat(np.arange(len(tokens.offsets) - 1), np.diff(tokens.offsets))
+        places = np.flatnonzero(self.maskable[tokens.ids])
+        rows = rows[places]
+        begins = np.ones(len(places), dtype=bool)  # of a unit
+        if self.whole_words:
+            if tokens.words is None:
+                raise ValueError("whole words need tokens that were made with their words")
+            begins[1:] = (np.diff(rows) != 0) | (np.diff(tokens.words[places]) != 0)
+        chosen = _choose(rows[begins], len(tokens), self.share, rng)
+        hidden = places[chosen[np.cumsum(begins) - 1]]
+        targets = np.full(len(tokens.ids), -1, dtype=np.int32)
+        targets[hidden] = tokens.ids[hidden]
+        ids = tokens.ids.copy()
+        fate = rng.random(len(hidden))
+        ids[hidden[fate < 0.8]] = self.mask_id
+        random = hidden[(fate >= 0.8) & (fate < 0.9)]
+        ids[random] = self.replacements[rng.integers(len(self.replacements), size=len(random))]
+        return replace(tokens, ids=ids, targets=targets)
+
+
+def masking_of(tokenizer: Any, share: float, whole_words: bool) -> Masking:
+    """The masking of a tokenizer's tokens. Raises UserError where it has no mask token."""
+    if tokenizer.mask_token_id is None:
+        message = "the encoder's tokenizer has no mask token: take another encoder"
+        raise UserError(f"masked language modelling: {message}")
+    maskable = np.ones(len(tokenizer), dtype=bool)
+    maskable[tokenizer.all_special_ids] = False
+    return Masking(share, whole_words, tokenizer.mask_token_id, maskable, np.flatnonzero(maskable))
+
+
+def _choose(rows: np.ndarray, count: int, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Which units are drawn, bool [U]; ``rows`` is the row of each (ascending), of ``count``."""
+    units = np.bincount(rows, minlength=count)
+    quota = np.floor(share * units + rng.random(count))
+    order = np.lexsort((rng.random(len(rows)), rows))  # shuffled inside each row
+    rank = np.arange(len(rows)) - (np.cumsum(units) - units)[rows]
+    chosen = np.empty(len(rows), dtype=bool)
+    chosen[order] = rank < quota[rows]
+    return chosen
+
+
+def unigrams(train: Tokens, masking: Masking) -> np.ndarray:
+    """log of each token's frequency among the maskable ones, one added to every count [V]."""
+    counts = np.bincount(train.ids, minlength=len(masking.maskable)) + 1.0
+    counts[~masking.maskable] = 0
+    with np.errstate(divide="ignore"):
+        return np.log(counts / counts.sum())
+
+
+def unigram_guess(masked: Tokens, logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What the most frequent token gets right, int [N], and the summed loss of ``unigrams`` [N]."""
+    if masked.targets is None:
+        raise ValueError("the tokens are not masked")
+    right = masked.sums(masked.targets == logs.argmax())
+    losses = np.where(masked.targets >= 0, -logs[masked.targets], 0.0)
+    return right.astype(np.int64), masked.sums(losses)

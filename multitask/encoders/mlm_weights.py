@@ -1,0 +1,38 @@
+"""The masked-LM head of a BERT or RoBERTa checkpoint."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+# the name in ``heads.masked_lm`` -> theirs; the bias of the vocabulary has two spellings
+NAMES = {
+    "bert": {
+        "dense": "cls.predictions.transform.dense",
+        "norm": "cls.predictions.transform.LayerNorm",
+        "": "cls.predictions",
+    },
+    "roberta": {"dense": "lm_head.dense", "norm": "lm_head.layer_norm", "": "lm_head"},
+}
+WORDS = "embeddings.word_embeddings.weight"
+
+
+def mlm_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
+    """The head's weights, fp32, out of a checkpoint's tensors (``bert_weights.read_weights``).
+
+    None where the checkpoint has no such head, or one whose decoder is not the word embedding.
+    """
+    for family in NAMES.values():
+        found = {
+            f"{own}.{kind}": weights[f"{theirs}.{kind}"].float()
+            for own, theirs in family.items()
+            for kind in ("weight", "bias")
+            if own and f"{theirs}.{kind}" in weights
+        }
+        stem = family[""]
+        bias = weights.get(f"{stem}.bias", weights.get(f"{stem}.decoder.bias"))
+        decoder = weights.get(f"{stem}.decoder.weight")
+        tied = decoder is None or (WORDS in weights and torch.equal(decoder, weights[WORDS]))
+        if len(found) == 4 and bias is not None and tied:
+            return {**found, "bias": bias.float()}
+    return None

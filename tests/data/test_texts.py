@@ -1,0 +1,26 @@
+"""Texts without labels: each once, the sides of a pair apart."""
+
+import numpy as np
+import pytest
+
+from multitask.data.load import Rows
+from multitask.data.texts import distinct_texts
+from multitask.errors import UserError
+
+
+def rows(source, *texts):
+    return Rows(source, [f"id{i}" for i in range(len(texts))], list(texts), np.zeros(len(texts)))
+
+
+def test_each_text_once_in_order_and_no_empty_one():
+    pairs = rows("pairs.csv", ("a b", "c"), ("c", "a b"), (" ", "d"))
+    found = distinct_texts([rows("one.csv", ("c",), ("e",)), pairs])
+    assert found.texts == [("c",), ("e",), ("a b",), ("d",)]
+    assert found.ids == ["0", "1", "2", "3"]
+    assert found.source == "one.csv, pairs.csv"
+    assert found.gold.tolist() == [0, 0, 0, 0]
+
+
+def test_nothing_left_is_an_error():
+    with pytest.raises(UserError, match=r"one\.csv: no texts"):
+        distinct_texts([rows("one.csv", ("",), (" ",))])
