@@ -31,7 +31,7 @@ imports: setup
 	$(BIN)/lint-imports
 
 pytest: setup
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 format: setup
 	$(BIN)/ruff format .

@@ -8,6 +8,7 @@ import pytest
 
 import run_multitask
 from multitask.config import PACKAGED_ENCODER, load_config
+from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -44,11 +45,13 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
         return [str(tiny_encoder) if word == PACKAGED_ENCODER else word for word in arguments]
     if arguments[0] == "ablate":  # two of its runs, in the directory of the whole grid
         grid = Path(arguments[1])
-        Path("small.yaml").write_text(
-            f"extends: {grid}\nseeds: [1]\nbaseline: null\ngrid:\n"
-            "  tasks.sst.pooling: [cls, mean]\n"
-            "  tasks.qqp.pooling: [mean]\n  tasks.sts.pooling: [mean]\n"
-        )
+        load_grid(grid)
+        cells = "grid:\n  tasks.sst.pooling: [cls, mean]\n"
+        cells += "  tasks.qqp.pooling: [mean]\n  tasks.sts.pooling: [mean]\n"
+        small = f"extends: {grid}\nseeds: [1]\nbaseline: null\n{cells}"
+        if grid.parent.name == "papers":  # named cells, which a file cannot take away again
+            small = f"base: configs/cs224n_minilm.yaml\nseeds: [1]\n{cells}"
+        Path("small.yaml").write_text(small)
         arguments = ["ablate", "small.yaml", *arguments[2:], "--output", f"runs/{grid.stem}"]
     names = ["sst", "qqp", "sts"]
     single = re.search(r"single_(\w+).yaml", command)

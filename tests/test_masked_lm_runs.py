@@ -170,7 +170,6 @@ def test_masked_lm_alone_selects_by_its_own_accuracy(overrides, tmp_path, course
     ("place", "when", "nth"),
     [
         ("multitask.trainer:train_step", "after", 7),  # in the first stage, between checkpoints
-        ("multitask.trainer:train_step", "before", 15),
         ("multitask.evaluate:score_split", "before", 4),
     ],
 )
