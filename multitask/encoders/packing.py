@@ -7,13 +7,14 @@ few, because a kernel call per sequence costs more than a few pads.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 # A group takes the next longer sequence while that one is at most STRETCH times the group's
-# shortest plus SLACK tokens (benchmarks/attention.py: flat around this choice).
+# shortest plus SLACK tokens (measure: benchmarks/attention.py).
 STRETCH, SLACK = 1.3, 3
 
 
@@ -65,13 +66,18 @@ class Packing:
         mask = mask != 0
         self.shape = mask.shape
         lengths = mask.sum(1)
-        lengths, self._order = lengths.sort(stable=True)
+        self._lengths, self._order = lengths.sort(stable=True)
+        if not self._lengths.all():
+            raise ValueError("a sequence without tokens")
         rows, columns = mask[self._order].nonzero(as_tuple=True)
         self.slots = self._order[rows] * mask.shape[1] + columns
-        ends = lengths.cumsum(0)
-        self.first = ends - lengths
+        self.first = self._lengths.cumsum(0) - self._lengths
         self.positions = torch.arange(len(rows), device=mask.device) - self.first[rows]
-        self.groups = list(_groups(lengths))
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """Neighbours of similar length, in order; for attention, so made when it asks."""
+        return list(_groups(self._lengths))
 
     def pack(self, padded: Tensor) -> Tensor:
         """[B, T, d] (or [B, T]) -> the real tokens [N, d] (or [N])."""
@@ -90,8 +96,6 @@ class Packing:
 def _groups(lengths: Tensor) -> Iterator[Group]:
     """Neighbours of similar length; ``lengths`` int64 [B] ascending."""
     sizes = lengths.tolist()
-    if sizes[0] == 0:
-        raise ValueError("a sequence without tokens")
     cuts, shortest = [0], sizes[0]
     for row, size in enumerate(sizes):
         if size > STRETCH * shortest + SLACK:
