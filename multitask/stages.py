@@ -70,14 +70,11 @@ def plan_stages(
 
 def trained_parameters(model: MultiTaskModel, stages: Sequence[Stage]) -> int:
     """How many numbers some stage trains, in the encoder and in what its tasks own."""
-    owned = {part for task in [*model.tasks, *model.owners] for part in model.owned(task)}
     moved: set[str] = set()
     for stage in stages:
-        used = {part for task in stage.tasks for part in model.owned(task)}
-        moved |= {
-            part for part in model.parts() if part in used or part not in owned
-        } - stage.frozen
-    return sum(p.numel() for part in moved for p in model.parts()[part])
+        moved |= _encoder(model).union(*map(model.owned, stage.tasks)) - stage.frozen
+    parts = model.parts()
+    return sum(parameter.numel() for part in moved for parameter in parts[part])
 
 
 def _plan(
