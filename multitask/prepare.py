@@ -19,13 +19,16 @@ from multitask.data.splits import load_splits, streams
 from multitask.data.tokenize import Tokens, default_cache, tokenize
 from multitask.device import use_autocast
 from multitask.encoders import Encoder
+from multitask.errors import UserError
 from multitask.evaluate import Scores, Split, masked_split, score_split, task_maskings
 from multitask.feed import TrainRows
 from multitask.metrics import SELECTABLE
 from multitask.model import MultiTaskModel, build_model, head_class
 from multitask.pretrained import load_pretrained, seen_corpora
+from multitask.registry import build
 from multitask.stages import Stage, plan_stages
 from multitask.streams import TaskStream
+from multitask.surgery import Surgery
 from multitask.tensorboard import check_installed
 
 
@@ -44,6 +47,7 @@ class Prepared:
     feeds: dict[str, TrainRows]
     stages: list[Stage]
     loss_weights: dict[str, float]
+    surgery: Surgery | None
     maskings: dict[str, Masking]
     warnings: list[str] = field(default_factory=list)
 
@@ -150,6 +154,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         feeds,
         stages,
         _loss_weights(config, model, splits, readers, maskings, device),
+        _surgery(config),
         maskings,
         _warnings(config, data, trained),
     )
@@ -170,6 +175,18 @@ def initial_model(
     }
     autocast = use_autocast(config.training.precision, device)
     return build_model(config, encoder, context, autocast=autocast).to(device)
+
+
+def _surgery(config: Config) -> Surgery | None:
+    """The gradient surgery of a config, at its start."""
+    choice = config.training.gradient_surgery
+    if choice is None:
+        return None
+    try:
+        weighting = build("gradient_surgery", choice.name, choice.options, {})
+    except UserError as error:
+        raise config.error(("training", "gradient_surgery"), error) from error
+    return Surgery(weighting, config.training.surgery_every)
 
 
 def _stream(config: Config, name: str, tokens: Tokens) -> TaskStream:

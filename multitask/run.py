@@ -22,7 +22,6 @@ from multitask.conflict import gradient_cosines
 from multitask.data.load import LabelReader, Rows
 from multitask.device import pick_device
 from multitask.early_stopping import Selection, selected_steps
-from multitask.errors import UserError
 from multitask.evaluate import Scores, measure
 from multitask.feed import next_batches, sampled_batches
 from multitask.files import without_nan, write_text
@@ -32,11 +31,9 @@ from multitask.plan import describe_data
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, prepare
 from multitask.pretrained import seen_corpora
-from multitask.registry import build
 from multitask.report import terminal_table, write_reports
 from multitask.run_directory import check_directory, save_config, start_directory
 from multitask.stages import trained_parameters
-from multitask.surgery import Surgery
 from multitask.tensorboard import event_files
 from multitask.trainer import Trainer
 from smart.adversarial import Ascent
@@ -173,7 +170,7 @@ def build_trainer(
         loss_weights=prepared.loss_weights,
         smoothing=smoothing,
         teacher=teacher_of(prepared.model) if bregman else None,
-        surgery=_surgery(config),
+        surgery=prepared.surgery,
         conflict=conflict,
         conflict_steps=config.training.conflict_steps,
         data=prepared.fingerprint(),
@@ -193,18 +190,6 @@ def _smoothing(smart: SmartConfig | None) -> Smoothing | None:
     given = smart.model_dump()
     ascent = Ascent(**{name: given.pop(name) for name in Ascent.__dataclass_fields__})
     return Smoothing(ascent, **given)
-
-
-def _surgery(config: Config) -> Surgery | None:
-    """The gradient surgery of a config, at its start."""
-    choice = config.training.gradient_surgery
-    if choice is None:
-        return None
-    try:
-        weighting = build("gradient_surgery", choice.name, choice.options, {})
-    except UserError as error:
-        raise config.error(("training", "gradient_surgery"), error) from error
-    return Surgery(weighting, config.training.surgery_every)
 
 
 def _baselines(
