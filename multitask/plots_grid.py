@@ -246,7 +246,8 @@ def _gaps(
 ) -> Curves:
     curves: Curves = {}
     for task in report["tasks"]:
-        steps = [e for e in events if e["event"] == "step" and e["task"] == task]
+        own = [e for e in events if e["event"] == "step" and e["task"] == task]
+        steps = [e for e in own if e["loss"] is not None]
         before = 0
         for event in evaluations:
             loss = event["tasks"].get(task, {}).get("loss")

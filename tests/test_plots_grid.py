@@ -199,23 +199,14 @@ def test_the_gap_is_the_loss_above_the_training_loss_since_the_evaluation_before
     log.write_text("".join(json.dumps(event) + "\n" for event in events))
     drawn = panels(plots_grid._curve_bands({"run": [tmp_path / "run"]}, plots_grid._gaps, "gap"))
     for task in ("sst", "para", "sts"):
+        steps = {e["step"]: e["loss"] for e in events if e["event"] == "step" and e["task"] == task}
         before, expected = 0, []
         for event in evaluations(tmp_path / "run"):
-            losses = [
-                e["loss"]
-                for e in events
-                if e["event"] == "step"
-                and e["task"] == task
-                and before < e["step"] <= event["step"]
-            ]
+            own = [v for step, v in steps.items() if before < step <= event["step"]]
             before = event["step"]
-            loss = event["tasks"][task].get("loss")
-            if losses and loss is not None:
-                expected.append(loss - sum(losses) / len(losses))
-        if expected:
-            checked += 1
-            (line,) = (
-                x for x in drawn[f"{task}: loss gap"].lines if x.get_label() == "run (1 seed)"
-            )
-            np.testing.assert_allclose(line.get_ydata(), expected)
-    assert checked
+            losses = [loss for loss in own if loss is not None]
+            if losses:
+                expected.append(event["tasks"][task]["loss"] - sum(losses) / len(losses))
+        lines = {line.get_label(): line for line in drawn[f"{task}: loss gap"].lines}
+        assert expected
+        np.testing.assert_allclose(lines["run (1 seed)"].get_ydata(), expected)
