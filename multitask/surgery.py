@@ -73,8 +73,13 @@ class Surgery:
         return (step + 1) % self.every == 0
 
     def weights(self, gramian: Tensor) -> list[float]:
-        """w [tasks] of a Gramian [tasks, tasks]; a single task keeps its gradient."""
-        return self.weighting(gramian).tolist() if len(gramian) > 1 else [1.0]
+        """w [tasks] of a Gramian [tasks, tasks]; a single task keeps its gradient.
+
+        The first rank decides: some methods take the tasks in random order.
+        """
+        if len(gramian) == 1:
+            return [1.0]
+        return distributed.on_first(lambda: self.weighting(gramian).tolist())
 
     def state_dict(self) -> dict[str, Tensor]:
         """Gradient Vaccine's running cosines; empty for the methods without a memory."""

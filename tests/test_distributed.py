@@ -122,6 +122,25 @@ def test_two_processes_equal_one_with_the_joined_batch(launcher, command, alone,
     assert result.stdout.count("report: ") == 1  # one rank speaks
 
 
+def test_surgery_and_learned_weights_on_two_processes_equal_one(command, tmp_path):
+    """The tasks' gradients are summed over the ranks before they are operated on."""
+    pytest.importorskip("torchjd")
+    joint = [*command, "training.combine=joint", "training.loss_weighting=uncertainty"]
+    joint += ["training.gradient_surgery=pcgrad", "training.max_steps=8"]
+    alone, both = tmp_path / "alone", tmp_path / "both"
+    # two tasks of three: the order in which PCGrad takes more would be drawn at random
+    pair = ["tasks.sts=null"]
+    joint = [word for word in joint if not word.startswith("tasks.sts")] + pair
+    assert run_multitask.main([*joint, f"output_dir={alone}"]) == 0
+    result = launch(TORCHRUN, "run_multitask.py", *joint, f"output_dir={both}")
+    assert result.returncode == 0, result.stderr
+    found, expected = ([e for e in events(d) if e["event"] == "step"] for d in (both, alone))
+    assert len(found) == len(expected) == 16
+    for key, tolerance in (("loss", 1e-6), ("grad_norm", 1e-4)):
+        values, right = ([e[key] for e in steps] for steps in (found, expected))
+        np.testing.assert_allclose(values, right, rtol=tolerance)
+
+
 def test_a_killed_rank_leaves_a_checkpoint_that_one_process_resumes(command, alone, tmp_path):
     script = tmp_path / "dying.py"
     script.write_text(DYING)

@@ -135,10 +135,10 @@ class Keep(torch.optim.SGD):
         ]
 
 
-def stepped(model, batches, **more):
+def stepped(model, batches, clip_norm=None, **more):
     optimizer = Keep(model.parameters(), lr=0.1)
     torch.manual_seed(9)
-    train_step(model, batches, dict.fromkeys(TASKS, 1.0), optimizer, None, **more)
+    train_step(model, batches, dict.fromkeys(TASKS, 1.0), optimizer, clip_norm, **more)
     return dict(zip(dict(model.named_parameters()), optimizer.taken, strict=True))
 
 
@@ -170,6 +170,17 @@ def test_only_the_shared_part_is_operated_on(make):  # noqa: F811
     orders = [torch.randperm(3).tolist() for _ in range(3)]
     expected = pcgrad_pseudocode(torch.stack([flat(rows[task]) for task in TASKS]), orders)
     torch.testing.assert_close(flat(operated), expected, rtol=1e-6, atol=1e-10)
+
+
+def test_clipping_comes_after_surgery(make):  # noqa: F811
+    model = make().eval()
+    batches = [{task: batch(task) for task in TASKS}]
+    free = stepped(model, batches, surgery=Surgery(surgery.pcgrad()))
+    clipped = stepped(model, batches, clip_norm=0.01, surgery=Surgery(surgery.pcgrad()))
+    known = [name for name, gradient in free.items() if gradient is not None]
+    norm = torch.stack([free[name].norm() for name in known]).norm()
+    for name in known:
+        torch.testing.assert_close(clipped[name], free[name] * 0.01 / norm, rtol=1e-4, atol=1e-12)
 
 
 def test_gradients_of_one_step_are_gathered_over_its_passes(make):  # noqa: F811
