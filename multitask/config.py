@@ -32,8 +32,23 @@ EMBEDDED_DIR = Path(__file__).parent / "data" / "embedded"
 PACKAGED_ENCODER = "packaged-minilm"
 # keys of `data` that a task with another task's rows has for itself
 OWN_LABELS = ("label", "labels", "label_range", "unlabelled", "same_rows_as")
+# the columns of a task's texts, by its input
+TEXT_KEYS = {
+    "single": ("text",),
+    "siamese": ("text", "text2"),
+    "cross": ("text", "text2"),
+    "triplet": ("text", "text2", "text3"),
+}
 # keys of a task that come with another task's head
-SHARED_WITH_HEAD = ("input", "adapter", "pooling", "projection", "head", "dropout")
+SHARED_WITH_HEAD = (
+    "input",
+    "adapter",
+    "pooling",
+    "eval_pooling",
+    "projection",
+    "head",
+    "dropout",
+)
 
 
 def _mistake(key: str, message: str) -> PydanticCustomError:
@@ -90,6 +105,14 @@ class DataConfig(Strict):
     )
     text: str = Field("sentence", description="Column of the (first) text.")
     text2: str | None = Field(None, description="Column of the second text of a pair.")
+    text3: str | None = Field(
+        None, description="Column of the third text of a triplet: the hard negative."
+    )
+    where: dict[str, str] | None = Field(
+        None,
+        description="Keep the rows that have these values in these columns, such as "
+        "`{is_duplicate: 1}`; in every split that has the columns.",
+    )
     label: str = Field("label", description="Column of the label.")
     id: str | None = Field(None, description="Column of the row's id; default: the row number.")
     labels: dict[str, str] | None = Field(
@@ -114,9 +137,9 @@ class DataConfig(Strict):
     texts_of: list[str] | None = Field(
         None,
         min_length=1,
-        description="Masked language modelling on the texts of these tasks' rows: train on "
-        "those they train on, score those of their dev rows. Each distinct text once, the sides of "
-        "a pair apart. Instead of `train` and `dev`.",
+        description="Masked language modelling, or contrastive learning with `input: single`, on "
+        "the texts of these tasks' rows: train on those they train on, score those of their dev "
+        "rows. Each distinct text once, the sides of a pair apart. Instead of `train` and `dev`.",
     )
     corpus: str | None = Field(
         None,
@@ -135,6 +158,15 @@ class DataConfig(Strict):
             value = {str(key): str(name) for key, name in value.items()}
             if len(set(value.values())) < 2:
                 raise ValueError("at least two classes are needed")
+        return value
+
+    @field_validator("where", mode="before")
+    @classmethod
+    def _where(cls, value: Any) -> Any:
+        if isinstance(value, dict):  # `1` as well as `"1"`
+            value = {
+                k: v if isinstance(v, dict | list | None) else str(v) for k, v in value.items()
+            }
         return value
 
     @field_validator("unlabelled", mode="before")
@@ -184,10 +216,11 @@ class TaskConfig(Strict):
     """One task: its data, the way from encoder to score, and how it is trained."""
 
     data: DataConfig = Field(description="The task's rows.")
-    input: Literal["single", "siamese", "cross"] = Field(
+    input: Literal["single", "siamese", "cross", "triplet"] = Field(
         "single",
         description="`single`: one text. `siamese`: both texts of a pair encoded apart, as one "
-        "batch of 2B sentences. `cross`: both in one input, with token types.",
+        "batch of 2B sentences. `cross`: both in one input, with token types. `triplet`: a text, "
+        "one that goes with it and one that does not, apart (contrastive heads).",
     )
     max_length: int = Field(
         128, ge=4, description="Longest input in tokens, special tokens included; the rest is cut."
@@ -199,6 +232,11 @@ class TaskConfig(Strict):
     )
     pooling: Choice = Field(
         Choice(name="cls"), description=f"One of {', '.join(KINDS['pooling'])}."
+    )
+    eval_pooling: Choice | None = Field(
+        None,
+        description="Score and export with this pooling instead of `pooling` and `projection`, "
+        "which then serve the training alone. One without parameters; null: as trained.",
     )
     projection: Choice | None = Field(
         None,
@@ -234,7 +272,8 @@ class TaskConfig(Strict):
         None,
         description="Metric of selection, early stopping and overall score. Classes: "
         f"{', '.join(SELECTABLE['class'])}; binary: {', '.join(SELECTABLE['binary'])}; numbers: "
-        f"{', '.join(SELECTABLE['number'])}; masked tokens: {', '.join(SELECTABLE['tokens'])}. "
+        f"{', '.join(SELECTABLE['number'])}; masked tokens: {', '.join(SELECTABLE['tokens'])}; "
+        f"contrastive: {', '.join(SELECTABLE['views'])}. "
         "Default: the first of these.",
     )
     early_stopping: EarlyStoppingConfig = Field(
@@ -254,9 +293,11 @@ class TaskConfig(Strict):
 
     @model_validator(mode="after")
     def _texts(self) -> "TaskConfig":
-        if (self.input == "single") != (self.data.text2 is None):
-            wants = "no `data.text2`" if self.input == "single" else "`data.text2`"
-            raise _mistake("input", f"input {self.input} needs {wants}")
+        for key in ("text2", "text3"):
+            needed = key in TEXT_KEYS[self.input]
+            if needed != (getattr(self.data, key) is not None):
+                wants = f"`data.{key}`" if needed else f"no `data.{key}`"
+                raise _mistake("input", f"input {self.input} needs {wants}")
         return self
 
 
@@ -368,10 +409,10 @@ class TrainingConfig(Strict):
         description="Share of every training set held out for early stopping and selection, so "
         "that dev stays clean: a fixed random slice, duplicates kept together. 0: select on dev.",
     )
-    select: Literal["joint", "per_task"] = Field(
+    select: str = Field(
         "joint",
-        description="Weights that the run reports and predicts with: the best mean over tasks, or "
-        "each task's own best.",
+        description="Weights that the run reports and predicts with: the best mean over tasks "
+        "(`joint`), each task's own best (`per_task`), or those that are best for the named task.",
     )
     frozen_baseline: bool = Field(
         True, description="Also train the heads on the frozen encoder, and report them beside."
@@ -557,6 +598,7 @@ def _check_names(config: Config) -> None:
             raise config.error(("tasks", name), "a task's name must be letters, digits and '_'")
         for kind in ("adapter", "pooling", "projection", "head"):
             choices.append((("tasks", name, kind), kind, getattr(task, kind)))
+        choices.append((("tasks", name, "eval_pooling"), "pooling", task.eval_pooling))
     files = [task.course_file.name for task in config.tasks.values() if task.course_file]
     for name, task in config.tasks.items():
         if task.course_file and files.count(task.course_file.name) > 1:
@@ -588,6 +630,10 @@ def _check_references(config: Config) -> None:
             if task_name not in tasks:
                 where = ("stages", number, "tasks", place)
                 raise config.error(where, f"no task {task_name!r}{suggest(task_name, tasks)}")
+    select = config.training.select
+    if select not in ("joint", "per_task", *tasks):
+        hint = suggest(select, ("joint", "per_task", *tasks))
+        raise config.error(("training", "select"), f"expected joint, per_task or a task{hint}")
     for path, value in lengths:
         if isinstance(value, str) and value != "longest" and value not in tasks:
             hint = suggest(value, ("longest", *tasks))

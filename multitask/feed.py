@@ -50,7 +50,10 @@ class TrainRows:
         """``inputs`` with the task's labels of these rows; see ``Batch``."""
         if self.masking is not None:
             return replace(inputs, share=share, step_rows=whole)
-        return inputs.with_labels(self.labels[task][rows], share, whole)
+        labels = self.labels[task][rows]
+        if labels.ndim == 2 and not share:  # a contrastive row that counts on another rank
+            labels = np.full_like(labels, -1)
+        return inputs.with_labels(labels, share, whole)
 
 
 def next_batches(

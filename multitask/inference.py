@@ -91,8 +91,8 @@ class TrainedRun:
             (the class; absent for numbers) and ``scores`` (probabilities, or the number).
 
         Raises:
-            UserError: an unknown task, one that predicts masked tokens, or texts where pairs are
-                needed and the reverse.
+            UserError: an unknown task, one without labels, or texts where pairs are needed and the
+                reverse.
         """
         self._use(task)
         sides = 1 if self.config.tasks[task].input == "single" else 2
@@ -101,7 +101,9 @@ class TrainedRun:
     def encode(self, texts: Sequence[str], task: str | None = None) -> np.ndarray:
         """Sentence vectors under a task's pooling, float32 [N, d] in order.
 
-        ``task`` defaults to the first one that compares two sentence vectors, else the first.
+        Of a contrastive task they are those it compares, behind its projection unless that serves
+        the training alone. ``task`` defaults to the first one that compares two sentence vectors,
+        else the first.
         """
         siamese = [name for name in self.tasks if self.config.tasks[name].input == "siamese"]
         pooled = [name for name in self.tasks if name not in self._maskings]
@@ -118,7 +120,7 @@ class TrainedRun:
             over_rows(
                 self.model,
                 tokens,
-                lambda batch: self.model.pooled({task: batch})[task],
+                lambda batch: self.model.vectors(task, batch),
                 batch_size=self.config.training.eval_batch_size,
                 pad_id=self.tokenizer.pad_token_id,
                 device=self.device,
@@ -133,9 +135,12 @@ class TrainedRun:
         return self.model.encoder, self.model.adapter(task)
 
     def score(self, task: str, rows: Rows) -> Scores:
-        """A head's output over rows, in order. Raises UserError for a task that masks tokens."""
+        """A head's output over rows, in order. Raises UserError for a task without labels."""
         self._use(task)
         self._check_vectors(task)
+        if self.readers[task].label_type == "views":
+            message = f"task {task} predicts nothing: take its vectors (`encode`), or another task"
+            raise UserError(f"{self.directory}: {message}")
         return self.score_split(task, self._tokenized(task, rows, None))
 
     def load_split(self, task: str, name: str) -> Split:
@@ -161,9 +166,10 @@ class TrainedRun:
         tokens = tokenize(
             rows,
             self.tokenizer,
-            siamese=entry.input == "siamese",
+            siamese=entry.input in ("siamese", "triplet"),
             max_length=entry.max_length,
             words=task in self._maskings,
+            twice=self.readers[task].label_type == "views" and entry.input == "single",
             cache=cache,
         )
         return Split(rows, tokens)

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from multitask.config import Config
+from multitask.config import TEXT_KEYS, Config
 from multitask.data.collate import Batch, joined
 from multitask.encoders import BertEncoder, Encoder
 from multitask.errors import UserError
@@ -25,23 +26,41 @@ def adapter_part(task: str) -> str:
 class TaskModule(nn.Module):
     """What one task owns above the encoder: pooler -> projection -> dropout -> head.
 
-    ``sides`` is 2 where the head compares the vectors of two sentences, else 1. A head that takes
+    ``sides`` are the texts whose vectors the head compares, 2 or 3, else 1. A head that takes
     tokens gets the vectors [M, d] of those it is to predict, instead of one a sequence.
+    ``eval_pooler`` stands in for pooler and projection in evaluation mode, if there is one.
     """
 
     def __init__(
-        self, pooler: nn.Module, projection: nn.Module, head: nn.Module, dropout: float, sides: int
+        self,
+        pooler: nn.Module,
+        projection: nn.Module,
+        head: nn.Module,
+        dropout: float,
+        sides: int,
+        eval_pooler: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.pooler = pooler
+        self.eval_pooler = eval_pooler
         self.projection = projection
         self.dropout = nn.Dropout(dropout)
         self.head = head
         self.sides = sides
 
+    @property
+    def pooler_in_use(self) -> Any:
+        """The pooler of the mode that the module is in."""
+        return self.pooler if self.training or self.eval_pooler is None else self.eval_pooler
+
+    def project(self, pooled: Tensor) -> Tensor:
+        """Pooled vectors [S, d] -> [S, d'], as they are where the projection only trains."""
+        only_trains = self.eval_pooler is not None or getattr(self.head, "mlp_only_train", False)
+        return pooled if only_trains and not self.training else self.projection(pooled)
+
     def forward(self, pooled: Tensor) -> Tensor:
         """Pooled vectors [sides * B, d] -> the head's scores."""
-        return self.head(*self.dropout(self.projection(pooled)).chunk(self.sides))
+        return self.head(*self.dropout(self.project(pooled)).chunk(self.sides))
 
 
 class MultiTaskModel(nn.Module):
@@ -118,20 +137,35 @@ class MultiTaskModel(nn.Module):
         """Each task's pooled vectors [S, d], or of masked tokens [M, d]; fp32 under autocast too.
 
         One encoder pass over the inputs of all tasks without an adapter, and one for each adapter.
+        In training, a task whose head has a ``chunk`` is encoded that many texts at a time.
         """
         passes: dict[Any, dict[str, Batch]] = {}
-        for task, batch in batches.items():
-            passes.setdefault(self.adapter(task), {})[task] = batch
         found: dict[str, Tensor] = {}
+        for task, batch in batches.items():
+            if getattr(self.head(task), "chunk", None) and torch.is_grad_enabled():
+                found[task] = self._in_chunks(task, batch)
+            else:
+                passes.setdefault(self.adapter(task), {})[task] = batch
         for adapter, own in passes.items():
             found |= self._pooled(own, adapter)
         return {task: found[task] for task in batches}
+
+    def _in_chunks(self, task: str, batch: Batch) -> Tensor:
+        """As ``_pooled``, but only the vectors are kept: the backward pass encodes every chunk
+        again, with the same dropout, when it has the gradient of its vectors (Gao et al. 2021).
+        """
+
+        def encode(part: Batch) -> Tensor:
+            return self._pooled({task: part}, self.adapter(task))[task]
+
+        parts = batch.parts(self.head(task).chunk)
+        return torch.cat([checkpoint(encode, part, use_reentrant=False) for part in parts])
 
     def _pooled(self, batches: Mapping[str, Batch], adapter: Any) -> dict[str, Tensor]:
         """One encoder pass over all inputs; tasks that share input tensors share its rows too."""
         inputs = list({id(batch.input_ids): batch for batch in batches.values()}.values())
         ids, types, mask = joined(inputs)
-        poolers = {task: self.module(task).pooler for task in batches}
+        poolers = {task: self.module(task).pooler_in_use for task in batches}
         layers = {layer for pooler in poolers.values() for layer in pooler.layers}
         tokens = "first" if all(p.tokens == "first" for p in poolers.values()) else "all"
         ends = np.cumsum([len(batch.input_ids) for batch in inputs]).tolist()
@@ -154,6 +188,13 @@ class MultiTaskModel(nn.Module):
                 found[task] = vectors.float() if self.autocast else vectors
         return found
 
+    def vectors(self, task: str, batch: Batch) -> Tensor:
+        """What a task's sentences are exported as [S, d]: pooled, or as a contrastive head compares
+        them."""
+        pooled = self.pooled({task: batch})[task]
+        module = self.module(task)
+        return module.project(pooled) if module.head.takes == "views" else pooled
+
     def forward(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
         """Each head's scores: logits [B, C], logits [B], numbers [B] or logits [M, V]."""
         return {task: self.module(task)(p) for task, p in self.pooled(batches).items()}
@@ -175,14 +216,26 @@ def head_class(config: Config, task: str) -> Any:
     path = ("tasks", task)
     if head.takes == "tokens":
         _check_tokens(config, task)
-    elif entry.pooling.name == "tokens" or entry.data.texts_of:
+    elif entry.pooling.name == "tokens" or (entry.data.texts_of and head.takes != "views"):
         key = ("data", "texts_of") if entry.data.texts_of else ("pooling",)
         message = "does not look at tokens: leave this out"
         raise config.error((*path, *key), f"head {entry.head.name!r} {message}")
-    gives = "pair" if entry.input == "siamese" else "vector"
-    if head.takes not in (gives, "tokens"):
-        needs = "`input: siamese`" if head.takes == "pair" else "`input: single` or `input: cross`"
-        message = f"takes a {head.takes}: it needs {needs}, not {entry.input!r}"
+    if entry.eval_pooling is not None and "tokens" in (head.takes, entry.eval_pooling.name):
+        message = (
+            "tokens are not pooled: leave this out" if head.takes == "tokens" else "no pooling"
+        )
+        raise config.error((*path, "eval_pooling"), message)
+    if head.takes == "views":
+        _check_views(config, task)
+    inputs = {
+        "vector": ("single", "cross"),
+        "pair": ("siamese",),
+        "views": ("single", "siamese", "triplet"),
+    }
+    if entry.input not in inputs.get(head.takes, ("single",)):
+        needs = " or ".join(f"`input: {name}`" for name in inputs[head.takes])
+        takes = "views" if head.takes == "views" else f"a {head.takes}"
+        message = f"takes {takes}: it needs {needs}, not {entry.input!r}"
         raise config.error((*path, "head"), f"head {entry.head.name!r} {message}")
     known = SELECTABLE[head.label_type]
     if entry.metric is not None and entry.metric not in known:
@@ -204,6 +257,22 @@ def _check_tokens(config: Config, task: str) -> None:
         if wrong:
             message = f"head {entry.head.name!r} looks at tokens: it needs {needs}"
             raise config.error(("tasks", task, key), message)
+
+
+def _check_views(config: Config, task: str) -> None:
+    """Raise UserError for what does not go with a contrastive head."""
+    entry = config.tasks[task]
+    shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
+    only_trains = bool(entry.head.options.get("mlp_only_train"))
+    for key, wrong, message in (
+        ("data", entry.data.same_rows_as or shared, "it needs rows of its own"),
+        ("data", entry.data.texts_of and entry.input != "single", "`texts_of` gives single texts"),
+        ("course_file", entry.course_file, "no course file: there is nothing to hand in"),
+        ("projection", only_trains and not entry.projection, "`mlp_only_train` needs one: `mlp`"),
+        ("batch_size", entry.batch_size < 2, "a batch of one text has nothing to compare with"),
+    ):
+        if wrong:
+            raise config.error(("tasks", task, key), f"head {entry.head.name!r}: {message}")
 
 
 def build_model(
@@ -235,7 +304,11 @@ def build_model(
             continue
         context: dict[str, Any] = {"dim": encoder.dim, "num_layers": encoder.num_layers}
         pooler = _build(config, name, "pooling", context)
-        context = {"dim": pooler.output_dim, "pooler_weights": encoder.pooler_weights}
+        context = {
+            "dim": pooler.output_dim,
+            "encoder_dim": encoder.dim,
+            "pooler_weights": encoder.pooler_weights,
+        }
         projection: Any = nn.Identity()
         if task.projection is not None:
             projection = _build(config, name, "projection", context)
@@ -246,13 +319,32 @@ def build_model(
             "mlm_weights": encoder.mlm_weights,
         }
         head = _build(config, name, "head", {"dim": dim, **tied, **label_context[name]})
-        sides = 2 if task.input == "siamese" else 1
-        tasks[name] = TaskModule(pooler, projection, head, task.dropout, sides)
+        sides = len(TEXT_KEYS[task.input]) if task.input in ("siamese", "triplet") else 1
+        if head.takes == "views":
+            sides = max(2, sides)
+        evaluates = _eval_pooler(config, name, encoder, head, dim)
+        tasks[name] = TaskModule(pooler, projection, head, task.dropout, sides, evaluates)
     # after the heads, which so start alike with an adapter and without
     adapters = {
         name: _adapter(config, name, encoder) for name in tasks if config.tasks[name].adapter
     }
     return MultiTaskModel(encoder, tasks, adapters=adapters, owners=owners, autocast=autocast)
+
+
+def _eval_pooler(config: Config, task: str, encoder: Encoder, head: Any, dim: int) -> Any:
+    """The pooler of ``eval_pooling``, which the head built for width ``dim`` can do with."""
+    choice = config.tasks[task].eval_pooling
+    if choice is None:
+        return None
+    context = {"dim": encoder.dim, "num_layers": encoder.num_layers}
+    pooler = _build(config, task, "eval_pooling", context)
+    path = ("tasks", task, "eval_pooling")
+    if any(True for _ in pooler.parameters()):
+        raise config.error(path, f"{choice.name!r} has parameters, which would never be trained")
+    if pooler.output_dim != dim and any(True for _ in head.parameters()):
+        message = f"{choice.name!r} gives {pooler.output_dim} numbers, the head was built for {dim}"
+        raise config.error(path, message)
+    return pooler
 
 
 def _adapter(config: Config, task: str, encoder: Encoder) -> Any:
@@ -268,8 +360,9 @@ def _adapter(config: Config, task: str, encoder: Encoder) -> Any:
 
 def _build(config: Config, task: str, kind: str, context: Mapping[str, Any]) -> Any:
     choice = getattr(config.tasks[task], kind)
+    registered = "pooling" if kind == "eval_pooling" else kind
     try:
-        return build(kind, choice.name, choice.options, context)
+        return build(registered, choice.name, choice.options, context)
     except UserError as error:
         raise config.error(("tasks", task, kind), error) from error
 

@@ -31,7 +31,8 @@ def write_predictions(
         predictions = np.clip(predictions, reader.low, reader.high)
     lines = []
     for i, (name, texts) in enumerate(zip(rows.ids, rows.texts, strict=True)):
-        label = None if rows.labels is None else rows.labels[i].item()
+        known = rows.labels is not None and rows.labels.ndim == 1
+        label = rows.gold[i].item() if known else None
         record = {
             "id": name,
             "texts": texts,

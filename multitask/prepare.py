@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from multitask import distributed
-from multitask.baselines import trivial_loss, trivial_token_loss
+from multitask.baselines import trivial_loss, trivial_token_loss, trivial_view_loss
 from multitask.config import EMBEDDED, Config
 from multitask.data.checks import count_overlap, describe
 from multitask.data.load import LabelReader, Rows, label_reader
@@ -194,6 +194,10 @@ def _loss_weights(
         if name in maskings:
             weights[name] /= trivial_token_loss(splits[name]["train"].tokens, maskings[name])
             continue
+        if reader.label_type == "views":
+            texts = splits[name]["train"].rows.gold.shape[1]
+            weights[name] /= trivial_view_loss(config.tasks[name].batch_size, texts)
+            continue
         labels = splits[name]["train"].rows.gold
         if len(np.unique(labels)) < 2:
             path = ("training", "loss_normalization")
@@ -224,9 +228,10 @@ def _tokenized(config: Config, task: str, rows: Rows, tokenizer: Any, reader: La
     tokens = tokenize(
         rows,
         tokenizer,
-        siamese=entry.input == "siamese",
+        siamese=entry.input in ("siamese", "triplet"),
         max_length=entry.max_length,
         words=reader.label_type == "tokens",
+        twice=reader.label_type == "views" and entry.input == "single",
         cache=default_cache() / "tokens",
     )
     return Split(rows, tokens)

@@ -35,6 +35,18 @@ class Tanh(Linear):
         return torch.tanh(self.dense(vector))
 
 
+class Mlp(Tanh):
+    """tanh(W x + b) down to the encoder's width, whatever the pooling's (SimCSE's MLP).
+
+    Args:
+        dim: width of the pooled vector.
+        encoder_dim: width of the result.
+    """
+
+    def __init__(self, dim: int, encoder_dim: int) -> None:
+        super().__init__(dim, encoder_dim)
+
+
 class BertPooler(Tanh):
     """BERT's tanh pooler, with the checkpoint's own weights (Devlin et al. 2019).
 

@@ -31,6 +31,7 @@ PROJECTIONS = {
     "linear": "multitask.projection:Linear",
     "tanh": "multitask.projection:Tanh",
     "bert_pooler": "multitask.projection:BertPooler",
+    "mlp": "multitask.projection:Mlp",
 }
 
 HEADS = {
@@ -43,6 +44,7 @@ HEADS = {
     "binary": "heads.binary:BinaryHead",
     "regression": "heads.regression:RegressionHead",
     "masked_lm": "heads.masked_lm:MaskedLMHead",
+    "contrastive": "multitask.losses.contrastive:ContrastiveHead",
 }
 
 SAMPLERS = {
@@ -66,7 +68,7 @@ KINDS: dict[str, Mapping[str, str]] = {
 SUPPLIED: dict[str, tuple[str, ...]] = {
     "adapter": ("dim", "num_layers"),
     "pooling": ("dim", "num_layers"),
-    "projection": ("dim", "pooler_weights"),
+    "projection": ("dim", "pooler_weights", "encoder_dim"),
     "head": (
         "dim",
         "num_labels",

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from multitask.config import Config, DataConfig
+from multitask.config import TEXT_KEYS, Config, DataConfig
 from multitask.errors import UserError, suggest
+from multitask.metrics import UNLABELLED
 
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
 
@@ -26,8 +27,9 @@ FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".
 class Rows:
     """One split of one task.
 
-    ``labels`` is int64 class ids, 0/1, or float64 numbers [N]; None where the split has none.
-    ``texts`` holds one text a row, or two for a pair.
+    ``labels`` is int64 class ids, 0/1, or float64 numbers [N]; None where the split has none. Of a
+    contrastive task it numbers the texts of each row [N, texts], equal texts alike.
+    ``texts`` holds one text a row, two for a pair, three for a triplet.
     """
 
     source: str
@@ -57,8 +59,9 @@ class Rows:
 class LabelReader:
     """How a task's label values become numbers.
 
-    ``label_type`` is the head's: "class", "binary", "number" or "tokens" (no labels). ``ids`` maps
-    a canonical value to its class; it is empty for numbers, whose range is ``low`` to ``high``.
+    ``label_type`` is the head's: "class", "binary", "number", or "tokens" or "views" (no labels).
+    ``ids`` maps a canonical value to its class; it is empty for numbers, whose range is ``low`` to
+    ``high``.
     """
 
     label_type: str
@@ -119,12 +122,11 @@ def label_reader(config: Config, task: str, label_type: str) -> LabelReader:
     """
     data = config.tasks[task].data
     path = ("tasks", task, "data")
-    if label_type == "tokens":
+    if label_type in UNLABELLED:
         for key in ("labels", "label_range"):
             if getattr(data, key) is not None:
-                raise config.error(
-                    (*path, key), "the head predicts masked tokens: it has no labels"
-                )
+                what = {"tokens": "predicts masked tokens", "views": "compares texts"}[label_type]
+                raise config.error((*path, key), f"the head {what}: it has no labels")
         return LabelReader(label_type, {}, ())
     if label_type == "number":
         if data.label_range is None:
@@ -170,14 +172,14 @@ def _number(value: str) -> float:
 def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
     """The rows of a split, labels mapped, unlabelled rows dropped and counted.
 
-    For a reader of "tokens" there are no labels; a test split may lack them. Raises UserError with
-    file and row for a label that is not among the classes or in the range, and for a missing file
-    or column or an empty split.
+    For a reader of "tokens" or "views" there are no labels; a test split may lack them. Raises
+    UserError with file and row for a label that is not among the classes or in the range, and for a
+    missing file or column or an empty split.
     """
     data = config.tasks[task].data
     columns, source = read_columns(config, task, split)
     rows = _rows(data, columns, source)
-    if reader.label_type == "tokens":
+    if reader.label_type in UNLABELLED:
         return rows
     if split == "test" and data.label not in columns:
         return rows
@@ -217,7 +219,9 @@ def load_together(
 
 
 def is_missing(labels: np.ndarray) -> np.ndarray:
-    """Which labels [N] are absent: NaN among numbers, negative among classes."""
+    """Which labels [N] are absent: NaN among numbers, negative among classes; no row of texts."""
+    if labels.ndim == 2:
+        return np.zeros(len(labels), dtype=bool)
     return np.isnan(labels) if labels.dtype.kind == "f" else labels < 0
 
 
@@ -242,13 +246,15 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
     with one text a line (a pair is separated by a tab)."""
     if file.suffix == ".txt":
         texts = []
-        sides = 2 if data.text2 else 1
+        sides = 1 + bool(data.text2) + bool(data.text3)
         for number, line in enumerate(_read_text(file).split("\n"), 1):
             if not line.strip():
                 continue
             text = tuple(line.split("\t"))
             if len(text) != sides:
-                what = "two texts with a tab between" if sides == 2 else "one text, without a tab"
+                what = (
+                    f"{sides} texts with a tab between" if sides > 1 else "one text, without a tab"
+                )
                 raise UserError(f"{file}, line {number}: expected {what}")
             texts.append(text)
         if not texts:
@@ -264,7 +270,7 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
 
 
 def _rows(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
-    keys = ["text"] if data.text2 is None else ["text", "text2"]
+    keys = [key for key in TEXT_KEYS["triplet"] if getattr(data, key) is not None]
     sides = [[_text(value) for value in _column(columns, data, key, source)] for key in keys]
     if not sides[0]:
         raise UserError(f"{source}: no rows")
@@ -293,7 +299,24 @@ def _column(columns: dict[str, list], data: DataConfig, key: str, source: str) -
 
 
 def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
-    """A split as columns by name, and how to call it in a message."""
+    """A split's rows (``data.where``) as columns by name, and how to call it in a message."""
+    columns, source = _every_row(config, task, split)
+    wanted = {k: canonical(v) for k, v in (config.tasks[task].data.where or {}).items()}
+    if split == "test" and not set(wanted) <= set(columns):
+        return columns, source  # what is to be predicted may lack the column
+    for name in wanted:
+        if name not in columns:
+            hint = suggest(name, tuple(columns))
+            path = ("tasks", task, "data", "where")
+            raise config.error(path, f"{source} has no column {name!r}{hint}")
+    count = len(next(iter(columns.values())))
+    kept = [i for i in range(count) if all(canonical(columns[k][i]) == wanted[k] for k in wanted)]
+    if len(kept) == count:
+        return columns, source
+    return {name: [values[i] for i in kept] for name, values in columns.items()}, source
+
+
+def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
     data = config.tasks[task].data
     name = getattr(data, split)
     path = ("tasks", task, "data", split)
