@@ -24,6 +24,9 @@ POOLERS = {
     "cls": "multitask.poolers.cls:CLSPooler",
     "mean": "multitask.poolers.mean:MeanPooler",
     "max": "multitask.poolers.max:MaxPooler",
+    "avg_first_last": "multitask.poolers.avg_first_last:AverageFirstLastPooler",
+    "concat": "multitask.poolers.concat:ConcatPooler",
+    "layer_attention": "multitask.poolers.layer_attention:LayerAttentionPooler",
     "tokens": "multitask.poolers.tokens:TokensPooler",
 }
 
