@@ -122,10 +122,11 @@ def frozen_head_scores(
 
     The encoder runs once, without dropout; then see ``train_probe``. None for a pooler with
     parameters of its own, which frozen vectors cannot train, and for a task that is scored with
-    another pooler than it trains with.
+    another pooler than it trains with, or with another task's.
     """
     module = model.module(task)
-    if any(True for _ in module.pooler.parameters()) or module.eval_pooler is not None:
+    learned = any(True for _ in module.pooler.parameters())
+    if learned or len(model.owners_of(task)) > 1 or module.eval_pooler is not None:
         return None
     title = f"encoding {task}"
     vectors = {

@@ -40,6 +40,7 @@ TEXT_KEYS = {
     "triplet": ("text", "text2", "text3"),
 }
 # keys of a task that come with another task's head
+SHARED_WITH_POOLING = ("adapter", "pooling", "eval_pooling", "projection")
 SHARED_WITH_HEAD = (
     "input",
     "adapter",
@@ -80,12 +81,13 @@ class Choice(BaseModel):
 class DataConfig(Strict):
     """Where a task's rows come from, and how they are read."""
 
-    format: Literal["auto", "csv", "tsv", "jsonl", "parquet", "disk", "hub"] = Field(
+    format: Literal["auto", "csv", "tsv", "jsonl", "txt", "parquet", "disk", "hub"] = Field(
         "auto",
         description="How to read `train`, `dev` and `test`. `auto` goes by the file's ending. "
         "`csv` and `tsv` separate by comma and tab whatever the ending (the CS224N `.csv` files "
-        "are `tsv`). `disk`: `path` is a directory that `DatasetDict.save_to_disk` wrote. `hub`: "
-        "`path` is a hub id, or a local directory that `load_dataset` reads.",
+        "are `tsv`). `txt`: one text a line, no header. `disk`: `path` is a directory that "
+        "`DatasetDict.save_to_disk` wrote. `hub`: `path` is a hub id, or a local directory that "
+        "`load_dataset` reads.",
     )
     path: str | None = Field(
         None, description="Hub id or directory of a whole data set (`format: hub` or `disk`)."
@@ -95,6 +97,13 @@ class DataConfig(Strict):
         None, description="Training rows: a file (relative to `data_dir`) or a split's name."
     )
     dev: str | None = Field(None, description="Development rows: a file or a split's name.")
+    dev_share: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Instead of `dev`: about this share of the training rows, taken out of them by "
+        "a hash of their first text (equal ones stay together), the same in every run.",
+    )
     test: str | None = Field(
         None, description="Rows to predict, labelled or not: a file or a split's name."
     )
@@ -188,6 +197,8 @@ class DataConfig(Strict):
         for key in ("train", "dev", "test") if self.texts_of else ():
             if getattr(self, key) is not None:
                 raise _mistake(key, "`texts_of` says whose rows these are: leave this out")
+        if self.dev_share and (self.dev or self.texts_of):
+            raise _mistake("dev_share", "it stands instead of `dev` and `texts_of`: leave it out")
         if self.format in ("disk", "hub") and not self.path and not self.texts_of:
             raise _mistake("format", f"format {self.format} needs `path`")
         if self.labels and self.label_range:
@@ -248,6 +259,11 @@ class TaskConfig(Strict):
         None,
         description="Another task whose adapter, pooling, projection and head this one uses, "
         "weights and all: the same settings, the same classes, other data.",
+    )
+    share_pooling: str | None = Field(
+        None,
+        description="Another task whose adapter, pooling and projection this one uses, weights and "
+        "all, under a head of its own: a similarity task that scores a contrastive task's vectors.",
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="Dropout before the head.")
     batch_size: int = Field(16, ge=1, description="Rows per forward pass.")
@@ -619,6 +635,8 @@ def _check_references(config: Config) -> None:
             _share_rows(config, name)
         if task.share_head is not None:
             _share_head(config, name)
+        if task.share_pooling is not None:
+            _share_pooling(config, name)
         _check_sources(config, name)
     tasks = tuple(config.tasks)
     lengths: list[tuple[KeyPath, str | int | None]] = [
@@ -652,6 +670,7 @@ def _inherit(tree: Tree) -> None:
         for key, other in (
             ("data.same_rows_as", host_name),
             ("share_head", task.get("share_head")),
+            ("share_pooling", task.get("share_pooling")),
         ):
             if isinstance(other, str) and other not in others:
                 path = ("tasks", name, *key.split("."))
@@ -661,6 +680,9 @@ def _inherit(tree: Tree) -> None:
             rows = {key: value for key, value in host["data"].items() if key not in OWN_LABELS}
             task["data"] = {**rows, **data}
             _fill(task, host, ("input", "max_length"))
+        pools = tasks.get(task.get("share_pooling"))
+        if isinstance(pools, dict):
+            _fill(task, pools, SHARED_WITH_POOLING)
         owner = tasks.get(task.get("share_head"))
         if isinstance(owner, dict):
             _fill(task, owner, SHARED_WITH_HEAD)
@@ -708,6 +730,18 @@ def _share_head(config: Config, name: str) -> None:
     for key in SHARED_WITH_HEAD:
         if getattr(task, key) != getattr(owner, key):
             raise config.error(("tasks", name, key), f"must be as in {task.share_head!r}")
+
+
+def _share_pooling(config: Config, name: str) -> None:
+    task = config.tasks[name]
+    path: KeyPath = ("tasks", name, "share_pooling")
+    owner = config.tasks[task.share_pooling or ""]
+    if owner.share_pooling or owner.share_head or task.share_head:
+        message = "name a task with a pooling of its own, and leave out `share_head`"
+        raise config.error(path, message)
+    for key in SHARED_WITH_POOLING:
+        if getattr(task, key) != getattr(owner, key):
+            raise config.error(("tasks", name, key), f"must be as in {task.share_pooling!r}")
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:

@@ -63,6 +63,35 @@ class TaskModule(nn.Module):
         return self.head(*self.dropout(self.project(pooled)).chunk(self.sides))
 
 
+class HeadOfItsOwn(nn.Module):
+    """What a task owns that shares another task's pooler and projection: dropout -> head."""
+
+    def __init__(self, base: TaskModule, head: nn.Module, dropout: float, sides: int) -> None:
+        super().__init__()
+        self._base = (base,)  # in a tuple: no submodule, so its weights have one owner
+        self.dropout = nn.Dropout(dropout)
+        self.head = head
+        self.sides = sides
+
+    @property
+    def pooler(self) -> nn.Module:
+        """The other task's."""
+        return self._base[0].pooler
+
+    @property
+    def pooler_in_use(self) -> Any:
+        """The other task's."""
+        return self._base[0].pooler_in_use
+
+    def project(self, pooled: Tensor) -> Tensor:
+        """As the other task does."""
+        return self._base[0].project(pooled)
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """Pooled vectors [sides * B, d] -> the head's scores."""
+        return self.head(*self.dropout(self.project(pooled)).chunk(self.sides))
+
+
 class MultiTaskModel(nn.Module):
     """One encoder shared by all tasks.
 
@@ -71,23 +100,25 @@ class MultiTaskModel(nn.Module):
         tasks: each task's own modules.
         adapters: each task's own part in the encoder's layers, for those that have one.
         owners: for a task that uses another task's modules, that task.
+        pools: for a task that uses another task's adapter, pooler and projection, that task.
         autocast: run encoder and pooler under bf16 autocast; heads and losses stay in fp32.
     """
 
     def __init__(
         self,
         encoder: Encoder,
-        tasks: Mapping[str, TaskModule],
+        tasks: Mapping[str, TaskModule | HeadOfItsOwn],
         *,
         adapters: Mapping[str, nn.Module] | None = None,
         owners: Mapping[str, str] | None = None,
+        pools: Mapping[str, str] | None = None,
         autocast: bool = False,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.tasks: Any = nn.ModuleDict(tasks)
         self.adapters: Any = nn.ModuleDict(adapters)
-        self.owners = dict(owners or {})
+        self.owners, self.pools = dict(owners or {}), dict(pools or {})
         self.autocast = autocast
 
     def freeze(self, parts: Collection[str]) -> None:
@@ -114,10 +145,15 @@ class MultiTaskModel(nn.Module):
         """The task whose modules a task uses, most often itself."""
         return self.owners.get(task, task)
 
+    def owners_of(self, task: str) -> list[str]:
+        """The tasks that own what a task uses: of its head, and of its pooling where it differs."""
+        owner = self.owner(task)
+        return [owner, self.pools[owner]] if owner in self.pools else [owner]
+
     def owned(self, task: str) -> set[str]:
         """The ``parts`` that a task uses beside the encoder."""
-        owner = self.owner(task)
-        return {owner, adapter_part(owner)} if owner in self.adapters else {owner}
+        owners = self.owners_of(task)
+        return {*owners, *(adapter_part(owner) for owner in owners if owner in self.adapters)}
 
     def module(self, task: str) -> Any:
         """The TaskModule that a task uses, its own or another's."""
@@ -125,7 +161,7 @@ class MultiTaskModel(nn.Module):
 
     def adapter(self, task: str) -> Any:
         """The adapter that a task uses, its own or another's; None where it has none."""
-        return dict(self.adapters.items()).get(self.owner(task))
+        return dict(self.adapters.items()).get(self.owners_of(task)[-1])
 
     def train(self, mode: bool = True) -> "MultiTaskModel":
         super().train(mode)
@@ -189,11 +225,11 @@ class MultiTaskModel(nn.Module):
         return found
 
     def vectors(self, task: str, batch: Batch) -> Tensor:
-        """What a task's sentences are exported as [S, d]: pooled, or as a contrastive head compares
-        them."""
+        """A task's sentence vectors [S, d]: pooled; those of a contrastive task, and of one that
+        shares its pooling, as its head compares them."""
         pooled = self.pooled({task: batch})[task]
-        module = self.module(task)
-        return module.project(pooled) if module.head.takes == "views" else pooled
+        base = self.module(self.owners_of(task)[-1])
+        return base.project(pooled) if base.head.takes == "views" else pooled
 
     def forward(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
         """Each head's scores: logits [B, C], logits [B], numbers [B] or logits [M, V]."""
@@ -295,7 +331,9 @@ def build_model(
         UserError: an option that an adapter, pooler, projection or head does not take, an adapter
             in an encoder of `transformers`, or a task's name that stands for something else.
     """
-    tasks, owners = {}, {}
+    tasks: dict[str, Any] = {}
+    owners: dict[str, str] = {}
+    pools = {name: t.share_pooling for name, t in config.tasks.items() if t.share_pooling}
     for name, task in config.tasks.items():
         if name in TAKEN or name.startswith("layer_") or hasattr(nn.ModuleDict(), name):
             raise config.error(("tasks", name), "the name is taken: call the task something else")
@@ -324,11 +362,18 @@ def build_model(
             sides = max(2, sides)
         evaluates = _eval_pooler(config, name, encoder, head, dim)
         tasks[name] = TaskModule(pooler, projection, head, task.dropout, sides, evaluates)
+    for name, base in pools.items():
+        own = tasks[name]
+        tasks[name] = HeadOfItsOwn(tasks[base], own.head, config.tasks[name].dropout, own.sides)
     # after the heads, which so start alike with an adapter and without
     adapters = {
-        name: _adapter(config, name, encoder) for name in tasks if config.tasks[name].adapter
+        name: _adapter(config, name, encoder)
+        for name in tasks
+        if config.tasks[name].adapter and name not in pools
     }
-    return MultiTaskModel(encoder, tasks, adapters=adapters, owners=owners, autocast=autocast)
+    return MultiTaskModel(
+        encoder, tasks, adapters=adapters, owners=owners, pools=pools, autocast=autocast
+    )
 
 
 def _eval_pooler(config: Config, task: str, encoder: Encoder, head: Any, dim: int) -> Any:

@@ -136,9 +136,10 @@ def _checked_model(config: Config, prepared: Prepared) -> MultiTaskModel:
             raise config.error(("tasks", task, "head"), message)
     model = _initial(config, prepared)
     for task in config.tasks:
-        if config.tasks[task].eval_pooling is not None:
-            message = "a probe is scored with the pooling that it trains on: leave this out"
-            raise config.error(("tasks", task, "eval_pooling"), message)
+        for key in ("eval_pooling", "share_pooling"):
+            if getattr(config.tasks[task], key) is not None:
+                message = "a probe is scored with the pooling that it trains on: leave this out"
+                raise config.error(("tasks", task, key), message)
         if config.tasks[task].adapter is not None:
             message = "acts inside the encoder, so vectors of the frozen one have nothing of it"
             raise config.error(("tasks", task, "adapter"), message)

@@ -133,7 +133,7 @@ def _plan(
         or settings.adapter_lr
         or settings.lr
         for task in tasks
-        if model.owner(task) in model.adapters
+        if model.adapter(task) is not None
     }
     steps = settings.epochs * sampler.steps_per_epoch
     steps = min(steps, settings.max_steps or steps)

@@ -9,6 +9,7 @@ import io
 import itertools
 import json
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,14 @@ from multitask.config import TEXT_KEYS, Config, DataConfig
 from multitask.errors import UserError, suggest
 from multitask.metrics import UNLABELLED
 
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".json": "jsonl",
+    ".txt": "txt",
+    ".parquet": "parquet",
+}
 
 
 @dataclass
@@ -262,11 +270,11 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
         return Rows(str(file), [str(i) for i in range(len(texts))], texts, None)
     form = FORMATS.get(file.suffix.lower())
     if form is None:
-        known = ", ".join([".txt", *FORMATS])
+        known = ", ".join(FORMATS)
         raise UserError(f"{file}: cannot tell the format: give it one of the endings {known}")
     if form in ("csv", "tsv"):  # the task's own files may be tab-separated and called .csv
         form = "tsv" if "\t" in _read_text(file).partition("\n")[0] else "csv"
-    return _rows(data, _read_file(file, form, data.quoting), str(file))
+    return _rows(data, _read_file(file, form, data.quoting, data.text), str(file))
 
 
 def _rows(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
@@ -299,8 +307,13 @@ def _column(columns: dict[str, list], data: DataConfig, key: str, source: str) -
 
 
 def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
-    """A split's rows (``data.where``) as columns by name, and how to call it in a message."""
-    columns, source = _every_row(config, task, split)
+    """A split's rows as columns by name, and how to call it in a message.
+
+    Those that ``data.where`` keeps; ``data.dev_share`` of the training rows are the dev set.
+    """
+    data = config.tasks[task].data
+    share = data.dev_share if split in ("train", "dev") else None
+    columns, source = _every_row(config, task, "train" if share else split)
     wanted = {k: canonical(v) for k, v in (config.tasks[task].data.where or {}).items()}
     if split == "test" and not set(wanted) <= set(columns):
         return columns, source  # what is to be predicted may lack the column
@@ -309,8 +322,12 @@ def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list]
             hint = suggest(name, tuple(columns))
             path = ("tasks", task, "data", "where")
             raise config.error(path, f"{source} has no column {name!r}{hint}")
-    count = len(next(iter(columns.values())))
+    count = len(next(iter(columns.values()), []))
     kept = [i for i in range(count) if all(canonical(columns[k][i]) == wanted[k] for k in wanted)]
+    if share:
+        first = [_text(value).split() for value in _column(columns, data, "text", source)]
+        dev = [zlib.crc32(" ".join(words).encode()) < share * 2**32 for words in first]
+        kept = [i for i in kept if dev[i] == (split == "dev")]
     if len(kept) == count:
         return columns, source
     return {name: [values[i] for i in kept] for name, values in columns.items()}, source
@@ -330,7 +347,7 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
     form = FORMATS.get(file.suffix.lower()) if data.format == "auto" else data.format
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
-    return _read_file(file, form, data.quoting), str(file)
+    return _read_file(file, form, data.quoting, data.text), str(file)
 
 
 def _read_text(file: Path) -> str:
@@ -342,7 +359,10 @@ def _read_text(file: Path) -> str:
         raise UserError(f"{file}: not UTF-8 at byte {error.start}: save it as UTF-8") from error
 
 
-def _read_file(file: Path, form: str, quoting: bool) -> dict[str, list]:
+def _read_file(file: Path, form: str, quoting: bool, text: str) -> dict[str, list]:
+    if form == "txt":
+        lines = [line for line in _read_text(file).split("\n") if line.strip()]
+        return {text: lines}
     if form in ("csv", "tsv"):
         return _read_csv(file, "," if form == "csv" else "\t", quoting)
     if form == "jsonl":
