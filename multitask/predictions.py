@@ -31,8 +31,7 @@ def write_predictions(
         predictions = np.clip(predictions, reader.low, reader.high)
     lines = []
     for i, (name, texts) in enumerate(zip(rows.ids, rows.texts, strict=True)):
-        known = rows.labels is not None and rows.labels.ndim == 1
-        label = rows.gold[i].item() if known else None
+        label = None if rows.labels is None else rows.labels[i].tolist()
         record = {
             "id": name,
             "texts": texts,
