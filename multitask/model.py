@@ -235,6 +235,18 @@ class MultiTaskModel(nn.Module):
         """Each head's scores: logits [B, C], logits [B], numbers [B] or logits [M, V]."""
         return {task: self.module(task)(p) for task, p in self.pooled(batches).items()}
 
+    def detection_loss(self, task: str, views: Tensor, batch: Batch) -> Tensor:
+        """What a DiffCSE head adds to the loss of its views [B, V, d]: a scalar in fp32."""
+        with torch.autocast(views.device.type, torch.bfloat16, enabled=self.autocast):
+            return self.head(task).detection_loss(
+                torch.cat(views.unbind(1)),
+                batch.labels,
+                batch.input_ids,
+                batch.masked_ids,
+                batch.token_type_ids,
+                batch.attention_mask,
+            )
+
     def head(self, task: str) -> Any:
         """The task's head: its loss, its predictions and its label type."""
         return self.module(task).head
@@ -355,6 +367,7 @@ def build_model(
             "word_embedding": encoder.word_embedding,
             "norm_eps": encoder.norm_eps,
             "mlm_weights": encoder.mlm_weights,
+            "encoder": encoder,
         }
         head = _build(config, name, "head", {"dim": dim, **tied, **label_context[name]})
         sides = len(TEXT_KEYS[task.input]) if task.input in ("siamese", "triplet") else 1

@@ -24,5 +24,7 @@ def task_losses(model: MultiTaskModel, batches: Mapping[str, Batch]) -> dict[str
         if batch.labelled is not None:
             scores = scores[batch.labelled]
         loss = model.head(task).loss(scores, batch.labels) if len(scores) else scores.sum()
+        if batch.masked_ids is not None:
+            loss = loss + model.detection_loss(task, scores, batch)
         found[task] = Outcome(loss, scores)
     return found

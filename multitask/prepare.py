@@ -14,13 +14,15 @@ from multitask.baselines import trivial_loss, trivial_token_loss, trivial_view_l
 from multitask.config import EMBEDDED, Config
 from multitask.data.checks import count_overlap, describe
 from multitask.data.load import LabelReader, Rows, label_reader
-from multitask.data.masking import Masking
+from multitask.data.masking import Masking, masking_of
 from multitask.data.splits import load_splits, streams
 from multitask.data.tokenize import Tokens, default_cache, tokenize
 from multitask.device import use_autocast
 from multitask.encoders import Encoder
+from multitask.errors import UserError
 from multitask.evaluate import Scores, Split, masked_split, score_split, task_maskings
 from multitask.feed import TrainRows
+from multitask.generator import MaskedLM, load_generator
 from multitask.metrics import SELECTABLE
 from multitask.model import MultiTaskModel, build_model, head_class
 from multitask.pretrained import load_pretrained, seen_corpora
@@ -123,6 +125,13 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         for name in set(splits[task]) - {"train"}:
             splits[task][name] = masked_split(splits[task][name], masking)
 
+    fillings = {}
+    for task, head in heads.items():
+        if hasattr(head, "use_generator"):
+            own = model.head(task)
+            own.use_generator(_generator(config, task, own.generator_name, tokenizer, device))
+            fillings[task] = masking_of(tokenizer, own.mask_share, whole_words=False)
+
     feeds = {}
     for name, members in streams(config).items():
         tokens, labels = splits[name]["train"].tokens, {name: splits[name]["train"].rows.gold}
@@ -130,7 +139,8 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
             shared = next(iter(together[name].values()))
             tokens = _tokenized(config, name, shared, tokenizer, readers[name]).tokens
             labels = {task: together[name][task].gold for task in members}
-        feeds[name] = TrainRows(tokens, labels, _stream(config, name, tokens), maskings.get(name))
+        stream, masks = _stream(config, name, tokens), (maskings | fillings).get(name)
+        feeds[name] = TrainRows(tokens, labels, stream, masks, keep_text=name in fillings)
     stages = plan_stages(config, model, feeds)
     trained = {task for stage in stages for task in stage.tasks}
     data = {task: _describe(config, task, splits[task], readers[task]) for task in splits}
@@ -170,6 +180,15 @@ def initial_model(
     }
     autocast = use_autocast(config.training.precision, device)
     return build_model(config, encoder, context, autocast=autocast).to(device)
+
+
+def _generator(
+    config: Config, task: str, name: str, tokenizer: Any, device: torch.device
+) -> MaskedLM:
+    try:
+        return load_generator(name, tokenizer, device)
+    except UserError as error:
+        raise config.error(("tasks", task, "head", "generator"), error) from error
 
 
 def _stream(config: Config, name: str, tokens: Tokens) -> TaskStream:
@@ -212,6 +231,9 @@ def _check_processes(config: Config) -> None:
         if task.batch_size < count:
             message = f"{task.batch_size} rows cannot be shared out to {count} processes"
             raise config.error(("tasks", name, "batch_size"), message)
+        if count > 1 and task.projection is not None and task.projection.name == "mlp_batchnorm":
+            message = "its statistics are those of one process's rows: take `mlp`"
+            raise config.error(("tasks", name, "projection"), message)
 
 
 def _check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> None:

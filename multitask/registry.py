@@ -35,6 +35,7 @@ PROJECTIONS = {
     "tanh": "multitask.projection:Tanh",
     "bert_pooler": "multitask.projection:BertPooler",
     "mlp": "multitask.projection:Mlp",
+    "mlp_batchnorm": "multitask.projection:MlpBatchNorm",
 }
 
 HEADS = {
@@ -48,6 +49,7 @@ HEADS = {
     "regression": "heads.regression:RegressionHead",
     "masked_lm": "heads.masked_lm:MaskedLMHead",
     "contrastive": "multitask.losses.contrastive:ContrastiveHead",
+    "diffcse": "multitask.losses.diffcse:DiffCSEHead",
 }
 
 SAMPLERS = {
@@ -81,6 +83,7 @@ SUPPLIED: dict[str, tuple[str, ...]] = {
         "word_embedding",
         "norm_eps",
         "mlm_weights",
+        "encoder",
     ),
     "sampler": ("sizes", "joint"),
 }

@@ -27,7 +27,7 @@ def test_every_name_is_a_documented_class(kind, name):
         ("adapter", "pall", "unknown adapter 'pall' (did you mean 'pal'?)"),
         ("pooling", "men", "unknown pooling 'men' (did you mean 'mean'?)"),
         ("head", "clasification", "did you mean 'classification'?"),
-        ("projection", "qqqq", "(known: linear, tanh, bert_pooler, mlp)"),
+        ("projection", "qqqq", "(known: linear, tanh, bert_pooler, mlp, mlp_batchnorm)"),
         ("sampler", "", "unknown sampler ''"),
     ],
 )

@@ -23,7 +23,8 @@ class Batch:
     step's ``step_rows`` labelled rows, on all ranks.
 
     Of masked texts ``places`` (int64 [M], in [S * T]) are the tokens to predict, ``labels`` [M]
-    their ids, and ``share`` is the part of the step's masked tokens.
+    their ids, and ``share`` is the part of the step's masked tokens. ``masked_ids`` int64 [S, T]
+    are the inputs with tokens masked, where the loss also wants those.
     """
 
     input_ids: Tensor
@@ -36,6 +37,7 @@ class Batch:
     share: float = 1.0
     step_rows: int = 0
     places: Tensor | None = None
+    masked_ids: Tensor | None = None
 
     @property
     def rows(self) -> int:
@@ -60,6 +62,7 @@ class Batch:
             self.share,
             self.step_rows,
             None if self.places is None else self.places.to(device),
+            None if self.masked_ids is None else self.masked_ids.to(device),
         )
 
     def parts(self, size: int) -> list["Batch"]:
