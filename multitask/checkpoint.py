@@ -131,22 +131,6 @@ def unpack_optimizer(
     optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
-def pack_rng() -> Tensors:
-    """The random states of torch, on the CPU and on every GPU."""
-    states = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        states |= {f"cuda{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
-    return states
-
-
-def unpack_rng(states: Tensors) -> None:
-    """Restore what ``pack_rng`` returned; GPUs that are gone are left out."""
-    torch.set_rng_state(states["cpu"])
-    for i in range(torch.cuda.device_count()):
-        if f"cuda{i}" in states:
-            torch.cuda.set_rng_state(states[f"cuda{i}"], i)
-
-
 def _digest(file: Path) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -216,6 +216,41 @@ class EarlyStoppingConfig(Strict):
     min_delta: float = Field(0.0, ge=0, description="Gains up to this do not count.")
 
 
+class SmartConfig(Strict):
+    """SMART (Jiang et al. 2020): small changes of the input shall not change the output."""
+
+    weight: float = Field(
+        1.0, ge=0, description="lambda_s, of the adversarial term; the paper tries 1, 3 and 5."
+    )
+    eps: float = Field(1e-5, gt=0, description="Radius of the ball that holds a perturbation.")
+    noise: float = Field(
+        1e-5, gt=0, description="Standard deviation of the normal start of the ascent."
+    )
+    step_size: float = Field(1e-3, gt=0, description="eta, of an ascent step.")
+    steps: int = Field(1, ge=1, description="Ascent steps; each costs two forward passes' time.")
+    norm: Literal["inf", "l2"] = Field("inf", description="Norm of the ball and of the gradient.")
+    scope: Literal["sentence", "token"] = Field(
+        "sentence",
+        description="What a norm is taken of: a whole sentence's perturbation, or each token's.",
+    )
+    perturb: Literal["embeddings", "pooled"] = Field(
+        "embeddings",
+        description="What is perturbed: the encoder's embeddings, or the pooled vectors (cheap).",
+    )
+    dropout: Literal["same_mask", "eval", "independent"] = Field(
+        "same_mask",
+        description="`same_mask`: the perturbed pass drops what the plain pass dropped. `eval`: "
+        "both without dropout, one more pass. `independent`: each its own, as in R-Drop.",
+    )
+    every: int = Field(1, ge=1, description="Only in every so many steps of the task.")
+    bregman: float = Field(
+        0.0,
+        ge=0,
+        description="mu, of the Bregman term that keeps outputs near those of a slow running "
+        "mean of the weights; the paper has 1. 0: without, and no such copy is kept.",
+    )
+
+
 class CourseFileConfig(Strict):
     """The course's prediction file: `predictions/NAME-SPLIT-output.csv`."""
 
@@ -275,6 +310,9 @@ class TaskConfig(Strict):
     )
     accumulation: int = Field(1, ge=1, description="Forward passes per optimizer step.")
     loss_weight: float = Field(1.0, gt=0, description="Factor on the task's loss.")
+    smart: SmartConfig | None = Field(
+        None, description="SMART's terms beside the task's loss (`smart: {}` for the paper's)."
+    )
     head_lr: float | None = Field(
         None, gt=0, description="Learning rate of this head; default `training.head_lr`."
     )
@@ -378,6 +416,25 @@ class TrainingConfig(Strict):
         "none",
         description="`unit`: each loss is divided by that of the trivial predictor (the label "
         "frequencies, or the mean) on the training rows, so that all start near 1.",
+    )
+    loss_weighting: Literal["fixed", "uncertainty"] = Field(
+        "fixed",
+        description="`fixed`: the tasks' `loss_weight`. `uncertainty`: on top of it each loss "
+        "counts 1/(2 exp(s)) with s/2 added, s learned a task at `head_lr` (Kendall et al. 2018).",
+    )
+    gradient_surgery: Choice | None = Field(
+        None,
+        description="How the tasks' gradients of the shared encoder are combined (`combine: "
+        f"joint` only): one of {', '.join(KINDS['gradient_surgery'])}; null for their sum.",
+    )
+    surgery_every: int = Field(
+        1, ge=1, description="Surgery in every so many steps; the others add the gradients up."
+    )
+    conflict_steps: int | None = Field(
+        None,
+        ge=1,
+        description="Every so many steps, log the cosines between the tasks' gradients of the "
+        "shared encoder, layer by layer; training does not change. null: never.",
     )
     lr: float = Field(2e-5, gt=0, description="Learning rate of the encoder.")
     head_lr: float = Field(
@@ -605,7 +662,8 @@ def _saved_config(directory: Path) -> Path:
 
 def _check_names(config: Config) -> None:
     choices: list[tuple[KeyPath, str, Choice | None]] = [
-        (("training", "sampler"), "sampler", config.training.sampler)
+        (("training", kind), kind, getattr(config.training, kind))
+        for kind in ("sampler", "gradient_surgery")
     ]
     for number, stage in enumerate(config.stages or []):
         choices.append((("stages", number, "sampler"), "sampler", stage.sampler))

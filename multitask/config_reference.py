@@ -67,6 +67,8 @@ The names and their options stand [below](#adapter).
 """
 
 METHODS = {
+    "gradient_surgery": "How joint steps combine the tasks' gradients of the shared encoder; see "
+    "[SMART and gradient surgery](smart.md#gradient-surgery).",
     "adapter": "A task's own part inside the encoder's layers ([PALs and adapters](pals.md)).",
     "pooling": "From a sentence's token vectors to one vector.",
     "projection": "An optional layer between pooling and head.",
@@ -189,7 +191,8 @@ def _options(kind: str, factory: Any) -> str:
 def _arguments(factory: Any) -> dict[str, str]:
     """The entries of the docstrings' ``Args:`` sections, a class's own above its parents'."""
     found = {}
-    for parent in reversed(inspect.getmro(factory)):
+    documented = inspect.getmro(factory) if inspect.isclass(factory) else (factory,)
+    for parent in reversed(documented):
         text = inspect.cleandoc(parent.__doc__ or "")
         section = re.search(r"^Args:\n((?: .*\n?|\n)*)", text, re.MULTILINE)
         for entry in re.split(r"\n(?= {4}\w)", section[1].rstrip()) if section else []:

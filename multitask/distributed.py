@@ -100,15 +100,19 @@ def total(values: Sequence[float], device: torch.device) -> list[float]:
 
 def add_gradients(parameters: Sequence[nn.Parameter]) -> None:
     """Sum the gradients over the ranks, in place, in one call."""
-    if world() == 1 or not parameters:
+    add_tensors([p.grad for p in parameters if p.grad is not None])
+
+
+def add_tensors(tensors: Sequence[Tensor]) -> None:
+    """Sum each tensor over the ranks, in place, in one call."""
+    if world() == 1 or not tensors:
         return
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    flat = torch.cat([tensor.flatten() for tensor in tensors])
     with _peers():
         distributed.all_reduce(flat)
-    sizes = [gradient.numel() for gradient in gradients]
-    for gradient, summed in zip(gradients, flat.split(sizes), strict=True):
-        gradient.copy_(summed.view_as(gradient))
+    sizes = [tensor.numel() for tensor in tensors]
+    for tensor, summed in zip(tensors, flat.split(sizes), strict=True):
+        tensor.copy_(summed.view_as(tensor))
 
 
 class _Gather(torch.autograd.Function):

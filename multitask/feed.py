@@ -1,6 +1,6 @@
 """The batches of one optimizer step: which rows, of which tasks, on which rank."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -99,3 +99,24 @@ def next_batches(
                     batch = feed.labelled(task, inputs, own, here / whole, whole)
                     passes[number][task] = batch
     return [batches for batches in passes if batches]
+
+
+def sampled_batches(
+    feeds: Mapping[str, TrainRows],
+    tasks: Collection[str],
+    *,
+    seed: Sequence[int],
+    pad_id: int,
+    device: torch.device,
+) -> dict[str, Batch]:
+    """A batch of random training rows of each task; no stream moves. The same for one ``seed``."""
+    found = {}
+    for feed in feeds.values():
+        for task in feed.labels:
+            if task in tasks:
+                known = np.flatnonzero(~is_missing(feed.labels[task]))
+                size = min(feed.stream.batch_size, len(known))
+                rows = np.random.default_rng(seed).choice(known, size, replace=False)
+                inputs = collate(feed.in_this_pass(), rows, pad_id=pad_id).to(device)
+                found[task] = feed.labelled(task, inputs, rows, 1.0, size)
+    return {task: found[task] for task in tasks}

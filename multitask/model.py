@@ -13,6 +13,7 @@ from multitask.data.collate import Batch, joined
 from multitask.encoders import BertEncoder, Encoder
 from multitask.errors import UserError
 from multitask.registry import build, resolve
+from smart.divergence import DIVERGENCES
 
 # what `freeze:` and the log call other things
 TAKEN = ("adapters", "encoder", "embeddings", "heads", "joint", "longest")
@@ -101,6 +102,7 @@ class MultiTaskModel(nn.Module):
         adapters: each task's own part in the encoder's layers, for those that have one.
         owners: for a task that uses another task's modules, that task.
         pools: for a task that uses another task's adapter, pooler and projection, that task.
+        uncertain: tasks whose loss weight is learned (``objective.weighted``).
         autocast: run encoder and pooler under bf16 autocast; heads and losses stay in fp32.
     """
 
@@ -112,6 +114,7 @@ class MultiTaskModel(nn.Module):
         adapters: Mapping[str, nn.Module] | None = None,
         owners: Mapping[str, str] | None = None,
         pools: Mapping[str, str] | None = None,
+        uncertain: Collection[str] = (),
         autocast: bool = False,
     ) -> None:
         super().__init__()
@@ -119,6 +122,7 @@ class MultiTaskModel(nn.Module):
         self.tasks: Any = nn.ModuleDict(tasks)
         self.adapters: Any = nn.ModuleDict(adapters)
         self.owners, self.pools = dict(owners or {}), dict(pools or {})
+        self.log_variances = nn.ParameterDict({task: torch.zeros(()) for task in uncertain})
         self.autocast = autocast
 
     def freeze(self, parts: Collection[str]) -> None:
@@ -135,11 +139,15 @@ class MultiTaskModel(nn.Module):
         """All parameters: "embeddings", "layer_1" to "layer_L"; each task's under its name, and
         those of its adapter under ``adapter_part``.
         """
-        embeddings, *layers = self.encoder.layer_parameters()
-        found = {"embeddings": embeddings}
-        found |= {f"layer_{depth}": layer for depth, layer in enumerate(layers, 1)}
+        found = self.shared()
         found |= {name: list(module.parameters()) for name, module in self.tasks.items()}
         return found | {adapter_part(n): list(m.parameters()) for n, m in self.adapters.items()}
+
+    def shared(self) -> dict[str, list[nn.Parameter]]:
+        """The parameters that all tasks share: the encoder's, by depth."""
+        embeddings, *layers = self.encoder.layer_parameters()
+        found = {"embeddings": embeddings}
+        return found | {f"layer_{depth}": layer for depth, layer in enumerate(layers, 1)}
 
     def owner(self, task: str) -> str:
         """The task whose modules a task uses, most often itself."""
@@ -169,49 +177,52 @@ class MultiTaskModel(nn.Module):
             self.encoder.eval()
         return self
 
-    def pooled(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
-        """Each task's pooled vectors [S, d], or of masked tokens [M, d]; fp32 under autocast too.
+    def passes(
+        self, batches: Mapping[str, Batch], apart: Collection[str] = ()
+    ) -> list[dict[str, Batch]]:
+        """Which tasks share an encoder pass: those of one adapter.
 
-        One encoder pass over the inputs of all tasks without an adapter, and one for each adapter.
-        In training, a task whose head has a ``chunk`` is encoded that many texts at a time.
+        Those ``apart`` do not, nor those that are encoded in chunks.
         """
-        passes: dict[Any, dict[str, Batch]] = {}
-        found: dict[str, Tensor] = {}
+        found: dict[Any, dict[str, Batch]] = {}
         for task, batch in batches.items():
-            if getattr(self.head(task), "chunk", None) and torch.is_grad_enabled():
-                found[task] = self._in_chunks(task, batch)
-            else:
-                passes.setdefault(self.adapter(task), {})[task] = batch
-        for adapter, own in passes.items():
-            found |= self._pooled(own, adapter)
-        return {task: found[task] for task in batches}
+            key = task if task in apart or self._chunk(task) else self.adapter(task)
+            found.setdefault(key, {})[task] = batch
+        return list(found.values())
 
-    def _in_chunks(self, task: str, batch: Batch) -> Tensor:
-        """As ``_pooled``, but only the vectors are kept: the backward pass encodes every chunk
-        again, with the same dropout, when it has the gradient of its vectors (Gao et al. 2021).
+    def embed(self, batches: Mapping[str, Batch]) -> tuple[Tensor, Tensor]:
+        """The first stage of one pass: embeddings [S, T, d] and mask [S, T] of all its inputs.
+
+        Tasks that share input tensors share rows too.
         """
+        ids, types, mask = joined(_inputs(batches))
+        with torch.autocast(mask.device.type, torch.bfloat16, enabled=self.autocast):
+            return self.encoder.embed(ids, types, mask), mask
 
-        def encode(part: Batch) -> Tensor:
-            return self._pooled({task: part}, self.adapter(task))[task]
+    def pool(
+        self,
+        batches: Mapping[str, Batch],
+        embedded: Tensor,
+        mask: Tensor,
+        autocast: bool | None = None,
+    ) -> dict[str, Tensor]:
+        """The second: what ``embed`` gave -> each task's pooled vectors, see ``pooled``.
 
-        parts = batch.parts(self.head(task).chunk)
-        return torch.cat([checkpoint(encode, part, use_reentrant=False) for part in parts])
-
-    def _pooled(self, batches: Mapping[str, Batch], adapter: Any) -> dict[str, Tensor]:
-        """One encoder pass over all inputs; tasks that share input tensors share its rows too."""
-        inputs = list({id(batch.input_ids): batch for batch in batches.values()}.values())
-        ids, types, mask = joined(inputs)
+        ``autocast``: other than the model's own.
+        """
+        autocast = self.autocast if autocast is None else autocast
+        adapter = self.adapter(next(iter(batches)))
         poolers = {task: self.module(task).pooler_in_use for task in batches}
         layers = {layer for pooler in poolers.values() for layer in pooler.layers}
         tokens = "first" if all(p.tokens == "first" for p in poolers.values()) else "all"
+        inputs = _inputs(batches)
         ends = np.cumsum([len(batch.input_ids) for batch in inputs]).tolist()
         starts = {
             id(batch.input_ids): end - len(batch.input_ids)
             for batch, end in zip(inputs, ends, strict=True)
         }
         found = {}
-        with torch.autocast(mask.device.type, torch.bfloat16, enabled=self.autocast):
-            embedded = self.encoder.embed(ids, types, mask)
+        with torch.autocast(mask.device.type, torch.bfloat16, enabled=autocast):
             hidden = self.encoder.encode(embedded, mask, layers, tokens, adapter)
             for task, batch in batches.items():
                 pooler, size = poolers[task], batch.input_ids.shape
@@ -221,8 +232,41 @@ class MultiTaskModel(nn.Module):
                 vectors = pooler(own, batch.attention_mask)
                 if batch.places is not None:
                     vectors = vectors.flatten(0, 1)[batch.places]
-                found[task] = vectors.float() if self.autocast else vectors
+                found[task] = vectors.float() if autocast else vectors
         return found
+
+    def encode(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
+        """Both stages of one pass, see ``passes``: each task's pooled vectors.
+
+        Of a task in chunks only the vectors are kept: the backward pass encodes every chunk again,
+        with the same dropout, when it has the gradient of its vectors (GradCache, Gao et al. 2021).
+        """
+        task = next(iter(batches))
+        size = self._chunk(task)
+        if not size:
+            return self.pool(batches, *self.embed(batches))
+
+        def vectors(part: Batch) -> Tensor:
+            own = {task: part}
+            return self.pool(own, *self.embed(own))[task]
+
+        parts = batches[task].parts(size)
+        kept = [checkpoint(vectors, part, use_reentrant=False) for part in parts]
+        return {task: torch.cat(kept)}
+
+    def _chunk(self, task: str) -> int | None:
+        """How many texts of a task are encoded at a time where gradients are wanted."""
+        return getattr(self.head(task), "chunk", None) if torch.is_grad_enabled() else None
+
+    def pooled(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
+        """Each task's pooled vectors [S, d], or of masked tokens [M, d]; fp32 under autocast too.
+
+        One encoder pass over the inputs of all tasks without an adapter, and one for each adapter.
+        """
+        found: dict[str, Tensor] = {}
+        for own in self.passes(batches):
+            found |= self.encode(own)
+        return {task: found[task] for task in batches}
 
     def vectors(self, task: str, batch: Batch) -> Tensor:
         """A task's sentence vectors [S, d]: pooled; those of a contrastive task, and of one that
@@ -250,6 +294,11 @@ class MultiTaskModel(nn.Module):
     def head(self, task: str) -> Any:
         """The task's head: its loss, its predictions and its label type."""
         return self.module(task).head
+
+
+def _inputs(batches: Mapping[str, Batch]) -> list[Batch]:
+    """The batches with distinct input tensors, in order."""
+    return list({id(batch.input_ids): batch for batch in batches.values()}.values())
 
 
 def head_class(config: Config, task: str) -> Any:
@@ -285,6 +334,9 @@ def head_class(config: Config, task: str) -> Any:
         takes = "views" if head.takes == "views" else f"a {head.takes}"
         message = f"takes {takes}: it needs {needs}, not {entry.input!r}"
         raise config.error((*path, "head"), f"head {entry.head.name!r} {message}")
+    if entry.smart is not None and head.label_type not in DIVERGENCES:
+        message = f"head {entry.head.name!r} has no distance between two outputs: leave this out"
+        raise config.error((*path, "smart"), message)
     known = SELECTABLE[head.label_type]
     if entry.metric is not None and entry.metric not in known:
         message = f"has the metrics {', '.join(known)}, not {entry.metric!r}"
@@ -384,8 +436,15 @@ def build_model(
         for name in tasks
         if config.tasks[name].adapter and name not in pools
     }
+    uncertain = config.tasks if config.training.loss_weighting == "uncertainty" else ()
     return MultiTaskModel(
-        encoder, tasks, adapters=adapters, owners=owners, pools=pools, autocast=autocast
+        encoder,
+        tasks,
+        adapters=adapters,
+        owners=owners,
+        pools=pools,
+        uncertain=uncertain,
+        autocast=autocast,
     )
 
 

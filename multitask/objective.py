@@ -1,30 +1,205 @@
-"""What one step minimises: the tasks' own losses."""
+"""What one step minimises: the tasks' own losses, and SMART's terms where a task has them."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from multitask.data.collate import Batch
 from multitask.model import MultiTaskModel
+from multitask.rng import pack_rng, replayed
+from smart.adversarial import Ascent, perturbation
+from smart.divergence import DIVERGENCES
 
 
 class Outcome(NamedTuple):
-    """A task's mean loss over the labelled rows of a batch (a scalar in fp32), and their scores."""
+    """A task's mean loss over the labelled rows of a batch (a scalar in fp32), and their scores.
+
+    ``penalty`` is the weighted sum of SMART's terms, a scalar; None where the task goes without.
+    """
 
     loss: Tensor
     scores: Tensor
+    penalty: Tensor | None = None
 
 
-def task_losses(model: MultiTaskModel, batches: Mapping[str, Batch]) -> dict[str, Outcome]:
-    """Each task's outcome on its batch, from one encoder pass; 0 where no row has a label."""
-    found = {}
-    for task, scores in model(batches).items():
-        batch = batches[task]
-        if batch.labelled is not None:
-            scores = scores[batch.labelled]
-        loss = model.head(task).loss(scores, batch.labels) if len(scores) else scores.sum()
-        if batch.masked_ids is not None:
-            loss = loss + model.detection_loss(task, scores, batch)
-        found[task] = Outcome(loss, scores)
-    return found
+@dataclass(frozen=True)
+class Smoothing:
+    """A task's SMART terms.
+
+    Attributes:
+        ascent: how the perturbation is found.
+        weight: lambda_s of the adversarial term.
+        bregman: mu of the term against the momentum teacher.
+        perturb: what is perturbed: the "embeddings", or the "pooled" vectors.
+        dropout: "same_mask": f(x + delta) drops what f(x) dropped. "eval": both without dropout.
+            "independent": each with masks of its own.
+        every: the task's steps from one with SMART to the next.
+    """
+
+    ascent: Ascent = field(default_factory=Ascent)
+    weight: float = 1.0
+    bregman: float = 0.0
+    perturb: str = "embeddings"
+    dropout: str = "same_mask"
+    every: int = 1
+
+    def due(self, trained: int) -> bool:
+        """Whether the step after the task's first ``trained`` ones has SMART's terms."""
+        return (trained + 1) % self.every == 0 and (self.weight > 0 or self.bregman > 0)
+
+
+def task_losses(
+    model: MultiTaskModel,
+    batches: Mapping[str, Batch],
+    smoothing: Mapping[str, Smoothing] | None = None,
+    teacher: MultiTaskModel | None = None,
+    apart: bool = False,
+) -> dict[str, Outcome]:
+    """Each task's outcome on its batch, from one encoder pass; 0 where no row has a label.
+
+    Tasks in ``smoothing`` have a penalty and an encoder pass of their own, and so has every task
+    if ``apart``; ``teacher`` is that of the Bregman terms.
+    """
+    smooth = smoothing or {}
+    found: dict[str, Outcome] = {}
+    for own in model.passes(batches, apart=batches if apart else smooth):
+        first = next(iter(own))
+        if first in smooth:
+            found[first] = _smoothed(model, first, own[first], smooth[first], teacher)
+            continue
+        for task, vectors in model.encode(own).items():
+            scores = _scores(model, task, own[task], vectors)
+            found[task] = Outcome(_loss(model, task, own[task], scores), scores)
+    return {task: found[task] for task in batches}
+
+
+def weighted(model: MultiTaskModel, task: str, value: Tensor, share: float) -> Tensor:
+    """A task's part in the step's objective: ``value``, its learned weight applied if it has one.
+
+    value / (2 exp(s)) + s / 2, of which the last term counts ``share`` (Kendall et al. 2018).
+    """
+    if task not in model.log_variances:
+        return value
+    s = model.log_variances[task]
+    return value / (2 * s.exp()) + share * s / 2
+
+
+def _scores(model: MultiTaskModel, task: str, batch: Batch, vectors: Tensor) -> Tensor:
+    """The head's scores of the labelled rows."""
+    scores = model.module(task)(vectors)
+    return scores if batch.labelled is None else scores[batch.labelled]
+
+
+def _loss(model: MultiTaskModel, task: str, batch: Batch, scores: Tensor) -> Tensor:
+    loss = model.head(task).loss(scores, batch.labels) if len(scores) else scores.sum()
+    if batch.masked_ids is not None:
+        loss = loss + model.detection_loss(task, scores, batch)
+    return loss
+
+
+def _smoothed(
+    model: MultiTaskModel,
+    task: str,
+    batch: Batch,
+    settings: Smoothing,
+    teacher: MultiTaskModel | None,
+) -> Outcome:
+    """Loss and penalty: the pass that gives the loss serves as f(x).
+
+    In fp32 throughout: in bf16 a number near 1 moves in steps of .004, and perturbations are 1e-5.
+    """
+    view = _View(model, task, batch, settings.perturb)
+    point = view.point()
+    scores = point.scores
+    loss = _loss(model, task, batch, scores)
+    if not len(scores):
+        return Outcome(loss, scores, scores.sum())
+    divergence = DIVERGENCES[model.head(task).label_type]
+    penalty = scores.new_zeros(())
+    if settings.bregman and teacher is not None:
+        with torch.no_grad():
+            theirs = _View(teacher, task, batch, settings.perturb).point().scores
+        penalty = penalty + settings.bregman * divergence(scores, theirs).mean()
+    if settings.weight:
+        same = partial(replayed, point.drawn) if settings.dropout == "same_mask" else nullcontext
+        with evaluating(model) if settings.dropout == "eval" else nullcontext():
+            if settings.dropout == "eval":
+                point = view.point()
+            term = _smoothness(view, point, settings.ascent, divergence, same)
+        penalty = penalty + settings.weight * term
+    return Outcome(loss, scores, penalty)
+
+
+class _Point(NamedTuple):
+    """x [S, T, d], its mask [S, T], f(x), and the random states that f(x) began with."""
+
+    x: Tensor
+    mask: Tensor
+    scores: Tensor
+    drawn: dict[str, Tensor]
+
+
+@dataclass
+class _View:
+    """A batch as a function f of what is perturbed."""
+
+    model: MultiTaskModel
+    task: str
+    batch: Batch
+    perturb: str
+
+    def point(self) -> _Point:
+        """x as it is, and f(x)."""
+        embedded, mask = self.model.embed({self.task: self.batch})
+        drawn = pack_rng()
+        if self.perturb == "embeddings":
+            return _Point(embedded, mask, self(embedded), drawn)
+        pooled = self._pool(embedded).unsqueeze(1)
+        drawn = pack_rng()
+        return _Point(pooled, torch.ones_like(mask[:, :1]), self(pooled), drawn)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """f(x): scores of the labelled rows."""
+        vectors = self._pool(x) if self.perturb == "embeddings" else x.squeeze(1)
+        return _scores(self.model, self.task, self.batch, vectors)
+
+    def _pool(self, embedded: Tensor) -> Tensor:
+        own = {self.task: self.batch}
+        mask = self.batch.attention_mask
+        return self.model.pool(own, embedded, mask, autocast=False)[self.task]
+
+
+def _smoothness(
+    f: Callable[[Tensor], Tensor],
+    point: _Point,
+    ascent: Ascent,
+    divergence: Callable[[Tensor, Tensor], Tensor],
+    same: Callable[[], AbstractContextManager[Any]],
+) -> Tensor:
+    """mean_i l_s(f(x_i + delta_i), f(x_i)) with the delta that the ascent finds; a scalar."""
+    plain = point.scores.detach()
+
+    def gap(x: Tensor) -> Tensor:
+        with same():
+            return divergence(f(x), plain).sum()
+
+    delta = perturbation(ascent, point.x.detach(), point.mask, gap)
+    with same():
+        worst = f(point.x + delta)
+    return divergence(worst, point.scores).mean()
+
+
+@contextmanager
+def evaluating(model: MultiTaskModel) -> Iterator[None]:
+    """The model without dropout."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)

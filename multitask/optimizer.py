@@ -22,13 +22,19 @@ def build_optimizer(
     The encoder's last layer has ``training.lr``, each layer below ``layer_decay`` times the rate
     of the one above; each task named in ``head_lrs`` trains what it owns at the rate given there,
     and its adapter at that of ``adapter_lrs``, by default ``training.lr``.
-    Biases and LayerNorms (every parameter with fewer than two dimensions) are not decayed.
+    Biases and LayerNorms (every parameter with fewer than two dimensions) are not decayed, nor
+    are learned loss weights, which train at ``training.head_lr``.
     """
     groups: list[dict[str, Any]] = []
     inside = dict.fromkeys(head_lrs, training.lr) | dict(adapter_lrs or {})
     heads = _owned(model, model.tasks, head_lrs, str)
     adapters = _owned(model, model.adapters, inside, adapter_part)
-    for name, parameters, lr in [*_encoder(model, training), *heads, *adapters]:
+    learned = [
+        ("loss_weights", [parameter], training.head_lr)
+        for task, parameter in model.log_variances.items()
+        if task in head_lrs
+    ]
+    for name, parameters, lr in [*_encoder(model, training), *heads, *adapters, *learned]:
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         for decay in (True, False):
             chosen = [p for p in trained if (p.ndim >= 2) == decay]

@@ -30,6 +30,7 @@ from multitask.drawing import (
 )
 from multitask.errors import UserError
 from multitask.metrics import UNLABELLED
+from multitask.plots_conflict import draw_conflict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +73,8 @@ def stage_begins(events: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:
 def draw_all(run_dir: Path) -> list[Path]:
     """Write every figure of the run into ``run_dir/figures`` and return the paths.
 
-    The curves first, then one figure of the dev predictions for each task, then the schedule.
+    The curves first, then one figure of the dev predictions for each task, then the schedule and,
+    where it was measured, the conflict of gradients.
     """
     report = load_report(run_dir)
     events = load_lines(run_dir / "metrics.jsonl")
@@ -84,6 +86,9 @@ def draw_all(run_dir: Path) -> list[Path]:
         elif result["label_type"] not in UNLABELLED:
             drawn[f"confusion_{task}"] = _confusion(task, result)
     drawn["schedule"] = _schedule(report, events)
+    conflict = draw_conflict(events, stage_begins(events))
+    if conflict is not None:
+        drawn["conflict"] = conflict
 
     folder = run_dir / "figures"
     folder.mkdir(exist_ok=True)

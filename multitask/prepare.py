@@ -26,8 +26,10 @@ from multitask.generator import MaskedLM, load_generator
 from multitask.metrics import SELECTABLE
 from multitask.model import MultiTaskModel, build_model, head_class
 from multitask.pretrained import load_pretrained, seen_corpora
+from multitask.registry import build
 from multitask.stages import Stage, plan_stages
 from multitask.streams import TaskStream
+from multitask.surgery import Surgery
 from multitask.tensorboard import check_installed
 
 
@@ -46,6 +48,7 @@ class Prepared:
     feeds: dict[str, TrainRows]
     stages: list[Stage]
     loss_weights: dict[str, float]
+    surgery: Surgery | None
     maskings: dict[str, Masking]
     warnings: list[str] = field(default_factory=list)
 
@@ -160,6 +163,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         feeds,
         stages,
         _loss_weights(config, model, splits, readers, maskings, device),
+        _surgery(config),
         maskings,
         _warnings(config, data, trained),
     )
@@ -189,6 +193,18 @@ def _generator(
         return load_generator(name, tokenizer, device)
     except UserError as error:
         raise config.error(("tasks", task, "head", "generator"), error) from error
+
+
+def _surgery(config: Config) -> Surgery | None:
+    """The gradient surgery of a config, at its start."""
+    choice = config.training.gradient_surgery
+    if choice is None:
+        return None
+    try:
+        weighting = build("gradient_surgery", choice.name, choice.options, {})
+    except UserError as error:
+        raise config.error(("training", "gradient_surgery"), error) from error
+    return Surgery(weighting, config.training.surgery_every)
 
 
 def _stream(config: Config, name: str, tokens: Tokens) -> TaskStream:

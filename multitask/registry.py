@@ -61,12 +61,21 @@ SAMPLERS = {
     "fixed": "multitask.sampler:Fixed",
 }
 
+SURGERY = {
+    "pcgrad": "multitask.surgery:pcgrad",
+    "gradvac": "multitask.surgery:gradvac",
+    "cagrad": "multitask.surgery:cagrad",
+    "mgda": "multitask.surgery:mgda",
+    "aligned_mtl": "multitask.surgery:aligned_mtl",
+}
+
 KINDS: dict[str, Mapping[str, str]] = {
     "adapter": ADAPTERS,
     "pooling": POOLERS,
     "projection": PROJECTIONS,
     "head": HEADS,
     "sampler": SAMPLERS,
+    "gradient_surgery": SURGERY,
 }
 
 # constructor arguments that the program supplies; every other one is an option in YAML
@@ -86,6 +95,7 @@ SUPPLIED: dict[str, tuple[str, ...]] = {
         "encoder",
     ),
     "sampler": ("sizes", "joint"),
+    "gradient_surgery": (),
 }
 
 

@@ -5,7 +5,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,16 @@ from multitask.baselines import (
     trivial_view_scores,
 )
 from multitask.checkpoint import read_tensors, weights_file
-from multitask.config import Config
+from multitask.config import Config, SmartConfig
+from multitask.conflict import gradient_cosines
 from multitask.data.load import LabelReader, Rows
 from multitask.device import pick_device
 from multitask.early_stopping import Selection, selected_steps
 from multitask.evaluate import Scores, measure
-from multitask.feed import next_batches
+from multitask.feed import next_batches, sampled_batches
 from multitask.files import without_nan, write_text
 from multitask.model import parameter_counts
+from multitask.objective import Smoothing
 from multitask.plan import describe_data
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, prepare
@@ -39,6 +41,8 @@ from multitask.run_directory import check_directory, save_config, start_director
 from multitask.stages import trained_parameters
 from multitask.tensorboard import event_files
 from multitask.trainer import Trainer
+from smart.adversarial import Ascent
+from smart.teacher import teacher_of
 
 
 def train(
@@ -132,6 +136,18 @@ def build_trainer(
             for task in tasks
         }
 
+    def conflict(running: Sequence[str], step: int) -> dict[str, dict[str, float]]:
+        batches = sampled_batches(
+            feeds,
+            running,
+            seed=(config.seed, step),
+            pad_id=prepared.tokenizer.pad_token_id,
+            device=prepared.device,
+        )
+        return gradient_cosines(prepared.model, batches)
+
+    smoothing = {name: made for name, task in tasks.items() if (made := _smoothing(task.smart))}
+    bregman = any(settings.bregman for settings in smoothing.values())
     return Trainer(
         run_dir=run_dir,
         model=prepared.model,
@@ -157,6 +173,11 @@ def build_trainer(
         ),
         selection_split=prepared.selection_split,
         loss_weights=prepared.loss_weights,
+        smoothing=smoothing,
+        teacher=teacher_of(prepared.model) if bregman else None,
+        surgery=prepared.surgery,
+        conflict=conflict,
+        conflict_steps=config.training.conflict_steps,
         data=prepared.fingerprint(),
         device=prepared.device,
         clip_norm=config.training.clip_norm,
@@ -165,6 +186,15 @@ def build_trainer(
         keep_checkpoints=config.training.keep_checkpoints,
         say=say,
     )
+
+
+def _smoothing(smart: SmartConfig | None) -> Smoothing | None:
+    """A task's SMART settings as the objective takes them."""
+    if smart is None:
+        return None
+    given = smart.model_dump()
+    ascent = Ascent(**{name: given.pop(name) for name in Ascent.__dataclass_fields__})
+    return Smoothing(ascent, **given)
 
 
 def _baselines(

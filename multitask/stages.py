@@ -106,6 +106,7 @@ def _plan(
     joint = settings.combine == "joint"
     if joint:
         _check_joint(config, settings, path, list(used))
+    _check_surgery(config, settings, len(tasks))
     sizes = Sizes(
         rows={name: len(feed.tokens) for name, feed in used.items()},
         steps={name: feed.stream.steps_per_pass for name, feed in used.items()},
@@ -186,3 +187,14 @@ def _check_joint(
         if count != counts[streams[0]]:
             message = f"joint needs the same accumulation for all: {streams[0]} has "
             raise config.error(("tasks", name, "accumulation"), f"{message}{counts[streams[0]]}")
+
+
+def _check_surgery(config: Config, settings: TrainingConfig, tasks: int) -> None:
+    path = ("training", "gradient_surgery")
+    if settings.gradient_surgery is None:
+        return
+    if len(config.tasks) == 1:
+        raise config.error(path, "a single task has no conflict: leave this out")
+    if settings.combine != "joint" and tasks > 1:
+        message = "needs a batch of every task in each step: set `training.combine: joint`"
+        raise config.error(path, message)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,11 +20,9 @@ from multitask.checkpoint import (
     checkpoints,
     load_checkpoint,
     pack_optimizer,
-    pack_rng,
     prune,
     save_checkpoint,
     unpack_optimizer,
-    unpack_rng,
     weights_file,
     write_tensors,
 )
@@ -35,17 +33,28 @@ from multitask.files import write_text
 from multitask.log import Log
 from multitask.metrics import joint
 from multitask.model import MultiTaskModel
-from multitask.objective import task_losses
+from multitask.objective import Smoothing, task_losses, weighted
+from multitask.rng import pack_rng, unpack_rng
 from multitask.sampler import Step
 from multitask.signals import Signals
 from multitask.stages import Stage
 from multitask.streams import TaskStream
+from multitask.surgery import Surgery, TaskGradients
+from smart.teacher import follow
 
 FORMAT = 2  # of a checkpoint's state
 
 
 class Interrupted(Exception):
     """Ctrl-C or SIGTERM; the state is saved."""
+
+
+class Stepped(NamedTuple):
+    """What a step did: each task's mean loss, its mean SMART penalty, the gradient norm."""
+
+    losses: dict[str, float]
+    penalties: dict[str, float]
+    norm: float
 
 
 def train_step(
@@ -55,32 +64,58 @@ def train_step(
     optimizer: torch.optim.Optimizer,
     clip_norm: float | None,
     watch: Callable[[str, Tensor, Tensor], None] = lambda task, scores, labels: None,
-) -> tuple[dict[str, float], float]:
-    """One optimizer step from one batch of each task a pass; mean loss by task, gradient norm.
+    smoothing: Mapping[str, Smoothing] | None = None,
+    teacher: MultiTaskModel | None = None,
+    surgery: Surgery | None = None,
+) -> Stepped:
+    """One optimizer step from one batch of each task a pass.
 
     Parameters of other tasks have no gradient (None, not zero), so AdamW leaves them and their
     momentum alone. Raises NotFinite, with the weights untouched, for a loss or gradient that is
     not a finite number.
     """
     losses: dict[str, float] = {}
+    penalties: dict[str, float] = {}
+    apart = TaskGradients(model.shared()) if surgery else None
     for batches in passes:
-        outcomes = task_losses(model, batches)
-        parts = {task: found.loss * batches[task].share for task, found in outcomes.items()}
-        torch.stack([weights[task] * part for task, part in parts.items()]).sum().backward()
-        for task, part in parts.items():
+        outcomes = task_losses(model, batches, smoothing, teacher, apart=surgery is not None)
+        objectives = {}
+        for task, found in outcomes.items():
+            share = batches[task].share
+            part = found.loss * share
             losses[task] = losses.get(task, 0.0) + part.item()
-            watch(task, outcomes[task].scores.detach(), batches[task].gold)
-    touched = [parameter for parameter in model.parameters() if parameter.grad is not None]
-    distributed.add_gradients(touched)
-    summed = distributed.total(list(losses.values()), touched[0].device)
+            if found.penalty is not None:
+                penalty = found.penalty * share
+                penalties[task] = penalties.get(task, 0.0) + penalty.item()
+                part = part + penalty
+            objectives[task] = weighted(model, task, weights[task] * part, share)
+            watch(task, found.scores.detach(), batches[task].gold)
+        if apart is None:
+            torch.stack(list(objectives.values())).sum().backward()
+        else:
+            for task, objective in objectives.items():
+                apart.backward(task, objective)
+    distributed.add_gradients(_touched(model))
+    if apart is not None and surgery is not None:
+        apart.sum_over_ranks()
+        apart.combine(surgery)
+    touched = _touched(model)
+    summed = distributed.total([*losses.values(), *penalties.values()], touched[0].device)
     norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf).item()
     if not math.isfinite(sum(summed)) or not math.isfinite(norm):
         optimizer.zero_grad(set_to_none=True)
-        found = ", ".join(f"task {t}: loss {v}" for t, v in zip(losses, summed, strict=True))
-        raise NotFinite(f"{found}, gradient norm {norm}")
+        shown = ", ".join(f"task {t}: loss {v}" for t, v in zip(losses, summed, strict=False))
+        raise NotFinite(f"{shown}, gradient norm {norm}")
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return dict(zip(losses, summed, strict=True)), norm
+    means = iter(summed)
+    return Stepped(
+        {task: next(means) for task in losses}, {task: next(means) for task in penalties}, norm
+    )
+
+
+def _touched(model: MultiTaskModel) -> list[torch.nn.Parameter]:
+    return [parameter for parameter in model.parameters() if parameter.grad is not None]
 
 
 @dataclass
@@ -91,7 +126,8 @@ class Trainer:
     that train in each stream's turns; ``evaluate(between_batches)`` gives each task's metrics on
     the selection split, of which ``metrics[task]`` is the one that counts;
     ``train_score(task, scores, labels)`` is that metric over rows seen in training. ``joint_tasks``
-    are the tasks whose mean selects.
+    are the tasks whose mean selects. ``teacher`` follows the model where a task has a Bregman
+    term; ``conflict(tasks, step)`` measures what ``conflict_steps`` asks for.
     """
 
     run_dir: Path
@@ -107,6 +143,11 @@ class Trainer:
     selection: Selection
     selection_split: str
     loss_weights: Mapping[str, float]
+    smoothing: Mapping[str, Smoothing]
+    teacher: MultiTaskModel | None
+    surgery: Surgery | None
+    conflict: Callable[[Sequence[str], int], dict[str, dict[str, float]]]
+    conflict_steps: int | None
     data: Mapping[str, str]
     device: torch.device
     clip_norm: float | None
@@ -211,19 +252,21 @@ class Trainer:
         tasks = [task for task, turn in named.items() if turn.taken and task in active]
         streams = dict.fromkeys(named[task].task for task in tasks)
         rates = {group["name"]: group["lr"] for group in self.optimizer.param_groups}
-        losses: dict[str, float] = {}
-        norm = 0.0
+        done = Stepped({}, {}, 0.0)
         rows: dict[str, int] = {}
         passes = self.next_batches(list(streams), tasks) if tasks else []
         if passes:
             try:
-                losses, norm = train_step(
+                done = train_step(
                     self.model,
                     passes,
                     self.loss_weights,
                     self.optimizer,
                     self.clip_norm,
                     self._watch if self.stage.sampler.needs_scores else lambda *_: None,
+                    self._smoothing_due(tasks),
+                    self.teacher,
+                    self.surgery if self.surgery and self.surgery.due(self.in_stage) else None,
                 )
             except NotFinite as problem:
                 raise self._diverged(problem) from problem
@@ -233,26 +276,39 @@ class Trainer:
                 rows |= {task: batch.step_rows for task, batch in batches.items()}
         self.scheduler.step()  # the schedule stays as planned, whatever was left out
         self.step += 1
+        if self.teacher is not None and passes:
+            follow(self.teacher, self.model, self.step / self.total_steps)
         self.seconds += time.perf_counter() - began
         for task in named:
-            if task in losses:
+            if task in done.losses:
                 self.trained[task] += 1
                 self.log.write(
                     "step",
                     step=self.step,
                     epoch=round(self.epoch, 5),
                     task=task,
-                    loss=losses[task],
+                    loss=done.losses[task],
                     lr=rates.get("encoder", 0.0),
                     head_lr=rates.get(self.model.owners.get(task, task), 0.0),
-                    grad_norm=norm,
+                    grad_norm=done.norm,
                     rows=rows[task],
+                    **({"penalty": done.penalties[task]} if task in done.penalties else {}),
                 )
             else:
                 self.skipped[task] += 1
                 self.log.write("skip", step=self.step, task=task)
-        shown = "  ".join(f"{task} {loss:.3f}" for task, loss in losses.items())
-        return f"loss {shown}" if losses else "skipped"
+        if self.conflict_steps and self.step % self.conflict_steps == 0 and len(active) > 1:
+            self.log.write("conflict", step=self.step, cosines=self.conflict(active, self.step))
+        shown = "  ".join(f"{task} {loss:.3f}" for task, loss in done.losses.items())
+        return f"loss {shown}" if shown else "skipped"
+
+    def _smoothing_due(self, tasks: Sequence[str]) -> dict[str, Smoothing]:
+        """SMART's terms of this step."""
+        return {
+            task: self.smoothing[task]
+            for task in tasks
+            if task in self.smoothing and self.smoothing[task].due(self.trained[task])
+        }
 
     def _next_turns(self) -> Step:
         """The turns of the next step; at the start of an epoch the sampler plans them."""
@@ -371,6 +427,10 @@ class Trainer:
                 (f"{task}.{i}", part) for task, two in seen.items() for i, part in enumerate(two)
             ]
             tensors["seen"] = dict(parts)
+        if self.teacher is not None:
+            tensors["teacher"] = self.teacher.state_dict()
+        if self.surgery is not None:
+            tensors["surgery"] = self.surgery.state_dict()
         save_checkpoint(directory, self.step, tensors, state)
         prune(directory, self.keep_checkpoints)
         self._prune_weights()
@@ -444,6 +504,10 @@ class Trainer:
         self.epochs_before, self.train_scores = stage["epochs_before"], stage["train_scores"]
         self.optimizer, self.scheduler = self.stage.begin(self.model)
         self.model.load_state_dict(tensors["model"])
+        if self.teacher is not None:
+            self.teacher.load_state_dict(tensors["teacher"])
+        if self.surgery is not None:
+            self.surgery.load_state_dict(tensors["surgery"])
         unpack_optimizer(self.optimizer, tensors["optimizer"], state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
         for task, stream in self.streams.items():

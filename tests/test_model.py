@@ -207,7 +207,7 @@ def test_a_step_follows_the_weighted_mean_over_all_its_rows(
     monkeypatch.setattr(
         optimizer, "step", lambda: held.update({n: p.grad for n, p in model.named_parameters()})
     )
-    losses, norm = train_step(model, parts, {"sst": weight}, optimizer, None)
+    losses, _, norm = train_step(model, parts, {"sst": weight}, optimizer, None)
     assert losses.keys() == {"sst"}
     assert losses["sst"] == pytest.approx(expected.item(), rel=1e-10)
     squares = [gradient.square().sum() for gradient in held.values() if gradient is not None]

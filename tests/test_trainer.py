@@ -185,8 +185,8 @@ def test_resume_refuses_changed_data(tiny_overrides, course_files, tmp_path, mon
 def test_scores_that_are_not_finite_stop_the_run(tiny_overrides, monkeypatch, capsys):
     original = trainer.train_step
 
-    def spoil(model, *args):
-        found = original(model, *args)
+    def spoil(model, *args, **more):
+        found = original(model, *args, **more)
         with torch.no_grad():
             model.tasks["qqp"].head.linear.bias.fill_(math.nan)
         return found

@@ -1,0 +1,158 @@
+"""What SMART costs: a training step with it over the plain step, and over smart-pytorch.
+
+    python -m benchmarks.smart_step DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
+
+The product's own step (`configs/cs224n_minilm.yaml`, batches of 32 rows, SST / QQP / STS in turn).
+The package (`pip install --no-deps smart-pytorch==0.0.4`) is called round the same model, with the
+same divergences, in fp32. All variants run in turn in one process; ratios are medians over rounds.
+Peak memory is that of a process of its own a variant.
+"""
+
+import argparse
+import multiprocessing
+import resource
+import statistics
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.course_batches import headline, in_turn, ratio
+from multitask.config import load_config
+from multitask.data.collate import Batch
+from multitask.feed import next_batches
+from multitask.model import MultiTaskModel
+from multitask.objective import Smoothing
+from multitask.optimizer import build_optimizer
+from multitask.prepare import prepare
+from multitask.tables import markdown_table
+from multitask.trainer import train_step
+from smart.divergence import DIVERGENCES
+from smart.teacher import follow, teacher_of
+
+Passes = list[dict[str, Batch]]
+TASKS = ("sst", "qqp", "sts")
+CONFIG = Path(__file__).parent.parent / "configs" / "cs224n_minilm.yaml"
+
+
+def set_up(directory: Path, precision: str, steps: int) -> tuple[Any, list[Passes]]:
+    """A prepared run, and the batches of its first steps."""
+    overrides = [f"data_dir={directory}", "defaults.batch_size=32", "defaults.max_rows=3000"]
+    config = load_config(CONFIG, [*overrides, f"training.precision={precision}"])
+    prepared = prepare(config, torch.device("cpu"), lambda line: None)
+    pad_id, device = prepared.tokenizer.pad_token_id, prepared.device
+    batches = [
+        next_batches(prepared.feeds, [task], [task], pad_id=pad_id, device=device)
+        for number in range(steps)
+        for task in (TASKS[number % 3],)
+    ]
+    prepared.model.train()
+    return prepared, batches
+
+
+def ours(prepared: Any, batches: list[Passes], smoothing: Smoothing | None) -> None:
+    """The product's step, with the teacher's where there is a Bregman term."""
+    smooth = {} if smoothing is None else dict.fromkeys(TASKS, smoothing)
+    teacher = prepared.teacher if smoothing is not None and smoothing.bregman else None
+    for passes in batches:
+        train_step(
+            prepared.model,
+            passes,
+            dict.fromkeys(TASKS, 1.0),
+            prepared.optimizer,
+            1.0,
+            smoothing=smooth,
+            teacher=teacher,
+        )
+        if teacher is not None:
+            follow(teacher, prepared.model, 1.0)
+
+
+def package(prepared: Any, batches: list[Passes]) -> None:
+    """The step of one who puts smart-pytorch round the model."""
+    from smart_pytorch import SMARTLoss
+
+    model: MultiTaskModel = prepared.model
+    for passes in batches:
+        ((task, batch),) = passes[0].items()
+        embedded, _ = model.embed({task: batch})
+
+        def scores(embedding: Any, task: str = task, batch: Batch = batch) -> Any:
+            pooled = model.pool({task: batch}, embedding, batch.attention_mask)
+            return model.module(task)(pooled[task])
+
+        head = model.head(task)
+        distance = DIVERGENCES[head.label_type]
+        regularizer = SMARTLoss(scores, lambda one, other, d=distance: d(one, other).mean())
+        state = scores(embedded)
+        (head.loss(state, batch.labels) + regularizer(embedded, state)).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        prepared.optimizer.step()
+        prepared.optimizer.zero_grad(set_to_none=True)
+
+
+def variants(directory: Path, steps: int) -> dict[str, Callable[[], None]]:
+    """Every way to take the same steps, by name."""
+    found: dict[str, Callable[[], None]] = {}
+    for precision in ("fp32", "bf16"):
+        prepared, batches = set_up(directory, precision, steps)
+        prepared.optimizer = build_optimizer(
+            prepared.model, prepared.config.training, dict.fromkeys(TASKS, 1e-3)
+        )
+        prepared.teacher = teacher_of(prepared.model)
+        settings: Mapping[str, Smoothing | None] = {
+            "plain": None,
+            "SMART": Smoothing(),
+            "SMART and Bregman": Smoothing(bregman=1.0),
+        }
+        for name, smoothing in settings.items():
+            found[f"{name}, {precision}"] = partial(ours, prepared, batches, smoothing)
+        if precision == "fp32":
+            found["smart-pytorch, fp32"] = partial(package, prepared, batches)
+    return found
+
+
+def peak_memory(directory: Path, name: str, answers: Any) -> None:
+    """Run one variant in this process and tell its peak memory in MiB."""
+    torch.set_num_threads(1)
+    variants(directory, 6)[name]()
+    answers.put(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def memory(directory: Path, name: str) -> float:
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    process = context.Process(target=peak_memory, args=(directory, name, answers))
+    process.start()
+    found: float = answers.get()
+    process.join()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=6)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    directory = arguments.directory.absolute()
+    runs = variants(directory, arguments.steps)
+    times = in_turn(runs, arguments.rounds)
+    peaks = {name: memory(directory, name) for name in runs}
+    lines = []
+    for name in runs:
+        plain = "plain, " + name.rpartition(", ")[2]
+        times_as_long = 1 / ratio(times[plain], times[name])
+        milliseconds = 1000 * statistics.median(times[name]) / arguments.steps
+        more = peaks[name] / peaks[plain]
+        lines.append([name, f"{milliseconds:.0f}", f"{times_as_long:.2f}", f"{more:.2f}"])
+    print(headline(arguments.threads, arguments.rounds))
+    print(markdown_table(("step", "ms", "x plain step", "x its peak memory"), lines))
+
+
+if __name__ == "__main__":
+    main()

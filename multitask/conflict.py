@@ -1,0 +1,39 @@
+"""Do tasks pull the shared encoder in different directions? Cosines between their gradients."""
+
+from collections.abc import Mapping
+
+import torch
+
+from multitask.data.collate import Batch
+from multitask.model import MultiTaskModel
+from multitask.objective import evaluating, task_losses
+from multitask.surgery import TaskGradients, cosines
+
+
+def gradient_cosines(
+    model: MultiTaskModel, batches: Mapping[str, Batch]
+) -> dict[str, dict[str, float]]:
+    """cos(g_i, g_j) of each pair of tasks, in the whole encoder ("all") and in each part of it.
+
+    Each task's own loss on its batch, without dropout; neither weights nor random states change.
+    Parts without a gradient are left out.
+
+    Returns:
+        {part: {"one-other": cosine}}.
+    """
+    gradients = TaskGradients(model.shared())
+    with evaluating(model):
+        for task, batch in batches.items():
+            gradients.backward(task, task_losses(model, {task: batch})[task].loss)
+    model.zero_grad(set_to_none=True)
+    parts = gradients.gramians()
+    whole = {"all": torch.stack(list(parts.values())).sum(0), **parts} if parts else {}
+    names = list(batches)
+    return {
+        part: {
+            f"{names[i]}-{names[j]}": found[i, j].item()
+            for i in range(len(names))
+            for j in range(i + 1, len(names))
+        }
+        for part, found in ((part, cosines(gramian)) for part, gramian in whole.items())
+    }

@@ -1,0 +1,151 @@
+"""Gradient surgery: one direction for the shared parameters from the tasks' own gradients.
+
+Every method here needs no more than the Gramian of the gradients, G_ij = g_i . g_j, and gives a
+weight a task: the shared parameters get sum_i w_i g_i. The library torchjd (an extra) has the
+methods; what is here names them for YAML, and collects the gradients.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from multitask import distributed
+from multitask.errors import UserError
+
+
+def _made(name: str, **options: float) -> Any:
+    """A weighting of torchjd. Raises UserError where it, or what it needs, is not installed."""
+    try:
+        import torchjd.aggregation as library
+
+        return getattr(library, name)(**options)
+    except ImportError as error:
+        raise UserError(
+            f"gradient surgery needs more packages ({' '.join(str(error).split())}): "
+            "pip install 'torchjd[cagrad]'"
+        ) from error
+
+
+def pcgrad() -> Any:
+    """PCGrad (Yu et al. 2020, Algorithm 1): project away what points against another task."""
+    return _made("PCGradWeighting")
+
+
+def gradvac(beta: float = 0.01) -> Any:
+    """Gradient Vaccine (Wang et al. 2021): pull each pair's cosine up to its running mean.
+
+    Args:
+        beta: how fast the running mean follows (the paper's 1e-2).
+    """
+    return _made("GradVacWeighting", beta=beta)
+
+
+def cagrad(c: float = 0.4) -> Any:
+    """CAGrad (Liu et al. 2021): the worst task gains most within ``c`` |g| of the mean gradient."""
+    return _made("CAGradWeighting", c=c)
+
+
+def mgda() -> Any:
+    """MGDA (Sener & Koltun 2018): the shortest vector in the gradients' convex hull."""
+    return _made("MGDAWeighting")
+
+
+def aligned_mtl() -> Any:
+    """Aligned-MTL (Senushkin et al. 2023): principal components of equal length."""
+    return _made("AlignedMTLWeighting")
+
+
+class Surgery:
+    """A weighting that takes part in every ``every``-th step, and what it remembers."""
+
+    def __init__(self, weighting: Any, every: int = 1) -> None:
+        self.weighting = weighting
+        self.every = every
+
+    def due(self, step: int) -> bool:
+        """Whether the step after the first ``step`` ones has surgery."""
+        return (step + 1) % self.every == 0
+
+    def weights(self, gramian: Tensor) -> list[float]:
+        """w [tasks] of a Gramian [tasks, tasks]; a single task keeps its gradient."""
+        return self.weighting(gramian).tolist() if len(gramian) > 1 else [1.0]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Gradient Vaccine's running cosines; empty for the methods without a memory."""
+        phi = getattr(self.weighting, "_phi_t", None)
+        return {} if phi is None else {"phi": phi.clone()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        if "phi" in state:  # the library has no way in of its own for it
+            self.weighting._phi_t = state["phi"].clone()
+            self.weighting._state_key = (len(state["phi"]), state["phi"].dtype)
+
+
+class TaskGradients:
+    """The tasks' gradients of the shared parameters over the forward passes of one step.
+
+    Memory: one more gradient of the shared part a task.
+
+    Args:
+        shared: the shared parameters, by part of the model.
+    """
+
+    def __init__(self, shared: Mapping[str, list[nn.Parameter]]) -> None:
+        self.shared = shared
+        self.parameters = [parameter for part in shared.values() for parameter in part]
+        self.rows: dict[str, list[Tensor | None]] = {}
+
+    def backward(self, task: str, objective: Tensor) -> None:
+        """Gradients of one task's objective; those of its own parameters stay in ``.grad``."""
+        objective.backward()
+        row = self.rows.setdefault(task, [None] * len(self.parameters))
+        for place, parameter in enumerate(self.parameters):
+            before, new = row[place], parameter.grad
+            row[place] = new if before is None else before if new is None else before.add_(new)
+            parameter.grad = None
+
+    def sum_over_ranks(self) -> None:
+        """Add what the other ranks have, task by task."""
+        for row in self.rows.values():
+            distributed.add_tensors([gradient for gradient in row if gradient is not None])
+
+    def gramians(self) -> dict[str, Tensor]:
+        """G_ij = g_i . g_j, [tasks, tasks], of each part of the model that has gradients."""
+        found: dict[str, Tensor] = {}
+        start = 0
+        for name, part in self.shared.items():
+            places = [
+                place
+                for place in range(start, start + len(part))
+                if any(row[place] is not None for row in self.rows.values())
+            ]
+            start += len(part)
+            if places:
+                matrix = torch.stack([self._flat(row, places) for row in self.rows.values()])
+                found[name] = matrix @ matrix.T
+        return found
+
+    def _flat(self, row: list[Tensor | None], places: list[int]) -> Tensor:
+        parts = [(row[place], self.parameters[place]) for place in places]
+        return torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for g, p in parts])
+
+    def combine(self, surgery: Surgery) -> None:
+        """Put sum_i w_i g_i into ``.grad`` of the shared parameters that have gradients."""
+        weights = surgery.weights(torch.stack(list(self.gramians().values())).sum(0))
+        for place, parameter in enumerate(self.parameters):
+            for weight, row in zip(weights, self.rows.values(), strict=True):
+                gradient = row[place]
+                if gradient is None:
+                    continue
+                if parameter.grad is None:
+                    parameter.grad = gradient.mul_(weight)
+                else:
+                    parameter.grad.add_(gradient, alpha=weight)
+
+
+def cosines(gramian: Tensor) -> Tensor:
+    """cos(g_i, g_j) [tasks, tasks]; NaN where a task has no gradient."""
+    lengths = gramian.diagonal().sqrt()
+    return gramian / lengths.outer(lengths)

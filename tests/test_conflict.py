@@ -1,0 +1,61 @@
+"""Cosines between the tasks' gradients against autograd, and that measuring changes nothing."""
+
+import json
+
+import pytest
+import torch
+from torch.nn.functional import cosine_similarity
+
+import run_multitask
+from multitask.conflict import gradient_cosines
+from tests.test_model import batch
+from tests.test_objective import make  # noqa: F401
+
+
+def test_cosines_are_those_of_autograd(make):  # noqa: F811
+    model = make()
+    state = torch.get_rng_state()
+    found = gradient_cosines(model, {"sst": batch("sst"), "qqp": batch("qqp")})
+    assert torch.equal(state, torch.get_rng_state()) and model.training
+    assert all(parameter.grad is None for parameter in model.parameters())
+    model.eval()
+    parts = {"all": list(model.encoder.parameters()), **model.shared()}
+    assert list(found) == list(parts)
+    losses = {
+        task: model.head(task).loss(model({task: batch(task)})[task], batch(task).labels)
+        for task in ("sst", "qqp")
+    }
+    for part, parameters in parts.items():
+        one, other = (
+            torch.cat(
+                [
+                    g.flatten()
+                    for g in torch.autograd.grad(
+                        loss,
+                        parameters,
+                        retain_graph=True,
+                        allow_unused=True,
+                        materialize_grads=True,
+                    )
+                ]
+            )
+            for loss in losses.values()
+        )
+        assert found[part]["sst-qqp"] == pytest.approx(cosine_similarity(one, other, dim=0).item())
+
+
+def test_measuring_is_logged_and_changes_no_step(tiny_overrides, tmp_path):
+    runs = []
+    for number, more in enumerate(([], ["training.conflict_steps=2"])):
+        runs.append(tmp_path / str(number))
+        command = ["configs/cs224n.yaml", *tiny_overrides, "training.epochs=1", *more]
+        assert run_multitask.main([*command, f"output_dir={runs[-1]}"]) == 0
+    plain, measured = (
+        [json.loads(line) for line in (run / "metrics.jsonl").open()] for run in runs
+    )
+    conflicts = [line for line in measured if line["event"] == "conflict"]
+    assert [line for line in measured if line["event"] != "conflict"] == plain
+    assert [line["step"] for line in conflicts] == [2, 4, 6, 8]
+    assert set(conflicts[0]["cosines"]) == {"all", "embeddings", "layer_1", "layer_2"}
+    assert set(conflicts[0]["cosines"]["all"]) == {"sst-qqp", "sst-sts", "qqp-sts"}
+    assert all(-1 <= value <= 1 for value in conflicts[0]["cosines"]["all"].values())

@@ -1,0 +1,249 @@
+"""SMART's terms on real models: naive references in float64, dropout, cost, no trace."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+
+from multitask import objective
+from multitask.config import load_config
+from multitask.model import build_model
+from multitask.objective import Smoothing, task_losses
+from multitask.pretrained import load_pretrained
+from smart.adversarial import Ascent
+from smart.divergence import DIVERGENCES
+from smart.teacher import teacher_of
+from tests.conftest import ROOT
+from tests.test_model import CONTEXT, batch
+
+WIDE = Ascent(eps=0.05, noise=0.02, step_size=0.1)
+
+
+@pytest.fixture
+def make(tiny_overrides):
+    """A tiny model in float64 from config overrides; dropout as the encoder has it, .1."""
+
+    def make(*more, dtype=torch.float64, **options):
+        config = load_config(ROOT / "configs" / "cs224n.yaml", [*tiny_overrides, *more])
+        torch.manual_seed(0)
+        return build_model(config, load_pretrained(config)[0], CONTEXT, **options).to(dtype)
+
+    return make
+
+
+def penalty(model, task, smoothing, teacher=None, seed=5):
+    torch.manual_seed(seed)
+    return task_losses(model, {task: batch(task)}, {task: smoothing}, teacher)[task].penalty
+
+
+def naive_smoothness(model, task, settings, seed=5):
+    """Eq. (2) of the paper with one ascent step, written out; ``model`` has no dropout."""
+    rows = batch(task)
+    single = {task: rows}
+    real = rows.attention_mask.unsqueeze(-1)
+    embedded = model.encoder.embed(rows.input_ids, rows.token_type_ids, rows.attention_mask)
+    if settings.perturb == "embeddings":
+        x, mask = embedded, real
+
+        def f(z):
+            return model.module(task)(model.pool(single, z, rows.attention_mask)[task])
+    else:
+        x, mask, f = model.pool(single, embedded, rows.attention_mask)[task], 1, model.module(task)
+
+    def distance(z):
+        a, b = f(z), f(x)
+        if task == "sst":
+            p, q = a.softmax(-1), b.softmax(-1)
+            return (p * (p / q).log() + q * (q / p).log()).sum(-1)
+        if task == "qqp":
+            p, q = a.sigmoid(), b.sigmoid()
+            first = p * (p / q).log() + (1 - p) * ((1 - p) / (1 - q)).log()
+            return first + q * (q / p).log() + (1 - q) * ((1 - q) / (1 - p)).log()
+        return (a - b) ** 2
+
+    ascent = settings.ascent
+    torch.manual_seed(seed)
+    shape = x.shape if settings.perturb == "embeddings" else (len(x), 1, x.shape[1])
+    delta = (ascent.noise * torch.randn(shape, dtype=x.dtype)).reshape(x.shape) * mask
+    delta = delta.clamp(-ascent.eps, ascent.eps).requires_grad_()
+    (slope,) = torch.autograd.grad(distance(x.detach() + delta).sum(), delta)
+    slope = slope * mask
+    largest = slope.flatten(1).abs().amax(1).reshape(-1, *[1] * (slope.ndim - 1))
+    worst = (delta.detach() + ascent.step_size * slope / largest).clamp(-ascent.eps, ascent.eps)
+    return distance(x + worst).mean()
+
+
+@pytest.mark.parametrize("perturb", ["embeddings", "pooled"])
+@pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
+@pytest.mark.parametrize("implementation", ["own", "transformers"])
+def test_the_term_and_its_gradient_are_the_papers(make, task, perturb, implementation):
+    model = make(f"encoder.implementation={implementation}").eval()
+    settings = Smoothing(WIDE, weight=3.0, perturb=perturb)
+    found = penalty(model, task, settings)
+    expected = 3.0 * naive_smoothness(model, task, settings)
+    assert found > 1e-8
+    torch.testing.assert_close(found, expected, rtol=1e-7, atol=0)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    ours = torch.autograd.grad(found, trained, allow_unused=True)
+    theirs = torch.autograd.grad(expected, trained, allow_unused=True)
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-12)
+
+
+def test_cross_encoded_pairs_too(make):
+    pair = "tasks.qqp.input=cross", "tasks.qqp.head=binary"
+    model = make(*pair).eval()
+    rows = batch("sst")
+    rows.labels = rows.labels % 2
+    torch.manual_seed(5)
+    settings = {"qqp": Smoothing(WIDE)}
+    assert task_losses(model, {"qqp": rows}, settings)["qqp"].penalty > 0
+
+
+def test_gradient_of_the_term_equals_finite_differences(make, monkeypatch):
+    model = make().eval()
+    fixed = torch.full((8, 8, 32), 0.03, dtype=torch.float64)
+    monkeypatch.setattr(objective, "perturbation", lambda *_: fixed)
+    weight = model.tasks["qqp"].head.linear.weight
+    layer = model.encoder.layers[0].feed_forward.up.weight
+    for parameter, place in ((weight, (0, 3)), (layer, (2, 5))):
+        found = torch.autograd.grad(penalty(model, "qqp", Smoothing()), parameter)[0][place]
+        moved = []
+        for step in (1e-5, -1e-5):
+            with torch.no_grad():
+                parameter[place] += step
+                moved.append(penalty(model, "qqp", Smoothing()).item())
+                parameter[place] -= step
+        assert found.item() == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-5)
+
+
+@pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
+def test_bregman_term_is_the_distance_from_the_teacher_without_dropout(make, task):
+    model = make()
+    teacher = teacher_of(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    torch.manual_seed(5)
+    found = task_losses(model, {task: batch(task)}, {task: Smoothing(weight=0, bregman=2)}, teacher)
+    torch.manual_seed(5)
+    own = model({task: batch(task)})[task]
+    theirs = teacher({task: batch(task)})[task]
+    expected = 2 * DIVERGENCES[model.head(task).label_type](own, theirs).mean()
+    torch.testing.assert_close(found[task].penalty, expected)
+    found[task].penalty.backward()
+    assert all(parameter.grad is None for parameter in teacher.parameters())
+
+
+@pytest.mark.parametrize("perturb", ["embeddings", "pooled"])
+def test_plain_pass_serves_as_f_and_its_loss_does_not_change(make, perturb):
+    model = make(dtype=torch.float32)
+    for task in ("sst", "qqp", "sts"):
+        torch.manual_seed(3)
+        plain = task_losses(model, {task: batch(task)})[task]
+        torch.manual_seed(3)
+        smooth = task_losses(model, {task: batch(task)}, {task: Smoothing(perturb=perturb)})[task]
+        assert torch.equal(plain.loss, smooth.loss) and torch.equal(plain.scores, smooth.scores)
+
+
+@pytest.mark.parametrize(("dropout", "embeds", "encodes"), [("same_mask", 1, 4), ("eval", 2, 5)])
+def test_no_pass_more_than_needed(make, monkeypatch, dropout, embeds, encodes):
+    model = make()
+    calls = {"embed": 0, "encode": 0}
+
+    def counted(name, original, *args, **kwargs):
+        calls[name] += 1
+        return original(*args, **kwargs)
+
+    for name in calls:
+        original = getattr(model.encoder, name)
+        monkeypatch.setattr(model.encoder, name, partial(counted, name, original))
+    penalty(model, "qqp", Smoothing(Ascent(steps=2), dropout=dropout))
+    assert calls == {"embed": embeds, "encode": encodes}
+
+
+def test_dropout_modes(make):
+    """With masks of its own the term measures dropout, not the perturbation."""
+    tiny = Ascent(eps=1e-9, noise=1e-9)
+    model = make("encoder.dropout=0.5")
+    terms = {
+        mode: penalty(model, "sst", Smoothing(tiny, dropout=mode)).item()
+        for mode in ("same_mask", "eval", "independent")
+    }
+    assert max(terms["same_mask"], terms["eval"]) < 1e-12 < 1e-4 < terms["independent"]
+    assert model.training
+    still = penalty(model.eval(), "sst", Smoothing(WIDE, dropout="same_mask"))
+    again = penalty(model.train(), "sst", Smoothing(WIDE, dropout="eval"), seed=5)
+    assert 0 < again < 100 * still and model.training
+
+
+def test_the_ascent_leaves_no_trace(make):
+    """No .grad before backward; afterwards the numbers drawn next are those without the replays."""
+    model = make()
+    penalty(model, "sst", Smoothing(Ascent(steps=3)))
+    assert all(parameter.grad is None for parameter in model.parameters())
+    after = torch.rand(3)
+    penalty(model, "sst", Smoothing(Ascent(steps=1)))
+    assert torch.equal(torch.rand(3), after)  # how often the masks are replayed does not matter
+
+
+def test_only_tasks_that_ask_have_a_penalty_in_joint_steps(make):
+    model = make().eval()
+    batches = {task: batch(task) for task in ("sst", "qqp", "sts")}
+    found = task_losses(model, batches, {"qqp": Smoothing(WIDE)})
+    assert [found[task].penalty is None for task in batches] == [True, False, True]
+    plain = task_losses(model, batches)
+    for task in batches:
+        torch.testing.assert_close(found[task].loss, plain[task].loss)
+
+
+def test_rows_without_a_label_are_left_out(make):
+    model = make().eval()
+    rows = batch("sst")
+    rows.labelled, rows.labels = torch.tensor([1, 2]), rows.labels[1:3]
+    found = task_losses(model, {"sst": rows}, {"sst": Smoothing()})["sst"]
+    assert len(found.scores) == 2 and found.penalty.isfinite()
+    rows.labelled, rows.labels = rows.labelled[:0], rows.labels[:0]
+    assert task_losses(model, {"sst": rows}, {"sst": Smoothing()})["sst"].penalty == 0
+
+
+def test_adapters_stand_in_every_pass(make):
+    adapter = "tasks.sst.adapter={name: pal, size: 24}"
+    plain, with_pal = make().eval(), make(adapter).eval()
+    torch.nn.init.normal_(with_pal.adapters["sst"].up.weight, std=0.2)
+    settings = Smoothing(WIDE)
+    assert penalty(plain, "sst", settings) != penalty(with_pal, "sst", settings)
+    penalty(with_pal, "sst", settings).backward()
+    assert with_pal.adapters["sst"].up.weight.grad.abs().max() > 0
+
+
+def test_the_paper_s_eps_is_seen_under_bf16_autocast(make):
+    """In bf16 a perturbation of 1e-5 would drown in rounding; SMART's passes are in fp32."""
+    single = make(dtype=torch.float32).eval()
+    half = make(dtype=torch.float32, autocast=True).eval()
+    settings = Smoothing(Ascent())
+    one, other = (penalty(model, "sst", settings) for model in (single, half))
+    torch.testing.assert_close(one, other, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize(("every", "due"), [(1, [0, 1, 2, 3, 4, 5]), (3, [2, 5])])
+def test_every(every, due):
+    smoothing = Smoothing(every=every)
+    assert [step for step in range(6) if smoothing.due(step)] == due
+    assert not Smoothing(weight=0).due(0) and Smoothing(weight=0, bregman=1).due(0)
+
+
+def test_learned_weights_are_kendalls(make):
+    model = make("training.loss_weighting=uncertainty")
+    value = torch.tensor(3.0, dtype=torch.float64)
+    with torch.no_grad():
+        model.log_variances["qqp"].fill_(0.7)
+    found = objective.weighted(model, "qqp", value, share=0.25)
+    assert found.item() == pytest.approx(3 / (2 * math.exp(0.7)) + 0.25 * 0.35)
+    found.backward()
+    expected = -3 / (2 * math.exp(0.7)) + 0.125
+    assert model.log_variances["qqp"].grad.item() == pytest.approx(expected)
+    assert objective.weighted(make(), "qqp", value, 1.0) is value

@@ -1,0 +1,122 @@
+"""SMART, learned weights, surgery in whole runs: off changes nothing, resume is exact."""
+
+import json
+
+import pytest
+
+import run_multitask
+from tests.kill import kill_inside
+from tests.test_bad_input import refused  # noqa: F401
+
+JOINT = (
+    "training.combine=joint",
+    "training.loss_weighting=uncertainty",
+    "training.gradient_surgery=gradvac",
+    "training.surgery_every=2",
+)
+SMART = "defaults.smart={eps: 1e-3, noise: 1e-3, bregman: 1.0}"
+
+
+def command(overrides, run_dir, *more):
+    return ["configs/cs224n.yaml", *overrides, *more, f"output_dir={run_dir}"]
+
+
+def events(run_dir):
+    return [json.loads(line) for line in (run_dir / "metrics.jsonl").open()]
+
+
+def results(run_dir):
+    report = json.loads((run_dir / "report.json").read_text())
+    return {"overall": report["overall"], "tasks": report["tasks"]}
+
+
+@pytest.fixture
+def run(tiny_overrides, tmp_path):
+    def run(name, *more):
+        directory = tmp_path / name
+        assert run_multitask.main(command(tiny_overrides, directory, *more)) == 0
+        return directory
+
+    return run
+
+
+def test_what_is_off_equals_the_plain_run_bit_for_bit(run):
+    plain = run("plain")
+    for name, smart in (("zero", "{weight: 0.0}"), ("never", "{every: 1000, bregman: 1.0}")):
+        other = run(name, f"defaults.smart={smart}")
+        assert events(other) == events(plain) and results(other) == results(plain)
+    smoothed = run("smart", "defaults.smart={eps: 0.1, noise: 0.1, every: 2}")
+    steps = [line for line in events(smoothed) if line["event"] == "step"]
+    for task in ("sst", "qqp", "sts"):
+        own = [line for line in steps if line["task"] == task]
+        assert ["penalty" in line for line in own] == [i % 2 == 1 for i in range(len(own))]
+        assert all(line["penalty"] > 0 for line in own[1::2])
+    assert events(smoothed)[0] == events(plain)[0] and events(smoothed) != events(plain)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [SMART, "defaults.smart.every=2", "training.precision=bf16", "training.conflict_steps=3"],
+        [SMART, *JOINT],
+    ],
+    ids=["smart", "joint"],
+)
+def test_killed_run_resumes_to_the_same_numbers(settings, run, tiny_overrides, tmp_path):
+    if JOINT[0] in settings:
+        pytest.importorskip("torchjd")
+    settings = [*settings, "training.checkpoint_steps=4", "training.epochs=3"]
+    whole, killed = run("whole", *settings), tmp_path / "killed"
+    kill_inside(
+        "multitask.trainer:train_step", "after", 6, command(tiny_overrides, killed, *settings)
+    )
+    assert run_multitask.main([*command(tiny_overrides, killed, *settings), "--resume"]) == 0
+    assert events(killed) == events(whole) and results(killed) == results(whole)
+
+
+def test_a_run_with_learned_weights_is_loaded_and_predicts(run, capsys):
+    directory = run("learned", "training.loss_weighting=uncertainty", "training.combine=joint")
+    capsys.readouterr()
+    assert run_multitask.main(["evaluate", str(directory)]) == 0
+    assert "sst" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("overrides", "place", "message"),
+    [
+        (["tasks.sst.smart={eps: -1e-5}"], "tasks.sst.smart.eps", "greater than 0"),
+        (
+            ["tasks.sst.smart={weight: -1.0}"],
+            "tasks.sst.smart.weight",
+            "greater than or equal to 0",
+        ),
+        (["tasks.sst.smart={lambda: 1}"], "tasks.sst.smart.lambda", "unknown key"),
+        (["training.gradient_surgery=pcgrad"], "training.gradient_surgery", "combine: joint"),
+        (
+            ["training.gradient_surgery=pcgrad", "tasks.qqp=null", "tasks.sts=null"],
+            "training.gradient_surgery",
+            "a single task has no conflict",
+        ),
+        (
+            ["training.gradient_surgery=pcgard"],
+            "training.gradient_surgery",
+            "did you mean 'pcgrad'",
+        ),
+        (
+            ["training.gradient_surgery={name: cagrad, c: much}", "training.combine=joint"],
+            "training.gradient_surgery.c",
+            "c must be number",
+        ),
+    ],
+)
+def test_bad_input(overrides, place, message, refused):  # noqa: F811
+    line = refused(*overrides)
+    assert place in line and message in line
+
+
+def test_a_head_without_a_distance(refused, tmp_path):  # noqa: F811
+    line = refused(
+        "tasks.mlm={data: {texts_of: [sst]}, pooling: tokens, head: masked_lm, max_length: 48}",
+        "tasks.mlm.smart={}",
+    )
+    assert "tasks.mlm.smart" in line and "masked_lm" in line

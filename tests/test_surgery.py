@@ -1,0 +1,234 @@
+"""Gradient surgery: two tasks by hand, the papers' pseudocode, only the shared part, memory."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from multitask import surgery
+from multitask.errors import UserError
+from multitask.surgery import Surgery, TaskGradients, cosines
+from multitask.trainer import train_step
+from tests.test_model import batch
+from tests.test_objective import make  # noqa: F401
+
+pytest.importorskip("torchjd", reason="gradient surgery is an extra: pip install 'torchjd[cagrad]'")
+
+TASKS = ("sst", "qqp", "sts")
+
+
+def gradients(*rows):
+    """A shared part of one vector, with these gradients of as many tasks."""
+    shared = nn.Parameter(torch.zeros(len(rows[0]), dtype=torch.float64))
+    found = TaskGradients({"all": [shared]})
+    for task, row in enumerate(rows):
+        found.backward(str(task), (shared * torch.tensor(row, dtype=torch.float64)).sum())
+    return found, shared
+
+
+def combined(weighting, *rows):
+    found, shared = gradients(*rows)
+    found.combine(Surgery(weighting))
+    return shared.grad
+
+
+def test_pcgrad_of_two_conflicting_tasks_by_hand():
+    # g1.g2 = -2; g1 - (-2/4) g2 = (1, 0) + (-.5, .87) ...; each loses what points against the other
+    found = combined(surgery.pcgrad(), (2.0, 0.0), (-1.0, math.sqrt(3)))
+    one = torch.tensor([2.0, 0.0]) + 2 / 4 * torch.tensor([-1.0, math.sqrt(3)])
+    other = torch.tensor([-1.0, math.sqrt(3)]) + 2 / 4 * torch.tensor([2.0, 0.0])
+    torch.testing.assert_close(found, (one + other).double(), rtol=1e-6, atol=1e-7)
+
+
+def test_tasks_that_agree_are_added_up():
+    assert combined(surgery.pcgrad(), (2.0, 1.0), (1.0, 1.0)).tolist() == [3, 2]
+
+
+def pcgrad_pseudocode(rows, orders):
+    """Yu et al. 2020, Algorithm 1."""
+    changed = [row.clone() for row in rows]
+    for i, order in enumerate(orders):
+        for j in order:
+            if j != i and (dot := changed[i] @ rows[j]) < 0:
+                changed[i] = changed[i] - dot / (rows[j] @ rows[j]) * rows[j]
+    return sum(changed)
+
+
+def test_pcgrad_is_algorithm_1_for_three_tasks():
+    rows = torch.randn(3, 6, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    rows[1] -= 1.5 * rows[0]
+    torch.manual_seed(2)
+    found = combined(surgery.pcgrad(), *rows.tolist())
+    torch.manual_seed(2)
+    orders = [torch.randperm(3).tolist() for _ in range(3)]
+    torch.testing.assert_close(found, pcgrad_pseudocode(rows, orders))
+
+
+def test_gradvac_lifts_the_cosine_to_its_running_mean_by_hand():
+    vaccine = surgery.gradvac(beta=0.5)
+    keeper = Surgery(vaccine)
+    first = torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64)  # cosine .6, target 0
+    found, shared = gradients(*first.tolist())
+    found.combine(keeper)
+    torch.testing.assert_close(shared.grad, first.sum(0))
+    assert keeper.state_dict()["phi"][0, 1] == pytest.approx(0.3)  # (1 - .5) 0 + .5 .6
+    second = torch.tensor([[1.0, 0.0], [0.0, 2.0]], dtype=torch.float64)  # cosine 0 < .3
+    found, shared = gradients(*second.tolist())
+    found.combine(keeper)
+    expected = torch.zeros(2, dtype=torch.float64)
+    for i, j in ((0, 1), (1, 0)):
+        one, other = second[i], second[j]
+        phi, hat = 0.0, 0.3
+        scale = one.norm() * (hat * math.sqrt(1 - phi**2) - phi * math.sqrt(1 - hat**2))
+        lifted = one + other * scale / (other.norm() * math.sqrt(1 - hat**2))
+        assert lifted @ other / lifted.norm() / other.norm() == pytest.approx(0.3)
+        expected += lifted
+    torch.testing.assert_close(shared.grad, expected, rtol=1e-6, atol=0)
+
+
+def test_gradvac_goes_on_from_its_saved_state():
+    rows = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    whole, parts = Surgery(surgery.gradvac()), Surgery(surgery.gradvac())
+    for keeper in (whole, parts):
+        torch.manual_seed(0)  # the order of the tasks
+        gradients(*rows[0].tolist())[0].combine(keeper)
+    resumed = Surgery(surgery.gradvac())
+    resumed.load_state_dict(parts.state_dict())
+    found = []
+    for keeper in (whole, resumed):
+        torch.manual_seed(0)
+        own, shared = gradients(*rows[1].tolist())
+        own.combine(keeper)
+        found.append(shared.grad)
+    assert torch.equal(*found)
+    assert torch.equal(whole.state_dict()["phi"], resumed.state_dict()["phi"])
+
+
+@pytest.mark.parametrize("name", ["pcgrad", "gradvac", "cagrad", "mgda", "aligned_mtl"])
+def test_parity_with_the_librarys_aggregator(name):
+    import torchjd.aggregation as library
+
+    if name == "cagrad":
+        pytest.importorskip("cvxpy")
+    rows = torch.randn(3, 8, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    aggregators = {
+        "pcgrad": library.PCGrad,
+        "gradvac": lambda: library.GradVac(beta=0.01),
+        "cagrad": lambda: library.CAGrad(c=0.4),
+        "mgda": library.MGDA,
+        "aligned_mtl": library.AlignedMTL,
+    }
+    torch.manual_seed(0)
+    expected = aggregators[name]()(rows)
+    torch.manual_seed(0)
+    found = combined(getattr(surgery, name)(), *rows.tolist())
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
+
+
+class Keep(torch.optim.SGD):
+    """Keeps the gradients that a step was taken with."""
+
+    def step(self):
+        self.taken = [
+            None if p.grad is None else p.grad.clone() for p in self.param_groups[0]["params"]
+        ]
+
+
+def stepped(model, batches, **more):
+    optimizer = Keep(model.parameters(), lr=0.1)
+    torch.manual_seed(9)
+    train_step(model, batches, dict.fromkeys(TASKS, 1.0), optimizer, None, **more)
+    return dict(zip(dict(model.named_parameters()), optimizer.taken, strict=True))
+
+
+def test_only_the_shared_part_is_operated_on(make):  # noqa: F811
+    model = make().eval()
+    batches = [{task: batch(task) for task in TASKS}]
+    plain = stepped(model, batches)
+    operated = stepped(model, batches, surgery=Surgery(surgery.pcgrad()))
+    rows = {task: stepped(model, [{task: batch(task)}]) for task in TASKS}
+    for name, expected in plain.items():
+        if name.startswith("encoder"):
+            continue
+        if expected is None:
+            assert operated[name] is None
+        else:
+            torch.testing.assert_close(operated[name], expected)
+    names = [n for n in plain if n.startswith("encoder")]
+
+    def flat(found):
+        parts = dict(model.named_parameters())
+        return torch.cat(
+            [
+                (torch.zeros_like(parts[n]) if found[n] is None else found[n]).flatten()
+                for n in names
+            ]
+        )
+
+    torch.manual_seed(9)
+    orders = [torch.randperm(3).tolist() for _ in range(3)]
+    expected = pcgrad_pseudocode(torch.stack([flat(rows[task]) for task in TASKS]), orders)
+    torch.testing.assert_close(flat(operated), expected, rtol=1e-6, atol=1e-10)
+
+
+def test_gradients_of_one_step_are_gathered_over_its_passes(make):  # noqa: F811
+    model = make().eval()
+    halves = []
+    for half in range(2):
+        halves.append({})
+        for task in TASKS:
+            rows = batch(task, rows=4)
+            own = slice(2 * half, 2 * half + 2)
+            sides = [range(0, 4)[own], range(4, 8)[own]][: rows.sides]
+            places = torch.tensor([i for side in sides for i in side])
+            halves[-1][task] = type(rows)(
+                rows.input_ids[places],
+                rows.attention_mask[places],
+                rows.token_type_ids[places],
+                rows.labels[own],
+                rows.sides,
+                0,
+                share=0.5,
+            )
+    whole = stepped(model, [{t: batch(t) for t in TASKS}], surgery=Surgery(surgery.pcgrad()))
+    parts = stepped(model, halves, surgery=Surgery(surgery.pcgrad()))
+    for name, expected in whole.items():
+        torch.testing.assert_close(parts[name], expected, rtol=1e-6, atol=1e-10)
+
+
+def test_with_one_running_task_surgery_is_a_plain_step(make):  # noqa: F811
+    model = make()
+    plain = stepped(model, [{"qqp": batch("qqp")}])
+    operated = stepped(model, [{"qqp": batch("qqp")}], surgery=Surgery(surgery.gradvac()))
+    for name, expected in plain.items():
+        assert (expected is None) == (operated[name] is None)
+        assert expected is None or torch.equal(expected, operated[name])
+
+
+def test_parts_without_a_gradient_keep_none():
+    one, other = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
+    found = TaskGradients({"a": [one], "b": [other]})
+    found.backward("x", one.sum())
+    found.backward("y", (2 * one).sum())
+    assert list(found.gramians()) == ["a"]
+    found.combine(Surgery(surgery.pcgrad()))
+    assert other.grad is None and one.grad.tolist() == [3, 3]
+
+
+def test_cosines_of_a_gramian():
+    rows = torch.tensor([[3.0, 4.0], [4.0, -3.0], [-3.0, -4.0]])
+    expected = torch.tensor([[1.0, 0.0, -1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 1.0]])
+    torch.testing.assert_close(cosines(rows @ rows.T), expected)
+    assert cosines(torch.tensor([[0.0, 0.0], [0.0, 1.0]]))[0, 1].isnan()
+
+
+@pytest.mark.parametrize(("every", "due"), [(1, [0, 1, 2, 3]), (3, [2])])
+def test_every(every, due):
+    assert [step for step in range(4) if Surgery(None, every).due(step)] == due
+
+
+def test_missing_package_is_one_line(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torchjd.aggregation", None)
+    with pytest.raises(UserError, match="pip install"):
+        surgery.pcgrad()
