@@ -18,7 +18,8 @@ from multitask.data.masking import Masking, unigram_guess, unigrams
 from multitask.data.tokenize import Tokens
 from multitask.errors import NotFinite
 from multitask.evaluate import Scores, Split, measure, over_rows, scores_of
-from multitask.model import MultiTaskModel, TaskModule
+from multitask.model import MultiTaskModel
+from multitask.task_module import TaskModule
 
 EPOCHS = 30
 BATCH_SIZE = 64

@@ -34,7 +34,8 @@ from multitask.evaluate import (
     score_split,
     task_maskings,
 )
-from multitask.model import build_model, head_class
+from multitask.head_class import head_class
+from multitask.model import build_model
 from multitask.pretrained import load_saved
 
 Text = str | Sequence[str]

@@ -12,8 +12,8 @@ from multitask.config import TEXT_KEYS, Config
 from multitask.data.collate import Batch, joined
 from multitask.encoders import BertEncoder, Encoder
 from multitask.errors import UserError
-from multitask.registry import build, resolve
-from smart.divergence import DIVERGENCES
+from multitask.registry import build
+from multitask.task_module import HeadOfItsOwn, TaskModule
 
 # what `freeze:` and the log call other things
 TAKEN = ("adapters", "encoder", "embeddings", "heads", "joint", "longest")
@@ -22,75 +22,6 @@ TAKEN = ("adapters", "encoder", "embeddings", "heads", "joint", "longest")
 def adapter_part(task: str) -> str:
     """What `freeze:`, the log and the optimizer call a task's adapter."""
     return f"{task}.adapter"
-
-
-class TaskModule(nn.Module):
-    """What one task owns above the encoder: pooler -> projection -> dropout -> head.
-
-    ``sides`` are the texts whose vectors the head compares, 2 or 3, else 1. A head that takes
-    tokens gets the vectors [M, d] of those it is to predict, instead of one a sequence.
-    ``eval_pooler`` stands in for pooler and projection in evaluation mode, if there is one.
-    """
-
-    def __init__(
-        self,
-        pooler: nn.Module,
-        projection: nn.Module,
-        head: nn.Module,
-        dropout: float,
-        sides: int,
-        eval_pooler: nn.Module | None = None,
-    ) -> None:
-        super().__init__()
-        self.pooler = pooler
-        self.eval_pooler = eval_pooler
-        self.projection = projection
-        self.dropout = nn.Dropout(dropout)
-        self.head = head
-        self.sides = sides
-
-    @property
-    def pooler_in_use(self) -> Any:
-        """The pooler of the mode that the module is in."""
-        return self.pooler if self.training or self.eval_pooler is None else self.eval_pooler
-
-    def project(self, pooled: Tensor) -> Tensor:
-        """Pooled vectors [S, d] -> [S, d'], as they are where the projection only trains."""
-        only_trains = self.eval_pooler is not None or getattr(self.head, "mlp_only_train", False)
-        return pooled if only_trains and not self.training else self.projection(pooled)
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        """Pooled vectors [sides * B, d] -> the head's scores."""
-        return self.head(*self.dropout(self.project(pooled)).chunk(self.sides))
-
-
-class HeadOfItsOwn(nn.Module):
-    """What a task owns that shares another task's pooler and projection: dropout -> head."""
-
-    def __init__(self, base: TaskModule, head: nn.Module, dropout: float, sides: int) -> None:
-        super().__init__()
-        self._base = (base,)  # in a tuple: no submodule, so its weights have one owner
-        self.dropout = nn.Dropout(dropout)
-        self.head = head
-        self.sides = sides
-
-    @property
-    def pooler(self) -> nn.Module:
-        """The other task's."""
-        return self._base[0].pooler
-
-    @property
-    def pooler_in_use(self) -> Any:
-        """The other task's."""
-        return self._base[0].pooler_in_use
-
-    def project(self, pooled: Tensor) -> Tensor:
-        """As the other task does."""
-        return self._base[0].project(pooled)
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        """Pooled vectors [sides * B, d] -> the head's scores."""
-        return self.head(*self.dropout(self.project(pooled)).chunk(self.sides))
 
 
 class MultiTaskModel(nn.Module):
@@ -299,80 +230,6 @@ class MultiTaskModel(nn.Module):
 def _inputs(batches: Mapping[str, Batch]) -> list[Batch]:
     """The batches with distinct input tensors, in order."""
     return list({id(batch.input_ids): batch for batch in batches.values()}.values())
-
-
-def head_class(config: Config, task: str) -> Any:
-    """The class of a task's head, checked against the task's input and metric.
-
-    Raises UserError where the head cannot take the input, or does not have the metric.
-    """
-    from multitask.metrics import SELECTABLE
-
-    entry = config.tasks[task]
-    head = resolve("head", entry.head.name)
-    path = ("tasks", task)
-    if head.takes == "tokens":
-        _check_tokens(config, task)
-    elif entry.pooling.name == "tokens" or (entry.data.texts_of and head.takes != "views"):
-        key = ("data", "texts_of") if entry.data.texts_of else ("pooling",)
-        message = "does not look at tokens: leave this out"
-        raise config.error((*path, *key), f"head {entry.head.name!r} {message}")
-    if entry.eval_pooling is not None and "tokens" in (head.takes, entry.eval_pooling.name):
-        message = (
-            "tokens are not pooled: leave this out" if head.takes == "tokens" else "no pooling"
-        )
-        raise config.error((*path, "eval_pooling"), message)
-    if head.takes == "views":
-        _check_views(config, task)
-    inputs = {
-        "vector": ("single", "cross"),
-        "pair": ("siamese",),
-        "views": ("single", "siamese", "triplet"),
-    }
-    if entry.input not in inputs.get(head.takes, ("single",)):
-        needs = " or ".join(f"`input: {name}`" for name in inputs[head.takes])
-        takes = "views" if head.takes == "views" else f"a {head.takes}"
-        message = f"takes {takes}: it needs {needs}, not {entry.input!r}"
-        raise config.error((*path, "head"), f"head {entry.head.name!r} {message}")
-    if entry.smart is not None and head.label_type not in DIVERGENCES:
-        message = f"head {entry.head.name!r} has no distance between two outputs: leave this out"
-        raise config.error((*path, "smart"), message)
-    known = SELECTABLE[head.label_type]
-    if entry.metric is not None and entry.metric not in known:
-        message = f"has the metrics {', '.join(known)}, not {entry.metric!r}"
-        raise config.error((*path, "metric"), f"head {entry.head.name!r} {message}")
-    return head
-
-
-def _check_tokens(config: Config, task: str) -> None:
-    """Raise UserError where a task does not hand its head single texts, token by token."""
-    entry = config.tasks[task]
-    shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
-    for key, wrong, needs in (
-        ("pooling", entry.pooling.name != "tokens", "`pooling: tokens`"),
-        ("input", entry.input != "single", "`input: single`"),
-        ("data", entry.data.same_rows_as or shared, "texts of its own: see `data.texts_of`"),
-        ("course_file", entry.course_file, "no course file: there is nothing to hand in"),
-    ):
-        if wrong:
-            message = f"head {entry.head.name!r} looks at tokens: it needs {needs}"
-            raise config.error(("tasks", task, key), message)
-
-
-def _check_views(config: Config, task: str) -> None:
-    """Raise UserError for what does not go with a contrastive head."""
-    entry = config.tasks[task]
-    shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
-    only_trains = bool(entry.head.options.get("mlp_only_train"))
-    for key, wrong, message in (
-        ("data", entry.data.same_rows_as or shared, "it needs rows of its own"),
-        ("data", entry.data.texts_of and entry.input != "single", "`texts_of` gives single texts"),
-        ("course_file", entry.course_file, "no course file: there is nothing to hand in"),
-        ("projection", only_trains and not entry.projection, "`mlp_only_train` needs one: `mlp`"),
-        ("batch_size", entry.batch_size < 2, "a batch of one text has nothing to compare with"),
-    ):
-        if wrong:
-            raise config.error(("tasks", task, key), f"head {entry.head.name!r}: {message}")
 
 
 def build_model(

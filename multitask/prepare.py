@@ -23,8 +23,9 @@ from multitask.errors import UserError
 from multitask.evaluate import Scores, Split, masked_split, score_split, task_maskings
 from multitask.feed import TrainRows
 from multitask.generator import MaskedLM, load_generator
+from multitask.head_class import head_class
 from multitask.metrics import SELECTABLE
-from multitask.model import MultiTaskModel, build_model, head_class
+from multitask.model import MultiTaskModel, build_model
 from multitask.pretrained import load_pretrained, seen_corpora
 from multitask.registry import build
 from multitask.stages import Stage, plan_stages

@@ -26,8 +26,9 @@ from multitask.config import Config
 from multitask.device import pick_device
 from multitask.errors import NotFinite, UserError
 from multitask.files import write_text
+from multitask.head_class import head_class
 from multitask.metrics import UNLABELLED
-from multitask.model import MultiTaskModel, TaskModule, head_class
+from multitask.model import MultiTaskModel
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, initial_model, prepare
 from multitask.run import git_revision, run_result, task_result
@@ -36,6 +37,7 @@ from multitask.sweep.claims import exclusive, holder
 from multitask.sweep.grid import PROBED, Cell, Grid
 from multitask.sweep.progress import Progress
 from multitask.sweep.runs import Failure, Run, mean_score
+from multitask.task_module import TaskModule
 
 # a task and what its probe depends on beside the seed
 Setting = tuple[str, str]
