@@ -43,7 +43,11 @@ def gradvac(beta: float = 0.01) -> Any:
 
 
 def cagrad(c: float = 0.4) -> Any:
-    """CAGrad (Liu et al. 2021): the worst task gains most within ``c`` |g| of the mean gradient."""
+    """CAGrad (Liu et al. 2021): helps the worst task most, not far from the mean gradient g.
+
+    Args:
+        c: how far, in lengths of g; from 0 to below 1.
+    """
     return _made("CAGradWeighting", c=c)
 
 

@@ -11,9 +11,9 @@ NAMES = [(kind, name) for kind, names in registry.KINDS.items() for name in name
 
 
 @pytest.mark.parametrize(("kind", "name"), NAMES)
-def test_every_name_is_a_documented_class(kind, name):
+def test_every_name_is_documented(kind, name):
     found = registry.resolve(kind, name)
-    assert inspect.isclass(found)
+    assert inspect.isfunction(found) if kind == "gradient_surgery" else inspect.isclass(found)
     assert found.__doc__
     assert inspect.getmodule(found).__doc__
     if kind == "head":
