@@ -282,8 +282,8 @@ def _describe(
     data = config.tasks[task].data
     found = {}
     for name, split in splits.items():
-        file = data.train if name == "holdout" or (name == "dev" and data.dev_share) else None
-        file = file or getattr(data, name)
+        of_train = name == "holdout" or (name == "dev" and data.dev_share is not None)
+        file = data.train if of_train else getattr(data, name)
         if data.texts_of:
             file = f"texts of {', '.join(data.texts_of)}"
         found[name] = {"file": file, **describe(split.rows, reader)}

@@ -22,11 +22,11 @@ from multitask.errors import UserError, suggest
 from multitask.metrics import UNLABELLED
 
 FORMATS = {
+    ".txt": "txt",
     ".csv": "csv",
     ".tsv": "tsv",
     ".jsonl": "jsonl",
     ".json": "jsonl",
-    ".txt": "txt",
     ".parquet": "parquet",
 }
 
@@ -260,9 +260,9 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
                 continue
             text = tuple(line.split("\t"))
             if len(text) != sides:
-                what = (
-                    f"{sides} texts with a tab between" if sides > 1 else "one text, without a tab"
-                )
+                what = "one text, without a tab"
+                if sides > 1:
+                    what = f"{'two' if sides == 2 else 'three'} texts with a tab between"
                 raise UserError(f"{file}, line {number}: expected {what}")
             texts.append(text)
         if not texts:

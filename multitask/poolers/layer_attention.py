@@ -20,12 +20,14 @@ class LayerAttentionPooler(nn.Module):
     Args:
         dim: width d.
         num_layers: layers L.
-        variant: x and y: [CLS] and [CLS] (`cls_all`), mean and mean (`avg_all`), or [CLS] and mean.
+        variant: what x and y are: [CLS] and [CLS] (`cls_all`), mean and mean (`avg_all`), or
+            [CLS] and mean.
         concat_cls_last: put the last layer's [CLS] vector in front (2 d numbers instead of d).
-        norm: `softmax`, or `sum`: the paper's plain ratio, which may divide by nearly 0.
+        norm: how weights sum to 1: `softmax`, or `sum`, the paper's plain ratio, which may divide
+            by nearly 0.
         scale: what Q K is divided by before the softmax: N, sqrt(d) or 1.
-        act: `rrelu`, a leaky ReLU whose slope is drawn from [1/8, 1/3] in training and 11/48 in
-            evaluation; `leaky_relu`, 11/48 in both; `none`, as in the paper.
+        act: the activation: `rrelu`, a leaky ReLU whose slope is drawn from [1/8, 1/3] in training
+            and is 11/48 in evaluation; `leaky_relu`, 11/48 in both; `none`, as in the paper.
         include_embeddings: the embeddings are the first of the N = L + 1 layers; else N = L.
     """
 
