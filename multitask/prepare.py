@@ -320,7 +320,8 @@ def _warnings(
                 share, length = part["truncated_share"], config.tasks[task].max_length
                 found.append(f"{task}: {share:.1%} of {split} inputs truncated at {length} tokens")
         if task not in trained:
-            found.append(
-                f"{task}: nothing to train (frozen encoder, no parameters): only evaluated"
-            )
+            named = [stage.tasks for stage in config.stages or [] if stage.tasks]
+            left_out = named and not any(task in tasks for tasks in named)
+            why = "in no stage" if left_out else "nothing to train (frozen encoder, no parameters)"
+            found.append(f"{task}: {why}: only evaluated")
     return found

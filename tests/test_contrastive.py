@@ -231,7 +231,9 @@ def test_a_run_learns_reports_and_exports(config, input, pooling, tmp_path, caps
     directory = tmp_path / "run"
     arguments = [config(input, head, pooling=pooling), f"output_dir={directory}"]
     assert run_multitask.main(["check", *arguments]) == 0
-    assert "all other texts" in (out := capsys.readouterr().out) or "each text with itself" in out
+    out = capsys.readouterr().out
+    assert ("each text with itself" if input == "single" else "all other texts") in out
+    assert "sts: in no stage: only evaluated" in out
     assert run_multitask.main([*arguments, "training.epochs=12", "encoder.dropout=0.05"]) == 0
     steps = [e["loss"] for e in events(directory) if e["event"] == "step"]
     assert np.mean(steps[-4:]) < 0.7 * np.mean(steps[:4])
@@ -250,6 +252,7 @@ def test_a_run_learns_reports_and_exports(config, input, pooling, tmp_path, caps
     capsys.readouterr()
     assert run_multitask.main(["evaluate", str(directory)]) == 0
     assert run_multitask.main(["report", str(directory)]) == 0
+    assert run_multitask.main(["predict", str(directory)]) == 0
     run = load(directory)
     vectors = run.encode(["a good film", "a bad film"], task="views")
     assert vectors.shape == (2, 32) and np.array_equal(
