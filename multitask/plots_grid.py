@@ -4,7 +4,7 @@ Colours are of the Okabe-Ito palette, or of cividis: both stay readable in colou
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -148,8 +148,23 @@ def draw_curve_bands(file: Path, groups: dict[str, list[Path]]) -> None:
     save_figure(_curve_bands(groups), file)
 
 
-def _curve_bands(groups: dict[str, list[Path]]) -> "Figure":
-    loaded = {name: [_load_curves(run) for run in runs] for name, runs in groups.items()}
+def draw_gap_bands(file: Path, groups: dict[str, list[Path]]) -> None:
+    """Write how far each task's loss on the split that selects is above its training loss.
+
+    Drawn as ``draw_curve_bands``. The training loss is the mean over the steps since the evaluation
+    before, under dropout.
+
+    Raises:
+        UserError: a run without report.json or without its log.
+    """
+    save_figure(_curve_bands(groups, _gaps, "loss above the training loss,"), file)
+
+
+def _curve_bands(
+    groups: dict[str, list[Path]], curves_of: "CurvesOf | None" = None, measure: str = "mean"
+) -> "Figure":
+    curves_of = curves_of or _scores
+    loaded = {name: [_load_curves(run, curves_of) for run in runs] for name, runs in groups.items()}
     every = [log for logs in loaded.values() for log in logs]
     panels = dict.fromkeys(key for log in every for key in log.curves)
     stages = every[0].stages if all(log.stages == every[0].stages for log in every) else []
@@ -173,7 +188,7 @@ def _curve_bands(groups: dict[str, list[Path]]) -> "Figure":
     for axes in places[len(panels) :]:
         axes.set_visible(False)
     splits = sorted({log.split for log in every})
-    places[0].set_ylabel(f"mean on {' or '.join(splits)}")
+    places[0].set_ylabel(f"{measure} on {' or '.join(splits)}")
     if len(every) > len(loaded):
         places[0].fill_between([], [], color="0.8", label="lowest to highest seed")
     legend_below(figure, labels)
@@ -189,7 +204,11 @@ class _Log:
     stages: list[tuple[int, str]]
 
 
-def _load_curves(run_dir: Path) -> _Log:
+# A run's report, its log and the evaluations in it, to its curves.
+CurvesOf = Callable[[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]], Curves]
+
+
+def _load_curves(run_dir: Path, curves_of: CurvesOf) -> _Log:
     report = load_report(run_dir)
     split = report["selection_split"]
     file = run_dir / "metrics.jsonl"
@@ -203,6 +222,12 @@ def _load_curves(run_dir: Path) -> _Log:
     evaluations = [
         event for event in events if event["event"] == "eval" and event["split"] == split
     ]
+    return _Log(split, curves_of(report, events, evaluations), stage_begins(events))
+
+
+def _scores(
+    report: dict[str, Any], events: list[dict[str, Any]], evaluations: list[dict[str, Any]]
+) -> Curves:
     curves: Curves = {}
     for task, result in report["tasks"].items():
         scores = {
@@ -213,7 +238,24 @@ def _load_curves(run_dir: Path) -> _Log:
         curves[task, result["metric"]] = {
             step: math.nan if value is None else value for step, value in scores.items()
         }
-    return _Log(split, curves, stage_begins(events))
+    return curves
+
+
+def _gaps(
+    report: dict[str, Any], events: list[dict[str, Any]], evaluations: list[dict[str, Any]]
+) -> Curves:
+    curves: Curves = {}
+    for task in report["tasks"]:
+        own = [e for e in events if e["event"] == "step" and e["task"] == task]
+        steps = [e for e in own if e["loss"] is not None]
+        before = 0
+        for event in evaluations:
+            loss = event["tasks"].get(task, {}).get("loss")
+            trained = [e["loss"] for e in steps if before < e["step"] <= event["step"]]
+            before = event["step"]
+            if loss is not None and trained:
+                curves.setdefault((task, "loss gap"), {})[before] = loss - float(np.mean(trained))
+    return curves
 
 
 def _band(axes: "Axes", curves: list[dict[int, float]], label: str, style: dict[str, Any]) -> None:

@@ -186,3 +186,27 @@ def test_several_heatmaps_have_one_scale_and_name_their_sides(tmp_path):
     assert darkest.sum() < brightest.sum()
     plots_grid.draw_heatmaps(tmp_path / "h.png", maps * 4)
     assert imread(tmp_path / "h.png").std() > 0.01
+
+
+def test_the_gap_is_the_loss_above_the_training_loss_since_the_evaluation_before(tmp_path):
+    write_run(tmp_path / "run")
+    log = tmp_path / "run" / "metrics.jsonl"
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    for event in events:
+        if event["event"] == "eval":
+            for place, scores in enumerate(event["tasks"].values()):
+                scores["loss"] = 1 + place + 1 / (1 + event["step"])
+    log.write_text("".join(json.dumps(event) + "\n" for event in events))
+    drawn = panels(plots_grid._curve_bands({"run": [tmp_path / "run"]}, plots_grid._gaps, "gap"))
+    for task in ("sst", "para", "sts"):
+        steps = {e["step"]: e["loss"] for e in events if e["event"] == "step" and e["task"] == task}
+        before, expected = 0, []
+        for event in evaluations(tmp_path / "run"):
+            own = [v for step, v in steps.items() if before < step <= event["step"]]
+            before = event["step"]
+            losses = [loss for loss in own if loss is not None]
+            if losses:
+                expected.append(event["tasks"][task]["loss"] - sum(losses) / len(losses))
+        lines = {line.get_label(): line for line in drawn[f"{task}: loss gap"].lines}
+        assert expected
+        np.testing.assert_allclose(lines["run (1 seed)"].get_ydata(), expected)

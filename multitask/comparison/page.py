@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.comparison.axes import axis_labels, long_axes
-from multitask.comparison.plots import CURVES, MAX_CURVES, curve_groups, heatmap_files
+from multitask.comparison.plots import CURVES, GAPS, MAX_CURVES, curve_groups, heatmap_files
 from multitask.comparison.settings import shown
 from multitask.comparison.tables import (
     GAIN_TITLE,
@@ -212,7 +212,9 @@ def _curves(directory: Path, comparison: dict[str, Any], drawn: Sequence[str]) -
             which = "the baseline and the best"
         text += f" {len(drawn)} of {total} groups: {which}."
     alt = f"Each task's metric at every evaluation, for {', '.join(drawn)}"
-    return Section("Learning curves", [Text(text), Image(directory / CURVES, alt)])
+    gap = "Each task's loss on the split that selects minus its training loss, at every evaluation"
+    figures = [Image(directory / CURVES, alt), Image(directory / GAPS, gap)]
+    return Section("Learning curves", [Text(text), *figures])
 
 
 def _transfer_section(comparison: dict[str, Any]) -> list[Section]:

@@ -17,21 +17,21 @@ from multitask.drawing import (
     quiet_frame,
     save_figure,
 )
-from multitask.plots_grid import COLOURS, draw_curve_bands, draw_heatmaps
+from multitask.plots_grid import COLOURS, draw_curve_bands, draw_gap_bands, draw_heatmaps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PANELS_IN_A_ROW = 4
-CURVES = "curves.png"
+CURVES, GAPS = "curves.png", "gaps.png"
 # More curves than colours are hard to tell apart.
 MAX_CURVES = len(COLOURS)
 
 
 def draw_all(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     """Write every figure: the scores of all groups, the grid's heat maps, the learning curves."""
-    figure, curves = directory / "figure.png", directory / CURVES
+    figure, curves, gaps = (directory / name for name in ("figure.png", CURVES, GAPS))
     save_figure(draw_comparison(comparison), figure)
     maps = heatmap_files(directory, comparison)
     for (title, file), task in zip(maps.items(), (*comparison["tasks"], None), strict=False):
@@ -39,7 +39,8 @@ def draw_all(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     drawn = curve_groups(comparison)
     if drawn:
         draw_curve_bands(curves, drawn)
-    return [figure, *maps.values(), *([curves] if drawn else [])]
+        draw_gap_bands(gaps, drawn)
+    return [figure, *maps.values(), *([curves, gaps] if drawn else [])]
 
 
 def heatmap_files(directory: Path, comparison: dict[str, Any]) -> dict[str, Path]:

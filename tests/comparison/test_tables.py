@@ -159,4 +159,4 @@ def test_all_files_are_written_anew(comparison, tmp_path):
             path.name for path in paths
         )
     names = ["comparison.json", "table.md", "table.csv", "table.tex", "figure.png"]
-    assert [path.name for path in paths] == [*names, "curves.png", "report.html"]
+    assert [path.name for path in paths] == [*names, "curves.png", "gaps.png", "report.html"]
