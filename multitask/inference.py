@@ -170,7 +170,6 @@ class TrainedRun:
             siamese=entry.input in ("siamese", "triplet"),
             max_length=entry.max_length,
             words=task in self._maskings,
-            twice=self.readers[task].label_type == "views" and entry.input == "single",
             cache=cache,
         )
         return Split(rows, tokens)

@@ -280,10 +280,11 @@ def build_model(
         }
         head = _build(config, name, "head", {"dim": dim, **tied, **label_context[name]})
         sides = len(TEXT_KEYS[task.input]) if task.input in ("siamese", "triplet") else 1
-        if head.takes == "views":
-            sides = max(2, sides)
+        trained = max(2, sides) if head.takes == "views" else sides
         evaluates = _eval_pooler(config, name, encoder, head, dim)
-        tasks[name] = TaskModule(pooler, projection, head, task.dropout, sides, evaluates)
+        tasks[name] = TaskModule(
+            pooler, projection, head, task.dropout, trained, evaluates, eval_sides=sides
+        )
     for name, base in pools.items():
         own = tasks[name]
         tasks[name] = HeadOfItsOwn(tasks[base], own.head, config.tasks[name].dropout, own.sides)

@@ -118,7 +118,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
             raise config.error(("tasks", name, "max_length"), message)
     splits = {
         task: {
-            name: _tokenized(config, task, part, tokenizer, readers[task])
+            name: _tokenized(config, task, part, tokenizer, readers[task], name == "train")
             for name, part in parts.items()
         }
         for task, parts in rows.items()
@@ -141,7 +141,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         tokens, labels = splits[name]["train"].tokens, {name: splits[name]["train"].rows.gold}
         if name in together:
             shared = next(iter(together[name].values()))
-            tokens = _tokenized(config, name, shared, tokenizer, readers[name]).tokens
+            tokens = _tokenized(config, name, shared, tokenizer, readers[name], True).tokens
             labels = {task: together[name][task].gold for task in members}
         stream, masks = _stream(config, name, tokens), (maskings | fillings).get(name)
         feeds[name] = TrainRows(tokens, labels, stream, masks, keep_text=name in fillings)
@@ -262,7 +262,9 @@ def _check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> N
                 raise config.error(("tasks", name, "share_head"), message + "`data.labels`")
 
 
-def _tokenized(config: Config, task: str, rows: Rows, tokenizer: Any, reader: LabelReader) -> Split:
+def _tokenized(
+    config: Config, task: str, rows: Rows, tokenizer: Any, reader: LabelReader, training: bool
+) -> Split:
     entry = config.tasks[task]
     tokens = tokenize(
         rows,
@@ -270,7 +272,7 @@ def _tokenized(config: Config, task: str, rows: Rows, tokenizer: Any, reader: La
         siamese=entry.input in ("siamese", "triplet"),
         max_length=entry.max_length,
         words=reader.label_type == "tokens",
-        twice=reader.label_type == "views" and entry.input == "single",
+        twice=training and reader.label_type == "views" and entry.input == "single",
         cache=default_cache() / "tokens",
     )
     return Split(rows, tokens)

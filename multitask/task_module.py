@@ -8,9 +8,10 @@ from torch import Tensor, nn
 class TaskModule(nn.Module):
     """What one task owns above the encoder: pooler -> projection -> dropout -> head.
 
-    ``sides`` are the texts whose vectors the head compares, 2 or 3, else 1. A head that takes
-    tokens gets the vectors [M, d] of those it is to predict, instead of one a sequence.
-    ``eval_pooler`` stands in for pooler and projection in evaluation mode, if there is one.
+    ``sides`` are the texts whose vectors the head compares, 2 or 3, else 1; in evaluation mode
+    ``eval_sides``, as without dropout two views of one text are equal. A head that takes tokens
+    gets the vectors [M, d] of those it is to predict, instead of one a sequence. ``eval_pooler``
+    stands in for pooler and projection in evaluation mode, if there is one.
     """
 
     def __init__(
@@ -21,6 +22,7 @@ class TaskModule(nn.Module):
         dropout: float,
         sides: int,
         eval_pooler: nn.Module | None = None,
+        eval_sides: int | None = None,
     ) -> None:
         super().__init__()
         self.pooler = pooler
@@ -28,7 +30,7 @@ class TaskModule(nn.Module):
         self.projection = projection
         self.dropout = nn.Dropout(dropout)
         self.head = head
-        self.sides = sides
+        self.sides, self.eval_sides = sides, eval_sides or sides
 
     @property
     def pooler_in_use(self) -> Any:
@@ -42,7 +44,8 @@ class TaskModule(nn.Module):
 
     def forward(self, pooled: Tensor) -> Tensor:
         """Pooled vectors [sides * B, d] -> the head's scores."""
-        return self.head(*self.dropout(self.project(pooled)).chunk(self.sides))
+        sides = self.sides if self.training else self.eval_sides
+        return self.head(*self.dropout(self.project(pooled)).chunk(sides))
 
 
 class HeadOfItsOwn(nn.Module):

@@ -53,8 +53,8 @@ class ContrastiveHead(nn.Module):
         self.chunk = chunk
 
     def forward(self, *views: Tensor) -> Tensor:
-        """2 or 3 views [B, d] -> [B, V, d]."""
-        return torch.stack(views, dim=1)
+        """2 or 3 views [B, d], or one that stands for both -> [B, V, d]."""
+        return torch.stack(views if len(views) > 1 else views * 2, dim=1)
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Views [B, V, d], numbers of their texts [B, 1 or V] -> mean loss of these rows.
