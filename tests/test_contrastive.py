@@ -14,6 +14,7 @@ from multitask.errors import UserError
 from multitask.feed import next_batches
 from multitask.objective import task_losses
 from multitask.prepare import prepare
+from multitask.trainer import train_step
 from tests.conftest import save_tiny_encoder
 from tests.contrastive_run import write_config, write_triplets
 from tests.masked_lm_run import events, report_of
@@ -180,6 +181,24 @@ def test_the_pooling_shared_with_sts_is_the_same_weights(config):
     z = model({"views": batch})["views"]
     cosine = torch.nn.functional.cosine_similarity(z[:, 0], z[:, 1])
     torch.testing.assert_close(model({"sts": batch})["sts"], 5 * cosine)
+
+
+@pytest.mark.parametrize("trained", [["sts"], ["views", "sts"]])
+def test_a_shared_pooling_is_trained_once_by_whoever_trains(config, trained):
+    file = config("siamese", pooling="layer_attention")
+    stages = f"stages=[{{tasks: [{', '.join(trained)}], warmup: 0}}]"
+    made = prepared(file, stages, "tasks.sts.head_lr=0.5")
+    optimizer, _ = made.stages[0].begin(made.model)
+    inside = [id(p) for group in optimizer.param_groups for p in group["params"]]
+    module = made.model.tasks["views"]
+    assert all(inside.count(id(p)) == 1 for p in module.parameters())
+    rates = {group["lr"] for group in optimizer.param_groups if group["name"] == "views"}
+    assert rates == {0.5 if trained == ["sts"] else 1e-3}
+    (batches,) = next_batches(made.feeds, ["sts"], ["sts"], pad_id=0, device=CPU)
+    before = module.projection.dense.weight.clone()
+    train_step(made.model.train(), [batches], {"sts": 1.0}, optimizer, None)
+    assert not torch.equal(module.projection.dense.weight, before)
+    assert all(p.grad is None for p in made.model.parameters())
 
 
 @pytest.mark.parametrize("only_train", [True, False])
