@@ -1,6 +1,7 @@
 """What a trained score is to be compared with: the trivial predictor, and frozen-encoder heads."""
 
 import copy
+import math
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from multitask.data.masking import Masking, unigram_guess, unigrams
 from multitask.data.tokenize import Tokens
 from multitask.errors import NotFinite
 from multitask.evaluate import Scores, Split, measure, over_rows, scores_of
-from multitask.model import MultiTaskModel, TaskModule
+from multitask.model import MultiTaskModel
+from multitask.task_module import TaskModule
 
 EPOCHS = 30
 BATCH_SIZE = 64
@@ -33,6 +35,18 @@ def trivial_token_scores(train: Tokens, dev: Split, masking: Masking) -> dict[st
     """Dev metrics of masked tokens predicted by their frequency in the training texts."""
     right, losses = unigram_guess(dev.tokens, unigrams(train, masking))
     return metrics.compute("tokens", dev.rows.gold, right, losses[:, None])
+
+
+def trivial_view_scores(head: Any, rows: Rows) -> dict[str, float]:
+    """Dev metrics of guessing among the candidates of each row of a contrastive task."""
+    equal = torch.ones(*rows.gold.shape[:1], 3 if rows.gold.shape[1] == 3 else 2, 1)
+    chance = float(head.outcomes(equal, label_tensor(rows.gold))[:, 1].mean())
+    return {"probability": chance, "accuracy": chance}
+
+
+def trivial_view_loss(batch_size: int, texts: int) -> float:
+    """The mean loss of the same in training: log of the candidates, B or with negatives 2B."""
+    return math.log(batch_size * max(1, texts - 1))
 
 
 def trivial_token_loss(train: Tokens, masking: Masking) -> float:
@@ -108,10 +122,12 @@ def frozen_head_scores(
     """Dev metrics of the task's own projection and head, trained on the frozen encoder.
 
     The encoder runs once, without dropout; then see ``train_probe``. None for a pooler with
-    parameters of its own, which frozen vectors cannot train.
+    parameters of its own, which frozen vectors cannot train, and for a task that is scored with
+    another pooler than it trains with, or with another task's.
     """
     module = model.module(task)
-    if any(True for _ in module.pooler.parameters()):
+    learned = any(True for _ in module.pooler.parameters())
+    if learned or len(model.owners_of(task)) > 1 or module.eval_pooler is not None:
         return None
     title = f"encoding {task}"
     vectors = {

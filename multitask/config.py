@@ -32,8 +32,24 @@ EMBEDDED_DIR = Path(__file__).parent / "data" / "embedded"
 PACKAGED_ENCODER = "packaged-minilm"
 # keys of `data` that a task with another task's rows has for itself
 OWN_LABELS = ("label", "labels", "label_range", "unlabelled", "same_rows_as")
+# the columns of a task's texts, by its input
+TEXT_KEYS = {
+    "single": ("text",),
+    "siamese": ("text", "text2"),
+    "cross": ("text", "text2"),
+    "triplet": ("text", "text2", "text3"),
+}
 # keys of a task that come with another task's head
-SHARED_WITH_HEAD = ("input", "adapter", "pooling", "projection", "head", "dropout")
+SHARED_WITH_POOLING = ("adapter", "pooling", "eval_pooling", "projection")
+SHARED_WITH_HEAD = (
+    "input",
+    "adapter",
+    "pooling",
+    "eval_pooling",
+    "projection",
+    "head",
+    "dropout",
+)
 
 
 def _mistake(key: str, message: str) -> PydanticCustomError:
@@ -65,12 +81,13 @@ class Choice(BaseModel):
 class DataConfig(Strict):
     """Where a task's rows come from, and how they are read."""
 
-    format: Literal["auto", "csv", "tsv", "jsonl", "parquet", "disk", "hub"] = Field(
+    format: Literal["auto", "csv", "tsv", "jsonl", "txt", "parquet", "disk", "hub"] = Field(
         "auto",
         description="How to read `train`, `dev` and `test`. `auto` goes by the file's ending. "
         "`csv` and `tsv` separate by comma and tab whatever the ending (the CS224N `.csv` files "
-        "are `tsv`). `disk`: `path` is a directory that `DatasetDict.save_to_disk` wrote. `hub`: "
-        "`path` is a hub id, or a local directory that `load_dataset` reads.",
+        "are `tsv`). `txt`: one text a line, no header. `disk`: `path` is a directory that "
+        "`DatasetDict.save_to_disk` wrote. `hub`: `path` is a hub id, or a local directory that "
+        "`load_dataset` reads.",
     )
     path: str | None = Field(
         None, description="Hub id or directory of a whole data set (`format: hub` or `disk`)."
@@ -80,6 +97,13 @@ class DataConfig(Strict):
         None, description="Training rows: a file (relative to `data_dir`) or a split's name."
     )
     dev: str | None = Field(None, description="Development rows: a file or a split's name.")
+    dev_share: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Instead of `dev`: about this share of the training rows, taken out of them by "
+        "a hash of their first text (equal ones stay together), the same in every run.",
+    )
     test: str | None = Field(
         None, description="Rows to predict, labelled or not: a file or a split's name."
     )
@@ -90,6 +114,14 @@ class DataConfig(Strict):
     )
     text: str = Field("sentence", description="Column of the (first) text.")
     text2: str | None = Field(None, description="Column of the second text of a pair.")
+    text3: str | None = Field(
+        None, description="Column of the third text of a triplet: the hard negative."
+    )
+    where: dict[str, str] | None = Field(
+        None,
+        description="Keep the rows that have these values in these columns, such as "
+        "`{is_duplicate: 1}`; in every split that has the columns.",
+    )
     label: str = Field("label", description="Column of the label.")
     id: str | None = Field(None, description="Column of the row's id; default: the row number.")
     labels: dict[str, str] | None = Field(
@@ -114,9 +146,9 @@ class DataConfig(Strict):
     texts_of: list[str] | None = Field(
         None,
         min_length=1,
-        description="Masked language modelling on the texts of these tasks' rows: train on "
-        "those they train on, score those of their dev rows. Each distinct text once, the sides of "
-        "a pair apart. Instead of `train` and `dev`.",
+        description="Masked language modelling, or contrastive learning with `input: single`, on "
+        "the texts of these tasks' rows: train on those they train on, score those of their dev "
+        "rows. Each distinct text once, the sides of a pair apart. Instead of `train` and `dev`.",
     )
     corpus: str | None = Field(
         None,
@@ -135,6 +167,15 @@ class DataConfig(Strict):
             value = {str(key): str(name) for key, name in value.items()}
             if len(set(value.values())) < 2:
                 raise ValueError("at least two classes are needed")
+        return value
+
+    @field_validator("where", mode="before")
+    @classmethod
+    def _where(cls, value: Any) -> Any:
+        if isinstance(value, dict):  # `1` as well as `"1"`
+            value = {
+                k: v if isinstance(v, dict | list | None) else str(v) for k, v in value.items()
+            }
         return value
 
     @field_validator("unlabelled", mode="before")
@@ -156,6 +197,8 @@ class DataConfig(Strict):
         for key in ("train", "dev", "test") if self.texts_of else ():
             if getattr(self, key) is not None:
                 raise _mistake(key, "`texts_of` says whose rows these are: leave this out")
+        if self.dev_share and (self.dev or self.texts_of):
+            raise _mistake("dev_share", "it stands instead of `dev` and `texts_of`: leave it out")
         if self.format in ("disk", "hub") and not self.path and not self.texts_of:
             raise _mistake("format", f"format {self.format} needs `path`")
         if self.labels and self.label_range:
@@ -219,10 +262,11 @@ class TaskConfig(Strict):
     """One task: its data, the way from encoder to score, and how it is trained."""
 
     data: DataConfig = Field(description="The task's rows.")
-    input: Literal["single", "siamese", "cross"] = Field(
+    input: Literal["single", "siamese", "cross", "triplet"] = Field(
         "single",
         description="`single`: one text. `siamese`: both texts of a pair encoded apart, as one "
-        "batch of 2B sentences. `cross`: both in one input, with token types.",
+        "batch of 2B sentences. `cross`: both in one input, with token types. `triplet`: a text, "
+        "one that goes with it and one that does not, apart (contrastive heads).",
     )
     max_length: int = Field(
         128, ge=4, description="Longest input in tokens, special tokens included; the rest is cut."
@@ -235,6 +279,11 @@ class TaskConfig(Strict):
     pooling: Choice = Field(
         Choice(name="cls"), description=f"One of {', '.join(KINDS['pooling'])}."
     )
+    eval_pooling: Choice | None = Field(
+        None,
+        description="Score and export with this pooling instead of `pooling` and `projection`, "
+        "which then serve the training alone. One without parameters; null: as trained.",
+    )
     projection: Choice | None = Field(
         None,
         description="Layer between pooling and head: one of "
@@ -245,6 +294,11 @@ class TaskConfig(Strict):
         None,
         description="Another task whose adapter, pooling, projection and head this one uses, "
         "weights and all: the same settings, the same classes, other data.",
+    )
+    share_pooling: str | None = Field(
+        None,
+        description="Another task whose adapter, pooling and projection this one uses, weights and "
+        "all, under a head of its own: a similarity task that scores a contrastive task's vectors.",
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="Dropout before the head.")
     batch_size: int = Field(16, ge=1, description="Rows per forward pass.")
@@ -272,7 +326,8 @@ class TaskConfig(Strict):
         None,
         description="Metric of selection, early stopping and overall score. Classes: "
         f"{', '.join(SELECTABLE['class'])}; binary: {', '.join(SELECTABLE['binary'])}; numbers: "
-        f"{', '.join(SELECTABLE['number'])}; masked tokens: {', '.join(SELECTABLE['tokens'])}. "
+        f"{', '.join(SELECTABLE['number'])}; masked tokens: {', '.join(SELECTABLE['tokens'])}; "
+        f"contrastive: {', '.join(SELECTABLE['views'])}. "
         "Default: the first of these.",
     )
     early_stopping: EarlyStoppingConfig = Field(
@@ -292,9 +347,11 @@ class TaskConfig(Strict):
 
     @model_validator(mode="after")
     def _texts(self) -> "TaskConfig":
-        if (self.input == "single") != (self.data.text2 is None):
-            wants = "no `data.text2`" if self.input == "single" else "`data.text2`"
-            raise _mistake("input", f"input {self.input} needs {wants}")
+        for key in ("text2", "text3"):
+            needed = key in TEXT_KEYS[self.input]
+            if needed != (getattr(self.data, key) is not None):
+                wants = f"`data.{key}`" if needed else f"no `data.{key}`"
+                raise _mistake("input", f"input {self.input} needs {wants}")
         return self
 
 
@@ -425,10 +482,10 @@ class TrainingConfig(Strict):
         description="Share of every training set held out for early stopping and selection, so "
         "that dev stays clean: a fixed random slice, duplicates kept together. 0: select on dev.",
     )
-    select: Literal["joint", "per_task"] = Field(
+    select: str = Field(
         "joint",
-        description="Weights that the run reports and predicts with: the best mean over tasks, or "
-        "each task's own best.",
+        description="Weights that the run reports and predicts with: the best mean over tasks "
+        "(`joint`), each task's own best (`per_task`), or those that are best for the named task.",
     )
     frozen_baseline: bool = Field(
         True, description="Also train the heads on the frozen encoder, and report them beside."
@@ -615,6 +672,7 @@ def _check_names(config: Config) -> None:
             raise config.error(("tasks", name), "a task's name must be letters, digits and '_'")
         for kind in ("adapter", "pooling", "projection", "head"):
             choices.append((("tasks", name, kind), kind, getattr(task, kind)))
+        choices.append((("tasks", name, "eval_pooling"), "pooling", task.eval_pooling))
     files = [task.course_file.name for task in config.tasks.values() if task.course_file]
     for name, task in config.tasks.items():
         if task.course_file and files.count(task.course_file.name) > 1:
@@ -635,6 +693,8 @@ def _check_references(config: Config) -> None:
             _share_rows(config, name)
         if task.share_head is not None:
             _share_head(config, name)
+        if task.share_pooling is not None:
+            _share_pooling(config, name)
         _check_sources(config, name)
     tasks = tuple(config.tasks)
     lengths: list[tuple[KeyPath, str | int | None]] = [
@@ -646,6 +706,10 @@ def _check_references(config: Config) -> None:
             if task_name not in tasks:
                 where = ("stages", number, "tasks", place)
                 raise config.error(where, f"no task {task_name!r}{suggest(task_name, tasks)}")
+    select = config.training.select
+    if select not in ("joint", "per_task", *tasks):
+        hint = suggest(select, ("joint", "per_task", *tasks))
+        raise config.error(("training", "select"), f"expected joint, per_task or a task{hint}")
     for path, value in lengths:
         if isinstance(value, str) and value != "longest" and value not in tasks:
             hint = suggest(value, ("longest", *tasks))
@@ -664,6 +728,7 @@ def _inherit(tree: Tree) -> None:
         for key, other in (
             ("data.same_rows_as", host_name),
             ("share_head", task.get("share_head")),
+            ("share_pooling", task.get("share_pooling")),
         ):
             if isinstance(other, str) and other not in others:
                 path = ("tasks", name, *key.split("."))
@@ -673,6 +738,9 @@ def _inherit(tree: Tree) -> None:
             rows = {key: value for key, value in host["data"].items() if key not in OWN_LABELS}
             task["data"] = {**rows, **data}
             _fill(task, host, ("input", "max_length"))
+        pools = tasks.get(task.get("share_pooling"))
+        if isinstance(pools, dict):
+            _fill(task, pools, SHARED_WITH_POOLING)
         owner = tasks.get(task.get("share_head"))
         if isinstance(owner, dict):
             _fill(task, owner, SHARED_WITH_HEAD)
@@ -720,6 +788,18 @@ def _share_head(config: Config, name: str) -> None:
     for key in SHARED_WITH_HEAD:
         if getattr(task, key) != getattr(owner, key):
             raise config.error(("tasks", name, key), f"must be as in {task.share_head!r}")
+
+
+def _share_pooling(config: Config, name: str) -> None:
+    task = config.tasks[name]
+    path: KeyPath = ("tasks", name, "share_pooling")
+    owner = config.tasks[task.share_pooling or ""]
+    if owner.share_pooling or owner.share_head or task.share_head:
+        message = "name a task with a pooling of its own, and leave out `share_head`"
+        raise config.error(path, message)
+    for key in SHARED_WITH_POOLING:
+        if getattr(task, key) != getattr(owner, key):
+            raise config.error(("tasks", name, key), f"must be as in {task.share_pooling!r}")
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:

@@ -18,7 +18,9 @@ from multitask.errors import UserError
 
 KeyPath = tuple[str | int, ...]
 # keys that name a method: a plain name, or a mapping of its name and options
-CHOICES = frozenset({"adapter", "pooling", "projection", "head", "sampler", "gradient_surgery"})
+CHOICES = frozenset(
+    {"adapter", "pooling", "eval_pooling", "projection", "head", "sampler", "gradient_surgery"}
+)
 # keys whose mapping is one value: another file's replaces it as a whole
 WHOLE = frozenset({("data", "labels"), ("encoder", "seen_corpora")})
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -73,7 +73,8 @@ METHODS = {
     "pooling": "From a sentence's token vectors to one vector.",
     "projection": "An optional layer between pooling and head.",
     "head": "From vectors to scores. A head that takes a pair needs `input: siamese`, one that "
-    "takes a vector `input: single` or `input: cross`.",
+    "takes a vector `input: single` or `input: cross`, one that takes views (contrastive) "
+    "`input: single`, `siamese` or `triplet`.",
     "sampler": "Which task is trained in which step.",
 }
 
@@ -82,6 +83,7 @@ LABEL_TYPES = {
     "binary": "two classes",
     "number": "a number",
     "tokens": "masked tokens",
+    "views": "which texts go together",
 }
 
 

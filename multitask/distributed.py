@@ -115,6 +115,40 @@ def add_tensors(tensors: Sequence[Tensor]) -> None:
         tensor.copy_(summed.view_as(tensor))
 
 
+class _Gather(torch.autograd.Function):
+    """Rows [n, ...] of every rank in order of rank [world * n, ...]; n is the same on all.
+
+    Backward, a rank's rows get the sum of what all ranks have for them. (torch's own
+    ``distributed.nn.functional.all_gather`` does this too and is deprecated.)
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor) -> Tensor:
+        found = [torch.empty_like(rows) for _ in range(world())]
+        with _peers():
+            distributed.all_gather(found, rows)
+        return torch.cat(found)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        summed = gradients[0].clone(memory_format=torch.contiguous_format)
+        with _peers():
+            distributed.all_reduce(summed)
+        return summed.chunk(world())[rank()]
+
+
+def gather_rows(rows: Tensor, fill: float = 0) -> Tensor:
+    """Every rank's rows [n, ...] in order of rank, with a gradient: [world * most rows, ...].
+
+    Where a rank has fewer rows than another, ``fill`` stands after them.
+    """
+    if world() == 1:
+        return rows
+    most = max(gather(len(rows)))
+    padding = rows.new_full((most - len(rows), *rows.shape[1:]), fill)
+    return _Gather.apply(torch.cat([rows, padding]))
+
+
 def shard(rows: np.ndarray) -> tuple[np.ndarray, int]:
     """This rank's part of a batch's rows, and how many of them count.
 

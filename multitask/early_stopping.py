@@ -92,5 +92,5 @@ class Selection:
 
 
 def selected_steps(best: Mapping[str, int], tasks: list[str], select: str) -> dict[str, int]:
-    """The step whose weights serve each task: the joint best, or each task's own."""
-    return {task: best[JOINT if select == "joint" else task] for task in tasks}
+    """The step whose weights serve each task: the joint best, its own, or the task ``select``'s."""
+    return {task: best[task if select == "per_task" else select] for task in tasks}

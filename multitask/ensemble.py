@@ -21,6 +21,7 @@ from multitask.errors import UserError
 from multitask.evaluate import Scores
 from multitask.files import write_text
 from multitask.inference import TrainedRun, described
+from multitask.metrics import UNLABELLED
 from multitask.plots import load_report
 from multitask.predictions import write_predictions
 
@@ -155,7 +156,7 @@ def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
         task
         for _, _, report in runs
         for task, result in report["tasks"].items()
-        if result["label_type"] != "tokens"  # counts of a text's tokens have no average
+        if result["label_type"] not in UNLABELLED  # counts of a text's tokens have no average
     )
     shared = [task for task in every if all(task in report["tasks"] for _, _, report in runs)]
     if not shared:
@@ -163,9 +164,9 @@ def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
         raise UserError(f"the runs have no task in common ({tasks}): leave some out")
     left = [task for task in every if task not in shared]
     remarks = [f"Left out, for not every run has them: {', '.join(left)}."] if left else []
-    masked = dict.fromkeys(t for _, _, r in runs for t in r["tasks"] if t not in every)
-    if masked:
-        remarks.append(f"Left out, for masked tokens are not averaged: {', '.join(masked)}.")
+    unlabelled = dict.fromkeys(t for _, _, r in runs for t in r["tasks"] if t not in every)
+    if unlabelled:
+        remarks.append(f"Left out, for they have no labels: {', '.join(unlabelled)}.")
     return shared, remarks
 
 

@@ -32,8 +32,9 @@ class Scores:
 
     ``predictions`` are class ids, 0/1 or numbers [N]; ``scores`` are probabilities [N, C],
     probabilities of 1 [N, 1] or the numbers [N, 1]; ``loss`` is the mean over rows, NaN without
-    labels. Of masked tokens they are how many of a text were predicted right [N], their summed
-    loss [N, 1], and the mean loss over all masked tokens.
+    labels. Of a contrastive task they are whether the right text was nearest [N], its probability
+    [N, 1], and the mean of -log of it. Of masked tokens they are how many of a text were predicted
+    right [N], their summed loss [N, 1], and the mean loss over all masked tokens.
     """
 
     predictions: np.ndarray
@@ -140,6 +141,11 @@ def scores_of(head: Any, output: Tensor, rows: Rows) -> Scores:
         masked = rows.gold.sum()
         loss = losses.sum() / masked if masked else float("nan")
         return Scores(right.astype(np.int64), losses[:, None], float(loss))
+    if head.label_type == "views":
+        found = head.outcomes(output, label_tensor(rows.gold).to(output.device)).double().cpu()
+        right, chance = found.numpy().T
+        loss = float(-np.log(np.maximum(chance, np.finfo(np.float32).tiny)).mean())
+        return Scores(right.astype(np.int64), chance[:, None], loss)
     predictions, shown = head.predict(output)
     loss = float("nan")
     if rows.labels is not None:

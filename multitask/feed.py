@@ -20,13 +20,15 @@ class TrainRows:
 
     ``labels`` holds, for each task that trains on them, the labels [N]; a row may lack one (see
     ``is_missing``), but never all. With ``masking`` the labels are masked tokens instead: others in
-    every pass over the rows, a function of the stream's seed and of the pass alone.
+    every pass over the rows, a function of the stream's seed and of the pass alone. With
+    ``keep_text`` the labels stay, and the masked texts come beside the texts.
     """
 
     tokens: Tokens
     labels: Mapping[str, np.ndarray]
     stream: TaskStream
     masking: Masking | None = None
+    keep_text: bool = False
     _masked: tuple[int, Tokens] | None = field(default=None, init=False)
 
     def in_this_pass(self) -> Tokens:
@@ -38,9 +40,16 @@ class TrainRows:
             self._masked = (passes, self.masking.apply(self.tokens, [*self.stream.seed, passes, 1]))
         return self._masked[1]
 
+    def inputs(self, rows: np.ndarray, pad_id: int) -> Batch:
+        """The rows as the pass under way sees them, padded."""
+        if not self.keep_text:
+            return collate(self.in_this_pass(), rows, pad_id=pad_id)
+        masked = collate(self.in_this_pass(), rows, pad_id=pad_id).input_ids
+        return replace(collate(self.tokens, rows, pad_id=pad_id), masked_ids=masked)
+
     def count(self, task: str, rows: np.ndarray) -> int:
         """What a mean loss over these rows is a mean over: rows with a label, or masked tokens."""
-        if self.masking is not None:
+        if self.masking is not None and not self.keep_text:
             return int(self.in_this_pass().masked[rows].sum())
         return int(np.sum(~is_missing(self.labels[task][rows])))
 
@@ -48,9 +57,12 @@ class TrainRows:
         self, task: str, inputs: Batch, rows: np.ndarray, share: float, whole: int
     ) -> Batch:
         """``inputs`` with the task's labels of these rows; see ``Batch``."""
-        if self.masking is not None:
+        if self.masking is not None and not self.keep_text:
             return replace(inputs, share=share, step_rows=whole)
-        return inputs.with_labels(self.labels[task][rows], share, whole)
+        labels = self.labels[task][rows]
+        if labels.ndim == 2 and not share:  # a contrastive row that counts on another rank
+            labels = np.full_like(labels, -1)
+        return inputs.with_labels(labels, share, whole)
 
 
 def next_batches(
@@ -78,7 +90,7 @@ def next_batches(
         counts = {task: feed.count(task, rows) for task in feed.labels if task in tasks}
         for number, index in enumerate(indices):
             own, counted = distributed.shard(index)
-            inputs = collate(feed.in_this_pass(), own, pad_id=pad_id).to(device)
+            inputs = feed.inputs(own, pad_id).to(device)
             if number == len(passes):
                 passes.append({})
             for task, whole in counts.items():

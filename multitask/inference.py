@@ -34,7 +34,8 @@ from multitask.evaluate import (
     score_split,
     task_maskings,
 )
-from multitask.model import build_model, head_class
+from multitask.head_class import head_class
+from multitask.model import build_model
 from multitask.pretrained import load_saved
 
 Text = str | Sequence[str]
@@ -91,8 +92,8 @@ class TrainedRun:
             (the class; absent for numbers) and ``scores`` (probabilities, or the number).
 
         Raises:
-            UserError: an unknown task, one that predicts masked tokens, or texts where pairs are
-                needed and the reverse.
+            UserError: an unknown task, one without labels, or texts where pairs are needed and the
+                reverse.
         """
         self._use(task)
         sides = 1 if self.config.tasks[task].input == "single" else 2
@@ -101,7 +102,9 @@ class TrainedRun:
     def encode(self, texts: Sequence[str], task: str | None = None) -> np.ndarray:
         """Sentence vectors under a task's pooling, float32 [N, d] in order.
 
-        ``task`` defaults to the first one that compares two sentence vectors, else the first.
+        Of a contrastive task they are those it compares, behind its projection unless that serves
+        the training alone. ``task`` defaults to the first one that compares two sentence vectors,
+        else the first.
         """
         siamese = [name for name in self.tasks if self.config.tasks[name].input == "siamese"]
         pooled = [name for name in self.tasks if name not in self._maskings]
@@ -118,7 +121,7 @@ class TrainedRun:
             over_rows(
                 self.model,
                 tokens,
-                lambda batch: self.model.pooled({task: batch})[task],
+                lambda batch: self.model.vectors(task, batch),
                 batch_size=self.config.training.eval_batch_size,
                 pad_id=self.tokenizer.pad_token_id,
                 device=self.device,
@@ -133,9 +136,12 @@ class TrainedRun:
         return self.model.encoder, self.model.adapter(task)
 
     def score(self, task: str, rows: Rows) -> Scores:
-        """A head's output over rows, in order. Raises UserError for a task that masks tokens."""
+        """A head's output over rows, in order. Raises UserError for a task without labels."""
         self._use(task)
         self._check_vectors(task)
+        if self.readers[task].label_type == "views":
+            message = f"task {task} predicts nothing: take its vectors (`encode`), or another task"
+            raise UserError(f"{self.directory}: {message}")
         return self.score_split(task, self._tokenized(task, rows, None))
 
     def load_split(self, task: str, name: str) -> Split:
@@ -161,7 +167,7 @@ class TrainedRun:
         tokens = tokenize(
             rows,
             self.tokenizer,
-            siamese=entry.input == "siamese",
+            siamese=entry.input in ("siamese", "triplet"),
             max_length=entry.max_length,
             words=task in self._maskings,
             cache=cache,

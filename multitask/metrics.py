@@ -1,12 +1,14 @@
 """Scores of a whole evaluation set, their bootstrap intervals, and how scores are compared.
 
-A leaf: numpy and scipy only, never torch. Four label types:
+A leaf: numpy and scipy only, never torch. Five label types:
 
 - ``class``: labels and predictions int [N], scores = probabilities [N, C]
 - ``binary``: labels and predictions 0/1 [N], scores = probability of 1 [N, 1]
 - ``number``: labels and predictions float [N], scores = the predictions [N, 1]
 - ``tokens``: labels = masked tokens of each text, predictions = those predicted right (int [N]),
   scores = their summed negative log-likelihood [N, 1]; a metric is over all tokens of the rows
+- ``views``: labels number each row's texts [N, texts]; predictions = 1 where the text that goes
+  with the first is nearest to it of all candidates (int [N]), scores = its probability [N, 1]
 
 A score that is undefined is NaN, never an exception and never a warning: any metric of no rows, a
 correlation where one side is constant or not finite, and the average precision of a set without
@@ -32,7 +34,9 @@ METRICS: dict[str, tuple[str, ...]] = {
     "binary": ("accuracy", "f1", "average_precision"),
     "number": ("pearson", "spearman", "mse"),
     "tokens": ("accuracy", "perplexity"),
+    "views": ("probability", "accuracy"),
 }
+UNLABELLED = ("tokens", "views")  # trained on texts alone, for the other tasks' sake
 ERRORS = ("mae", "mse", "perplexity")
 
 # A task's `metric:` is averaged with other tasks' and maximised: no errors.
@@ -133,9 +137,10 @@ def trivial(
 def joint_tasks(label_types: Mapping[str, str]) -> list[str]:
     """The tasks whose mean counts; ``label_types`` by task.
 
-    Masked language modelling serves the others: it does not count unless it is alone.
+    Tasks without labels (masked tokens, contrastive) serve the others: they do not count unless
+    they are alone.
     """
-    supervised = [task for task, label_type in label_types.items() if label_type != "tokens"]
+    supervised = [task for task, kind in label_types.items() if kind not in UNLABELLED]
     return supervised or list(label_types)
 
 
@@ -196,6 +201,11 @@ def resampled_values(
     if label_type == "number":
         sides = [np.asarray(side, dtype=np.float64)[rows] for side in (labels, predictions)]
         return {name: _number_value(name, *sides) for name in names}
+    if label_type == "views":
+        shown = {"probability": scores[:, 0], "accuracy": predictions}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of no rows
+            return {n: np.asarray(shown[n], float)[rows].mean(axis=1) for n in names}
     if label_type == "tokens":
         columns = (labels, predictions, scores[:, 0])
         masked, right, losses = (np.asarray(c, float)[rows].sum(axis=1) for c in columns)

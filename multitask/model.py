@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from multitask.config import Config
+from multitask.config import TEXT_KEYS, Config
 from multitask.data.collate import Batch, joined
 from multitask.encoders import BertEncoder, Encoder
 from multitask.errors import UserError
-from multitask.registry import build, resolve
-from smart.divergence import DIVERGENCES
+from multitask.registry import build
+from multitask.task_module import HeadOfItsOwn, TaskModule
 
 # what `freeze:` and the log call other things
 TAKEN = ("adapters", "encoder", "embeddings", "heads", "joint", "longest")
@@ -23,28 +24,6 @@ def adapter_part(task: str) -> str:
     return f"{task}.adapter"
 
 
-class TaskModule(nn.Module):
-    """What one task owns above the encoder: pooler -> projection -> dropout -> head.
-
-    ``sides`` is 2 where the head compares the vectors of two sentences, else 1. A head that takes
-    tokens gets the vectors [M, d] of those it is to predict, instead of one a sequence.
-    """
-
-    def __init__(
-        self, pooler: nn.Module, projection: nn.Module, head: nn.Module, dropout: float, sides: int
-    ) -> None:
-        super().__init__()
-        self.pooler = pooler
-        self.projection = projection
-        self.dropout = nn.Dropout(dropout)
-        self.head = head
-        self.sides = sides
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        """Pooled vectors [sides * B, d] -> the head's scores."""
-        return self.head(*self.dropout(self.projection(pooled)).chunk(self.sides))
-
-
 class MultiTaskModel(nn.Module):
     """One encoder shared by all tasks.
 
@@ -53,6 +32,7 @@ class MultiTaskModel(nn.Module):
         tasks: each task's own modules.
         adapters: each task's own part in the encoder's layers, for those that have one.
         owners: for a task that uses another task's modules, that task.
+        pools: for a task that uses another task's adapter, pooler and projection, that task.
         uncertain: tasks whose loss weight is learned (``objective.weighted``).
         autocast: run encoder and pooler under bf16 autocast; heads and losses stay in fp32.
     """
@@ -60,10 +40,11 @@ class MultiTaskModel(nn.Module):
     def __init__(
         self,
         encoder: Encoder,
-        tasks: Mapping[str, TaskModule],
+        tasks: Mapping[str, TaskModule | HeadOfItsOwn],
         *,
         adapters: Mapping[str, nn.Module] | None = None,
         owners: Mapping[str, str] | None = None,
+        pools: Mapping[str, str] | None = None,
         uncertain: Collection[str] = (),
         autocast: bool = False,
     ) -> None:
@@ -71,7 +52,7 @@ class MultiTaskModel(nn.Module):
         self.encoder = encoder
         self.tasks: Any = nn.ModuleDict(tasks)
         self.adapters: Any = nn.ModuleDict(adapters)
-        self.owners = dict(owners or {})
+        self.owners, self.pools = dict(owners or {}), dict(pools or {})
         self.log_variances = nn.ParameterDict({task: torch.zeros(()) for task in uncertain})
         self.autocast = autocast
 
@@ -103,10 +84,15 @@ class MultiTaskModel(nn.Module):
         """The task whose modules a task uses, most often itself."""
         return self.owners.get(task, task)
 
+    def owners_of(self, task: str) -> list[str]:
+        """The tasks that own what a task uses: of its head, and of its pooling where it differs."""
+        owner = self.owner(task)
+        return [owner, self.pools[owner]] if owner in self.pools else [owner]
+
     def owned(self, task: str) -> set[str]:
         """The ``parts`` that a task uses beside the encoder."""
-        owner = self.owner(task)
-        return {owner, adapter_part(owner)} if owner in self.adapters else {owner}
+        owners = self.owners_of(task)
+        return {*owners, *(adapter_part(owner) for owner in owners if owner in self.adapters)}
 
     def module(self, task: str) -> Any:
         """The TaskModule that a task uses, its own or another's."""
@@ -114,7 +100,7 @@ class MultiTaskModel(nn.Module):
 
     def adapter(self, task: str) -> Any:
         """The adapter that a task uses, its own or another's; None where it has none."""
-        return dict(self.adapters.items()).get(self.owner(task))
+        return dict(self.adapters.items()).get(self.owners_of(task)[-1])
 
     def train(self, mode: bool = True) -> "MultiTaskModel":
         super().train(mode)
@@ -125,10 +111,13 @@ class MultiTaskModel(nn.Module):
     def passes(
         self, batches: Mapping[str, Batch], apart: Collection[str] = ()
     ) -> list[dict[str, Batch]]:
-        """Which tasks share an encoder pass: those of one adapter; those ``apart`` do not."""
+        """Which tasks share an encoder pass: those of one adapter.
+
+        Those ``apart`` do not, nor those that are encoded in chunks.
+        """
         found: dict[Any, dict[str, Batch]] = {}
         for task, batch in batches.items():
-            key = task if task in apart else self.adapter(task)
+            key = task if task in apart or self._chunk(task) else self.adapter(task)
             found.setdefault(key, {})[task] = batch
         return list(found.values())
 
@@ -154,7 +143,7 @@ class MultiTaskModel(nn.Module):
         """
         autocast = self.autocast if autocast is None else autocast
         adapter = self.adapter(next(iter(batches)))
-        poolers = {task: self.module(task).pooler for task in batches}
+        poolers = {task: self.module(task).pooler_in_use for task in batches}
         layers = {layer for pooler in poolers.values() for layer in pooler.layers}
         tokens = "first" if all(p.tokens == "first" for p in poolers.values()) else "all"
         inputs = _inputs(batches)
@@ -177,6 +166,29 @@ class MultiTaskModel(nn.Module):
                 found[task] = vectors.float() if autocast else vectors
         return found
 
+    def encode(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
+        """Both stages of one pass, see ``passes``: each task's pooled vectors.
+
+        Of a task in chunks only the vectors are kept: the backward pass encodes every chunk again,
+        with the same dropout, when it has the gradient of its vectors (GradCache, Gao et al. 2021).
+        """
+        task = next(iter(batches))
+        size = self._chunk(task)
+        if not size:
+            return self.pool(batches, *self.embed(batches))
+
+        def vectors(part: Batch) -> Tensor:
+            own = {task: part}
+            return self.pool(own, *self.embed(own))[task]
+
+        parts = batches[task].parts(size)
+        kept = [checkpoint(vectors, part, use_reentrant=False) for part in parts]
+        return {task: torch.cat(kept)}
+
+    def _chunk(self, task: str) -> int | None:
+        """How many texts of a task are encoded at a time where gradients are wanted."""
+        return getattr(self.head(task), "chunk", None) if torch.is_grad_enabled() else None
+
     def pooled(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
         """Each task's pooled vectors [S, d], or of masked tokens [M, d]; fp32 under autocast too.
 
@@ -184,12 +196,31 @@ class MultiTaskModel(nn.Module):
         """
         found: dict[str, Tensor] = {}
         for own in self.passes(batches):
-            found |= self.pool(own, *self.embed(own))
+            found |= self.encode(own)
         return {task: found[task] for task in batches}
+
+    def vectors(self, task: str, batch: Batch) -> Tensor:
+        """A task's sentence vectors [S, d]: pooled; those of a contrastive task, and of one that
+        shares its pooling, as its head compares them."""
+        pooled = self.pooled({task: batch})[task]
+        base = self.module(self.owners_of(task)[-1])
+        return base.project(pooled) if base.head.takes == "views" else pooled
 
     def forward(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
         """Each head's scores: logits [B, C], logits [B], numbers [B] or logits [M, V]."""
         return {task: self.module(task)(p) for task, p in self.pooled(batches).items()}
+
+    def detection_loss(self, task: str, views: Tensor, batch: Batch) -> Tensor:
+        """What a DiffCSE head adds to the loss of its views [B, V, d]: a scalar in fp32."""
+        with torch.autocast(views.device.type, torch.bfloat16, enabled=self.autocast):
+            return self.head(task).detection_loss(
+                torch.cat(views.unbind(1)),
+                batch.labels,
+                batch.input_ids,
+                batch.masked_ids,
+                batch.token_type_ids,
+                batch.attention_mask,
+            )
 
     def head(self, task: str) -> Any:
         """The task's head: its loss, its predictions and its label type."""
@@ -199,52 +230,6 @@ class MultiTaskModel(nn.Module):
 def _inputs(batches: Mapping[str, Batch]) -> list[Batch]:
     """The batches with distinct input tensors, in order."""
     return list({id(batch.input_ids): batch for batch in batches.values()}.values())
-
-
-def head_class(config: Config, task: str) -> Any:
-    """The class of a task's head, checked against the task's input and metric.
-
-    Raises UserError where the head cannot take the input, or does not have the metric.
-    """
-    from multitask.metrics import SELECTABLE
-
-    entry = config.tasks[task]
-    head = resolve("head", entry.head.name)
-    path = ("tasks", task)
-    if head.takes == "tokens":
-        _check_tokens(config, task)
-    elif entry.pooling.name == "tokens" or entry.data.texts_of:
-        key = ("data", "texts_of") if entry.data.texts_of else ("pooling",)
-        message = "does not look at tokens: leave this out"
-        raise config.error((*path, *key), f"head {entry.head.name!r} {message}")
-    gives = "pair" if entry.input == "siamese" else "vector"
-    if head.takes not in (gives, "tokens"):
-        needs = "`input: siamese`" if head.takes == "pair" else "`input: single` or `input: cross`"
-        message = f"takes a {head.takes}: it needs {needs}, not {entry.input!r}"
-        raise config.error((*path, "head"), f"head {entry.head.name!r} {message}")
-    if entry.smart is not None and head.label_type not in DIVERGENCES:
-        message = f"head {entry.head.name!r} has no distance between two outputs: leave this out"
-        raise config.error((*path, "smart"), message)
-    known = SELECTABLE[head.label_type]
-    if entry.metric is not None and entry.metric not in known:
-        message = f"has the metrics {', '.join(known)}, not {entry.metric!r}"
-        raise config.error((*path, "metric"), f"head {entry.head.name!r} {message}")
-    return head
-
-
-def _check_tokens(config: Config, task: str) -> None:
-    """Raise UserError where a task does not hand its head single texts, token by token."""
-    entry = config.tasks[task]
-    shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
-    for key, wrong, needs in (
-        ("pooling", entry.pooling.name != "tokens", "`pooling: tokens`"),
-        ("input", entry.input != "single", "`input: single`"),
-        ("data", entry.data.same_rows_as or shared, "texts of its own: see `data.texts_of`"),
-        ("course_file", entry.course_file, "no course file: there is nothing to hand in"),
-    ):
-        if wrong:
-            message = f"head {entry.head.name!r} looks at tokens: it needs {needs}"
-            raise config.error(("tasks", task, key), message)
 
 
 def build_model(
@@ -267,7 +252,9 @@ def build_model(
         UserError: an option that an adapter, pooler, projection or head does not take, an adapter
             in an encoder of `transformers`, or a task's name that stands for something else.
     """
-    tasks, owners = {}, {}
+    tasks: dict[str, Any] = {}
+    owners: dict[str, str] = {}
+    pools = {name: t.share_pooling for name, t in config.tasks.items() if t.share_pooling}
     for name, task in config.tasks.items():
         if name in TAKEN or name.startswith("layer_") or hasattr(nn.ModuleDict(), name):
             raise config.error(("tasks", name), "the name is taken: call the task something else")
@@ -276,7 +263,11 @@ def build_model(
             continue
         context: dict[str, Any] = {"dim": encoder.dim, "num_layers": encoder.num_layers}
         pooler = _build(config, name, "pooling", context)
-        context = {"dim": pooler.output_dim, "pooler_weights": encoder.pooler_weights}
+        context = {
+            "dim": pooler.output_dim,
+            "encoder_dim": encoder.dim,
+            "pooler_weights": encoder.pooler_weights,
+        }
         projection: Any = nn.Identity()
         if task.projection is not None:
             projection = _build(config, name, "projection", context)
@@ -285,13 +276,23 @@ def build_model(
             "word_embedding": encoder.word_embedding,
             "norm_eps": encoder.norm_eps,
             "mlm_weights": encoder.mlm_weights,
+            "encoder": encoder,
         }
         head = _build(config, name, "head", {"dim": dim, **tied, **label_context[name]})
-        sides = 2 if task.input == "siamese" else 1
-        tasks[name] = TaskModule(pooler, projection, head, task.dropout, sides)
+        sides = len(TEXT_KEYS[task.input]) if task.input in ("siamese", "triplet") else 1
+        trained = max(2, sides) if head.takes == "views" else sides
+        evaluates = _eval_pooler(config, name, encoder, head, dim)
+        tasks[name] = TaskModule(
+            pooler, projection, head, task.dropout, trained, evaluates, eval_sides=sides
+        )
+    for name, base in pools.items():
+        own = tasks[name]
+        tasks[name] = HeadOfItsOwn(tasks[base], own.head, config.tasks[name].dropout, own.sides)
     # after the heads, which so start alike with an adapter and without
     adapters = {
-        name: _adapter(config, name, encoder) for name in tasks if config.tasks[name].adapter
+        name: _adapter(config, name, encoder)
+        for name in tasks
+        if config.tasks[name].adapter and name not in pools
     }
     uncertain = config.tasks if config.training.loss_weighting == "uncertainty" else ()
     return MultiTaskModel(
@@ -299,9 +300,26 @@ def build_model(
         tasks,
         adapters=adapters,
         owners=owners,
+        pools=pools,
         uncertain=uncertain,
         autocast=autocast,
     )
+
+
+def _eval_pooler(config: Config, task: str, encoder: Encoder, head: Any, dim: int) -> Any:
+    """The pooler of ``eval_pooling``, which the head built for width ``dim`` can do with."""
+    choice = config.tasks[task].eval_pooling
+    if choice is None:
+        return None
+    context = {"dim": encoder.dim, "num_layers": encoder.num_layers}
+    pooler = _build(config, task, "eval_pooling", context)
+    path = ("tasks", task, "eval_pooling")
+    if any(True for _ in pooler.parameters()):
+        raise config.error(path, f"{choice.name!r} has parameters, which would never be trained")
+    if pooler.output_dim != dim and any(True for _ in head.parameters()):
+        message = f"{choice.name!r} gives {pooler.output_dim} numbers, the head was built for {dim}"
+        raise config.error(path, message)
+    return pooler
 
 
 def _adapter(config: Config, task: str, encoder: Encoder) -> Any:
@@ -317,8 +335,9 @@ def _adapter(config: Config, task: str, encoder: Encoder) -> Any:
 
 def _build(config: Config, task: str, kind: str, context: Mapping[str, Any]) -> Any:
     choice = getattr(config.tasks[task], kind)
+    registered = "pooling" if kind == "eval_pooling" else kind
     try:
-        return build(kind, choice.name, choice.options, context)
+        return build(registered, choice.name, choice.options, context)
     except UserError as error:
         raise config.error(("tasks", task, kind), error) from error
 

@@ -72,7 +72,7 @@ def task_losses(
         if first in smooth:
             found[first] = _smoothed(model, first, own[first], smooth[first], teacher)
             continue
-        for task, vectors in model.pool(own, *model.embed(own)).items():
+        for task, vectors in model.encode(own).items():
             scores = _scores(model, task, own[task], vectors)
             found[task] = Outcome(_loss(model, task, own[task], scores), scores)
     return {task: found[task] for task in batches}
@@ -96,7 +96,10 @@ def _scores(model: MultiTaskModel, task: str, batch: Batch, vectors: Tensor) -> 
 
 
 def _loss(model: MultiTaskModel, task: str, batch: Batch, scores: Tensor) -> Tensor:
-    return model.head(task).loss(scores, batch.labels) if len(scores) else scores.sum()
+    loss = model.head(task).loss(scores, batch.labels) if len(scores) else scores.sum()
+    if batch.masked_ids is not None:
+        loss = loss + model.detection_loss(task, scores, batch)
+    return loss
 
 
 def _smoothed(

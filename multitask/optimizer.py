@@ -67,11 +67,11 @@ def _owned(
 ) -> list[tuple[str, list[nn.Parameter], float]]:
     """Each module once, at the rate of the task that owns it, or else of the first that uses it."""
     found: dict[str, tuple[str, list[nn.Parameter], float]] = {}
-    for task in sorted(rates, key=lambda task: task in model.owners):
-        owner = model.owner(task)
-        if owner in modules:
-            own = list(modules[owner].parameters())
-            found.setdefault(owner, (name(owner), own, rates[task]))
+    for task in sorted(rates, key=lambda task: model.owners_of(task) != [task]):
+        for owner in model.owners_of(task):
+            if owner in modules:
+                own = list(modules[owner].parameters())
+                found.setdefault(owner, (name(owner), own, rates[task]))
     return list(found.values())
 
 

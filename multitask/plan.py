@@ -45,6 +45,12 @@ def describe_data(prepared: Prepared) -> list[str]:
         shown = ", ".join(f"{name} {count}" for name, count in counts.items())
         if reader.label_type == "tokens":
             shown = "masked tokens, others in every pass"
+        if reader.label_type == "views":
+            shown = {
+                "single": "none: each text with itself, under other dropout",
+                "siamese": "none: pairs, all other texts of the batch are negatives",
+                "triplet": "none: pairs with a hard negative, all other texts of the batch too",
+            }[prepared.config.tasks[task].input]
         lines.append(f"  {task}: {shown or f'numbers from {reader.low:g} to {reader.high:g}'}")
     return lines
 
@@ -109,15 +115,20 @@ def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
     tokens, lines = prepared.feeds[task].in_this_pass() if masked else split.tokens, []
     for row in range(min(count, len(tokens))):
         label = split.rows.gold[row]
-        shown = "label " + (reader.names[label] if reader.names else f"{label:g}")
-        lines.append(f"  {task} ({f'{tokens.masked[row]} tokens to predict' if masked else shown})")
+        if masked:
+            shown = f"{tokens.masked[row]} tokens to predict"
+        elif reader.label_type == "views":
+            shown = "no label"
+        else:
+            shown = "label " + (reader.names[label] if reader.names else f"{label:g}")
+        lines.append(f"  {task} ({shown})")
         for side in range(tokens.sides):
             number = side * len(tokens) + row
             ids, types = tokens.sequence(number)
             text = prepared.tokenizer.decode(ids)
             segments = [f"{(types == kind).sum()} tokens" for kind in sorted(set(types.tolist()))]
             end = ", truncated" if tokens.truncated[number] else ""
-            name = "uv"[side] if tokens.sides == 2 else " "
+            name = "uvw"[side] if tokens.sides > 1 else " "
             lines.append(f"    {name} {text}")
             lines.append(f"      {' + '.join(segments)} (segments: {len(segments)}){end}")
     return lines

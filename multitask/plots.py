@@ -29,6 +29,7 @@ from multitask.drawing import (
     step_axis,
 )
 from multitask.errors import UserError
+from multitask.metrics import UNLABELLED
 from multitask.plots_conflict import draw_conflict
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def draw_all(run_dir: Path) -> list[Path]:
         if result["label_type"] == "number":
             records = load_lines(run_dir / "predictions" / f"{task}.dev.jsonl")
             drawn[f"scatter_{task}"] = _scatter(task, result, records)
-        elif result["label_type"] != "tokens":
+        elif result["label_type"] not in UNLABELLED:
             drawn[f"confusion_{task}"] = _confusion(task, result)
     drawn["schedule"] = _schedule(report, events)
     conflict = draw_conflict(events, stage_begins(events))

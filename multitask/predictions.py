@@ -31,7 +31,7 @@ def write_predictions(
         predictions = np.clip(predictions, reader.low, reader.high)
     lines = []
     for i, (name, texts) in enumerate(zip(rows.ids, rows.texts, strict=True)):
-        label = None if rows.labels is None else rows.labels[i].item()
+        label = None if rows.labels is None else rows.labels[i].tolist()
         record = {
             "id": name,
             "texts": texts,

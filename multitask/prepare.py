@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from multitask import distributed
-from multitask.baselines import trivial_loss, trivial_token_loss
+from multitask.baselines import trivial_loss, trivial_token_loss, trivial_view_loss
 from multitask.config import EMBEDDED, Config
 from multitask.data.checks import count_overlap, describe
 from multitask.data.load import LabelReader, Rows, label_reader
-from multitask.data.masking import Masking
+from multitask.data.masking import Masking, masking_of
 from multitask.data.splits import load_splits, streams
 from multitask.data.tokenize import Tokens, default_cache, tokenize
 from multitask.device import use_autocast
@@ -22,8 +22,10 @@ from multitask.encoders import Encoder
 from multitask.errors import UserError
 from multitask.evaluate import Scores, Split, masked_split, score_split, task_maskings
 from multitask.feed import TrainRows
+from multitask.generator import MaskedLM, load_generator
+from multitask.head_class import head_class
 from multitask.metrics import SELECTABLE
-from multitask.model import MultiTaskModel, build_model, head_class
+from multitask.model import MultiTaskModel, build_model
 from multitask.pretrained import load_pretrained, seen_corpora
 from multitask.registry import build
 from multitask.stages import Stage, plan_stages
@@ -116,7 +118,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
             raise config.error(("tasks", name, "max_length"), message)
     splits = {
         task: {
-            name: _tokenized(config, task, part, tokenizer, readers[task])
+            name: _tokenized(config, task, part, tokenizer, readers[task], name == "train")
             for name, part in parts.items()
         }
         for task, parts in rows.items()
@@ -127,14 +129,22 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         for name in set(splits[task]) - {"train"}:
             splits[task][name] = masked_split(splits[task][name], masking)
 
+    fillings = {}
+    for task, head in heads.items():
+        if hasattr(head, "use_generator"):
+            own = model.head(task)
+            own.use_generator(_generator(config, task, own.generator_name, tokenizer, device))
+            fillings[task] = masking_of(tokenizer, own.mask_share, whole_words=False)
+
     feeds = {}
     for name, members in streams(config).items():
         tokens, labels = splits[name]["train"].tokens, {name: splits[name]["train"].rows.gold}
         if name in together:
             shared = next(iter(together[name].values()))
-            tokens = _tokenized(config, name, shared, tokenizer, readers[name]).tokens
+            tokens = _tokenized(config, name, shared, tokenizer, readers[name], True).tokens
             labels = {task: together[name][task].gold for task in members}
-        feeds[name] = TrainRows(tokens, labels, _stream(config, name, tokens), maskings.get(name))
+        stream, masks = _stream(config, name, tokens), (maskings | fillings).get(name)
+        feeds[name] = TrainRows(tokens, labels, stream, masks, keep_text=name in fillings)
     stages = plan_stages(config, model, feeds)
     trained = {task for stage in stages for task in stage.tasks}
     data = {task: _describe(config, task, splits[task], readers[task]) for task in splits}
@@ -177,6 +187,15 @@ def initial_model(
     return build_model(config, encoder, context, autocast=autocast).to(device)
 
 
+def _generator(
+    config: Config, task: str, name: str, tokenizer: Any, device: torch.device
+) -> MaskedLM:
+    try:
+        return load_generator(name, tokenizer, device)
+    except UserError as error:
+        raise config.error(("tasks", task, "head", "generator"), error) from error
+
+
 def _surgery(config: Config) -> Surgery | None:
     """The gradient surgery of a config, at its start."""
     choice = config.training.gradient_surgery
@@ -211,6 +230,10 @@ def _loss_weights(
         if name in maskings:
             weights[name] /= trivial_token_loss(splits[name]["train"].tokens, maskings[name])
             continue
+        if reader.label_type == "views":
+            texts = splits[name]["train"].rows.gold.shape[1]
+            weights[name] /= trivial_view_loss(config.tasks[name].batch_size, texts)
+            continue
         labels = splits[name]["train"].rows.gold
         if len(np.unique(labels)) < 2:
             path = ("training", "loss_normalization")
@@ -225,6 +248,9 @@ def _check_processes(config: Config) -> None:
         if task.batch_size < count:
             message = f"{task.batch_size} rows cannot be shared out to {count} processes"
             raise config.error(("tasks", name, "batch_size"), message)
+        if count > 1 and task.projection is not None and task.projection.name == "mlp_batchnorm":
+            message = "its statistics are those of one process's rows: take `mlp`"
+            raise config.error(("tasks", name, "projection"), message)
 
 
 def _check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> None:
@@ -236,14 +262,17 @@ def _check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> N
                 raise config.error(("tasks", name, "share_head"), message + "`data.labels`")
 
 
-def _tokenized(config: Config, task: str, rows: Rows, tokenizer: Any, reader: LabelReader) -> Split:
+def _tokenized(
+    config: Config, task: str, rows: Rows, tokenizer: Any, reader: LabelReader, training: bool
+) -> Split:
     entry = config.tasks[task]
     tokens = tokenize(
         rows,
         tokenizer,
-        siamese=entry.input == "siamese",
+        siamese=entry.input in ("siamese", "triplet"),
         max_length=entry.max_length,
         words=reader.label_type == "tokens",
+        twice=training and reader.label_type == "views" and entry.input == "single",
         cache=default_cache() / "tokens",
     )
     return Split(rows, tokens)
@@ -255,7 +284,8 @@ def _describe(
     data = config.tasks[task].data
     found = {}
     for name, split in splits.items():
-        file = data.train if name == "holdout" else getattr(data, name)
+        of_train = name == "holdout" or (name == "dev" and data.dev_share is not None)
+        file = data.train if of_train else getattr(data, name)
         if data.texts_of:
             file = f"texts of {', '.join(data.texts_of)}"
         found[name] = {"file": file, **describe(split.rows, reader)}
@@ -292,7 +322,8 @@ def _warnings(
                 share, length = part["truncated_share"], config.tasks[task].max_length
                 found.append(f"{task}: {share:.1%} of {split} inputs truncated at {length} tokens")
         if task not in trained:
-            found.append(
-                f"{task}: nothing to train (frozen encoder, no parameters): only evaluated"
-            )
+            named = [stage.tasks for stage in config.stages or [] if stage.tasks]
+            left_out = named and not any(task in tasks for tasks in named)
+            why = "in no stage" if left_out else "nothing to train (frozen encoder, no parameters)"
+            found.append(f"{task}: {why}: only evaluated")
     return found

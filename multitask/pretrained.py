@@ -44,7 +44,7 @@ def load_pretrained(config: Config, say: Callable[[str], None] = print) -> tuple
     except UserError as error:
         raise config.error(("encoder", "name"), error) from error
     if any(task.head.name == "masked_lm" for task in config.tasks.values()):
-        weights = bert_weights.read_weights(_place(wanted.name), wanted.revision)
+        weights = bert_weights.read_weights(place(wanted.name), wanted.revision)
         encoder.mlm_weights = mlm_weights(weights)
         if encoder.mlm_weights is None:
             say(f"masked_lm: {wanted.name} has no such head of its own: a random one is the start")
@@ -52,7 +52,7 @@ def load_pretrained(config: Config, say: Callable[[str], None] = print) -> tuple
     return encoder, tokenizer
 
 
-def _place(name: str) -> str:
+def place(name: str) -> str:
     """The directory or hub id of an encoder's name."""
     return str(packaged_directory()) if name == PACKAGED_ENCODER else name
 
@@ -74,7 +74,7 @@ def load_encoder(
     choice that needs no hub.
     """
     _quiet()
-    where = _place(name)
+    where = place(name)
     try:
         tokenizer = load_tokenizer(where, revision)
         loader = _implementation(implementation, where, revision, say)

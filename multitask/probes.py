@@ -26,7 +26,9 @@ from multitask.config import Config
 from multitask.device import pick_device
 from multitask.errors import NotFinite, UserError
 from multitask.files import write_text
-from multitask.model import MultiTaskModel, TaskModule, head_class
+from multitask.head_class import head_class
+from multitask.metrics import UNLABELLED
+from multitask.model import MultiTaskModel
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, initial_model, prepare
 from multitask.run import git_revision, run_result, task_result
@@ -35,6 +37,7 @@ from multitask.sweep.claims import exclusive, holder
 from multitask.sweep.grid import PROBED, Cell, Grid
 from multitask.sweep.progress import Progress
 from multitask.sweep.runs import Failure, Run, mean_score
+from multitask.task_module import TaskModule
 
 # a task and what its probe depends on beside the seed
 Setting = tuple[str, str]
@@ -126,7 +129,7 @@ def _placed(grid: Grid, cell: Cell) -> Iterator[None]:
 def _checked_model(config: Config, prepared: Prepared) -> MultiTaskModel:
     """The model of a cell. Raises UserError where its heads are no probes of these rows."""
     for task in config.tasks:
-        if task in prepared.maskings:
+        if prepared.readers[task].label_type in UNLABELLED:
             message = "trains with the encoder: on a frozen one there is nothing to probe"
             raise config.error(("tasks", task, "head"), message)
         own, first = head_class(config, task).label_type, prepared.readers[task].label_type
@@ -135,6 +138,10 @@ def _checked_model(config: Config, prepared: Prepared) -> MultiTaskModel:
             raise config.error(("tasks", task, "head"), message)
     model = _initial(config, prepared)
     for task in config.tasks:
+        for key in ("eval_pooling", "share_pooling"):
+            if getattr(config.tasks[task], key) is not None:
+                message = "a probe is scored with the pooling that it trains on: leave this out"
+                raise config.error(("tasks", task, key), message)
         if config.tasks[task].adapter is not None:
             message = "acts inside the encoder, so vectors of the frozen one have nothing of it"
             raise config.error(("tasks", task, "adapter"), message)

@@ -35,6 +35,44 @@ class Tanh(Linear):
         return torch.tanh(self.dense(vector))
 
 
+class Mlp(Tanh):
+    """tanh(W x + b) down to the encoder's width, whatever the pooling's (SimCSE's MLP).
+
+    Args:
+        dim: width of the pooled vector.
+        encoder_dim: width of the result.
+    """
+
+    def __init__(self, dim: int, encoder_dim: int) -> None:
+        super().__init__(dim, encoder_dim)
+
+
+class MlpBatchNorm(nn.Module):
+    """BN(W_2 relu(BN(W_1 x))), twice as wide inside: DiffCSE's projector.
+
+    The last BN has no weights. Its statistics are those of a batch, so it is for one process.
+
+    Args:
+        dim: width of the pooled vector.
+        encoder_dim: width of the result.
+    """
+
+    def __init__(self, dim: int, encoder_dim: int) -> None:
+        super().__init__()
+        self.output_dim = encoder_dim
+        self.layers = nn.Sequential(
+            nn.Linear(dim, 2 * dim, bias=False),
+            nn.BatchNorm1d(2 * dim),
+            nn.ReLU(),
+            nn.Linear(2 * dim, encoder_dim, bias=False),
+            nn.BatchNorm1d(encoder_dim, affine=False),
+        )
+
+    def forward(self, vector: Tensor) -> Tensor:
+        """[B, dim] -> [B, encoder_dim]."""
+        return self.layers(vector)
+
+
 class BertPooler(Tanh):
     """BERT's tanh pooler, with the checkpoint's own weights (Devlin et al. 2019).
 

@@ -24,6 +24,9 @@ POOLERS = {
     "cls": "multitask.poolers.cls:CLSPooler",
     "mean": "multitask.poolers.mean:MeanPooler",
     "max": "multitask.poolers.max:MaxPooler",
+    "avg_first_last": "multitask.poolers.avg_first_last:AverageFirstLastPooler",
+    "concat": "multitask.poolers.concat:ConcatPooler",
+    "layer_attention": "multitask.poolers.layer_attention:LayerAttentionPooler",
     "tokens": "multitask.poolers.tokens:TokensPooler",
 }
 
@@ -31,6 +34,8 @@ PROJECTIONS = {
     "linear": "multitask.projection:Linear",
     "tanh": "multitask.projection:Tanh",
     "bert_pooler": "multitask.projection:BertPooler",
+    "mlp": "multitask.projection:Mlp",
+    "mlp_batchnorm": "multitask.projection:MlpBatchNorm",
 }
 
 HEADS = {
@@ -43,6 +48,8 @@ HEADS = {
     "binary": "heads.binary:BinaryHead",
     "regression": "heads.regression:RegressionHead",
     "masked_lm": "heads.masked_lm:MaskedLMHead",
+    "contrastive": "multitask.losses.contrastive:ContrastiveHead",
+    "diffcse": "multitask.losses.diffcse:DiffCSEHead",
 }
 
 SAMPLERS = {
@@ -75,7 +82,7 @@ KINDS: dict[str, Mapping[str, str]] = {
 SUPPLIED: dict[str, tuple[str, ...]] = {
     "adapter": ("dim", "num_layers"),
     "pooling": ("dim", "num_layers"),
-    "projection": ("dim", "pooler_weights"),
+    "projection": ("dim", "pooler_weights", "encoder_dim"),
     "head": (
         "dim",
         "num_labels",
@@ -85,6 +92,7 @@ SUPPLIED: dict[str, tuple[str, ...]] = {
         "word_embedding",
         "norm_eps",
         "mlm_weights",
+        "encoder",
     ),
     "sampler": ("sizes", "joint"),
     "gradient_surgery": (),

@@ -10,7 +10,7 @@ from typing import Any
 
 from multitask.files import write_text
 from multitask.html_report import write_html
-from multitask.metrics import METRICS
+from multitask.metrics import METRICS, UNLABELLED
 from multitask.page import (
     Block,
     Code,
@@ -85,7 +85,7 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
             folded=True,
         )
         for task, result in report["tasks"].items()
-        if result["label_type"] != "tokens"  # its rows are right or wrong in parts
+        if result["label_type"] not in UNLABELLED
     ]
     title = f"The {MISTAKES} most confident mistakes"
     sections += [
@@ -150,7 +150,8 @@ def _duration(seconds: float) -> str:
 
 def _summary(report: dict[str, Any]) -> str:
     encoder, steps, tasks = report["encoder"], report["steps"], report["tasks"]
-    selected = "jointly" if report["select"] == "joint" else "for each task"
+    ways = {"joint": "jointly", "per_task": "for each task"}
+    selected = ways.get(report["select"], f"for {report['select']}")
     return (
         f"{', '.join(tasks)} on {encoder['name']} ({encoder['parameters'] / 1e6:.1f} M parameters):"
         f" mean dev score {score(report['overall']['mean'])} after {steps['done']:,} of "

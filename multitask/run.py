@@ -15,7 +15,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from multitask import distributed, metrics
-from multitask.baselines import frozen_head_scores, trivial_scores, trivial_token_scores
+from multitask.baselines import (
+    frozen_head_scores,
+    trivial_scores,
+    trivial_token_scores,
+    trivial_view_scores,
+)
 from multitask.checkpoint import read_tensors, weights_file
 from multitask.config import Config, SmartConfig
 from multitask.conflict import gradient_cosines
@@ -206,6 +211,10 @@ def _baselines(
         if name in prepared.maskings:
             tokens = splits["train"].tokens
             trivial = trivial_token_scores(tokens, splits["dev"], prepared.maskings[name])
+            found[name] = {"trivial": trivial, "frozen": None}
+            continue
+        if reader.label_type == "views":
+            trivial = trivial_view_scores(prepared.model.head(name), splits["dev"].rows)
             found[name] = {"trivial": trivial, "frozen": None}
             continue
         found[name] = {

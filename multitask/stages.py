@@ -10,6 +10,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from multitask.config import Config, KeyPath, StageConfig, TrainingConfig
 from multitask.errors import UserError, suggest
 from multitask.feed import TrainRows
+from multitask.metrics import UNLABELLED
 from multitask.model import MultiTaskModel
 from multitask.optimizer import build_optimizer, build_scheduler
 from multitask.registry import build
@@ -118,9 +119,11 @@ def _plan(
         sampler = build("sampler", choice.name, choice.options, {"sizes": sizes, "joint": joint})
     except UserError as error:
         raise config.error((*path, "sampler"), error) from error
-    unscored = [task for task in tasks if model.head(task).label_type == "tokens"]
+    unscored = [task for task in tasks if model.head(task).label_type in UNLABELLED]
     if sampler.needs_scores and unscored:
-        message = f"{unscored[0]} has no training score: it masks tokens; name another `oversample`"
+        message = (
+            f"{unscored[0]} has no training score, for want of labels; name another `oversample`"
+        )
         raise config.error((*path, "sampler"), message)
     rates = {
         task: entry.head_lr or config.tasks[task].head_lr or settings.head_lr for task in tasks
@@ -131,7 +134,7 @@ def _plan(
         or settings.adapter_lr
         or settings.lr
         for task in tasks
-        if model.owner(task) in model.adapters
+        if model.adapter(task) is not None
     }
     steps = settings.epochs * sampler.steps_per_epoch
     steps = min(steps, settings.max_steps or steps)

@@ -15,8 +15,9 @@ from multitask.data.load import LabelReader, Rows
 from multitask.data.tokenize import Tokens
 from multitask.encoders.hf import encoder_from_pretrained
 from multitask.evaluate import Split, measure, score_split
-from multitask.model import MultiTaskModel, TaskModule
+from multitask.model import MultiTaskModel
 from multitask.registry import build
+from multitask.task_module import TaskModule
 
 D = 32
 READERS = {

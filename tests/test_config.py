@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 CONFIGS = [
     file
     for file in sorted((ROOT / "configs").rglob("*.yaml"))
-    if not {"ablations", "papers"} & set(file.parent.parts)
+    if not {"ablations", "papers", "parts"} & set(file.parent.parts)
 ]
 
 BASE = """\

@@ -54,9 +54,10 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
         Path("small.yaml").write_text(small)
         arguments = ["ablate", "small.yaml", *arguments[2:], "--output", f"runs/{grid.stem}"]
     names = ["sst", "qqp", "sts"]
-    single = re.search(r"single_(\w+).yaml", command)
-    names += ["mlm"] if "_mlm" in command else []
-    lengths = [f"tasks.{name}.max_length=48" for name in ([single[1]] if single else names)]
+    if arguments[0] != "ablate":
+        (file, *_) = [word for word in arguments if word.endswith(".yaml")]
+        names = list(load_config(file, [word for word in arguments if "=" in word]).tasks)
+    lengths = [f"tasks.{name}.max_length=48" for name in names]
     extra = [f"encoder.name={tiny_encoder}", *lengths, "training.frozen_baseline=false"]
     return [*arguments, *extra, "training.max_steps=3"]
 
@@ -66,6 +67,7 @@ ABSENT = (
     "cs224n_hub.yaml",
     "cs224n_cfimdb.yaml",
     "bert_from_scratch_sst2.yaml",
+    "minilm_triplets.yaml",
     "my_topics.yaml",
     "DIR",
     "CONFIG",

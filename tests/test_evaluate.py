@@ -13,8 +13,9 @@ from multitask.data.tokenize import Tokens
 from multitask.encoders.hf import encoder_from_pretrained
 from multitask.evaluate import Split, measure, score_split
 from multitask.metrics import METRICS, compute
-from multitask.model import MultiTaskModel, TaskModule
+from multitask.model import MultiTaskModel
 from multitask.registry import build
+from multitask.task_module import TaskModule
 
 N, D = 23, 32
 READERS = {

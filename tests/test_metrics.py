@@ -94,7 +94,19 @@ def tokens_set(rows=200, seed=0):
     return masked, right, (masked * generator.uniform(0.5, 3, rows))[:, None]
 
 
-SETS = {"class": class_set, "binary": binary_set, "number": number_set, "tokens": tokens_set}
+def views_set(rows=200, seed=0):
+    generator = np.random.default_rng(seed)
+    chance = generator.random((rows, 1))
+    return np.arange(2 * rows).reshape(rows, 2), (chance[:, 0] > 0.5).astype(int), chance
+
+
+SETS = {
+    "class": class_set,
+    "binary": binary_set,
+    "number": number_set,
+    "tokens": tokens_set,
+    "views": views_set,
+}
 
 
 @given(two_columns(st.integers(0, 3)))
@@ -153,12 +165,13 @@ def test_number_metrics_equal_their_formulas(columns):
 
 def test_the_first_metric_is_the_default_and_errors_are_not_selectable():
     first = [names[0] for names in metrics.METRICS.values()]
-    assert first == ["accuracy", "accuracy", "pearson", "accuracy"]
+    assert first == ["accuracy", "accuracy", "pearson", "accuracy", "probability"]
     assert metrics.SELECTABLE == {
         "class": ("accuracy", "macro_f1"),
         "binary": ("accuracy", "f1", "average_precision"),
         "number": ("pearson", "spearman"),
         "tokens": ("accuracy",),
+        "views": ("probability", "accuracy"),
     }
     for label_type, make in SETS.items():
         assert tuple(metrics.compute(label_type, *make())) == metrics.METRICS[label_type]
@@ -185,6 +198,17 @@ def test_masked_language_modelling_counts_only_alone():
     types = {"a": "class", "mlm": "tokens", "b": "number"}
     assert metrics.joint_tasks(types) == ["a", "b"]
     assert metrics.joint_tasks({"mlm": "tokens"}) == ["mlm"]
+    assert metrics.joint_tasks({"a": "class", "simcse": "views"}) == ["a"]
+    assert metrics.joint_tasks({"mlm": "tokens", "simcse": "views"}) == ["mlm", "simcse"]
+
+
+def test_views_are_a_mean_over_rows():
+    labels, nearest, chance = views_set(5)
+    found = metrics.compute("views", labels, nearest, chance)
+    assert found == pytest.approx({"probability": chance.mean(), "accuracy": nearest.mean()})
+    assert np.isnan(
+        list(metrics.compute("views", labels[:0], nearest[:0], chance[:0]).values())
+    ).all()
 
 
 def test_one_class_sets():

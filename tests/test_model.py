@@ -9,7 +9,8 @@ import torch
 from multitask.config import load_config
 from multitask.data.collate import Batch
 from multitask.errors import UserError
-from multitask.model import build_model, head_class, parameter_counts
+from multitask.head_class import head_class
+from multitask.model import build_model, parameter_counts
 from multitask.objective import task_losses
 from multitask.optimizer import build_optimizer
 from multitask.pretrained import load_pretrained

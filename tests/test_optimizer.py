@@ -8,9 +8,10 @@ from torch import nn
 
 from multitask.config import load_config
 from multitask.encoders.hf import encoder_from_pretrained
-from multitask.model import MultiTaskModel, TaskModule
+from multitask.model import MultiTaskModel
 from multitask.optimizer import build_optimizer, build_scheduler
 from multitask.registry import build
+from multitask.task_module import TaskModule
 from tests.conftest import ROOT
 
 TASKS = ("sst", "qqp", "sts")

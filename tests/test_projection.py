@@ -9,6 +9,7 @@ from multitask.errors import UserError
 from multitask.registry import PROJECTIONS, build
 
 D = 5
+ENCODER = 3  # width of the encoder, where a pooling has another one
 
 
 def pooler_weights(dim=D):
@@ -21,11 +22,17 @@ WEIGHTS = pooler_weights()
 
 def make(name, options=(), weights=WEIGHTS):
     torch.manual_seed(0)
-    return build("projection", name, dict(options), {"dim": D, "pooler_weights": weights})
+    context = {"dim": D, "pooler_weights": weights, "encoder_dim": ENCODER}
+    return build("projection", name, dict(options), context)
 
 
-ACTIVATION = {"linear": lambda x: x, "tanh": math.tanh, "bert_pooler": math.tanh}
-CASES = [(name, {}) for name in PROJECTIONS] + [
+ACTIVATION = {
+    "linear": lambda x: x,
+    "tanh": math.tanh,
+    "bert_pooler": math.tanh,
+    "mlp": math.tanh,
+}
+CASES = [(name, {}) for name in PROJECTIONS if name != "mlp_batchnorm"] + [
     ("linear", {"output_dim": 3}),
     ("tanh", {"output_dim": 8}),
 ]
@@ -34,7 +41,7 @@ CASES = [(name, {}) for name in PROJECTIONS] + [
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_equals_the_formula(name, options):
     projection = make(name, options).double()
-    assert projection.output_dim == options.get("output_dim", D)
+    assert projection.output_dim == options.get("output_dim", ENCODER if name == "mlp" else D)
     x = torch.randn(4, D, dtype=torch.float64)
     found = projection(x)
     assert found.shape == (4, projection.output_dim)
@@ -77,3 +84,20 @@ def test_bad_options_are_one_line(name, options, weights, message):
     with pytest.raises(UserError, match=message) as caught:
         make(name, options, weights)
     assert "\n" not in str(caught.value)
+
+
+def test_mlp_batchnorm_is_difcses_projector():
+    """Row by row from the batch's means and variances, in training; nothing learned at the end."""
+    projection = make("mlp_batchnorm").double().train()
+    assert projection.output_dim == ENCODER
+    names = {name for name, _ in projection.named_parameters()}
+    assert names == {"layers.0.weight", "layers.1.weight", "layers.1.bias", "layers.3.weight"}
+    x = torch.randn(6, D, dtype=torch.float64)
+    found = projection(x)
+
+    def normed(values):
+        return (values - values.mean(0)) / (values.var(0, unbiased=False) + 1e-5).sqrt()
+
+    first, last = projection.layers[0].weight, projection.layers[3].weight
+    expected = normed(normed(x @ first.T).clamp(min=0) @ last.T)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)

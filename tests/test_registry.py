@@ -17,8 +17,8 @@ def test_every_name_is_documented(kind, name):
     assert found.__doc__
     assert inspect.getmodule(found).__doc__
     if kind == "head":
-        assert found.takes in ("vector", "pair", "tokens")
-        assert found.label_type in ("class", "binary", "number", "tokens")
+        assert found.takes in ("vector", "pair", "tokens", "views")
+        assert found.label_type in ("class", "binary", "number", "tokens", "views")
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_every_name_is_documented(kind, name):
         ("adapter", "pall", "unknown adapter 'pall' (did you mean 'pal'?)"),
         ("pooling", "men", "unknown pooling 'men' (did you mean 'mean'?)"),
         ("head", "clasification", "did you mean 'classification'?"),
-        ("projection", "qqqq", "(known: linear, tanh, bert_pooler)"),
+        ("projection", "qqqq", "(known: linear, tanh, bert_pooler, mlp, mlp_batchnorm)"),
         ("sampler", "", "unknown sampler ''"),
     ],
 )

@@ -96,7 +96,8 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
 def check_same_rows(task: str, first: ScoredRows, other: ScoredRows, split: str = "dev") -> None:
     """Raise UserError unless both runs were scored on the same rows by the same metric.
 
-    Rows are the same if their ids and labels are; where there are no labels, their texts.
+    Rows are the same if their ids and labels are; where there are no labels, or they number the
+    texts, their texts.
     """
     pair = f"{task}: {first.run} and {other.run} cannot be compared"
     kinds = [(one.label_type, one.num_classes, one.metric) for one in (first, other)]
@@ -109,7 +110,7 @@ def check_same_rows(task: str, first: ScoredRows, other: ScoredRows, split: str 
     if len(one) != len(two):
         sizes = f"{len(one):,} against {len(two):,}"
         raise UserError(f"{pair}: other {split} rows ({sizes}); {advice}")
-    if one.labels is None or two.labels is None:
+    if one.labels is None or two.labels is None or first.label_type == "views":
         texts = [a != b for a, b in zip(one.texts, two.texts, strict=True)]
         content = ("text", texts)
     else:

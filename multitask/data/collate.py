@@ -17,12 +17,14 @@ class Batch:
     """B rows of one task.
 
     ``input_ids``, ``attention_mask`` and ``token_type_ids`` are int64 [S, T] with S = 2B for
-    siamese pairs (all first sentences, then all second ones) and S = B otherwise. ``labels`` [B],
-    or [M] where only the M rows ``labelled`` (int64 [M]) have one. ``share`` is the part that
-    these are of its step's ``step_rows`` labelled rows, on all ranks.
+    siamese pairs (all first sentences, then all second ones), 3B for triplets, 2B for texts that
+    stand twice, and S = B otherwise. ``labels`` [B] ([B, texts] of numbered texts), or [M] where
+    only the M rows ``labelled`` (int64 [M]) have one. ``share`` is the part that these are of its
+    step's ``step_rows`` labelled rows, on all ranks.
 
     Of masked texts ``places`` (int64 [M], in [S * T]) are the tokens to predict, ``labels`` [M]
-    their ids, and ``share`` is the part of the step's masked tokens.
+    their ids, and ``share`` is the part of the step's masked tokens. ``masked_ids`` int64 [S, T]
+    are the inputs with tokens masked, where the loss also wants those.
     """
 
     input_ids: Tensor
@@ -35,6 +37,7 @@ class Batch:
     share: float = 1.0
     step_rows: int = 0
     places: Tensor | None = None
+    masked_ids: Tensor | None = None
 
     @property
     def rows(self) -> int:
@@ -59,7 +62,16 @@ class Batch:
             self.share,
             self.step_rows,
             None if self.places is None else self.places.to(device),
+            None if self.masked_ids is None else self.masked_ids.to(device),
         )
+
+    def parts(self, size: int) -> list["Batch"]:
+        """The inputs alone, at most ``size`` sequences at a time."""
+        tensors = (self.input_ids, self.attention_mask, self.token_type_ids)
+        return [
+            Batch(ids, mask, types, None, 1, self.pad_id)
+            for ids, mask, types in zip(*(tensor.split(size) for tensor in tensors), strict=True)
+        ]
 
     def with_labels(self, labels: np.ndarray, share: float, step_rows: int) -> "Batch":
         """The same inputs (the very tensors) with another task's labels [B]; see ``is_missing``."""

@@ -9,6 +9,7 @@ import io
 import itertools
 import json
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,18 +17,27 @@ from typing import Any
 
 import numpy as np
 
-from multitask.config import Config, DataConfig
+from multitask.config import TEXT_KEYS, Config, DataConfig
 from multitask.errors import UserError, suggest
+from multitask.metrics import UNLABELLED
 
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+FORMATS = {
+    ".txt": "txt",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+}
 
 
 @dataclass
 class Rows:
     """One split of one task.
 
-    ``labels`` is int64 class ids, 0/1, or float64 numbers [N]; None where the split has none.
-    ``texts`` holds one text a row, or two for a pair.
+    ``labels`` is int64 class ids, 0/1, or float64 numbers [N]; None where the split has none. Of a
+    contrastive task it numbers the texts of each row [N, texts], equal texts alike.
+    ``texts`` holds one text a row, two for a pair, three for a triplet.
     """
 
     source: str
@@ -57,8 +67,9 @@ class Rows:
 class LabelReader:
     """How a task's label values become numbers.
 
-    ``label_type`` is the head's: "class", "binary", "number" or "tokens" (no labels). ``ids`` maps
-    a canonical value to its class; it is empty for numbers, whose range is ``low`` to ``high``.
+    ``label_type`` is the head's: "class", "binary", "number", or "tokens" or "views" (no labels).
+    ``ids`` maps a canonical value to its class; it is empty for numbers, whose range is ``low`` to
+    ``high``.
     """
 
     label_type: str
@@ -119,12 +130,11 @@ def label_reader(config: Config, task: str, label_type: str) -> LabelReader:
     """
     data = config.tasks[task].data
     path = ("tasks", task, "data")
-    if label_type == "tokens":
+    if label_type in UNLABELLED:
         for key in ("labels", "label_range"):
             if getattr(data, key) is not None:
-                raise config.error(
-                    (*path, key), "the head predicts masked tokens: it has no labels"
-                )
+                what = {"tokens": "predicts masked tokens", "views": "compares texts"}[label_type]
+                raise config.error((*path, key), f"the head {what}: it has no labels")
         return LabelReader(label_type, {}, ())
     if label_type == "number":
         if data.label_range is None:
@@ -170,14 +180,14 @@ def _number(value: str) -> float:
 def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
     """The rows of a split, labels mapped, unlabelled rows dropped and counted.
 
-    For a reader of "tokens" there are no labels; a test split may lack them. Raises UserError with
-    file and row for a label that is not among the classes or in the range, and for a missing file
-    or column or an empty split.
+    For a reader of "tokens" or "views" there are no labels; a test split may lack them. Raises
+    UserError with file and row for a label that is not among the classes or in the range, and for a
+    missing file or column or an empty split.
     """
     data = config.tasks[task].data
     columns, source = read_columns(config, task, split)
     rows = _rows(data, columns, source)
-    if reader.label_type == "tokens":
+    if reader.label_type in UNLABELLED:
         return rows
     if split == "test" and data.label not in columns:
         return rows
@@ -217,7 +227,9 @@ def load_together(
 
 
 def is_missing(labels: np.ndarray) -> np.ndarray:
-    """Which labels [N] are absent: NaN among numbers, negative among classes."""
+    """Which labels [N] are absent: NaN among numbers, negative among classes; no row of texts."""
+    if labels.ndim == 2:
+        return np.zeros(len(labels), dtype=bool)
     return np.isnan(labels) if labels.dtype.kind == "f" else labels < 0
 
 
@@ -242,13 +254,15 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
     with one text a line (a pair is separated by a tab)."""
     if file.suffix == ".txt":
         texts = []
-        sides = 2 if data.text2 else 1
+        sides = 1 + bool(data.text2) + bool(data.text3)
         for number, line in enumerate(_read_text(file).split("\n"), 1):
             if not line.strip():
                 continue
             text = tuple(line.split("\t"))
             if len(text) != sides:
-                what = "two texts with a tab between" if sides == 2 else "one text, without a tab"
+                what = "one text, without a tab"
+                if sides > 1:
+                    what = f"{'two' if sides == 2 else 'three'} texts with a tab between"
                 raise UserError(f"{file}, line {number}: expected {what}")
             texts.append(text)
         if not texts:
@@ -256,15 +270,15 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
         return Rows(str(file), [str(i) for i in range(len(texts))], texts, None)
     form = FORMATS.get(file.suffix.lower())
     if form is None:
-        known = ", ".join([".txt", *FORMATS])
+        known = ", ".join(FORMATS)
         raise UserError(f"{file}: cannot tell the format: give it one of the endings {known}")
     if form in ("csv", "tsv"):  # the task's own files may be tab-separated and called .csv
         form = "tsv" if "\t" in _read_text(file).partition("\n")[0] else "csv"
-    return _rows(data, _read_file(file, form, data.quoting), str(file))
+    return _rows(data, _read_file(file, form, data.quoting, data.text), str(file))
 
 
 def _rows(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
-    keys = ["text"] if data.text2 is None else ["text", "text2"]
+    keys = [key for key in TEXT_KEYS["triplet"] if getattr(data, key) is not None]
     sides = [[_text(value) for value in _column(columns, data, key, source)] for key in keys]
     if not sides[0]:
         raise UserError(f"{source}: no rows")
@@ -293,7 +307,33 @@ def _column(columns: dict[str, list], data: DataConfig, key: str, source: str) -
 
 
 def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
-    """A split as columns by name, and how to call it in a message."""
+    """A split's rows as columns by name, and how to call it in a message.
+
+    Those that ``data.where`` keeps; ``data.dev_share`` of the training rows are the dev set.
+    """
+    data = config.tasks[task].data
+    share = data.dev_share if split in ("train", "dev") else None
+    columns, source = _every_row(config, task, "train" if share else split)
+    wanted = {k: canonical(v) for k, v in (config.tasks[task].data.where or {}).items()}
+    if split == "test" and not set(wanted) <= set(columns):
+        return columns, source  # what is to be predicted may lack the column
+    for name in wanted:
+        if name not in columns:
+            hint = suggest(name, tuple(columns))
+            path = ("tasks", task, "data", "where")
+            raise config.error(path, f"{source} has no column {name!r}{hint}")
+    count = len(next(iter(columns.values()), []))
+    kept = [i for i in range(count) if all(canonical(columns[k][i]) == wanted[k] for k in wanted)]
+    if share:
+        first = [_text(value).split() for value in _column(columns, data, "text", source)]
+        dev = [zlib.crc32(" ".join(words).encode()) < share * 2**32 for words in first]
+        kept = [i for i in kept if dev[i] == (split == "dev")]
+    if len(kept) == count:
+        return columns, source
+    return {name: [values[i] for i in kept] for name, values in columns.items()}, source
+
+
+def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
     data = config.tasks[task].data
     name = getattr(data, split)
     path = ("tasks", task, "data", split)
@@ -307,7 +347,7 @@ def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list]
     form = FORMATS.get(file.suffix.lower()) if data.format == "auto" else data.format
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
-    return _read_file(file, form, data.quoting), str(file)
+    return _read_file(file, form, data.quoting, data.text), str(file)
 
 
 def _read_text(file: Path) -> str:
@@ -319,7 +359,10 @@ def _read_text(file: Path) -> str:
         raise UserError(f"{file}: not UTF-8 at byte {error.start}: save it as UTF-8") from error
 
 
-def _read_file(file: Path, form: str, quoting: bool) -> dict[str, list]:
+def _read_file(file: Path, form: str, quoting: bool, text: str) -> dict[str, list]:
+    if form == "txt":
+        lines = [line for line in _read_text(file).split("\n") if line.strip()]
+        return {text: lines}
     if form in ("csv", "tsv"):
         return _read_csv(file, "," if form == "csv" else "\t", quoting)
     if form == "jsonl":

@@ -43,7 +43,7 @@ class Masking:
             if tokens.words is None:
                 raise ValueError("whole words need tokens that were made with their words")
             begins[1:] = (np.diff(rows) != 0) | (np.diff(tokens.words[places]) != 0)
-        chosen = _choose(rows[begins], len(tokens), self.share, rng)
+        chosen = _choose(rows[begins], len(tokens.offsets) - 1, self.share, rng)
         hidden = places[chosen[np.cumsum(begins) - 1]]
         targets = np.full(len(tokens.ids), -1, dtype=np.int32)
         targets[hidden] = tokens.ids[hidden]

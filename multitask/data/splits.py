@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from multitask.config import Config
 from multitask.data.checks import split_holdout, subset
 from multitask.data.load import LabelReader, Rows, labelled_only, load_rows, load_together
-from multitask.data.texts import distinct_texts, split_rows
+from multitask.data.texts import split_rows, unlabelled_rows
+from multitask.metrics import UNLABELLED
 
 
 def streams(config: Config) -> dict[str, list[str]]:
@@ -20,7 +21,7 @@ def load_splits(
     """Every task's splits, and the training rows that several tasks share, by their host."""
     rows: dict[str, dict[str, Rows]] = {}
     together = {}
-    unlabelled = [task for task, reader in readers.items() if reader.label_type == "tokens"]
+    unlabelled = [task for task, reader in readers.items() if reader.label_type in UNLABELLED]
     for host, members in streams(config).items():
         if host in unlabelled:
             continue
@@ -49,7 +50,10 @@ def _texts(
     sources = entry.data.texts_of
     if sources:  # as they train, so that what they hold out is held out here
         names = [name for name in ("train", "holdout") if name in rows[sources[0]]]
-        parts = {name: distinct_texts(rows[one][name] for one in sources) for name in names}
+        parts = {
+            name: unlabelled_rows(config, task, [rows[o][name] for o in sources], readers[task])
+            for name in names
+        }
         if entry.max_rows:
             parts["train"] = subset(parts["train"], entry.max_rows)
     else:

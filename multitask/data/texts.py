@@ -1,12 +1,14 @@
-"""The texts of a task without labels (masked language modelling), and any task's rows by split."""
+"""The texts of a task without labels (masked tokens, contrastive), and any task's rows by split."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from multitask.config import Config
 from multitask.data.load import LabelReader, Rows, load_rows
 from multitask.errors import UserError
+from multitask.metrics import UNLABELLED
 
 
 def distinct_texts(parts: Iterable[Rows]) -> Rows:
@@ -25,10 +27,26 @@ def distinct_texts(parts: Iterable[Rows]) -> Rows:
     return Rows(source, ids, kept, np.zeros(len(kept), dtype=np.int64))
 
 
+def numbered(rows: Rows) -> Rows:
+    """The rows with the number of each text as ``labels``, int64 [N, texts]: equal texts alike."""
+    keys = [" ".join(text.split()) for row in rows.texts for text in row]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    found = np.array([numbers[key] for key in keys], dtype=np.int64)
+    return replace(rows, labels=found.reshape(len(rows), -1))
+
+
+def unlabelled_rows(config: Config, task: str, parts: Iterable[Rows], reader: LabelReader) -> Rows:
+    """The rows of a task without labels, made of the rows of its sources or of its own file."""
+    (first, *others) = parts
+    single = config.tasks[task].input == "single"
+    rows = distinct_texts([first, *others]) if single else first
+    return numbered(rows) if reader.label_type == "views" else rows
+
+
 def split_rows(config: Config, task: str, split: str, readers: Mapping[str, LabelReader]) -> Rows:
     """The rows of a split, as ``load_rows`` reads them; of a task without labels, its texts."""
-    sources = config.tasks[task].data.texts_of
-    if sources:
-        return distinct_texts(load_rows(config, one, split, readers[one]) for one in sources)
-    rows = load_rows(config, task, split, readers[task])
-    return distinct_texts([rows]) if readers[task].label_type == "tokens" else rows
+    sources = config.tasks[task].data.texts_of or [task]
+    parts = [load_rows(config, one, split, readers[one]) for one in sources]
+    if readers[task].label_type not in UNLABELLED:
+        return parts[0]
+    return unlabelled_rows(config, task, parts, readers[task])

@@ -18,11 +18,11 @@ from multitask.data.load import Rows
 class Tokens:
     """Token ids of N rows in one flat array.
 
-    Row i has ``sides`` sequences (2 for siamese pairs, else 1); sequence i of side s is number
-    ``s * N + i`` and spans ``ids[offsets[k]:offsets[k + 1]]``. ``types`` holds the token types of
-    cross-encoded pairs and is all zero otherwise. ``words`` numbers the words of each text, special
-    tokens -1, where the tokens were made with them. ``targets`` holds, in masked tokens, the hidden
-    id at each place that is to be predicted, and -1 elsewhere.
+    Row i has ``sides`` sequences (2 for siamese pairs, 3 for triplets, else 1); sequence i of side
+    s is number ``s * N + i`` and spans ``ids[offsets[k]:offsets[k + 1]]``. ``types`` holds the
+    token types of cross-encoded pairs and is all zero otherwise. ``words`` numbers the words of
+    each text, special tokens -1, where the tokens were made with them. ``targets`` holds, in masked
+    tokens, the hidden id at each place that is to be predicted, and -1 elsewhere.
     """
 
     ids: np.ndarray  # int32 [tokens]
@@ -71,6 +71,7 @@ def tokenize(
     siamese: bool,
     max_length: int,
     words: bool = False,
+    twice: bool = False,
     cache: Path | None = None,
 ) -> Tokens:
     """Token ids of a split's rows, from the cache where they stand there already.
@@ -78,18 +79,23 @@ def tokenize(
     Args:
         rows: texts of one side, or pairs; pairs are cut longest first when cross-encoded.
         tokenizer: a fast tokenizer of `transformers`.
-        siamese: encode the two sides of a pair as separate sequences.
+        siamese: encode the sides of a pair or triplet as separate sequences.
         max_length: tokens a sequence may have, special tokens included.
         words: also tell which word each token is part of.
+        twice: each text stands on two sides, as two views of it (not with ``siamese``).
         cache: directory of the cache; None for no cache.
     """
     file = cache / f"{_key(rows, tokenizer, siamese, max_length, words)}.tokens" if cache else None
-    sides = 2 if siamese else 1
+    sides = len(rows.texts[0]) if siamese else 1
     arrays = _read(file)
     if arrays is None:
         arrays = _tokenize(rows, tokenizer, siamese, max_length, words)
         if file is not None:
             _write(file, arrays)
+    if twice:
+        ends = arrays.pop("offsets")
+        arrays = {name: np.concatenate([values, values]) for name, values in arrays.items()}
+        arrays["offsets"], sides = np.concatenate([ends, ends[1:] + ends[-1]]), 2
     return Tokens(**arrays, sides=sides)
 
 
@@ -97,7 +103,7 @@ def _tokenize(
     rows: Rows, tokenizer: Any, siamese: bool, max_length: int, words: bool
 ) -> dict[str, np.ndarray]:
     if siamese:
-        first = [texts[side] for side in (0, 1) for texts in rows.texts]
+        first = [texts[side] for side in range(len(rows.texts[0])) for texts in rows.texts]
         second = None
     else:
         first = [texts[0] for texts in rows.texts]

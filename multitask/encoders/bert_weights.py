@@ -167,7 +167,7 @@ def read_weights(name: str, revision: str | None = None) -> dict[str, Tensor]:
 
 
 def _name(key: str) -> str:
-    key = re.sub(r"^(bert|roberta)\.", "", key)
+    key = re.sub(r"^(bert|roberta|distilbert)\.", "", key)
     return re.sub(
         r"(?<=LayerNorm\.)gamma$", "weight", re.sub(r"(?<=LayerNorm\.)beta$", "bias", key)
     )

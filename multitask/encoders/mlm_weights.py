@@ -1,4 +1,4 @@
-"""The masked-LM head of a BERT or RoBERTa checkpoint."""
+"""The masked-LM head of a BERT, RoBERTa or DistilBERT checkpoint."""
 
 from collections.abc import Mapping
 
@@ -12,6 +12,7 @@ NAMES = {
         "norm": "cls.predictions.transform.LayerNorm",
         "": "cls.predictions",
     },
+    "distilbert": {"dense": "vocab_transform", "norm": "vocab_layer_norm", "": "vocab_projector"},
     "roberta": {"dense": "lm_head.dense", "norm": "lm_head.layer_norm", "": "lm_head"},
 }
 WORDS = "embeddings.word_embeddings.weight"
@@ -31,7 +32,7 @@ def mlm_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
         }
         stem = family[""]
         bias = weights.get(f"{stem}.bias", weights.get(f"{stem}.decoder.bias"))
-        decoder = weights.get(f"{stem}.decoder.weight")
+        decoder = weights.get(f"{stem}.decoder.weight", weights.get(f"{stem}.weight"))
         tied = decoder is None or (WORDS in weights and torch.equal(decoder, weights[WORDS]))
         if len(found) == 4 and bias is not None and tied:
             return {**found, "bias": bias.float()}

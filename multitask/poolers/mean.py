@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from multitask.poolers.base import LastLayerPooler
+from multitask.poolers.base import LastLayerPooler, token_mean
 
 
 class MeanPooler(LastLayerPooler):
@@ -12,5 +12,4 @@ class MeanPooler(LastLayerPooler):
 
     def forward(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
         """hidden[L] [B, T, d], mask [B, T] -> [B, d]."""
-        weights = mask.unsqueeze(-1).float()  # bf16 states are summed in fp32
-        return (hidden[self.layers[0]] * weights).sum(1) / weights.sum(1)
+        return token_mean(hidden[self.layers[0]], mask)

@@ -19,8 +19,9 @@ LOW, HIGH = 1.0, 5.0
 CONTEXT = {"dim": D, "num_labels": C, "class_counts": COUNTS, "low": LOW, "high": HIGH}
 
 # a new head is covered as soon as it is registered; options that change the computation follow
-# of one sequence or of a pair; the head on tokens has tests/heads/test_masked_lm.py
-ON_VECTORS = [name for name in HEADS if name != "masked_lm"]
+# of one sequence or of a pair; the head on tokens has tests/heads/test_masked_lm.py, those on views
+# have tests/losses
+ON_VECTORS = [name for name in HEADS if resolve("head", name).takes in ("vector", "pair")]
 VARIANTS = [(name, {}) for name in ON_VECTORS] + [
     ("classification", {"class_weights": "balanced"}),
     ("classification", {"class_weights": [1, 0, 3]}),

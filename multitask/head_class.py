@@ -1,0 +1,80 @@
+"""A task's head, checked against the rest of the task."""
+
+from typing import Any
+
+from multitask.config import Config
+from multitask.metrics import SELECTABLE
+from multitask.registry import resolve
+from smart.divergence import DIVERGENCES
+
+
+def head_class(config: Config, task: str) -> Any:
+    """The class of a task's head, checked against the task's input and metric.
+
+    Raises UserError where the head cannot take the input, or does not have the metric.
+    """
+    entry = config.tasks[task]
+    head = resolve("head", entry.head.name)
+    path = ("tasks", task)
+    if head.takes == "tokens":
+        _check_tokens(config, task)
+    elif entry.pooling.name == "tokens" or (entry.data.texts_of and head.takes != "views"):
+        key = ("data", "texts_of") if entry.data.texts_of else ("pooling",)
+        message = "does not look at tokens: leave this out"
+        raise config.error((*path, *key), f"head {entry.head.name!r} {message}")
+    if entry.eval_pooling is not None and "tokens" in (head.takes, entry.eval_pooling.name):
+        message = (
+            "tokens are not pooled: leave this out" if head.takes == "tokens" else "no pooling"
+        )
+        raise config.error((*path, "eval_pooling"), message)
+    if head.takes == "views":
+        _check_views(config, task)
+    inputs = {
+        "vector": ("single", "cross"),
+        "pair": ("siamese",),
+        "views": ("single", "siamese", "triplet"),
+    }
+    if entry.input not in inputs.get(head.takes, ("single",)):
+        needs = " or ".join(f"`input: {name}`" for name in inputs[head.takes])
+        takes = "views" if head.takes == "views" else f"a {head.takes}"
+        message = f"takes {takes}: it needs {needs}, not {entry.input!r}"
+        raise config.error((*path, "head"), f"head {entry.head.name!r} {message}")
+    if entry.smart is not None and head.label_type not in DIVERGENCES:
+        message = f"head {entry.head.name!r} has no distance between two outputs: leave this out"
+        raise config.error((*path, "smart"), message)
+    known = SELECTABLE[head.label_type]
+    if entry.metric is not None and entry.metric not in known:
+        message = f"has the metrics {', '.join(known)}, not {entry.metric!r}"
+        raise config.error((*path, "metric"), f"head {entry.head.name!r} {message}")
+    return head
+
+
+def _check_tokens(config: Config, task: str) -> None:
+    """Raise UserError where a task does not hand its head single texts, token by token."""
+    entry = config.tasks[task]
+    shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
+    for key, wrong, needs in (
+        ("pooling", entry.pooling.name != "tokens", "`pooling: tokens`"),
+        ("input", entry.input != "single", "`input: single`"),
+        ("data", entry.data.same_rows_as or shared, "texts of its own: see `data.texts_of`"),
+        ("course_file", entry.course_file, "no course file: there is nothing to hand in"),
+    ):
+        if wrong:
+            message = f"head {entry.head.name!r} looks at tokens: it needs {needs}"
+            raise config.error(("tasks", task, key), message)
+
+
+def _check_views(config: Config, task: str) -> None:
+    """Raise UserError for what does not go with a contrastive head."""
+    entry = config.tasks[task]
+    shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
+    only_trains = bool(entry.head.options.get("mlp_only_train"))
+    for key, wrong, message in (
+        ("data", entry.data.same_rows_as or shared, "it needs rows of its own"),
+        ("data", entry.data.texts_of and entry.input != "single", "`texts_of` gives single texts"),
+        ("course_file", entry.course_file, "no course file: there is nothing to hand in"),
+        ("projection", only_trains and not entry.projection, "`mlp_only_train` needs one: `mlp`"),
+        ("batch_size", entry.batch_size < 2, "a batch of one text has nothing to compare with"),
+    ):
+        if wrong:
+            raise config.error(("tasks", task, key), f"head {entry.head.name!r}: {message}")
