@@ -25,6 +25,11 @@ POOLERS = {
     "mean": "multitask.poolers.mean:MeanPooler",
     "max": "multitask.poolers.max:MaxPooler",
     "tokens": "multitask.poolers.tokens:TokensPooler",
+    "max_cls": "multitask.poolers.max_cls:MaxCLSPooler",
+    "mha": "multitask.poolers.mha:MHAPooler",
+    "max_seq_mha": "multitask.poolers.max_seq_mha:MaxSeqMHAPooler",
+    "mean_seq_mha": "multitask.poolers.mean_seq_mha:MeanSeqMHAPooler",
+    "hire": "multitask.poolers.hire:HirePooler",
 }
 
 PROJECTIONS = {

@@ -1,6 +1,6 @@
-"""What the poolers of a single hidden state share."""
+"""What several poolers share: which hidden states they take, and the checks of their options."""
 
-from torch import nn
+from torch import Tensor, nn
 
 
 class LastLayerPooler(nn.Module):
@@ -10,3 +10,35 @@ class LastLayerPooler(nn.Module):
         super().__init__()
         self.output_dim = dim
         self.layers = (num_layers,)
+
+
+class LastLayersPooler(nn.Module):
+    """Pools the last k hidden states, [CLS] by [CLS] or token by token.
+
+    Args:
+        dim: width d of the encoder.
+        num_layers: layers of the encoder.
+        last: k, from 1 to all layers; the embeddings are not among them.
+
+    Raises:
+        ValueError: a k that is no number of layers.
+    """
+
+    def __init__(self, dim: int, num_layers: int, last: int) -> None:
+        super().__init__()
+        if not 1 <= last <= num_layers:
+            message = f"last must be from 1 to the encoder's {num_layers} layers, not {last}"
+            raise ValueError(message)
+        self.output_dim = dim
+        self.layers = tuple(range(num_layers - last + 1, num_layers + 1))
+
+    def taken(self, hidden: dict[int, Tensor]) -> list[Tensor]:
+        """The last k states, lowest first."""
+        return [hidden[layer] for layer in self.layers]
+
+
+def check_dropout(dropout: float) -> float:
+    """A dropout rate. Raises ValueError outside [0, 1)."""
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout must be in [0, 1), not {dropout}")
+    return dropout
