@@ -128,7 +128,7 @@ def _map(values: np.ndarray, rows: Sequence[str], title: str) -> "Figure":
 
 def _scale(figure: "Figure", axes: "Axes", mesh: Any, values: np.ndarray) -> None:
     """The colour bar, with a mark at 1 / n: what equal weights would be."""
-    bar = figure.colorbar(mesh, ax=axes, format=lambda weight, _: f"{100 * weight:.0f} %")
+    bar = figure.colorbar(mesh, ax=axes, pad=0.02, format=lambda weight, _: f"{100 * weight:.0f} %")
     counts = {int(np.isfinite(row).sum()) for row in values}
     if len(counts) == 1:
         bar.ax.axhline(1 / counts.pop(), color="black", linewidth=1.2)
