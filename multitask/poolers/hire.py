@@ -20,8 +20,9 @@ class HirePooler(nn.Module):
     Args:
         dim: width d of the encoder.
         num_layers: layers L of the encoder.
-        scores: `dynamic` is the paper's; `mean` (all alike) and `random` (drawn once, normal, and
-            saved) are the same for every example; `none` takes R for A (Table 4, without HIRE).
+        scores: where alpha comes from. `dynamic` is the paper's; `mean` (all alike) and `random`
+            (drawn once, normal, and saved) are the same for every example; `none` takes R for A
+            (Table 4, without HIRE).
         layers: numbers of the hidden states that are mixed, from 0, the embeddings, to L; null for
             all of them.
         fusion_layers: layers of the fusion network's BiGRU; 0 gives its input M, null leaves the
