@@ -1,4 +1,4 @@
-"""HIRE: a mixture of all hidden states, and its fusion with the last one (the HIRE paper)."""
+"""HIRE: a mixture of all hidden states, fused with the last one (sections 3.2 and 3.3)."""
 
 from typing import Literal
 
