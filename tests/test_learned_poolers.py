@@ -6,9 +6,11 @@ import torch
 from multitask.config import load_config
 from multitask.errors import UserError
 from multitask.model import build_model
+from multitask.objective import Smoothing, task_losses
 from multitask.optimizer import build_optimizer
 from multitask.pretrained import load_pretrained
 from multitask.trainer import train_step
+from smart.adversarial import Ascent
 from tests.conftest import ROOT
 from tests.test_model import CONTEXT, WEIGHTS, batch, scores_of
 
@@ -102,6 +104,25 @@ def test_both_encoders_give_the_same_scores(make, pooling):
         model.tasks.load_state_dict(weights)
         found.append(scores_of(model.double().eval(), "sst", batch("sst")))
     torch.testing.assert_close(*found, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("pooling", ["mha", "hire", "hire in chunks"])
+def test_smart_reaches_through_them(make, pooling):
+    """Its second pass drops what the first one dropped: without a perturbation it is the same."""
+    name = POOLINGS[pooling].replace("name: hire", "name: hire, dropout: 0.5")
+    changes = [f"tasks.{task}.pooling={name}" for task in ("sst", "qqp")]
+    model, _ = make(*changes)
+    model.double().train()
+    for task in ("sst", "qqp"):
+        penalties = {}
+        for dropout in ("same_mask", "eval", "independent"):
+            smoothing = Smoothing(Ascent(eps=1e-9, noise=1e-9, step_size=1e-9), dropout=dropout)
+            found = task_losses(model, {task: batch(task)}, {task: smoothing})[task]
+            (found.loss + found.penalty).backward()
+            assert all(p.grad.isfinite().all() for p in model.module(task).pooler.parameters())
+            penalties[dropout] = found.penalty.item()
+        assert max(penalties["same_mask"], penalties["eval"]) < 1e-12
+        assert penalties["independent"] > 1e-6
 
 
 @pytest.mark.parametrize(

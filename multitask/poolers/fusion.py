@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from multitask.poolers.layer_scores import pack
+from multitask.poolers.layer_scores import pack, run_gru
 
 
 class FusionNetwork(nn.Module):
@@ -30,7 +30,8 @@ class FusionNetwork(nn.Module):
         if self.gru is None:
             return features(last[:, 0], mixed[:, 0])
         packed = pack(torch.cat([last, mixed], dim=-1), mask.sum(1).cpu())
-        fused = self.gru(packed._replace(data=features(*packed.data.chunk(2, dim=-1))))[0]
+        joint = packed._replace(data=features(*packed.data.chunk(2, dim=-1)))
+        fused, _ = run_gru(self.gru, joint)
         # packed rows go token by token: the first ones are the first tokens of all sequences
         return fused.data[: len(mask)][fused.unsorted_indices]
 

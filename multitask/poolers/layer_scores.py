@@ -4,6 +4,7 @@ A scorer maps n states [B, T, d] and the mask [B, T] to scores alpha [B, n], bef
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -33,29 +34,38 @@ class DynamicScores(nn.Module):
 
     def forward(self, states: Sequence[Tensor], mask: Tensor) -> Tensor:
         """n states [B, T, d], mask [B, T] -> alpha [B, n], none below 0."""
-        lengths = mask.sum(1).cpu()
+        given = (self.gru.training, mask.sum(1).cpu())
         if self.states_at_once is None:
-            found = self._summaries(lengths, *states)
+            found = self._summaries(*given, *states)
         else:
             starts = range(0, len(states), self.states_at_once)
             chunks = [states[start : start + self.states_at_once] for start in starts]
             again = torch.is_grad_enabled()
             found = torch.cat(
                 [
-                    checkpoint(self._summaries, lengths, *chunk, use_reentrant=False)
+                    checkpoint(self._summaries, *given, *chunk, use_reentrant=False)
                     if again
-                    else self._summaries(lengths, *chunk)
+                    else self._summaries(*given, *chunk)
                     for chunk in chunks
                 ],
                 dim=1,
             )
         return relu(self.score(found)).squeeze(-1)
 
-    def _summaries(self, lengths: Tensor, *states: Tensor) -> Tensor:
-        """n states [B, T, d] -> U [B, n, 4 d]."""
+    def _summaries(self, training: bool, lengths: Tensor, *states: Tensor) -> Tensor:
+        """n states [B, T, d] -> U [B, n, 4 d].
+
+        ``training``: with dropout. The backward pass of a chunk computes it again, maybe when the
+        module is no longer in the mode of the forward pass.
+        """
         packed = pack(torch.cat(states), lengths.repeat(len(states)))
-        final = self.gru(packed)[1].transpose(0, 1)  # [n B, 4, d]
-        return final.reshape(len(states), len(lengths), -1).transpose(0, 1)
+        now = self.gru.training
+        self.gru.train(training)
+        try:
+            _, final = run_gru(self.gru, packed)  # [4, n B, d]
+        finally:
+            self.gru.train(now)
+        return final.transpose(0, 1).reshape(len(states), len(lengths), -1).transpose(0, 1)
 
 
 class FixedScores(nn.Module):
@@ -75,6 +85,16 @@ class FixedScores(nn.Module):
 def pack(hidden: Tensor, lengths: Tensor) -> PackedSequence:
     """[B, T, d] without its pads; ``lengths`` int64 [B] on the CPU."""
     return pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False)
+
+
+def run_gru(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor]:
+    """Outputs and final states [layers * 2, B, d], with gradients in evaluation mode too.
+
+    There cuDNN gives none, and SMART asks for them (`dropout: eval`): PyTorch's own GRU runs then.
+    """
+    own = torch.is_grad_enabled() and not gru.training
+    with torch.backends.cudnn.flags(enabled=False) if own else nullcontext():
+        return gru(packed)
 
 
 def softmax(alpha: Tensor) -> Tensor:
