@@ -3,7 +3,7 @@
 import copy
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,9 @@ from multitask.task_module import TaskModule
 
 EPOCHS = 30
 BATCH_SIZE = 64
+
+# (a task's pooler, split, int64 [B] rows or None for all) -> pooled vectors [B, sides, d]
+Pooled = Callable[[Any, str, Tensor | None], Tensor]
 
 
 def trivial_scores(train: Rows, dev: Rows, reader: LabelReader) -> dict[str, float]:
@@ -136,8 +139,15 @@ def frozen_head_scores(
         )[task]
         for name in splits_in_use(splits)
     }
-    probe = train_probe(module, vectors, splits, reader, lr=lr, metric=metric, seed=seed, task=task)
+    probe = train_probe(
+        module, fixed(vectors), splits, reader, lr=lr, metric=metric, seed=seed, task=task
+    )
     return measure(probe.dev, splits["dev"].rows, reader)
+
+
+def fixed(vectors: Mapping[str, Tensor]) -> Pooled:
+    """Vectors [N, sides, d] by split that no training changes."""
+    return lambda pooler, split, rows: vectors[split] if rows is None else vectors[split][rows]
 
 
 def splits_in_use(splits: Collection[str]) -> list[str]:
@@ -157,7 +167,7 @@ class Probe:
 
 def train_probe(
     module: TaskModule,
-    vectors: Mapping[str, Tensor],
+    pooled: Pooled,
     splits: Mapping[str, Split],
     reader: LabelReader,
     *,
@@ -166,15 +176,16 @@ def train_probe(
     seed: int,
     task: str,
 ) -> Probe:
-    """Train a copy of a task's projection and head, as initialised, on pooled vectors.
+    """Train a copy of a task's own modules, as initialised, on what a frozen encoder gives.
 
     30 epochs of AdamW; the epoch that is best on the selection split (``holdout`` where there is
-    one, else ``dev``) counts, the untrained head included. A head without parameters is scored as
-    it is. Torch's own random state is kept.
+    one, else ``dev``) counts, the untrained modules included. Without parameters they are scored
+    as they are. Torch's own random state is kept.
 
     Args:
         module: the task's modules; they stay as they are.
-        vectors: [N, sides, d] of each split in use.
+        pooled: the vectors of each split in use: ``fixed``, or ``frozen_states.TokenStates`` for a
+            pooler that has parameters.
         splits: the rows of these splits.
         reader: the task's label reader.
         lr: learning rate.
@@ -192,7 +203,7 @@ def train_probe(
     def scores(name: str) -> Scores:
         probe.eval()
         with torch.no_grad():
-            output = probe(_sides(vectors[name]))
+            output = probe(_sides(pooled(probe.pooler, name, None)))
         if not output.isfinite().all():
             reason = "on the frozen encoder are not finite numbers: lower its `head_lr`"
             raise NotFinite(f"task {task}: the head's scores {reason}")
@@ -201,29 +212,29 @@ def train_probe(
     def selecting() -> float:
         return measure(scores(select), splits[select].rows, reader)[metric]
 
-    best = selecting()
-    found = Probe(scores("dev"), selected_step=0, steps=0, seconds=0.0)
     trained = [parameter for parameter in probe.parameters() if parameter.requires_grad]
     if not trained:
-        return found
+        return Probe(scores("dev"), selected_step=0, steps=0, seconds=0.0)
+    best, chosen = selecting(), copy.deepcopy(probe.state_dict())
+    steps = selected_step = 0
     optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
-    labels = label_tensor(splits["train"].rows.gold).to(vectors["train"].device)
+    gold = label_tensor(splits["train"].rows.gold).to(trained[0].device)
     rng = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)  # the probe's dropout; the run's own random state is kept
         for _ in range(EPOCHS):
             probe.train()
-            for index in torch.randperm(len(labels), generator=rng).split(BATCH_SIZE):
-                output = probe(_sides(vectors["train"][index]))
+            for index in torch.randperm(len(gold), generator=rng).split(BATCH_SIZE):
+                output = probe(_sides(pooled(probe.pooler, "train", index)))
                 optimizer.zero_grad()
-                probe.head.loss(output, labels[index]).backward()
+                probe.head.loss(output, gold[index]).backward()
                 optimizer.step()
-                found.steps += 1
+                steps += 1
             value = selecting()
             if metrics.improves(value, best):
-                best, found.dev, found.selected_step = value, scores("dev"), found.steps
-    found.seconds = time.monotonic() - began
-    return found
+                best, selected_step, chosen = value, steps, copy.deepcopy(probe.state_dict())
+    probe.load_state_dict(chosen)
+    return Probe(scores("dev"), selected_step, steps, time.monotonic() - began)
 
 
 def _sides(vectors: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from multitask.checkpoint import read_tensors, weights_file
 from multitask.config import Config, load_run_config
 from multitask.data.load import LabelReader, Rows, label_reader
 from multitask.data.texts import split_rows
-from multitask.data.tokenize import default_cache, tokenize
+from multitask.data.tokenize import Tokens, default_cache, tokenize
 from multitask.device import pick_device, use_autocast
 from multitask.distributed import planned_world
 from multitask.early_stopping import selected_steps
@@ -35,7 +35,7 @@ from multitask.evaluate import (
     task_maskings,
 )
 from multitask.head_class import head_class
-from multitask.model import build_model
+from multitask.model import MultiTaskModel, build_model
 from multitask.pretrained import load_saved
 
 Text = str | Sequence[str]
@@ -111,16 +111,10 @@ class TrainedRun:
         task = task or [*siamese, *pooled, *self.tasks][0]
         self._use(task)
         self._check_vectors(task)
-        tokens = tokenize(
-            _as_rows(texts, 1, task),
-            self.tokenizer,
-            siamese=False,
-            max_length=self.config.tasks[task].max_length,
-        )
         return (
             over_rows(
                 self.model,
-                tokens,
+                self.tokens(task, _as_rows(texts, 1, task).texts),
                 lambda batch: self.model.vectors(task, batch),
                 batch_size=self.config.training.eval_batch_size,
                 pad_id=self.tokenizer.pad_token_id,
@@ -129,6 +123,17 @@ class TrainedRun:
             .cpu()
             .numpy()
         )
+
+    def model_for(self, task: str) -> MultiTaskModel:
+        """The whole model with the weights that serve a task, in evaluation mode."""
+        self._use(task)
+        return self.model
+
+    def tokens(self, task: str, texts: Sequence[tuple[str, ...]]) -> Tokens:
+        """Token ids of rows of one text, or of two that go into one input."""
+        rows = Rows("texts", [str(i) for i in range(len(texts))], list(texts), None)
+        length = self.config.tasks[task].max_length
+        return tokenize(rows, self.tokenizer, siamese=False, max_length=length)
 
     def encoder(self, task: str) -> tuple[Encoder, Any]:
         """The encoder with the weights that serve a task, and the task's adapter (or None)."""

@@ -1,8 +1,9 @@
-"""Probe grids: projections and heads trained alone on the vectors of the frozen encoder.
+"""Probe grids: what tasks own trained alone, on the frozen encoder.
 
 On a frozen encoder tasks do not meet: a task's score depends on its own setting (``PROBED``) and
 the seed alone. So every split is encoded once, for all poolings; every (task, setting, seed) is
 trained once, as the frozen baseline of a run is; and the grid's cells are composed of these probes.
+A pooling with parameters is trained with its head: such a probe encodes its splits for itself.
 """
 
 import contextlib
@@ -13,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from multitask.baselines import (
+    Pooled,
     Probe,
+    fixed,
     frozen_vectors,
     splits_in_use,
     train_probe,
@@ -26,6 +29,7 @@ from multitask.config import Config
 from multitask.device import pick_device
 from multitask.errors import NotFinite, UserError
 from multitask.files import write_text
+from multitask.frozen_states import TokenStates
 from multitask.head_class import head_class
 from multitask.metrics import UNLABELLED
 from multitask.model import MultiTaskModel
@@ -51,7 +55,7 @@ class Bench:
         prepared: data and encoder, the same for every cell.
         owners: for each setting, the config of the first cell of the grid that has it: probes
             start as this cell's heads.
-        vectors: [N, sides, d] by task, pooling and split.
+        vectors: [N, sides, d] by task, pooling and split, for poolings without parameters.
     """
 
     prepared: Prepared
@@ -108,12 +112,13 @@ def _set_up(grid: Grid, pending: Sequence[Run], progress: Progress) -> Bench:
             model = _checked_model(config, prepared)
         for task in config.tasks:
             owners.setdefault(setting_of(config, task), config)
-            if (task, pooling_of(config, task)) in wanted:
-                modules[task].setdefault(pooling_of(config, task), model.module(task))
+            pooling, module = pooling_of(config, task), model.module(task)
+            if (task, pooling) in wanted and not _is_trained(module.pooler):
+                modules[task].setdefault(pooling, module)
     counts = {task: sum(name == task for name, _ in owners) for task in modules}
     shown = ", ".join(f"{task} {count}" for task, count in counts.items())
     progress.say(f"{len(grid.cells)} cells, composed of {len(owners)} probes a seed: {shown}")
-    vectors = {task: _encoded(prepared, task, own) for task, own in modules.items()}
+    vectors = {task: _encoded(prepared, task, own) for task, own in modules.items() if own}
     return Bench(prepared, owners, vectors)
 
 
@@ -145,15 +150,17 @@ def _checked_model(config: Config, prepared: Prepared) -> MultiTaskModel:
         if config.tasks[task].adapter is not None:
             message = "acts inside the encoder, so vectors of the frozen one have nothing of it"
             raise config.error(("tasks", task, "adapter"), message)
-        if any(True for _ in model.module(task).pooler.parameters()):
-            message = "has parameters of its own, which a probe of frozen vectors cannot train"
-            raise config.error(("tasks", task, "pooling"), message)
     return model
 
 
 def _initial(config: Config, prepared: Prepared) -> MultiTaskModel:
     encoder, splits = prepared.model.encoder, prepared.splits
     return initial_model(config, encoder, prepared.readers, splits, prepared.device)
+
+
+def _is_trained(pooler: nn.Module) -> bool:
+    """Whether a probe trains the pooler too, on token states instead of vectors."""
+    return any(True for _ in pooler.parameters())
 
 
 def _encoded(
@@ -210,10 +217,17 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
     task, prepared = setting[0], bench.prepared
     config = bench.owners[setting].model_copy(update={"seed": seed})
     splits, reader = prepared.splits[task], prepared.readers[task]
+    model = _initial(config, prepared)
+    pooled: Pooled
+    if _is_trained(model.module(task).pooler):
+        pad_id = prepared.tokenizer.pad_token_id
+        pooled = TokenStates(model, splits, pad_id=pad_id, device=prepared.device)
+    else:
+        pooled = fixed(bench.vectors[task][pooling_of(config, task)])
     try:
         probe = train_probe(
-            _initial(config, prepared).module(task),
-            bench.vectors[task][pooling_of(config, task)],
+            model.module(task),
+            pooled,
             splits,
             reader,
             lr=config.tasks[task].head_lr or config.training.head_lr,

@@ -28,6 +28,11 @@ POOLERS = {
     "concat": "multitask.poolers.concat:ConcatPooler",
     "layer_attention": "multitask.poolers.layer_attention:LayerAttentionPooler",
     "tokens": "multitask.poolers.tokens:TokensPooler",
+    "max_cls": "multitask.poolers.max_cls:MaxCLSPooler",
+    "mha": "multitask.poolers.mha:MHAPooler",
+    "max_seq_mha": "multitask.poolers.max_seq_mha:MaxSeqMHAPooler",
+    "mean_seq_mha": "multitask.poolers.mean_seq_mha:MeanSeqMHAPooler",
+    "hire": "multitask.poolers.hire:HirePooler",
 }
 
 PROJECTIONS = {

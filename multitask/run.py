@@ -38,6 +38,7 @@ from multitask.prepare import Prepared, prepare
 from multitask.pretrained import seen_corpora
 from multitask.report import terminal_table, write_reports
 from multitask.run_directory import check_directory, save_config, start_directory
+from multitask.score_watch import summary, watched_scores
 from multitask.stages import trained_parameters
 from multitask.tensorboard import event_files
 from multitask.trainer import Trainer
@@ -127,14 +128,19 @@ def build_trainer(
 
     def evaluate(between_batches: Callable[[], None]) -> dict[str, dict[str, float]]:
         name = prepared.selection_split
-        return {
-            task: measure(
-                prepared.score(task, name, between_batches),
-                prepared.splits[task][name].rows,
-                prepared.readers[task],
-            )
-            for task in tasks
-        }
+        found, watched = {}, {}
+        for task in tasks:
+            pooler = prepared.model.module(task).pooler
+            with watched_scores(pooler) as seen:
+                scores = prepared.score(task, name, between_batches)
+            rows, reader = prepared.splits[task][name].rows, prepared.readers[task]
+            found[task] = measure(scores, rows, reader)
+            watched[task] = summary(pooler, seen, prepared.device)
+        place = {"split": name, "layers": prepared.model.encoder.num_layers}
+        for task, one in watched.items():
+            if one is not None:
+                trainer.log.write("importance", step=trainer.step, task=task, **place, **one)
+        return found
 
     def conflict(running: Sequence[str], step: int) -> dict[str, dict[str, float]]:
         batches = sampled_batches(
@@ -148,7 +154,7 @@ def build_trainer(
 
     smoothing = {name: made for name, task in tasks.items() if (made := _smoothing(task.smart))}
     bregman = any(settings.bregman for settings in smoothing.values())
-    return Trainer(
+    trainer = Trainer(
         run_dir=run_dir,
         model=prepared.model,
         stages=prepared.stages,
@@ -186,6 +192,7 @@ def build_trainer(
         keep_checkpoints=config.training.keep_checkpoints,
         say=say,
     )
+    return trainer
 
 
 def _smoothing(smart: SmartConfig | None) -> Smoothing | None:

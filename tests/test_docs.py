@@ -9,7 +9,7 @@ import pytest
 import run_multitask
 from multitask.config import PACKAGED_ENCODER, load_config
 from multitask.sweep.grid import load_grid
-from tests.conftest import ROOT
+from tests.conftest import ROOT, save_tiny_encoder
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PYTHON = "python run_multitask.py "
@@ -39,7 +39,7 @@ def desk(tmp_path: Path, course_files: Path, monkeypatch: pytest.MonkeyPatch) ->
 def shortened(command: str, tiny_encoder: Path) -> list[str]:
     """The command with a tiny encoder and three steps; all else as it stands."""
     arguments = shlex.split(command.removeprefix(PYTHON))
-    if arguments[0] in ("evaluate", "predict", "report"):
+    if arguments[0] in ("evaluate", "predict", "report", "importance"):
         return arguments
     if arguments[0] == "attention":
         return [str(tiny_encoder) if word == PACKAGED_ENCODER else word for word in arguments]
@@ -49,8 +49,10 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
         cells = "grid:\n  tasks.sst.pooling: [cls, mean]\n"
         cells += "  tasks.qqp.pooling: [mean]\n  tasks.sts.pooling: [mean]\n"
         small = f"extends: {grid}\nseeds: [1]\nbaseline: null\n{cells}"
-        if grid.parent.name == "papers":  # named cells, which a file cannot take away again
-            small = f"base: configs/cs224n_minilm.yaml\nseeds: [1]\n{cells}"
+        # named cells, which a file cannot take away again
+        if grid.parent.name == "papers" or grid.stem == "poolers_probe":
+            probe = str(load_grid(grid).probe).lower()
+            small = f"base: configs/cs224n_minilm.yaml\nprobe: {probe}\nseeds: [1]\n{cells}"
         Path("small.yaml").write_text(small)
         arguments = ["ablate", "small.yaml", *arguments[2:], "--output", f"runs/{grid.stem}"]
     names = ["sst", "qqp", "sts"]
@@ -75,12 +77,18 @@ ABSENT = (
 )
 
 
+@pytest.fixture(scope="module")
+def six_layers(tmp_path_factory) -> Path:
+    """A tiny encoder with as many layers as MiniLM, which the pages' options count on."""
+    return save_tiny_encoder(tmp_path_factory.mktemp("six"), num_hidden_layers=6)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_of_a_page_run_in_order(page, desk, tiny_encoder, capsys):
+def test_commands_of_a_page_run_in_order(page, desk, six_layers, capsys):
     for command in commands(page):
         if any(word in command for word in ABSENT):
             continue
-        assert run_multitask.main(shortened(command, tiny_encoder)) == 0, (
+        assert run_multitask.main(shortened(command, six_layers)) == 0, (
             command,
             capsys.readouterr().err,
         )
@@ -90,6 +98,8 @@ def test_the_pages_hold_commands():
     assert len(commands(ROOT / "README.md")) >= 8
     assert len(commands(ROOT / "docs" / "cs224n.md")) >= 6
     assert len(commands(ROOT / "docs" / "bert-from-scratch.md")) >= 4
+    for page in ("maxpoolbert.md", "hire.md"):
+        assert len(commands(ROOT / "docs" / page)) >= 5
 
 
 def test_make_demo_runs_the_demo_config():

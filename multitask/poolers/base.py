@@ -1,4 +1,4 @@
-"""What several poolers share."""
+"""What several poolers share: which hidden states they take, and the checks of their options."""
 
 import torch
 from torch import Tensor, nn
@@ -20,3 +20,35 @@ def token_mean(state: Tensor, mask: Tensor) -> Tensor:
     """
     weights = mask.unsqueeze(-1).to(torch.promote_types(state.dtype, torch.float32))
     return (state * weights).sum(1) / weights.sum(1)
+
+
+class LastLayersPooler(nn.Module):
+    """Pools the last k hidden states, [CLS] by [CLS] or token by token.
+
+    Args:
+        dim: width d of the encoder.
+        num_layers: layers of the encoder.
+        last: k, from 1 to all layers; the embeddings are not among them.
+
+    Raises:
+        ValueError: a k that is no number of layers.
+    """
+
+    def __init__(self, dim: int, num_layers: int, last: int) -> None:
+        super().__init__()
+        if not 1 <= last <= num_layers:
+            message = f"last must be from 1 to the encoder's {num_layers} layers, not {last}"
+            raise ValueError(message)
+        self.output_dim = dim
+        self.layers = tuple(range(num_layers - last + 1, num_layers + 1))
+
+    def taken(self, hidden: dict[int, Tensor]) -> list[Tensor]:
+        """The last k states, lowest first."""
+        return [hidden[layer] for layer in self.layers]
+
+
+def check_dropout(dropout: float) -> float:
+    """A dropout rate. Raises ValueError outside [0, 1)."""
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout must be in [0, 1), not {dropout}")
+    return dropout

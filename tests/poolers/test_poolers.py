@@ -7,15 +7,36 @@ import torch
 
 from multitask.registry import POOLERS, build
 
-D, LAYERS = 6, 3
+D, LAYERS = 8, 3
 LENGTHS = [5, 2, 7, 1]
+# every pooler with its defaults, and those that compute something else under other options
+VARIANTS = {
+    "max_cls, all layers": ("max_cls", {"last": LAYERS}),
+    "max_seq_mha, one layer": ("max_seq_mha", {"last": 1}),
+    "mean_seq_mha, two layers": (
+        "mean_seq_mha",
+        {"last": 2, "heads": 2, "dropout": 0.1, "residual": True},
+    ),
+    "hire, mean": ("hire", {"scores": "mean"}),
+    "hire, random": ("hire", {"scores": "random", "layers": [2, 3], "fusion_layers": 1}),
+    "hire, none": ("hire", {"scores": "none", "fusion_layers": 3}),
+    "hire, low layers": ("hire", {"layers": [0, 1]}),
+    "hire, without fusion": ("hire", {"fusion_layers": None, "layers": [0, 1]}),
+    "hire, no fusion layers": ("hire", {"fusion_layers": 0}),
+    "hire, first tokens alone": ("hire", {"scores": "random", "fusion_layers": 0}),
+    "hire, in chunks": ("hire", {"states_at_once": 3}),
+}
 # `tokens` gives no vector of a sequence: its test is the last one
-every_pooler = pytest.mark.parametrize("name", [name for name in POOLERS if name != "tokens"])
+every_pooler = pytest.mark.parametrize("name", [n for n in (*POOLERS, *VARIANTS) if n != "tokens"])
 
 
 def make(name):
+    name, options = VARIANTS.get(name, (name, {}))
     torch.manual_seed(0)
-    return build("pooling", name, {}, {"dim": D, "num_layers": LAYERS}).double().eval()
+    pooler = build("pooling", name, options, {"dim": D, "num_layers": LAYERS})
+    if hasattr(getattr(pooler, "scorer", None), "score"):
+        torch.nn.init.ones_(pooler.scorer.score.bias)  # so that no ReLU shuts on these states
+    return pooler.double().eval()
 
 
 def states(pooler, padding=0, junk=1e4, dtype=torch.float64):

@@ -1,0 +1,171 @@
+"""Draw how much each hidden state counts where the pooling is `hire`, by task and by example.
+
+Writes NAME.png, .svg (a row a task), NAME-TASK.png, .svg (a row an example) and the numbers as
+NAME.json (docs/hire.md). A run whose weights are gone is drawn from its log, without examples.
+"""
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multitask.analysis.importance_figure import Importance
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", type=Path, help="run directory")
+    parser.add_argument(
+        "more",
+        metavar="RUN|key=value",
+        nargs="*",
+        help="more runs, drawn below one another; values to change, such as data_dir=DIR",
+    )
+    parser.add_argument("--task", metavar="T", help="this task alone (default: all that can)")
+    parser.add_argument(
+        "--text",
+        metavar="T",
+        action="append",
+        help="score this text instead of the dev set, a pair separated by a tab; may be repeated",
+    )
+    parser.add_argument(
+        "--examples",
+        metavar="N",
+        type=int,
+        default=20,
+        help="rows of dev that are drawn one by one (default: 20)",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="NAME",
+        type=Path,
+        help="name of the files, or a directory for them (default: importance, in the run or, of "
+        "several, here)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    import json
+
+    from multitask.analysis.importance_figure import draw_examples, draw_tasks
+    from multitask.drawing import save_figure
+    from multitask.errors import UserError
+    from multitask.files import write_text
+
+    if arguments.examples < 0:
+        raise UserError(f"--examples: 0 or more, not {arguments.examples}")
+    if not all(text.strip() for text in arguments.text or []):
+        raise UserError("--text: the text is empty")
+    overrides = [word for word in arguments.more if re.match(r"[\w.]+=", word)]
+    runs = [arguments.run, *(Path(word) for word in arguments.more if word not in overrides)]
+    found = [
+        (directory, one)
+        for directory in runs
+        for one in _of_run(directory, overrides, arguments.task, arguments.text, arguments.examples)
+    ]
+    names = [one.task for _, one in found]
+    labels = names
+    if len(set(names)) < len(names):
+        labels = [f"{directory.name} {one.task}" for directory, one in found]
+    if len(set(labels)) < len(labels):
+        labels = [f"{directory} {one.task}" for directory, one in found]
+    pictures = {"": draw_tasks([one for _, one in found], labels)}
+    for label, (_, one) in zip(labels, found, strict=True):
+        if one.texts:
+            pictures["-" + re.sub(r"[^\w.+-]+", "-", label)] = draw_examples(one, label)
+    output = arguments.output or (runs[0] if len(runs) == 1 else Path()) / "importance"
+    if output.is_dir():
+        output = output / "importance"
+    elif output.suffix in (".png", ".svg", ".json"):
+        output = output.with_suffix("")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    for part, figure in pictures.items():
+        for ending in ("png", "svg"):
+            file = output.with_name(f"{output.name}{part}.{ending}")
+            save_figure(figure, file)
+            print(f"written: {file}")
+    file = output.with_name(f"{output.name}.json")
+    entries = [{"run": str(directory)} | one.to_json() for directory, one in found]
+    write_text(file, json.dumps(entries, indent=1))
+    print(f"written: {file}")
+
+
+def _of_run(
+    directory: Path,
+    overrides: Sequence[str],
+    only: str | None,
+    texts: Sequence[str] | None,
+    examples: int,
+) -> Iterator["Importance"]:
+    """The scores of a run's tasks, one after the other."""
+    from multitask.config import load_config, load_run_config
+    from multitask.errors import UserError, suggest
+
+    removed = (directory / "metrics.jsonl").is_file() and not (directory / "encoder").is_dir()
+    removed = removed and (directory / "report.json").is_file()  # as `ablate` leaves a run
+    config = (
+        load_config(directory / "config.yaml", list(overrides))
+        if removed
+        else load_run_config(directory, list(overrides))
+    )
+    tasks = list(config.tasks)
+    if only is not None and only not in tasks:
+        raise UserError(f"{directory}: no task {only!r}{suggest(only, tasks)}")
+    able = [
+        name
+        for name, task in config.tasks.items()
+        if task.pooling.name == "hire" and task.pooling.options.get("scores") != "none"
+    ]
+    chosen = [name for name in able if only in (None, name)]
+    if not chosen:
+        whose = f"task {only} pools with no" if only else "no task pools with"
+        message = f"{directory}: {whose} scores of hidden states: `pooling: hire` has them"
+        raise UserError(message)
+    if not removed:
+        yield from _computed(directory, overrides, chosen, texts, examples)
+    elif texts:
+        raise UserError(f"{directory}: its weights are gone, so --text has no use: train it anew")
+    else:
+        yield from _logged(directory, chosen)
+
+
+def _computed(
+    directory: Path,
+    overrides: Sequence[str],
+    tasks: Sequence[str],
+    texts: Sequence[str] | None,
+    examples: int,
+) -> Iterator["Importance"]:
+    from multitask.analysis.importance import importance
+    from multitask.inference import load
+
+    trained = load(directory, list(overrides))
+    for task in tasks:
+        if texts:
+            rows = [tuple(text.split("\t")) for text in texts]
+            tokens = trained.tokens(task, rows)
+        else:
+            split = trained.load_split(task, "dev")
+            rows, tokens = split.rows.texts, split.tokens
+        yield importance(
+            trained.model_for(task),
+            task,
+            tokens,
+            rows,
+            split="texts" if texts else "dev",
+            examples=len(rows) if texts else examples,
+            batch_size=trained.config.training.eval_batch_size,
+            pad_id=trained.tokenizer.pad_token_id,
+            device=trained.device,
+        )
+
+
+def _logged(directory: Path, tasks: Sequence[str]) -> Iterator["Importance"]:
+    """What the run logged at the steps whose weights it was reported with."""
+    from multitask.analysis.importance_figure import read_log
+    from multitask.plots import load_report
+
+    report = load_report(directory)
+    for task in tasks:
+        yield read_log(directory, task, report["tasks"][task]["selected_step"])
