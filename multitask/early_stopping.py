@@ -91,6 +91,11 @@ class Selection:
         self.latest = state["latest"]
 
 
-def selected_steps(best: Mapping[str, int], tasks: list[str], select: str) -> dict[str, int]:
-    """The step whose weights serve each task: the joint best, or each task's own."""
-    return {task: best[JOINT if select == "joint" else task] for task in tasks}
+def selected_steps(
+    best: Mapping[str, int], tasks: Mapping[str, str], select: str
+) -> dict[str, int]:
+    """The step whose weights serve each task: the joint best, or that of a single task.
+
+    ``tasks`` names for each task the one whose evaluations select, itself if it trains.
+    """
+    return {task: best[JOINT if select == "joint" else own] for task, own in tasks.items()}

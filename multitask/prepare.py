@@ -22,6 +22,7 @@ from multitask.encoders import Encoder
 from multitask.errors import UserError
 from multitask.evaluate import Scores, Split, masked_split, score_split, task_maskings
 from multitask.feed import TrainRows
+from multitask.glue import check_index, check_labels
 from multitask.metrics import SELECTABLE
 from multitask.model import MultiTaskModel, build_model, head_class
 from multitask.pretrained import load_pretrained, seen_corpora
@@ -60,6 +61,8 @@ class Prepared:
         """A hash of each task's tokens and labels, to resume on the same data only."""
         found = {}
         for task, parts in self.splits.items():
+            if "train" not in parts:
+                continue
             digest = hashlib.sha256()
             for name in ("train", self.selection_split):
                 digest.update(parts[name].tokens.ids.tobytes())
@@ -101,6 +104,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
     _check_processes(config)
     readers = {task: label_reader(config, task, head.label_type) for task, head in heads.items()}
     _check_shared_heads(config, readers)
+    _check_glue_labels(config, readers)
     rows, together = load_splits(config, readers)
     for task, reader in readers.items():  # the saved config keeps what was inferred
         if reader.names and config.tasks[task].data.labels is None:
@@ -137,7 +141,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         feeds[name] = TrainRows(tokens, labels, _stream(config, name, tokens), maskings.get(name))
     stages = plan_stages(config, model, feeds)
     trained = {task for stage in stages for task in stage.tasks}
-    data = {task: _describe(config, task, splits[task], readers[task]) for task in splits}
+    data = {task: _describe(config, task, splits, readers[task]) for task in splits}
     chosen = {
         name: task.metric or SELECTABLE[readers[name].label_type][0]
         for name, task in config.tasks.items()
@@ -156,7 +160,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         _loss_weights(config, model, splits, readers, maskings, device),
         _surgery(config),
         maskings,
-        _warnings(config, data, trained),
+        [*_warnings(config, data, trained), *_glue_remarks(config, splits)],
     )
 
 
@@ -172,6 +176,7 @@ def initial_model(
     context = {
         task: reader.head_context(splits[task]["train"].rows.gold)
         for task, reader in readers.items()
+        if "train" in splits[task]
     }
     autocast = use_autocast(config.training.precision, device)
     return build_model(config, encoder, context, autocast=autocast).to(device)
@@ -208,6 +213,8 @@ def _loss_weights(
     if config.training.loss_normalization == "none":
         return weights
     for name, reader in readers.items():
+        if "train" not in splits[name]:
+            continue
         if name in maskings:
             weights[name] /= trivial_token_loss(splits[name]["train"].tokens, maskings[name])
             continue
@@ -236,6 +243,29 @@ def _check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> N
                 raise config.error(("tasks", name, "share_head"), message + "`data.labels`")
 
 
+def _check_glue_labels(config: Config, readers: Mapping[str, LabelReader]) -> None:
+    for name, task in config.tasks.items():
+        if task.glue_file is not None:
+            read = readers[name]
+            try:
+                check_labels(task.glue_file, read.label_type, read.ids, read.names, read.low)
+            except UserError as error:
+                raise config.error(("tasks", name, "glue_file"), error) from None
+
+
+def _glue_remarks(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> list[str]:
+    """A line for each test set whose rows are not as many as the GLUE server wants."""
+    found = []
+    for name, task in config.tasks.items():
+        if task.glue_file is not None and "test" in splits[name]:
+            try:
+                remark = check_index(task.glue_file, splits[name]["test"].rows.ids)
+            except UserError as error:
+                raise config.error(("tasks", name, "glue_file"), error) from None
+            found += [f"{name}: {remark}"] if remark else []
+    return found
+
+
 def _tokenized(config: Config, task: str, rows: Rows, tokenizer: Any, reader: LabelReader) -> Split:
     entry = config.tasks[task]
     tokens = tokenize(
@@ -250,11 +280,12 @@ def _tokenized(config: Config, task: str, rows: Rows, tokenizer: Any, reader: La
 
 
 def _describe(
-    config: Config, task: str, splits: Mapping[str, Split], reader: LabelReader
+    config: Config, task: str, splits: Mapping[str, Mapping[str, Split]], reader: LabelReader
 ) -> dict[str, dict[str, Any]]:
     data = config.tasks[task].data
+    trained_on = splits[config.selecting_tasks()[task]]
     found = {}
-    for name, split in splits.items():
+    for name, split in splits[task].items():
         file = data.train if name == "holdout" else getattr(data, name)
         if data.texts_of:
             file = f"texts of {', '.join(data.texts_of)}"
@@ -262,7 +293,7 @@ def _describe(
         found[name]["truncated_share"] = split.tokens.truncated_share
         found[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
         if name in ("dev", "test"):  # a held-out slice of train selects: it counts as train
-            seen = [splits[part].rows for part in ("train", "holdout") if part in splits]
+            seen = [trained_on[part].rows for part in ("train", "holdout") if part in trained_on]
             found[name]["in_train"] = count_overlap(split.rows, seen)
     return found
 
@@ -291,7 +322,7 @@ def _warnings(
             if part["truncated_share"] >= 0.01:
                 share, length = part["truncated_share"], config.tasks[task].max_length
                 found.append(f"{task}: {share:.1%} of {split} inputs truncated at {length} tokens")
-        if task not in trained:
+        if task not in trained and not config.tasks[task].only_scored:
             found.append(
                 f"{task}: nothing to train (frozen encoder, no parameters): only evaluated"
             )

@@ -129,6 +129,7 @@ def build_trainer(
                 prepared.readers[task],
             )
             for task in tasks
+            if not tasks[task].only_scored
         }
 
     def conflict(running: Sequence[str], step: int) -> dict[str, dict[str, float]]:
@@ -203,6 +204,12 @@ def _baselines(
     found: dict[str, dict[str, Any]] = {}
     for name, task in config.tasks.items():
         splits, reader = prepared.splits[name], prepared.readers[name]
+        if task.only_scored:
+            if "dev" in splits:
+                train = prepared.splits[config.selecting_tasks()[name]]["train"].rows
+                trivial = trivial_scores(train, splits["dev"].rows, reader)
+                found[name] = {"trivial": trivial, "frozen": None}
+            continue
         if name in prepared.maskings:
             tokens = splits["train"].tokens
             trivial = trivial_token_scores(tokens, splits["dev"], prepared.maskings[name])
@@ -239,12 +246,12 @@ def finish(
 ) -> dict[str, Any]:
     """Score every split with the selected weights; write predictions, report.json, report.md."""
     config, run_dir = prepared.config, trainer.run_dir
-    names = list(config.tasks)
-    steps = selected_steps(trainer.selection.best_steps(), names, config.training.select)
+    owners = config.selecting_tasks()
+    steps = selected_steps(trainer.selection.best_steps(), owners, config.training.select)
     tasks = {}
     loaded = None
     distributed.on_first(lambda: None)  # the first rank has written the weights
-    for name in names:
+    for name in owners:
         if steps[name] != loaded:
             loaded = steps[name]
             prepared.model.load_state_dict(read_tensors(weights_file(run_dir, loaded)))
@@ -256,7 +263,10 @@ def finish(
         }
         for split, scores in scored.items() if distributed.rank() == 0 else ():
             rows = prepared.splits[name][split].rows
-            write_predictions(run_dir, name, split, rows, scores, reader, task.course_file)
+            files = (task.course_file, task.glue_file)
+            write_predictions(run_dir, name, split, rows, scores, reader, *files)
+        if "dev" not in scored:
+            continue
         tasks[name] = {
             **task_result(prepared, config, name, scored["dev"], baselines[name]),
             "selected_step": steps[name],
