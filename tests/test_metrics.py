@@ -33,7 +33,7 @@ def naive_f1(labels, predictions, positive):
 
 
 def naive_mcc(labels, predictions):
-    """Correlation of one-hot labels and predictions, summed over classes; 0 where one is constant."""
+    """Correlation of one-hot labels and predictions, over all classes; 0 where one is constant."""
     classes = sorted({*labels.tolist(), *predictions.tolist()})
     sides = [[[float(x == c) for x in side] for c in classes] for side in (labels, predictions)]
     centred = [[[v - sum(c) / len(c) for v in c] for c in side] for side in sides]
