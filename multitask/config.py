@@ -525,6 +525,25 @@ class StageConfig(Strict):
         return value
 
 
+class InitFromConfig(Strict):
+    """A finished run whose weights this one starts from; its directory alone is enough."""
+
+    run: str = Field(description="Run directory with weights (`ablate` needs `--keep-weights`).")
+    task: str | None = Field(
+        None, description="The run's task whose selected weights are taken; default: its first."
+    )
+    take: Literal["encoder", "pooling", "head"] = Field(
+        "encoder",
+        description="`pooling`: also that task's pooling, projection and adapter, for every task "
+        "here. `head`: also its head, which fits only the same classes.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_run(cls, value: Any) -> Any:
+        return {"run": value} if isinstance(value, str) else value
+
+
 class Config(Strict):
     """A whole run."""
 
@@ -541,6 +560,11 @@ class Config(Strict):
         "auto", description="`auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:1`, `mps`."
     )
     encoder: EncoderConfig = Field(default_factory=EncoderConfig, description="The shared encoder.")
+    init_from: InitFromConfig | None = Field(
+        None,
+        description="Start from a finished run of the same encoder, trained on another task: its "
+        "directory, or the keys below.",
+    )
     training: TrainingConfig = Field(
         default_factory=TrainingConfig, description="The training loop."
     )
@@ -594,6 +618,11 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     _check_references(config)
     if config.data_dir != EMBEDDED:
         config.data_dir = str(Path(config.data_dir).expanduser().absolute())
+    if config.init_from is not None:
+        config.init_from.run = str(Path(config.init_from.run).expanduser().absolute())
+        if config.encoder.reinit_layers:
+            message = "`init_from` brings the weights of all layers: leave one of the two out"
+            raise config.error(("encoder", "reinit_layers"), message)
     if not config.output_dir:
         config.output_dir = str(Path("runs") / Path(path).stem)
     return config

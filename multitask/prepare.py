@@ -23,6 +23,7 @@ from multitask.errors import UserError
 from multitask.evaluate import Scores, Split, masked_split, score_split, task_maskings
 from multitask.feed import TrainRows
 from multitask.glue import check_index, check_labels
+from multitask.init_from import read_start, start_encoder, start_tasks
 from multitask.metrics import SELECTABLE
 from multitask.model import MultiTaskModel, build_model, head_class
 from multitask.pretrained import load_pretrained, seen_corpora
@@ -51,6 +52,7 @@ class Prepared:
     surgery: Surgery | None
     maskings: dict[str, Masking]
     warnings: list[str] = field(default_factory=list)
+    init_from: dict[str, Any] | None = None
 
     @property
     def total_steps(self) -> int:
@@ -112,6 +114,10 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
 
     say(f"encoder: {config.encoder.name}")
     encoder, tokenizer = load_pretrained(config, say)
+    start = read_start(config)
+    if start is not None:
+        start_encoder(config, start, encoder, tokenizer)
+        say("started from: {run}, {task}, step {step} ({take})".format(**start.described))
     for name, entry in config.tasks.items():
         if entry.max_length > encoder.max_positions:
             message = (
@@ -126,6 +132,8 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         for task, parts in rows.items()
     }
     model = initial_model(config, encoder, readers, splits, device)
+    if start is not None:
+        start_tasks(config, start, model)
     maskings = task_maskings(model, tokenizer, readers)
     for task, masking in maskings.items():  # those of the training rows change in every pass
         for name in set(splits[task]) - {"train"}:
@@ -161,6 +169,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         _surgery(config),
         maskings,
         [*_warnings(config, data, trained), *_glue_remarks(config, splits)],
+        start.described if start else None,
     )
 
 

@@ -339,6 +339,7 @@ def run_result(
             "processes": distributed.world(),
             **training,
             "selection_split": prepared.selection_split,
+            "init_from": prepared.init_from,
             "encoder": {
                 "name": config.encoder.name,
                 "parameters": parameter_counts(prepared.model)["encoder"],

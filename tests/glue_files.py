@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from tests.conftest import WORDS
+from tests.conftest import WORDS, write_course_files
 
 # task: (hub subset, hub columns, columns of train and dev, columns of test, folder)
 PARSES = ["promptID", "pairID", "genre", "sentence1_parse", "sentence2_parse"]
@@ -146,4 +146,20 @@ def write_hub(directory: Path) -> Path:
             entries.append(f"  - split: {name}\n    path: {task}/{name}.parquet\n")
         configs.append(f"- config_name: {task}\n  data_files:\n{''.join(entries)}")
     (directory / "README.md").write_text(f"---\nconfigs:\n{''.join(configs)}---\n")
+    return directory
+
+
+def write_shared(directory: Path) -> Path:
+    """The layout of the files at hand: glue/, nli/ and cs224n/, with headers, without tests."""
+    for task, folder in FOLDERS.items():
+        if task in ("cola", "mrpc", "rte", "wnli", "sst2"):
+            header = [*TEXTS[task], "label"]
+            for split in ("train", "dev"):
+                lines: list[list[object]] = [[*t, label] for t, label in rows_of(task, split)]
+                _write(directory / "glue" / folder / f"{split}.tsv", header, lines)
+    lines = [[*texts, label] for texts, label in rows_of("mnli", "train")]
+    lines.append(["a dog", "a cat", "-"])
+    _write(directory / "nli" / "snli.tsv", ["sentence1", "sentence2", "label"], lines)
+    (directory / "cs224n").mkdir()
+    write_course_files(directory / "cs224n")
     return directory

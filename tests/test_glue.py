@@ -14,7 +14,7 @@ from multitask.config import load_config
 from multitask.data.load import label_reader, load_rows
 from multitask.errors import UserError
 from tests.conftest import ROOT
-from tests.glue_files import FOLDERS, SIZES, rows_of, write_glue, write_hub
+from tests.glue_files import FOLDERS, SIZES, rows_of, write_glue, write_hub, write_shared
 
 PRESETS = ROOT / "configs" / "glue"
 TASKS = {"mnli": ["mnli", "mnli_mm", "ax"], "multitask": [*FOLDERS, "mnli_mm", "ax"]}
@@ -139,6 +139,22 @@ def test_mnli_is_scored_on_both_dev_sets_and_ax_is_predicted(
     mean = np.mean(members, axis=0).argmax(axis=1)
     lines = (tmp_path / "both" / "predictions" / "glue" / "AX.tsv").read_text().splitlines()
     assert lines[1:] == [f"{i}\t{words[k]}" for i, k in enumerate(mean)]
+
+
+def test_rte_from_snli_as_the_page_shows_it(tiny_encoder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    data = write_shared(tmp_path / "shared")
+    for name, task in (("snli_minilm", "snli"), ("rte_from_snli_minilm", "rte")):
+        own = [*small(tiny_encoder, [task]), f"data_dir={data}"]
+        assert main(PRESETS / f"{name}.yaml", *own) == 0, capsys.readouterr().err
+    report = json.loads((tmp_path / "runs" / "rte_from_snli_minilm" / "report.json").read_text())
+    assert report["init_from"]["run"] == str(tmp_path / "runs" / "snli_minilm")
+    snli = json.loads((tmp_path / "runs" / "snli_minilm" / "report.json").read_text())
+    assert snli["tasks"]["snli"]["data"]["dev"]["unlabelled_dropped"] == 1
+    assert any("dev rows are in train" in warning for warning in snli["warnings"])
+    everything = ["cola", "mrpc", "rte", "wnli", "sst2", "sst5"]
+    own = [*small(tiny_encoder, everything), f"data_dir={data}"]
+    assert main("check", PRESETS / "minilm.yaml", *own) == 0
 
 
 LETTERS = {
