@@ -5,6 +5,7 @@ import platform
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -256,11 +257,12 @@ def finish(
             loaded = steps[name]
             prepared.model.load_state_dict(read_tensors(weights_file(run_dir, loaded)))
         task, reader = config.tasks[name], prepared.readers[name]
-        scored = {
-            split: prepared.score(name, split)
-            for split in prepared.splits[name]
-            if split != "train"
-        }
+        scored, seconds = {}, {}
+        for split in prepared.splits[name]:
+            if split != "train":
+                began = time.perf_counter()
+                scored[split] = prepared.score(name, split)
+                seconds[split] = time.perf_counter() - began
         for split, scores in scored.items() if distributed.rank() == 0 else ():
             rows = prepared.splits[name][split].rows
             files = (task.course_file, task.glue_file)
@@ -269,6 +271,7 @@ def finish(
             continue
         tasks[name] = {
             **task_result(prepared, config, name, scored["dev"], baselines[name]),
+            "dev_seconds": seconds["dev"],
             "selected_step": steps[name],
             "turns": {"trained": trainer.trained[name], "skipped": trainer.skipped[name]},
             "stopped_at_step": trainer.selection.stopped.get(name),
@@ -282,6 +285,7 @@ def finish(
             "git_revision": revision,
             "wall_time_s": trainer.wall_seconds(),
             "train_sentences_per_s": sentences / max(trainer.seconds, 1e-9),
+            "epoch_seconds": trainer.seconds / max(trainer.epoch, 1e-9),
             "steps": {"planned": trainer.total_steps, "done": trainer.step},
             "trained_parameters": trained_parameters(prepared.model, prepared.stages),
             "select": config.training.select,
