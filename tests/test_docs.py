@@ -66,6 +66,7 @@ ABSENT = (
     "cs224n_hub.yaml",
     "cs224n_cfimdb.yaml",
     "bert_from_scratch_sst2.yaml",
+    "glue/hub",
     "my_topics.yaml",
     "DIR",
     "CONFIG",

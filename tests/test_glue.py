@@ -152,7 +152,7 @@ def test_rte_from_snli_as_the_page_shows_it(tiny_encoder, tmp_path, monkeypatch,
     snli = json.loads((tmp_path / "runs" / "snli_minilm" / "report.json").read_text())
     assert snli["tasks"]["snli"]["data"]["dev"]["unlabelled_dropped"] == 1
     assert any("dev rows are in train" in warning for warning in snli["warnings"])
-    everything = ["cola", "mrpc", "rte", "wnli", "sst2", "sst5"]
+    everything = ["cola", "mrpc", "rte", "wnli", "sst2", "sst5", "stsb_course"]
     own = [*small(tiny_encoder, everything), f"data_dir={data}"]
     assert main("check", PRESETS / "minilm.yaml", *own) == 0
 

@@ -82,13 +82,14 @@ def _tables(table: dict[str, Any]) -> Iterator[tuple[str, Table]]:
     """Title and content of each table that there is something for."""
     yield f"{table['title']}, in percent", _scores(table)
     if table["statistic"] != "sd" and (found := _differences(table)):
-        yield f"Difference to {table['baseline']}, in points: ours [95 % interval] Holm's p", found
+        title = f"Difference to {table['baseline_title']}, in points"
+        yield f"{title}: ours [95 % interval] Holm's p", found
     for key, title in (
         ("epoch_seconds", "Seconds of an epoch's training steps"),
         ("dev_seconds", "Seconds to score dev once"),
     ):
         if times := _times(table, key):
-            yield f"{title} (ratio to {table['baseline']})", times
+            yield f"{title} (ratio to {table['baseline_title']})", times
 
 
 def _scores(table: dict[str, Any]) -> Table:

@@ -137,7 +137,7 @@ def draw_gains(table: dict[str, Any]) -> "Figure":
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("training rows")
-    axes.set_ylabel(f"gain over {label_text(table['baseline'])} in points, 95 % interval")
+    axes.set_ylabel(f"gain over {label_text(table['baseline_title'])} in points, 95 % interval")
     quiet_frame(axes)
     legend_below(figure)
     return figure

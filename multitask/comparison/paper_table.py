@@ -63,6 +63,8 @@ def paper_table(layout: Layout, rows: Rows, *, resamples: int = 2000) -> dict[st
         "source": layout.source,
         "statistic": layout.statistic,
         "baseline": baseline,
+        "baseline_title": (layout.rows[baseline].title if baseline in layout.rows else None)
+        or baseline,
         "curve": layout.curve,
         "resamples": resamples,
         "columns": [column.model_dump() for column in layout.columns],
