@@ -249,7 +249,8 @@ def finish(
     config, run_dir = prepared.config, trainer.run_dir
     owners = config.selecting_tasks()
     steps = selected_steps(trainer.selection.best_steps(), owners, config.training.select)
-    tasks = {}
+    tasks: dict[str, dict[str, Any]] = {}
+    seconds: dict[str, float] = {}
     loaded = None
     distributed.on_first(lambda: None)  # the first rank has written the weights
     for name in owners:
@@ -257,12 +258,12 @@ def finish(
             loaded = steps[name]
             prepared.model.load_state_dict(read_tensors(weights_file(run_dir, loaded)))
         task, reader = config.tasks[name], prepared.readers[name]
-        scored, seconds = {}, {}
+        scored = {}
         for split in prepared.splits[name]:
             if split != "train":
                 began = time.perf_counter()
                 scored[split] = prepared.score(name, split)
-                seconds[split] = time.perf_counter() - began
+                seconds |= {name: time.perf_counter() - began} if split == "dev" else {}
         for split, scores in scored.items() if distributed.rank() == 0 else ():
             rows = prepared.splits[name][split].rows
             files = (task.course_file, task.glue_file)
@@ -271,7 +272,6 @@ def finish(
             continue
         tasks[name] = {
             **task_result(prepared, config, name, scored["dev"], baselines[name]),
-            "dev_seconds": seconds["dev"],
             "selected_step": steps[name],
             "turns": {"trained": trainer.trained[name], "skipped": trainer.skipped[name]},
             "stopped_at_step": trainer.selection.stopped.get(name),
@@ -286,6 +286,7 @@ def finish(
             "wall_time_s": trainer.wall_seconds(),
             "train_sentences_per_s": sentences / max(trainer.seconds, 1e-9),
             "epoch_seconds": trainer.seconds / max(trainer.epoch, 1e-9),
+            "dev_seconds": seconds,
             "steps": {"planned": trainer.total_steps, "done": trainer.step},
             "trained_parameters": trained_parameters(prepared.model, prepared.stages),
             "select": config.training.select,

@@ -125,7 +125,7 @@ def _column(
 def _times(reports: Sequence[Mapping[str, Any]], task: str) -> dict[str, float | None]:
     """Median seconds of an epoch and of scoring dev; None where a run did not note them."""
     epoch = [report.get("epoch_seconds") for report in reports]
-    dev = [report["tasks"][task].get("dev_seconds") for report in reports]
+    dev = [report.get("dev_seconds", {}).get(task) for report in reports]
     return {
         name: None if None in found else float(statistics.median(found))
         for name, found in (("epoch_seconds", epoch), ("dev_seconds", dev))
