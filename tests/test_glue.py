@@ -116,7 +116,7 @@ def test_mnli_is_scored_on_both_dev_sets_and_ax_is_predicted(
     glue_files, tiny_encoder, tmp_path, capsys
 ):
     overrides = [*small(tiny_encoder, tasks_of("mnli")), f"data_dir={glue_files}"]
-    overrides += ["training.epochs=1", "training.select=per_task"]
+    overrides += ["training.epochs=1", "training.select=per_task", "training.holdout=0.2"]
     runs = [tmp_path / f"run-{seed}" for seed in (1, 2)]
     for seed, run in enumerate(runs, 1):
         assert main(PRESETS / "mnli.yaml", *overrides, f"seed={seed}", f"output_dir={run}") == 0
