@@ -293,7 +293,8 @@ def build_model(
     adapters = {
         name: _adapter(config, name, encoder) for name in tasks if config.tasks[name].adapter
     }
-    uncertain = config.tasks if config.training.loss_weighting == "uncertainty" else ()
+    training = [name for name, task in config.tasks.items() if not task.only_scored]
+    uncertain = training if config.training.loss_weighting == "uncertainty" else ()
     return MultiTaskModel(
         encoder,
         tasks,
