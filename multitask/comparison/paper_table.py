@@ -44,7 +44,7 @@ def paper_table(layout: Layout, rows: Rows, *, resamples: int = 2000) -> dict[st
             column's metric, and whatever ``compare`` refuses.
     """
     names = [*layout.rows, *(name for name in rows if name not in layout.rows)]
-    baseline = layout.baseline or next(name for name in names if name in rows or layout.rows)
+    baseline = layout.baseline or names[0]
     reports = {run: load_report(run) for sets in rows.values() for runs in sets for run in runs}
     cells: dict[str, list[dict[str, Any] | None]] = {name: [] for name in names}
     notes: dict[str, None] = {}

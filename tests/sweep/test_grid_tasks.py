@@ -181,3 +181,18 @@ def test_the_same_grid_twice_and_one_without_runs_are_refused(trained, folder, c
     assert "no run of the grid is finished" in capsys.readouterr().err
     assert run_multitask.main(["table", str(layout), str(trained), str(trained)]) == 2
     assert "has the task sst twice" in capsys.readouterr().err
+
+
+def test_plain_runs_are_rows_by_their_group(folder, capsys):
+    layout = folder / "layout.yaml"
+    layout.write_text(LAYOUT)
+    runs = []
+    for name, noise in (("cls", 0.4), ("mean", 0.1)):
+        for seed in (1, 2):
+            runs.append(str(folder / f"{name}-{seed}"))
+            write_run(Path(runs[-1]), rows=60, seed=seed, noise=noise, lr=noise)
+    assert run_multitask.main(["table", str(layout), *runs]) == 0
+    shown = capsys.readouterr().out
+    ours = [line.split()[0] for line in shown.splitlines() if "  ours  " in line]
+    assert ours == ["[CLS]", "mean", "mean"]  # scores of both, the difference of one
+    assert "Seeds: 2." in shown and "official average, 3 of 9 tasks" in shown
