@@ -14,6 +14,7 @@ COMMANDS = {
     "predict": "write the predictions of a run, or of several averaged; or of texts of one's own",
     "attention": "draw what [CLS] attends to, layer by layer, for a text of one's own",
     "importance": "draw how much each hidden state counts where the pooling is `hire`",
+    "table": "a paper's table from finished runs, its printed values beside ours",
     "report": "compare finished runs in one table, with intervals and p-values",
 }
 EPILOG = "Every key of the YAML file: docs/configuration.md. Bad input: one line and exit code 2."

@@ -24,6 +24,7 @@ from pydantic_core import PydanticCustomError
 
 from multitask.config_file import CHOICES, KeyPath, Tree, dump_yaml, load_tree
 from multitask.errors import UserError, suggest
+from multitask.glue import FILES as GLUE_FILES
 from multitask.metrics import SELECTABLE
 from multitask.registry import KINDS, check_name
 
@@ -111,6 +112,12 @@ class DataConfig(Strict):
         True,
         description='csv and tsv: standard CSV quoting. `false`: a `"` is an ordinary character, '
         "as in the GLUE files.",
+    )
+    header: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="csv and tsv: the columns' names in files without a header line, such as "
+        "CoLA's. A file whose first line holds the `text` column's name has one.",
     )
     text: str = Field("sentence", description="Column of the (first) text.")
     text2: str | None = Field(None, description="Column of the second text of a pair.")
@@ -293,7 +300,8 @@ class TaskConfig(Strict):
     share_head: str | None = Field(
         None,
         description="Another task whose adapter, pooling, projection and head this one uses, "
-        "weights and all: the same settings, the same classes, other data.",
+        "weights and all: the same settings, the same classes, other data. Without `train` the "
+        "task is only scored and predicted, with the weights selected for the other one.",
     )
     share_pooling: str | None = Field(
         None,
@@ -336,6 +344,25 @@ class TaskConfig(Strict):
     course_file: CourseFileConfig | None = Field(
         None, description="Also write predictions in the CS224N format."
     )
+    glue_file: str | None = Field(
+        None,
+        description="Also write the test predictions as the GLUE server wants them, to "
+        f"`predictions/glue/NAME.tsv`: one of {', '.join(GLUE_FILES)}.",
+    )
+
+    @property
+    def only_scored(self) -> bool:
+        """Whether the task has no training rows: another one's head is scored on its rows."""
+        data = self.data
+        own = (data.train, data.same_rows_as, data.texts_of)
+        return self.share_head is not None and own == (None, None, None)
+
+    @field_validator("glue_file")
+    @classmethod
+    def _glue_file(cls, value: str | None) -> str | None:
+        if value is not None and value not in GLUE_FILES:
+            raise ValueError(f"unknown file {value!r}{suggest(value, tuple(GLUE_FILES))}")
+        return value
 
     @field_validator("metric")
     @classmethod
@@ -555,6 +582,25 @@ class StageConfig(Strict):
         return value
 
 
+class InitFromConfig(Strict):
+    """A finished run whose weights this one starts from; its directory alone is enough."""
+
+    run: str = Field(description="Run directory with weights (`ablate` needs `--keep-weights`).")
+    task: str | None = Field(
+        None, description="The run's task whose selected weights are taken; default: its first."
+    )
+    take: Literal["encoder", "pooling", "head"] = Field(
+        "encoder",
+        description="`pooling`: also that task's pooling, projection and adapter, for every task "
+        "here. `head`: also its head, which fits only the same classes.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_run(cls, value: Any) -> Any:
+        return {"run": value} if isinstance(value, str) else value
+
+
 class Config(Strict):
     """A whole run."""
 
@@ -571,6 +617,11 @@ class Config(Strict):
         "auto", description="`auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:1`, `mps`."
     )
     encoder: EncoderConfig = Field(default_factory=EncoderConfig, description="The shared encoder.")
+    init_from: InitFromConfig | None = Field(
+        None,
+        description="Start from a finished run of the same encoder, trained on another task: its "
+        "directory, or the keys below.",
+    )
     training: TrainingConfig = Field(
         default_factory=TrainingConfig, description="The training loop."
     )
@@ -589,6 +640,10 @@ class Config(Strict):
         if isinstance(message, UserError):
             path = (*path, *message.key)
         return self._tree.error(path, str(message))
+
+    def selecting_tasks(self) -> dict[str, str]:
+        """For each task the one whose evaluations select its weights: itself, if it trains."""
+        return {n: (t.share_head or n) if t.only_scored else n for n, t in self.tasks.items()}
 
     def data_path(self, name: str) -> Path:
         """A data file's path: absolute, or relative to ``data_dir``."""
@@ -620,6 +675,11 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     _check_references(config)
     if config.data_dir != EMBEDDED:
         config.data_dir = str(Path(config.data_dir).expanduser().absolute())
+    if config.init_from is not None:
+        config.init_from.run = str(Path(config.init_from.run).expanduser().absolute())
+        if config.encoder.reinit_layers:
+            message = "`init_from` brings the weights of all layers: leave one of the two out"
+            raise config.error(("encoder", "reinit_layers"), message)
     if not config.output_dir:
         config.output_dir = str(Path("runs") / Path(path).stem)
     return config
@@ -678,6 +738,11 @@ def _check_names(config: Config) -> None:
         if task.course_file and files.count(task.course_file.name) > 1:
             message = f"two tasks would write {task.course_file.name}-dev-output.csv"
             raise config.error(("tasks", name, "course_file", "name"), message)
+    for name, task in config.tasks.items():
+        twins = [n for n, t in config.tasks.items() if t.glue_file == task.glue_file]
+        if task.glue_file and twins[0] != name:
+            message = f"{twins[0]} and {name} would both write {task.glue_file}.tsv"
+            raise config.error(("tasks", name, "glue_file"), message)
     for path, kind, choice in choices:
         if choice is not None:
             try:
@@ -706,6 +771,9 @@ def _check_references(config: Config) -> None:
             if task_name not in tasks:
                 where = ("stages", number, "tasks", place)
                 raise config.error(where, f"no task {task_name!r}{suggest(task_name, tasks)}")
+            if config.tasks[task_name].only_scored:
+                message = f"{task_name} has no `data.train`: it is only scored"
+                raise config.error(("stages", number, "tasks", place), message)
     select = config.training.select
     if select not in ("joint", "per_task", *tasks):
         hint = suggest(select, ("joint", "per_task", *tasks))
@@ -759,6 +827,8 @@ def _share_rows(config: Config, name: str) -> None:
     host = config.tasks[task.data.same_rows_as or ""]
     if host.data.same_rows_as is not None:
         raise config.error(path, f"name the task with the rows: {host.data.same_rows_as!r}")
+    if host.only_scored:
+        raise config.error(path, f"{task.data.same_rows_as} has no training rows: name another")
     for key in ("input", "max_length"):
         if getattr(task, key) != getattr(host, key):
             raise config.error(("tasks", name, key), f"must be as in {task.data.same_rows_as!r}")
@@ -771,7 +841,11 @@ def _share_rows(config: Config, name: str) -> None:
 def _check_sources(config: Config, name: str) -> None:
     """The tasks in ``texts_of`` have rows."""
     for place, source in enumerate(config.tasks[name].data.texts_of or []):
-        others = tuple(other for other in config.tasks if not config.tasks[other].data.texts_of)
+        others = tuple(
+            other
+            for other, entry in config.tasks.items()
+            if not entry.data.texts_of and not entry.only_scored
+        )
         if source not in others:
             path = ("tasks", name, "data", "texts_of", place)
             raise config.error(
@@ -785,6 +859,9 @@ def _share_head(config: Config, name: str) -> None:
     owner = config.tasks[task.share_head or ""]
     if owner.share_head is not None:
         raise config.error(path, f"name the task that owns the head: {owner.share_head!r}")
+    if task.only_scored and task.data.dev is None and task.data.test is None:
+        message = "the task has no rows at all: name `train`, `dev` or `test`"
+        raise config.error(("tasks", name, "data"), message)
     for key in SHARED_WITH_HEAD:
         if getattr(task, key) != getattr(owner, key):
             raise config.error(("tasks", name, key), f"must be as in {task.share_head!r}")

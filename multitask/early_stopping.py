@@ -91,6 +91,11 @@ class Selection:
         self.latest = state["latest"]
 
 
-def selected_steps(best: Mapping[str, int], tasks: list[str], select: str) -> dict[str, int]:
-    """The step whose weights serve each task: the joint best, its own, or the task ``select``'s."""
-    return {task: best[task if select == "per_task" else select] for task in tasks}
+def selected_steps(
+    best: Mapping[str, int], tasks: Mapping[str, str], select: str
+) -> dict[str, int]:
+    """The step whose weights serve each task: the joint best, its own, or the task ``select``'s.
+
+    ``tasks`` names for each task the one whose evaluations select, itself if it trains.
+    """
+    return {task: best[own if select == "per_task" else select] for task, own in tasks.items()}

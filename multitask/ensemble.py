@@ -52,15 +52,18 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
     runs: list[Run] = []
     for run in run_dirs:
         config = load_saved_config(run, overrides)
-        runs.append((run, config, load_report(run)))
+        report = load_report(run)
+        runs.append((run, config, {**report, "tasks": _entries(config, report)}))
     tasks, remarks = _shared_tasks(runs)
     readers: dict[str, LabelReader] = {}
     splits = []
+    dev_tasks = [task for task in tasks if task in load_report(run_dirs[0])["tasks"]]
     for task in tasks:
         readers[task] = check_same_labels(
             task, [(run, _saved_reader(c, task, report["tasks"][task])) for run, c, report in runs]
         )
-        splits.append((task, "dev"))
+        if task in dev_tasks:
+            splits.append((task, "dev"))
         lacking = [run for run, config, _ in runs if config.tasks[task].data.test is None]
         if not lacking:
             splits.append((task, "test"))
@@ -75,7 +78,7 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
         found = average(first.label_type, [one[task, split].scores for one in outputs])
         result = runs[0][2]["tasks"][task]
         output[task, split] = scored_rows(Path("ensemble"), result, first.rows, *found)
-    dev = {task: (output[task, "dev"], [one[task, "dev"] for one in outputs]) for task in tasks}
+    dev = {task: (output[task, "dev"], [one[task, "dev"] for one in outputs]) for task in dev_tasks}
     gained = {
         "format": 1,
         **gains([str(run) for run in run_dirs], dev),
@@ -100,9 +103,10 @@ def write_ensemble(directory: Path, found: Ensemble) -> list[Path]:
     written = [file]
     for (task, split), one in found.output.items():
         scores = Scores(one.predictions, one.scores, float("nan"))
-        course_file = found.config.tasks[task].course_file
+        entry = found.config.tasks[task]
+        files = (entry.course_file, entry.glue_file)
         written += write_predictions(
-            directory, task, split, one.rows, scores, found.readers[task], course_file
+            directory, task, split, one.rows, scores, found.readers[task], *files
         )
     return written
 
@@ -148,6 +152,13 @@ def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) ->
                     "leave one of them out"
                 )
     return reader
+
+
+def _entries(config: Config, report: Mapping[str, Any]) -> dict[str, Any]:
+    """Each task's entry of report.json; a task without dev rows has that of its head's owner."""
+    found, owners = report["tasks"], config.selecting_tasks()
+    named = {task: found.get(task) or found.get(owners[task]) for task in owners}
+    return {task: entry for task, entry in named.items() if entry is not None}
 
 
 def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:

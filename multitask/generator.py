@@ -65,7 +65,7 @@ def _of_run(run: Path) -> tuple[MaskedLM, Any]:
         raise UserError(f"{run}: the run has no `masked_lm` task")
     encoder, tokenizer = load_saved(run / "encoder", config)
     best = json.loads((run / "best.json").read_text())
-    step = selected_steps(best, tasks, "per_task")[tasks[0]]
+    step = selected_steps(best, config.selecting_tasks(), "per_task")[tasks[0]]
     weights = read_tensors(weights_file(run, step))
     encoder.load_state_dict(_below(weights, "encoder."))
     head = _head(encoder, _below(weights, f"tasks.{tasks[0]}.head."))

@@ -81,7 +81,7 @@ class TrainedRun:
         self.model.to(self.device).eval()
         self._maskings = task_maskings(self.model, self.tokenizer, self.readers)
         best = json.loads((directory / "best.json").read_text())
-        self.steps = selected_steps(best, self.tasks, config.training.select)
+        self.steps = selected_steps(best, config.selecting_tasks(), config.training.select)
         self._loaded: int | None = None
 
     def predict(self, task: str, texts: Sequence[Text]) -> list[dict[str, Any]]:

@@ -14,7 +14,9 @@ A score that is undefined is NaN, never an exception and never a warning: any me
 correlation where one side is constant or not finite, and the average precision of a set without
 positives or with NaN scores (of a set with positives only it is 1). F1 follows scikit-learn: 0
 where nothing is positive in labels or predictions; macro F1 averages over the classes that occur
-in either, so that a class missing from a small set costs nothing.
+in either, so that a class missing from a small set costs nothing. ``mcc`` is Matthews' correlation
+coefficient, of several classes R_K (Gorodkin 2004), as scikit-learn has it: 0 where labels or
+predictions are constant.
 """
 
 import math
@@ -30,8 +32,8 @@ Array = npt.NDArray[Any]
 
 # The first metric of a label type is its default.
 METRICS: dict[str, tuple[str, ...]] = {
-    "class": ("accuracy", "macro_f1", "mae"),
-    "binary": ("accuracy", "f1", "average_precision"),
+    "class": ("accuracy", "macro_f1", "mcc", "mae"),
+    "binary": ("accuracy", "f1", "average_precision", "mcc"),
     "number": ("pearson", "spearman", "mse"),
     "tokens": ("accuracy", "perplexity"),
     "views": ("probability", "accuracy"),
@@ -250,6 +252,8 @@ def _class_value(name: str, counts: Array) -> Array:
         classes = np.arange(counts.shape[1])
         distance = np.abs(classes[:, None] - classes)
         return _divide((counts * distance).sum(axis=(1, 2)), counts.sum(axis=(1, 2)))
+    if name == "mcc":
+        return _matthews(counts)
     f1, occurs = _f1(counts)
     if name == "macro_f1":
         return _divide(f1.sum(axis=1), occurs.sum(axis=1))
@@ -261,6 +265,16 @@ def _f1(counts: Array) -> tuple[Array, Array]:
     hits = counts.diagonal(axis1=1, axis2=2)
     gold_and_predicted = counts.sum(axis=1) + counts.sum(axis=2)
     return 2 * hits / np.maximum(gold_and_predicted, 1), gold_and_predicted > 0
+
+
+def _matthews(counts: Array) -> Array:
+    """Matthews' correlation coefficient of confusion matrices [R, C, C]: [R]."""
+    whole = counts.sum(axis=(1, 2)).astype(float)
+    gold, predicted = counts.sum(axis=2).astype(float), counts.sum(axis=1).astype(float)
+    together = counts.trace(axis1=1, axis2=2) * whole - (gold * predicted).sum(axis=1)
+    spread = np.sqrt((whole**2 - (gold**2).sum(axis=1)) * (whole**2 - (predicted**2).sum(axis=1)))
+    value = np.where(spread > 0, together / np.where(spread > 0, spread, 1.0), 0.0)
+    return np.where(whole > 0, value, np.nan)
 
 
 def _average_precision(labels: Array, scores: Array, rows: Array) -> Array:

@@ -294,7 +294,8 @@ def build_model(
         for name in tasks
         if config.tasks[name].adapter and name not in pools
     }
-    uncertain = config.tasks if config.training.loss_weighting == "uncertainty" else ()
+    training = [name for name, task in config.tasks.items() if not task.only_scored]
+    uncertain = training if config.training.loss_weighting == "uncertainty" else ()
     return MultiTaskModel(
         encoder,
         tasks,

@@ -39,8 +39,11 @@ def describe_data(prepared: Prepared) -> list[str]:
         ],
     )
     lines += ["", "labels in train"]
-    for task, parts in prepared.data.items():
-        counts = parts["train"]["label_counts"]
+    for task in prepared.config.selecting_tasks():
+        if prepared.config.tasks[task].only_scored:
+            lines.append(f"  {task}: only scored")
+            continue
+        counts = prepared.data[task]["train"]["label_counts"]
         reader = prepared.readers[task]
         shown = ", ".join(f"{name} {count}" for name, count in counts.items())
         if reader.label_type == "tokens":
@@ -66,8 +69,8 @@ def describe_plan(prepared: Prepared) -> list[str]:
     for stage in prepared.stages:
         lines += ["", *_stage(prepared, stage)]
     lines += ["", "model inputs"]
-    for task in config.tasks:
-        lines += _inputs(prepared, task)
+    for task, entry in config.tasks.items():
+        lines += [] if entry.only_scored else _inputs(prepared, task)
     lines += [f"warning: {warning}" for warning in prepared.warnings]
     return lines
 

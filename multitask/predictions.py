@@ -1,4 +1,4 @@
-"""Prediction files: JSON lines for everyone, and the CS224N course's own format."""
+"""Prediction files: JSON lines for everyone, the CS224N course's format, the GLUE server's."""
 
 import json
 from pathlib import Path
@@ -9,6 +9,7 @@ from multitask.config import CourseFileConfig
 from multitask.data.load import LabelReader, Rows
 from multitask.evaluate import Scores
 from multitask.files import write_text
+from multitask.glue import submission
 
 
 def write_predictions(
@@ -19,8 +20,10 @@ def write_predictions(
     scores: Scores,
     reader: LabelReader,
     course_file: CourseFileConfig | None,
+    glue_file: str | None = None,
 ) -> list[Path]:
-    """Write ``predictions/TASK.SPLIT.jsonl`` and, for dev and test, the course's file.
+    """Write ``predictions/TASK.SPLIT.jsonl``; for dev and test also the course's file, for test
+    also the GLUE server's (``predictions/glue/NAME.tsv``).
 
     Numbers are clipped to the label range in the files (and nowhere else).
     """
@@ -45,6 +48,10 @@ def write_predictions(
     if course_file is not None and split in ("dev", "test"):
         written.append(directory / f"{course_file.name}-{split}-output.csv")
         write_text(written[1], course_text(course_file.column, rows.ids, predictions, reader))
+    if glue_file is not None and split == "test":
+        written.append(directory / "glue" / f"{glue_file}.tsv")
+        written[-1].parent.mkdir(exist_ok=True)
+        write_text(written[-1], submission(glue_file, rows.ids, predictions, reader.names))
     return written
 
 

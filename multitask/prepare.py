@@ -23,7 +23,9 @@ from multitask.errors import UserError
 from multitask.evaluate import Scores, Split, masked_split, score_split, task_maskings
 from multitask.feed import TrainRows
 from multitask.generator import MaskedLM, load_generator
+from multitask.glue import check_index, check_labels
 from multitask.head_class import head_class
+from multitask.init_from import read_start, start_encoder, start_tasks
 from multitask.metrics import SELECTABLE
 from multitask.model import MultiTaskModel, build_model
 from multitask.pretrained import load_pretrained, seen_corpora
@@ -52,6 +54,7 @@ class Prepared:
     surgery: Surgery | None
     maskings: dict[str, Masking]
     warnings: list[str] = field(default_factory=list)
+    init_from: dict[str, Any] | None = None
 
     @property
     def total_steps(self) -> int:
@@ -62,6 +65,8 @@ class Prepared:
         """A hash of each task's tokens and labels, to resume on the same data only."""
         found = {}
         for task, parts in self.splits.items():
+            if "train" not in parts:
+                continue
             digest = hashlib.sha256()
             for name in ("train", self.selection_split):
                 digest.update(parts[name].tokens.ids.tobytes())
@@ -103,6 +108,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
     _check_processes(config)
     readers = {task: label_reader(config, task, head.label_type) for task, head in heads.items()}
     _check_shared_heads(config, readers)
+    _check_glue_labels(config, readers)
     rows, together = load_splits(config, readers)
     for task, reader in readers.items():  # the saved config keeps what was inferred
         if reader.names and config.tasks[task].data.labels is None:
@@ -110,6 +116,10 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
 
     say(f"encoder: {config.encoder.name}")
     encoder, tokenizer = load_pretrained(config, say)
+    start = read_start(config)
+    if start is not None:
+        start_encoder(config, start, encoder, tokenizer)
+        say("started from: {run}, {task}, step {step} ({take})".format(**start.described))
     for name, entry in config.tasks.items():
         if entry.max_length > encoder.max_positions:
             message = (
@@ -124,6 +134,8 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         for task, parts in rows.items()
     }
     model = initial_model(config, encoder, readers, splits, device)
+    if start is not None:
+        start_tasks(config, start, model)
     maskings = task_maskings(model, tokenizer, readers)
     for task, masking in maskings.items():  # those of the training rows change in every pass
         for name in set(splits[task]) - {"train"}:
@@ -147,7 +159,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         feeds[name] = TrainRows(tokens, labels, stream, masks, keep_text=name in fillings)
     stages = plan_stages(config, model, feeds)
     trained = {task for stage in stages for task in stage.tasks}
-    data = {task: _describe(config, task, splits[task], readers[task]) for task in splits}
+    data = {task: _describe(config, task, splits, readers[task]) for task in splits}
     chosen = {
         name: task.metric or SELECTABLE[readers[name].label_type][0]
         for name, task in config.tasks.items()
@@ -166,7 +178,8 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         _loss_weights(config, model, splits, readers, maskings, device),
         _surgery(config),
         maskings,
-        _warnings(config, data, trained),
+        [*_warnings(config, data, trained), *_glue_remarks(config, splits)],
+        start.described if start else None,
     )
 
 
@@ -182,6 +195,7 @@ def initial_model(
     context = {
         task: reader.head_context(splits[task]["train"].rows.gold)
         for task, reader in readers.items()
+        if "train" in splits[task]
     }
     autocast = use_autocast(config.training.precision, device)
     return build_model(config, encoder, context, autocast=autocast).to(device)
@@ -227,6 +241,8 @@ def _loss_weights(
     if config.training.loss_normalization == "none":
         return weights
     for name, reader in readers.items():
+        if "train" not in splits[name]:
+            continue
         if name in maskings:
             weights[name] /= trivial_token_loss(splits[name]["train"].tokens, maskings[name])
             continue
@@ -262,6 +278,29 @@ def _check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> N
                 raise config.error(("tasks", name, "share_head"), message + "`data.labels`")
 
 
+def _check_glue_labels(config: Config, readers: Mapping[str, LabelReader]) -> None:
+    for name, task in config.tasks.items():
+        if task.glue_file is not None:
+            read = readers[name]
+            try:
+                check_labels(task.glue_file, read.label_type, read.ids, read.names, read.low)
+            except UserError as error:
+                raise config.error(("tasks", name, "glue_file"), error) from None
+
+
+def _glue_remarks(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> list[str]:
+    """A line for each test set whose rows are not as many as the GLUE server wants."""
+    found = []
+    for name, task in config.tasks.items():
+        if task.glue_file is not None and "test" in splits[name]:
+            try:
+                remark = check_index(task.glue_file, splits[name]["test"].rows.ids)
+            except UserError as error:
+                raise config.error(("tasks", name, "glue_file"), error) from None
+            found += [f"{name}: {remark}"] if remark else []
+    return found
+
+
 def _tokenized(
     config: Config, task: str, rows: Rows, tokenizer: Any, reader: LabelReader, training: bool
 ) -> Split:
@@ -279,11 +318,12 @@ def _tokenized(
 
 
 def _describe(
-    config: Config, task: str, splits: Mapping[str, Split], reader: LabelReader
+    config: Config, task: str, splits: Mapping[str, Mapping[str, Split]], reader: LabelReader
 ) -> dict[str, dict[str, Any]]:
     data = config.tasks[task].data
+    trained_on = splits[config.selecting_tasks()[task]]
     found = {}
-    for name, split in splits.items():
+    for name, split in splits[task].items():
         of_train = name == "holdout" or (name == "dev" and data.dev_share is not None)
         file = data.train if of_train else getattr(data, name)
         if data.texts_of:
@@ -292,7 +332,7 @@ def _describe(
         found[name]["truncated_share"] = split.tokens.truncated_share
         found[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
         if name in ("dev", "test"):  # a held-out slice of train selects: it counts as train
-            seen = [splits[part].rows for part in ("train", "holdout") if part in splits]
+            seen = [trained_on[part].rows for part in ("train", "holdout") if part in trained_on]
             found[name]["in_train"] = count_overlap(split.rows, seen)
     return found
 
@@ -321,7 +361,7 @@ def _warnings(
             if part["truncated_share"] >= 0.01:
                 share, length = part["truncated_share"], config.tasks[task].max_length
                 found.append(f"{task}: {share:.1%} of {split} inputs truncated at {length} tokens")
-        if task not in trained:
+        if task not in trained and not config.tasks[task].only_scored:
             named = [stage.tasks for stage in config.stages or [] if stage.tasks]
             left_out = named and not any(task in tasks for tasks in named)
             why = "in no stage" if left_out else "nothing to train (frozen encoder, no parameters)"

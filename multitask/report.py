@@ -280,6 +280,7 @@ def _settings(report: dict[str, Any]) -> list[Block]:
         "seed": report["seed"],
         "git revision": report["git_revision"] or "-",
         "versions": ", ".join(f"{name} {version}" for name, version in report["versions"].items()),
+        "started from": _started_from(report.get("init_from")),
         "encoder pretrained on": ", ".join(encoder["seen_corpora"]) or "-",
         "wall time": _duration(report["wall_time_s"]),
         "training speed": f"{report['train_sentences_per_s']:.0f} sentences/s",
@@ -288,6 +289,17 @@ def _settings(report: dict[str, Any]) -> list[Block]:
         Code(report["command"]),
         Lines([f"{name}: {value}" for name, value in settings.items()]),
     ]
+
+
+def _started_from(start: dict[str, Any] | None) -> str:
+    """The run whose weights were taken, in words."""
+    if start is None:
+        return "the pretrained encoder"
+    taken = {"encoder": "encoder", "pooling": "encoder and pooling", "head": "encoder and head"}
+    return (
+        f"{start['run']} (seed {start['seed']}): {taken[start['take']]} of task {start['task']} at "
+        f"step {start['step']:,}"
+    )
 
 
 def _shortened(text: str) -> str:

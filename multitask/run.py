@@ -5,6 +5,7 @@ import platform
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -130,6 +131,8 @@ def build_trainer(
         name = prepared.selection_split
         found, watched = {}, {}
         for task in tasks:
+            if tasks[task].only_scored:
+                continue
             pooler = prepared.model.module(task).pooler
             with watched_scores(pooler) as seen:
                 scores = prepared.score(task, name, between_batches)
@@ -215,6 +218,12 @@ def _baselines(
     found: dict[str, dict[str, Any]] = {}
     for name, task in config.tasks.items():
         splits, reader = prepared.splits[name], prepared.readers[name]
+        if task.only_scored:
+            if "dev" in splits:
+                train = prepared.splits[config.selecting_tasks()[name]]["train"].rows
+                trivial = trivial_scores(train, splits["dev"].rows, reader)
+                found[name] = {"trivial": trivial, "frozen": None}
+            continue
         if name in prepared.maskings:
             tokens = splits["train"].tokens
             trivial = trivial_token_scores(tokens, splits["dev"], prepared.maskings[name])
@@ -255,24 +264,29 @@ def finish(
 ) -> dict[str, Any]:
     """Score every split with the selected weights; write predictions, report.json, report.md."""
     config, run_dir = prepared.config, trainer.run_dir
-    names = list(config.tasks)
-    steps = selected_steps(trainer.selection.best_steps(), names, config.training.select)
-    tasks = {}
+    owners = config.selecting_tasks()
+    steps = selected_steps(trainer.selection.best_steps(), owners, config.training.select)
+    tasks: dict[str, dict[str, Any]] = {}
+    seconds: dict[str, float] = {}
     loaded = None
     distributed.on_first(lambda: None)  # the first rank has written the weights
-    for name in names:
+    for name in owners:
         if steps[name] != loaded:
             loaded = steps[name]
             prepared.model.load_state_dict(read_tensors(weights_file(run_dir, loaded)))
         task, reader = config.tasks[name], prepared.readers[name]
-        scored = {
-            split: prepared.score(name, split)
-            for split in prepared.splits[name]
-            if split != "train"
-        }
+        scored = {}
+        for split in prepared.splits[name]:
+            if split != "train":
+                began = time.perf_counter()
+                scored[split] = prepared.score(name, split)
+                seconds |= {name: time.perf_counter() - began} if split == "dev" else {}
         for split, scores in scored.items() if distributed.rank() == 0 else ():
             rows = prepared.splits[name][split].rows
-            write_predictions(run_dir, name, split, rows, scores, reader, task.course_file)
+            files = (task.course_file, task.glue_file)
+            write_predictions(run_dir, name, split, rows, scores, reader, *files)
+        if "dev" not in scored:
+            continue
         tasks[name] = {
             **task_result(prepared, config, name, scored["dev"], baselines[name]),
             "selected_step": steps[name],
@@ -288,6 +302,8 @@ def finish(
             "git_revision": revision,
             "wall_time_s": trainer.wall_seconds(),
             "train_sentences_per_s": sentences / max(trainer.seconds, 1e-9),
+            "epoch_seconds": trainer.seconds / max(trainer.epoch, 1e-9),
+            "dev_seconds": seconds,
             "steps": {"planned": trainer.total_steps, "done": trainer.step},
             "trained_parameters": trained_parameters(prepared.model, prepared.stages),
             "select": config.training.select,
@@ -345,6 +361,7 @@ def run_result(
             "processes": distributed.world(),
             **training,
             "selection_split": prepared.selection_split,
+            "init_from": prepared.init_from,
             "encoder": {
                 "name": config.encoder.name,
                 "parameters": parameter_counts(prepared.model)["encoder"],

@@ -93,6 +93,7 @@ def _plan(
     frozen = _frozen(config, entry, path, model)
     movable = {name for name in model.parts() if name not in frozen}
     tasks = [t for t in config.tasks if t in named and _trains(model, t, movable)]
+    tasks = [t for t in tasks if not config.tasks[t].only_scored]
     used = {n: f for n, f in feeds.items() if any(task in f.labels for task in tasks)}
     if not used:
         where = path if config.stages else ("encoder", "freeze")

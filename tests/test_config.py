@@ -7,15 +7,18 @@ from pathlib import Path
 import pytest
 
 from multitask.config import EMBEDDED_DIR, Config, load_config
+from multitask.config_file import load_extended
 from multitask.errors import UserError
 from tests.conftest import ROOT
 
-# the files of single runs: a grid has a `base` (tests/sweep/test_grid.py)
-CONFIGS = [
-    file
-    for file in sorted((ROOT / "configs").rglob("*.yaml"))
-    if not {"ablations", "papers", "parts"} & set(file.parent.parts)
-]
+
+def is_run(file: Path) -> bool:
+    """Not a grid (it has a `base`), a table's layout, or what other files only share."""
+    value = load_extended(file).value
+    return "base" not in value and isinstance(value.get("tasks"), dict)
+
+
+CONFIGS = [file for file in sorted((ROOT / "configs").rglob("*.yaml")) if is_run(file)]
 
 BASE = """\
 training:

@@ -70,6 +70,7 @@ ABSENT = (
     "cs224n_cfimdb.yaml",
     "bert_from_scratch_sst2.yaml",
     "minilm_triplets.yaml",
+    "glue/hub",
     "my_topics.yaml",
     "DIR",
     "CONFIG",

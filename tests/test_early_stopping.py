@@ -103,7 +103,8 @@ def test_while_all_is_nan_the_latest_step_serves():
     ("select", "expected"), [("joint", {"a": 7, "b": 7}), ("per_task", {"a": 2, "b": 4})]
 )
 def test_selected_steps(select, expected):
-    assert selected_steps({"a": 2, "b": 4, JOINT: 7}, ["a", "b"], select) == expected
+    tasks = {"a": "a", "b": "b"}
+    assert selected_steps({"a": 2, "b": 4, JOINT: 7}, tasks, select) == expected
 
 
 SERIES = (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sklearn.metrics import average_precision_score, f1_score
+from sklearn.metrics import average_precision_score, f1_score, matthews_corrcoef
 
 from multitask import metrics
 
@@ -30,6 +30,23 @@ def naive_f1(labels, predictions, positive):
         return 0.0
     precision, recall = hits / (hits + wrong), hits / (hits + missed)
     return 2 * precision * recall / (precision + recall)
+
+
+def naive_mcc(labels, predictions):
+    """Correlation of one-hot labels and predictions, over all classes; 0 where one is constant."""
+    classes = sorted({*labels.tolist(), *predictions.tolist()})
+    sides = [[[float(x == c) for x in side] for c in classes] for side in (labels, predictions)]
+    centred = [[[v - sum(c) / len(c) for v in c] for c in side] for side in sides]
+
+    def covariance(one, two):
+        return math.fsum(
+            x * y for a, b in zip(one, two, strict=True) for x, y in zip(a, b, strict=True)
+        )
+
+    gold, found = centred
+    if len(set(labels.tolist())) < 2 or len(set(predictions.tolist())) < 2:
+        return 0.0
+    return covariance(gold, found) / math.sqrt(covariance(gold, gold) * covariance(found, found))
 
 
 def naive_average_precision(labels, scores):
@@ -120,10 +137,13 @@ def test_class_metrics_equal_their_formulas(columns):
         {
             "accuracy": sum(g == p for g, p in pairs) / len(pairs),
             "macro_f1": sum(macro) / len(macro),
+            "mcc": naive_mcc(labels, predictions),
             "mae": sum(abs(g - p) for g, p in pairs) / len(pairs),
         },
         abs=1e-12,
     )
+    if len(occurring) > 1:  # else scikit-learn warns
+        assert values["mcc"] == pytest.approx(matthews_corrcoef(labels, predictions), abs=1e-12)
     library = f1_score(labels, predictions, average="macro", zero_division=0)
     assert values["macro_f1"] == pytest.approx(library)
 
@@ -139,6 +159,7 @@ def test_binary_metrics_equal_their_formulas(columns, data):
             "accuracy": np.mean(labels == predictions),
             "f1": naive_f1(labels, predictions, 1),
             "average_precision": naive_average_precision(labels.tolist(), scores.tolist()),
+            "mcc": naive_mcc(labels, predictions),
         },
         abs=1e-12,
         nan_ok=True,
@@ -167,8 +188,8 @@ def test_the_first_metric_is_the_default_and_errors_are_not_selectable():
     first = [names[0] for names in metrics.METRICS.values()]
     assert first == ["accuracy", "accuracy", "pearson", "accuracy", "probability"]
     assert metrics.SELECTABLE == {
-        "class": ("accuracy", "macro_f1"),
-        "binary": ("accuracy", "f1", "average_precision"),
+        "class": ("accuracy", "macro_f1", "mcc"),
+        "binary": ("accuracy", "f1", "average_precision", "mcc"),
         "number": ("pearson", "spearman"),
         "tokens": ("accuracy",),
         "views": ("probability", "accuracy"),

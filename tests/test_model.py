@@ -328,8 +328,8 @@ def test_head_class(configure, task, takes, label_type):
         ("sts", ["tasks.sts.head=regression"], "takes a vector: it needs `input: single` or"),
         ("sts", ["tasks.sts.input=cross"], "not 'cross'"),
         ("sts", ["tasks.sts.metric=accuracy"], "has the metrics pearson, spearman, not 'accuracy'"),
-        ("qqp", ["tasks.qqp.metric=macro_f1"], "accuracy, f1, average_precision"),
-        ("sst", ["tasks.sst.metric=f1"], "has the metrics accuracy, macro_f1, not 'f1'"),
+        ("qqp", ["tasks.qqp.metric=macro_f1"], "accuracy, f1, average_precision, mcc"),
+        ("sst", ["tasks.sst.metric=f1"], "has the metrics accuracy, macro_f1, mcc, not 'f1'"),
     ],
 )
 def test_a_head_that_does_not_fit_is_one_line(configure, task, changes, message):

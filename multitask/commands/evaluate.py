@@ -29,7 +29,8 @@ def run(arguments: argparse.Namespace) -> None:
     trained = TrainedRun(arguments.run, config)
     results = {}
     for task in trained.tasks:
-        if arguments.split == "test" and trained.config.tasks[task].data.test is None:
+        data = trained.config.tasks[task].data
+        if getattr(data, arguments.split) is None and not data.texts_of:
             continue
         split = trained.load_split(task, arguments.split)
         if split.rows.labels is None:

@@ -70,13 +70,12 @@ def _splits(run_dir: Path, overrides: list[str]) -> None:
     for task in trained.tasks:
         entry, reader = trained.config.tasks[task], trained.readers[task]
         for split in ("dev", "test"):
-            if split == "test" and entry.data.test is None:
+            if getattr(entry.data, split) is None and not entry.data.texts_of:
                 continue
             made = trained.load_split(task, split)
             scores = trained.score_split(task, made)
-            for file in write_predictions(
-                run_dir, task, split, made.rows, scores, reader, entry.course_file
-            ):
+            files = (entry.course_file, entry.glue_file)
+            for file in write_predictions(run_dir, task, split, made.rows, scores, reader, *files):
                 print(f"written: {file}")
 
 

@@ -8,7 +8,7 @@ in ``multitask.comparison.significance``.
 import json
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +42,14 @@ def compare(
     baseline: str,
     *,
     axes: Sequence[dict[str, Any]] = (),
+    metrics: Mapping[str, str] | None = None,
     resamples: int = 2000,
 ) -> dict[str, Any]:
     """The groups side by side, each against the group named ``baseline``; plain JSON values.
 
     The same input gives the same numbers. ``axes`` are those of a grid, each with its ``key``,
-    ``labels`` and ``values``; the groups' points are their labels on them.
+    ``labels`` and ``values``; the groups' points are their labels on them. With ``metrics`` only
+    these tasks are compared, each by the metric that is named instead of its own.
 
     Raises:
         UserError: no such group, a run without report, or runs that were not scored on the same
@@ -57,6 +59,10 @@ def compare(
     if baseline not in names:
         raise UserError(f"no group is called {baseline!r}{suggest(baseline, names)}")
     reports = [_reports(group) for group in groups]
+    if metrics is not None:
+        for _, report in (run for runs in reports for run in runs):
+            entries = {task: report["tasks"][task] for task in metrics if task in report["tasks"]}
+            report["tasks"] = {t: {**entry, "metric": metrics[t]} for t, entry in entries.items()}
     seeds = [[report["seed"] for _, report in runs] for runs in reports]
     tasks = list(dict.fromkeys(task for runs in reports for task in runs[0][1]["tasks"]))
     columns: dict[str, Column] = {}

@@ -23,7 +23,7 @@ MATRIX_TITLE = "Adding the task of a row to the training of a column's changes i
 
 
 @dataclass(frozen=True)
-class _Style:
+class Style:
     """How one format writes a plain cell, the best cell of a column, and a table."""
 
     plain: Callable[[str], str]
@@ -31,9 +31,9 @@ class _Style:
     table: Callable[[Cells, Sequence[Cells]], str]
 
 
-_TEXT = _Style(str, lambda cell: f"{cell} *", text_table)
-_MARKDOWN = _Style(markdown, lambda cell: f"**{cell}**", markdown_table)
-_LATEX = _Style(latex, lambda cell: rf"\textbf{{{cell}}}", latex_table)
+TEXT = Style(str, lambda cell: f"{cell} *", text_table)
+MARKDOWN = Style(markdown, lambda cell: f"**{cell}**", markdown_table)
+LATEX = Style(latex, lambda cell: rf"\textbf{{{cell}}}", latex_table)
 
 
 def text_page(comparison: dict[str, Any]) -> str:
@@ -41,7 +41,7 @@ def text_page(comparison: dict[str, Any]) -> str:
     parts = [
         part
         for title, table in _tables(comparison)
-        for part in ([f"{title}:", _written(table, _TEXT)] if title else [_written(table, _TEXT)])
+        for part in ([f"{title}:", written(table, TEXT)] if title else [written(table, TEXT)])
     ]
     return "\n\n".join([*parts, "\n".join(_all_notes(comparison))])
 
@@ -58,7 +58,7 @@ def markdown_page(comparison: dict[str, Any]) -> str:
 def markdown_tables(comparison: dict[str, Any]) -> list[tuple[str, str]]:
     """Title and Markdown of each table."""
     return [
-        (markdown(title or "Dev scores"), _written(table, _MARKDOWN))
+        (markdown(title or "Dev scores"), written(table, MARKDOWN))
         for title, table in _tables(comparison)
     ]
 
@@ -68,7 +68,7 @@ def latex_page(comparison: dict[str, Any]) -> str:
     parts = ["% \\usepackage{booktabs}", r"\begin{table*}[t]", r"\centering", r"\small"]
     for title, table in _tables(comparison):
         heading = rf"\par\medskip {latex(title)}\par\smallskip" if title else ""
-        parts += [heading, _written(table, _LATEX)]
+        parts += [heading, written(table, LATEX)]
     caption = " ".join(latex(line) for line in _all_notes(comparison))
     lines = [*parts, rf"\caption{{{caption}}}", r"\end{table*}"]
     return "\n".join(line for line in lines if line) + "\n"
@@ -118,7 +118,8 @@ def _tables(comparison: dict[str, Any]) -> Iterator[tuple[str, Table]]:
         yield MATRIX_TITLE, matrix
 
 
-def _written(table: Table, style: _Style) -> str:
+def written(table: Table, style: Style) -> str:
+    """A table of plain cells in one format."""
     rows = [[style.plain(cell) for cell in row] for row in table.rows]
     for row, column in table.marked:
         rows[row][column] = style.best(rows[row][column])

@@ -161,6 +161,8 @@ def label_reader(config: Config, task: str, label_type: str) -> LabelReader:
 
 
 def _label_values(config: Config, task: str) -> list[str]:
+    if config.tasks[task].only_scored:  # no training rows of its own
+        task = config.tasks[task].share_head or task
     data = config.tasks[task].data
     columns, source = read_columns(config, task, "train")
     skip = set(map(canonical, data.unlabelled))
@@ -274,7 +276,7 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
         raise UserError(f"{file}: cannot tell the format: give it one of the endings {known}")
     if form in ("csv", "tsv"):  # the task's own files may be tab-separated and called .csv
         form = "tsv" if "\t" in _read_text(file).partition("\n")[0] else "csv"
-    return _rows(data, _read_file(file, form, data.quoting, data.text), str(file))
+    return _rows(data, _read_file(file, form, data), str(file))
 
 
 def _rows(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
@@ -347,7 +349,7 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
     form = FORMATS.get(file.suffix.lower()) if data.format == "auto" else data.format
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
-    return _read_file(file, form, data.quoting, data.text), str(file)
+    return _read_file(file, form, data), str(file)
 
 
 def _read_text(file: Path) -> str:
@@ -359,12 +361,12 @@ def _read_text(file: Path) -> str:
         raise UserError(f"{file}: not UTF-8 at byte {error.start}: save it as UTF-8") from error
 
 
-def _read_file(file: Path, form: str, quoting: bool, text: str) -> dict[str, list]:
+def _read_file(file: Path, form: str, data: DataConfig) -> dict[str, list]:
     if form == "txt":
         lines = [line for line in _read_text(file).split("\n") if line.strip()]
-        return {text: lines}
+        return {data.text: lines}
     if form in ("csv", "tsv"):
-        return _read_csv(file, "," if form == "csv" else "\t", quoting)
+        return _read_csv(file, "," if form == "csv" else "\t", data)
     if form == "jsonl":
         return _read_jsonl(file)
     import pyarrow.parquet
@@ -376,13 +378,13 @@ def _read_file(file: Path, form: str, quoting: bool, text: str) -> dict[str, lis
         raise UserError(f"{file}: not a readable Parquet file: {reason}") from error
 
 
-def _read_csv(file: Path, separator: str, quoting: bool) -> dict[str, list]:
+def _read_csv(file: Path, separator: str, data: DataConfig) -> dict[str, list]:
     """Columns by name; blank lines are skipped, cells missing at a row's end are empty."""
     end = "\0end of the file"  # swallowed by a quote that is still open there
     unquote = "where a quote is an ordinary character, set `data.quoting: false`"
     lines = itertools.chain(io.StringIO(_read_text(file)), [end])
     reader = csv.reader(
-        lines, delimiter=separator, quoting=csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
+        lines, delimiter=separator, quoting=csv.QUOTE_MINIMAL if data.quoting else csv.QUOTE_NONE
     )
     csv.field_size_limit(2**31 - 1)  # long documents
     rows = []  # (line, cells)
@@ -396,6 +398,8 @@ def _read_csv(file: Path, separator: str, quoting: bool) -> dict[str, list]:
     rows = [(line, cells) for line, cells in rows if cells]
     if not rows:
         raise UserError(f"{file}: the file is empty")
+    if data.header is not None and data.text not in rows[0][1]:
+        rows.insert(0, (0, data.header))
     header = rows[0][1]
     if separator == "," and "\t" in "".join(header):
         raise UserError(f"{file}: the header is separated by tabs: set `data.format: tsv`")

@@ -10,15 +10,19 @@ from multitask.metrics import UNLABELLED
 
 
 def streams(config: Config) -> dict[str, list[str]]:
-    """The tasks that train on the rows of each task that has rows of its own."""
-    hosts = {name: task.data.same_rows_as or name for name, task in config.tasks.items()}
+    """The tasks that train on the rows of each task that has training rows of its own."""
+    tasks = {name: task for name, task in config.tasks.items() if not task.only_scored}
+    hosts = {name: task.data.same_rows_as or name for name, task in tasks.items()}
     return {host: [n for n in hosts if hosts[n] == host] for host in dict.fromkeys(hosts.values())}
 
 
 def load_splits(
     config: Config, readers: Mapping[str, LabelReader]
 ) -> tuple[dict[str, dict[str, Rows]], dict[str, dict[str, Rows]]]:
-    """Every task's splits, and the training rows that several tasks share, by their host."""
+    """Every task's splits, and the training rows that several tasks share, by their host.
+
+    A task that is only scored has no ``train``, and ``dev`` and ``test`` as far as they are named.
+    """
     rows: dict[str, dict[str, Rows]] = {}
     together = {}
     unlabelled = [task for task, reader in readers.items() if reader.label_type in UNLABELLED]
@@ -36,6 +40,10 @@ def load_splits(
                 rows[task][name] = load_rows(config, task, name, readers[task])
     for task in sorted(unlabelled, key=lambda task: bool(config.tasks[task].data.texts_of)):
         rows[task] = _texts(config, task, rows, readers)
+    for task, entry in config.tasks.items():
+        if entry.only_scored:
+            names = [name for name in ("dev", "test") if getattr(entry.data, name)]
+            rows[task] = {name: load_rows(config, task, name, readers[task]) for name in names}
     return {task: rows[task] for task in config.tasks}, together
 
 

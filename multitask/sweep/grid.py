@@ -12,6 +12,7 @@ cells:                          # named cells, each combined with every point of
   siamese: {}
   longer: {training.epochs: 6}
 baseline: siamese-cls-plain     # default: the first cell
+tasks: [sst, [qqp, sts]]        # each cell once for each of these, the base's other tasks left out
 probe: false                    # true: heads alone, on the frozen encoder (multitask.probes)
 """
 
@@ -32,8 +33,9 @@ from multitask.run_directory import flat
 
 LONGEST_NAME = 100
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
-# key of the axis of named cells; no config key is called so
+# keys of the axes of named cells and of tasks; no config key below the top is called so
 NAMED = "cells"
+TASKS = "tasks"
 # keys that the grid itself gives to every run
 OWN_KEYS = {"seed": "list the seeds under `seeds`", "output_dir": "give --output DIR"}
 # keys of a task that may differ between cells of a probe grid: the encoder does the same for all
@@ -48,6 +50,11 @@ class GridFile(Strict):
     seeds: list[int] = Field(description="Each cell is trained once with each seed.")
     grid: dict[str, Any] = Field({}, description="Values by key: every combination is a cell.")
     cells: dict[str, dict[str, Any]] = Field({}, description="Overrides by the cell's name.")
+    tasks: list[str | list[str]] = Field(
+        [],
+        description="Each cell is trained once for each of these alone: a task, or a list of tasks "
+        "that belong together. Cells are then named `TASK-CELL`, and compared task by task.",
+    )
     baseline: str | None = Field(None, description="The cell that others are compared with.")
     probe: bool = Field(
         False, description="Train each task's head alone, on the frozen encoder, and compose cells."
@@ -68,7 +75,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Axis:
-    """A key of the grid with its values and their labels; ``cells`` for the named cells."""
+    """A key of the grid with its values and their labels; ``cells`` for the named cells, ``tasks``
+    for the tasks that are trained apart."""
 
     key: str
     labels: tuple[str, ...]
@@ -87,10 +95,23 @@ class Cell:
     settings: tuple[Setting, ...]
     point: dict[str, str]
 
+    @property
+    def task(self) -> str:
+        """Its label among tasks that are trained apart, else empty."""
+        return self.point.get(TASKS, "")
+
+    @property
+    def row(self) -> str:
+        """What it is compared as: its name, without the task."""
+        return self.name.removeprefix(f"{self.task}-") if self.task else self.name
+
 
 @dataclass
 class Grid:
-    """A whole grid; ``resolved`` is the file that makes the same one again."""
+    """A whole grid; ``resolved`` is the file that makes the same one again.
+
+    ``baseline`` is the row (see ``Cell``) that the others are compared with.
+    """
 
     base: Path
     axes: list[Axis]
@@ -141,13 +162,13 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
         file.set[key] = inner.value
         tree.sources[("set", key)] = "command line"
     seeds = _seeds(file, tree)
-    axes, cells = _expand(file, tree)
-    names = [cell.name for cell in cells]
+    base = _base(file, tree)
+    axes, cells = _expand(file, tree, _apart(file, tree, base))
+    names = list(dict.fromkeys(cell.row for cell in cells))
     if file.baseline is not None and file.baseline not in names:
         raise tree.error(
             ("baseline",), f"no cell is named {file.baseline!r}{suggest(file.baseline, names)}"
         )
-    base = _base(file, tree)
     grid = Grid(
         base=base,
         axes=axes,
@@ -160,6 +181,8 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
     )
     configs = [grid.config(cell, seeds[0], Path()) for cell in cells]
     if file.probe:
+        if file.tasks:
+            raise tree.error(("tasks",), "a probe grid trains each task's head alone: leave it out")
         _check_probe(grid, configs, tree)
     return grid
 
@@ -216,8 +239,30 @@ def _base(file: GridFile, tree: Tree) -> Path:
     return base
 
 
-def _expand(file: GridFile, tree: Tree) -> tuple[list[Axis], list[Cell]]:
-    """The axes, and the named cells times the points of the grid, in the order of the file."""
+def _apart(file: GridFile, tree: Tree, base: Path) -> list[tuple[str, list[Setting]]]:
+    """For each of ``tasks`` its label, and the overrides that leave the others out."""
+    if not file.tasks:
+        return [("", [])]
+    known = list(load_config(base).tasks)
+    found = []
+    for place, entry in enumerate(file.tasks):
+        names = [entry] if isinstance(entry, str) else entry
+        path: KeyPath = ("tasks", place)
+        for name in names or [""]:
+            if name not in known:
+                raise tree.error(path, f"{base.name} has no task {name!r}{suggest(name, known)}")
+        others = [f"{TASKS}.{name}" for name in known if name not in names]
+        found.append((names[0], [_setting(tree, path, key, None) for key in others]))
+    labels = [label for label, _ in found]
+    if twice := next((label for label in labels if labels.count(label) > 1), None):
+        raise tree.error(("tasks",), f"{twice} stands twice; keep one")
+    return found
+
+
+def _expand(
+    file: GridFile, tree: Tree, apart: list[tuple[str, list[Setting]]]
+) -> tuple[list[Axis], list[Cell]]:
+    """The axes, and the tasks times the named cells times the points of the grid, in order."""
     if not file.grid and not file.cells:
         raise tree.error((), "no cells: give `grid` (values by key) or `cells` (overrides by name)")
     everywhere = tuple(_setting(tree, ("set", key), key, file.set[key]) for key in file.set)
@@ -230,9 +275,10 @@ def _expand(file: GridFile, tree: Tree) -> tuple[list[Axis], list[Cell]]:
     ] or [("", [])]
     choices = {key: _choices(file, tree, key) for key in file.grid}
     cells: dict[str, Cell] = {}
-    for (name, own), chosen in itertools.product(named, itertools.product(*choices.values())):
+    points = itertools.product(apart, named, itertools.product(*choices.values()))
+    for (task, dropped), (name, own), chosen in points:
         labels = [label for label, _ in chosen]
-        label = "-".join(part for part in (name, *labels) if part)
+        label = "-".join(part for part in (task, name, *labels) if part)
         place: KeyPath = ("cells", name) if name else ("grid",)
         if len(label) > LONGEST_NAME:
             message = f"the cell's name is longer than {LONGEST_NAME} characters: {label}"
@@ -240,10 +286,16 @@ def _expand(file: GridFile, tree: Tree) -> tuple[list[Axis], list[Cell]]:
         if label.casefold() in cells:  # one directory where upper and lower case are one
             message = f"two cells are named {label!r}: give the values labels, as LABEL: VALUE"
             raise tree.error(place, message)
-        settings = (*everywhere, *own, *(setting for _, setting in chosen))
-        point = ({NAMED: name} if name else {}) | dict(zip(choices, labels, strict=True))
+        # tasks are dropped last: nothing that is set for one brings it back
+        settings = (*everywhere, *own, *(setting for _, setting in chosen), *dropped)
+        point = ({TASKS: task} if task else {}) | ({NAMED: name} if name else {})
+        point |= dict(zip(choices, labels, strict=True))
         cells[label.casefold()] = Cell(label, settings, point)
-    axes = [Axis(NAMED, tuple(file.cells), tuple(file.cells.values()))] if file.cells else []
+    axes = []
+    if file.tasks:
+        axes.append(Axis(TASKS, tuple(label for label, _ in apart), tuple(file.tasks)))
+    if file.cells:
+        axes.append(Axis(NAMED, tuple(file.cells), tuple(file.cells.values())))
     for key, labelled in choices.items():
         values = file.grid[key].values() if isinstance(file.grid[key], dict) else file.grid[key]
         axes.append(Axis(key, tuple(label for label, _ in labelled), tuple(values)))

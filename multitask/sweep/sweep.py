@@ -18,7 +18,7 @@ from multitask.errors import UserError
 from multitask.files import write_text
 from multitask.run_directory import config_differences
 from multitask.sweep.claims import exclusive
-from multitask.sweep.grid import Grid
+from multitask.sweep.grid import TASKS, Cell, Grid
 from multitask.sweep.progress import Progress
 from multitask.sweep.runs import Failure, Run
 
@@ -87,21 +87,54 @@ def plan_runs(grid: Grid, output: Path) -> list[Run]:
 def write_table(
     grid: Grid, runs: Sequence[Run], output: Path, failed: Sequence[Failure]
 ) -> list[Path]:
-    """Compare what is finished, name what failed, and print the table; returns the files."""
-    from multitask.comparison.compare import Group, compare, write_comparison  # scipy, matplotlib
-    from multitask.comparison.tables import text_page
+    """Compare what is finished, name what failed, and print the table; returns the files.
 
+    Tasks that are trained apart are compared apart, in ``tasks/TASK``.
+    """
+    labels = list(dict.fromkeys(cell.task for cell in grid.cells))
+    files = []
+    for label in labels:
+        cells = [cell for cell in grid.cells if cell.task == label]
+        names = [cell.name for cell in cells]
+        own = [run for run in runs if run.cell in names]
+        lost = [failure for failure in failed if failure.run.cell in names]
+        if label:
+            print(f"{label}:")
+        files += _compare(grid, cells, own, output / "tasks" / label if label else output, lost)
+    return files
+
+
+def finished_cells(grid: Grid, runs: Sequence[Run]) -> dict[str, list[Path]]:
+    """The finished runs of each cell, by its name; of some none."""
     found: dict[str, list[Path]] = {cell.name: [] for cell in grid.cells}
     for run in runs:
         if run.finished:
             found[run.cell].append(run.directory)
-    if not found[grid.baseline]:
+    return found
+
+
+def _compare(
+    grid: Grid,
+    cells: Sequence[Cell],
+    runs: Sequence[Run],
+    output: Path,
+    failed: Sequence[Failure],
+) -> list[Path]:
+    from multitask.comparison.compare import Group, compare, write_comparison  # scipy, matplotlib
+    from multitask.comparison.tables import text_page
+
+    found = finished_cells(grid, runs)
+    if not any(found[cell.name] for cell in cells if cell.row == grid.baseline):
         print(f"no table: no run of the baseline {grid.baseline} is finished", flush=True)
         return []
+    axes = [asdict(axis) for axis in grid.axes if axis.key != TASKS]
+    kept = [axis["key"] for axis in axes]
     groups = [
-        Group(cell.name, found[cell.name], cell.point) for cell in grid.cells if found[cell.name]
+        Group(cell.row, found[cell.name], {key: cell.point[key] for key in kept})
+        for cell in cells
+        if found[cell.name]
     ]
-    comparison = compare(groups, grid.baseline, axes=[asdict(axis) for axis in grid.axes])
+    comparison = compare(groups, grid.baseline, axes=axes)
     comparison["failed"] = [
         {"cell": failure.run.cell, "seed": failure.run.seed, "error": failure.reason}
         for failure in failed

@@ -1,0 +1,68 @@
+"""A paper's table from finished runs: its printed values beside ours (docs/glue.md)."""
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "layout", metavar="LAYOUT", help="YAML file, such as configs/glue/table.yaml"
+    )
+    parser.add_argument(
+        "directories",
+        metavar="DIR",
+        type=Path,
+        nargs="+",
+        help="what `ablate` has written, or a run directory; runs that differ only in their seed "
+        "make one row",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="DIR",
+        type=Path,
+        help="also write paper.md, .csv, .tex, .json and figures there",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from multitask.comparison.layout import load_layout
+
+    layout = load_layout(arguments.layout)
+
+    from multitask.comparison.paper_files import paper_text, write_paper_table
+    from multitask.comparison.paper_plots import draw_paper_table
+    from multitask.comparison.paper_table import paper_table
+
+    table = paper_table(layout, _rows(arguments.directories))
+    print(paper_text(table) + "\n")
+    if arguments.output is None:
+        print("--output DIR writes this as Markdown, CSV, LaTeX and JSON, with figures")
+        return
+    files = write_paper_table(arguments.output, table)
+    for file in [*files, *draw_paper_table(arguments.output, table)]:
+        print(f"written: {file}")
+
+
+def _rows(directories: list[Path]) -> dict[str, list[list[Path]]]:
+    """The runs of each row: cells of grids under their names without the task, plain runs under
+    that of their group."""
+    from multitask.comparison.groups import group_runs
+    from multitask.errors import UserError
+    from multitask.sweep.grid import load_grid
+    from multitask.sweep.sweep import finished_cells, plan_runs
+
+    rows: dict[str, list[list[Path]]] = {}
+    for directory in directories:
+        if not (directory / "grid.yaml").is_file():
+            continue
+        grid = load_grid(directory / "grid.yaml")
+        finished = finished_cells(grid, plan_runs(grid, directory))
+        if not any(finished.values()):
+            raise UserError(f"{directory}: no run of the grid is finished")
+        for cell in grid.cells:
+            if finished[cell.name]:
+                rows.setdefault(cell.row, []).append(finished[cell.name])
+    plain = [path for path in directories if not (path / "grid.yaml").is_file()]
+    for group in group_runs(plain):
+        rows.setdefault(group.name, []).append(group.runs)
+    return rows

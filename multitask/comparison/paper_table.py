@@ -1,0 +1,207 @@
+"""A paper's table from our finished runs: printed values beside ours, averages, times. No torch.
+
+The statistics are those of ``multitask.comparison.compare``, one comparison a column.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from multitask.comparison.compare import Group, compare
+from multitask.comparison.layout import Column, Layout
+from multitask.errors import UserError
+from multitask.files import without_nan
+from multitask.plots import load_report
+
+# the runs of each row, one directory a seed; a row may have several sets, of other tasks each
+Rows = Mapping[str, Sequence[Sequence[Path]]]
+
+
+def columns_average(values: Sequence[float | None]) -> float | None:
+    """Plain mean of a row's columns: MaxPoolBERT's "GLUE avg." (Table 4). None without values."""
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def official_average(columns: Sequence[Column], values: Sequence[float | None]) -> float | None:
+    """GLUE's own score: the mean over tasks of the mean over each task's metrics.
+
+    MNLI matched and mismatched are one task. None without values.
+    """
+    tasks: dict[str, list[float]] = {}
+    for column, value in zip(columns, values, strict=True):
+        if value is not None:
+            tasks.setdefault(column.of or column.task, []).append(value)
+    return statistics.fmean(map(statistics.fmean, tasks.values())) if tasks else None
+
+
+def paper_table(layout: Layout, rows: Rows, *, resamples: int = 2000) -> dict[str, Any]:
+    """The table as plain JSON values; docs/glue.md describes the keys. Scores are in percent.
+
+    Raises:
+        UserError: no runs, no column that they have, a row with a task twice, a task without the
+            column's metric, and whatever ``compare`` refuses.
+    """
+    names = [*layout.rows, *(name for name in rows if name not in layout.rows)]
+    baseline = layout.baseline or names[0]
+    reports = {run: load_report(run) for sets in rows.values() for runs in sets for run in runs}
+    cells: dict[str, list[dict[str, Any] | None]] = {name: [] for name in names}
+    notes: dict[str, None] = {}
+    for place, column in enumerate(layout.columns):
+        found = _column(column, rows, reports, baseline, resamples, notes)
+        for name in names:
+            row = layout.rows.get(name)
+            printed = row.printed[place] if row and row.printed else None
+            cells[name].append(_cell(found.get(name), printed, layout.statistic))
+    if not any(cell and cell["values"] for own in cells.values() for cell in own):
+        tasks = dict.fromkeys(task for report in reports.values() for task in report["tasks"])
+        raise UserError(f"{layout.title}: no run has a column's task; they have {', '.join(tasks)}")
+    table = {
+        "format": 1,
+        "title": layout.title,
+        "source": layout.source,
+        "statistic": layout.statistic,
+        "baseline": baseline,
+        "baseline_title": (layout.rows[baseline].title if baseline in layout.rows else None)
+        or baseline,
+        "curve": layout.curve,
+        "resamples": resamples,
+        "columns": [column.model_dump() for column in layout.columns],
+        "rows": [
+            {
+                "name": name,
+                "title": (layout.rows[name].title if name in layout.rows else None) or name,
+                "cells": cells[name],
+            }
+            for name in names
+        ],
+        "averages": _averages(layout, cells) if layout.averages else [],
+        "notes": list(notes),
+    }
+    result: dict[str, Any] = without_nan(table)
+    return result
+
+
+def _column(
+    column: Column,
+    rows: Rows,
+    reports: Mapping[Path, Mapping[str, Any]],
+    baseline: str,
+    resamples: int,
+    notes: dict[str, None],
+) -> dict[str, dict[str, Any]]:
+    """What each row that has the column's task says of it."""
+    groups = []
+    for name, sets in rows.items():
+        having = [runs for runs in sets if runs and column.task in reports[runs[0]]["tasks"]]
+        if len(having) > 1:
+            first, second = having[0][0], having[1][0]
+            raise UserError(f"{name} has the task {column.task} twice: {first} and {second}")
+        groups += [Group(name, list(runs)) for runs in having]
+    for group in groups:
+        for run in group.runs:
+            if column.metric not in reports[run]["tasks"].get(column.task, {}).get("dev", {}):
+                message = f"{run}: no {column.metric} of {column.task}: it is of other labels, or "
+                raise UserError(message + "the run is older than the metric")
+    if not groups:
+        return {}
+    present = baseline in [group.name for group in groups]
+    against = baseline if present else groups[0].name
+    made = compare(groups, against, metrics={column.task: column.metric}, resamples=resamples)
+    notes |= dict.fromkeys(made["notes"])
+    found = {}
+    for group, entry in zip(groups, made["groups"], strict=True):
+        score = dict(entry["tasks"][column.task])
+        score["difference"] = score["difference"] if present else None
+        score["seeds"] = entry["seeds"]
+        data = reports[group.runs[0]]["tasks"][column.task]["data"]
+        score["train_rows"] = data["train"]["rows"] if "train" in data else None
+        score |= _times([reports[run] for run in group.runs], column.task)
+        found[group.name] = score
+    return found
+
+
+def _times(reports: Sequence[Mapping[str, Any]], task: str) -> dict[str, float | None]:
+    """Median seconds of an epoch and of scoring dev; None where a run did not note them."""
+    epoch = [report.get("epoch_seconds") for report in reports]
+    dev = [report.get("dev_seconds", {}).get(task) for report in reports]
+    return {
+        name: None if None in found else float(statistics.median(found))
+        for name, found in (("epoch_seconds", epoch), ("dev_seconds", dev))
+    }
+
+
+def _cell(
+    score: Mapping[str, Any] | None, printed: float | None, statistic: str
+) -> dict[str, Any] | None:
+    """A cell in percent: our statistic and its parts, and the printed value."""
+    if score is None:
+        return None if printed is None else {"values": [], "shown": None, "printed": printed}
+    values = [None if value is None else 100 * value for value in score["values"]]
+    known = [value for value in values if value is not None]
+    whole = len(known) == len(values)
+    percent = {key: _percent(score[key]) for key in ("mean", "sd", "low", "high")}
+    median = statistics.median(known) if whole else None
+    difference = score["difference"]
+    if difference is not None:
+        scaled = {key: _percent(difference[key]) for key in ("value", "low", "high")}
+        difference = {**difference, **scaled}
+    return {
+        "values": values,
+        "seeds": score["seeds"],
+        **percent,
+        "median": median,
+        "shown": {**percent, "median": median}[statistic],
+        "difference": difference,
+        "train_rows": score["train_rows"],
+        "epoch_seconds": score["epoch_seconds"],
+        "dev_seconds": score["dev_seconds"],
+        "printed": printed,
+    }
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else 100 * value
+
+
+def _averages(
+    layout: Layout, cells: Mapping[str, list[dict[str, Any] | None]]
+) -> list[dict[str, Any]]:
+    """Both averages of every row, over the columns that all rows with runs have."""
+    ours = {
+        name: [None if cell is None else cell["shown"] for cell in own]
+        for name, own in cells.items()
+        if any(cell and cell["values"] for cell in own)
+    }
+    all_columns = [place for place, c in enumerate(layout.columns) if c.averaged]
+    shared = [i for i in all_columns if all(own[i] is not None for own in ours.values())]
+    columns = [layout.columns[i] for i in shared]
+    printed = {
+        name: [row.printed[i] for i in shared] if row.printed else [None for _ in shared]
+        for name, row in layout.rows.items()
+    }
+    kinds = (
+        (f"mean of {len(shared)} of {len(all_columns)} columns", columns_average),
+        (f"official average, {_tasks(columns)} of 9 tasks", _official(columns)),
+    )
+    return [
+        {
+            "title": title,
+            "columns": [column.title for column in columns],
+            "values": {name: average([own[i] for i in shared]) for name, own in ours.items()},
+            # of printed values only where all of them are printed
+            "printed": {
+                name: average(own) if None not in own else None for name, own in printed.items()
+            },
+        }
+        for title, average in kinds
+    ]
+
+
+def _tasks(columns: Sequence[Column]) -> int:
+    return len({column.of or column.task for column in columns})
+
+
+def _official(columns: Sequence[Column]) -> Any:
+    return lambda values: official_average(columns, values)

@@ -1,0 +1,132 @@
+"""Start from the weights of a finished run (intermediate training; Phang et al. 2018).
+
+Only safetensors are read. The run's encoder must be this config's: the same layers and widths, the
+same vocabulary.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from multitask.checkpoint import read_tensors, weights_file
+from multitask.config import Config, load_run_config
+from multitask.early_stopping import selected_steps
+from multitask.errors import UserError, suggest
+from multitask.model import MultiTaskModel
+from multitask.pretrained import load_tokenizer
+
+# what `take` moves over, beside the encoder
+PARTS = {
+    "encoder": (),
+    "pooling": ("pooler", "projection"),
+    "head": ("pooler", "projection", "head"),
+}
+
+
+@dataclass
+class Start:
+    """Weights of a finished run; ``described`` is what report.json says of them."""
+
+    described: dict[str, Any]
+    tensors: Mapping[str, Tensor]
+
+
+def read_start(config: Config) -> Start | None:
+    """The weights that ``init_from`` names; None without it.
+
+    Raises UserError: no such run, one without weights, or a task that it does not have.
+    """
+    wanted = config.init_from
+    if wanted is None:
+        return None
+    directory = Path(wanted.run)
+    try:
+        source = load_run_config(directory)
+    except UserError as error:
+        raise config.error(("init_from",), error) from None
+    tasks = source.selecting_tasks()
+    task = wanted.task or next(iter(tasks))
+    if task not in tasks:
+        message = f"{directory} has no task {task!r}{suggest(task, list(tasks))}"
+        raise config.error(("init_from", "task"), message)
+    best = json.loads((directory / "best.json").read_text(encoding="utf-8"))
+    step = selected_steps(best, tasks, source.training.select)[task]
+    described = {
+        "run": str(directory),
+        "task": source.tasks[task].share_head or task,
+        "step": step,
+        "take": wanted.take,
+        "seed": source.seed,
+        "encoder": source.encoder.name,
+    }
+    try:
+        tensors = read_tensors(weights_file(directory, step))
+    except UserError as error:
+        raise config.error(("init_from",), error) from None
+    return Start(described, tensors)
+
+
+def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: Any) -> None:
+    """Give the encoder the run's weights. Raises UserError where it is another one."""
+    run, name = start.described["run"], start.described["encoder"]
+    other = (
+        f"{run} was trained with the encoder {name!r}, this config names {config.encoder.name!r}: "
+    )
+    problem = _load(encoder, _below(start.tensors, "encoder."))
+    if problem is not None:
+        raise config.error(("init_from",), other + problem)
+    vocabulary = load_tokenizer(str(Path(run) / "encoder")).get_vocab()
+    if vocabulary != tokenizer.get_vocab():
+        raise config.error(("init_from",), other + "their vocabularies differ")
+
+
+def start_tasks(config: Config, start: Start, model: MultiTaskModel) -> None:
+    """Give every task the parts above the encoder that ``take`` names, and the adapter.
+
+    Raises UserError where they do not fit, such as a head of three classes for two.
+    """
+    wanted = start.described
+    if wanted["take"] == "encoder":
+        return
+    for name, module in model.tasks.items():
+        own: dict[str, nn.Module] = {
+            f"tasks.{wanted['task']}.{part}.": getattr(module, part)
+            for part in PARTS[wanted["take"]]
+        }
+        if model.adapter(name) is not None:
+            own[f"adapters.{wanted['task']}."] = model.adapter(name)
+        for prefix, part in own.items():
+            problem = _load(part, _below(start.tensors, prefix))
+            if problem is not None:
+                what = prefix.removesuffix(".").rpartition(".")[2]
+                what = "adapter" if prefix.startswith("adapters.") else what
+                message = f"the {what} of {wanted['run']} does not fit task {name}: {problem}"
+                hint = "; `take: pooling` leaves the head out" if what == "head" else ""
+                raise config.error(("init_from",), message + hint)
+
+
+def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def _load(module: nn.Module, tensors: dict[str, Tensor]) -> str | None:
+    """Load the tensors, or say in a few words why they do not fit."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in dict.fromkeys([*shapes, *found]):
+        if name not in found:
+            return f"{name} is missing there"
+        if name not in shapes:
+            return f"{name} is missing here"
+        if found[name] != shapes[name]:
+            return f"{name} is {list(found[name])} there, {list(shapes[name])} here"
+    module.load_state_dict(tensors)
+    return None

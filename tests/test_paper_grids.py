@@ -1,0 +1,135 @@
+"""The grids of the pooling papers: what each trains; and one of their kind from end to end."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import run_multitask
+from multitask.comparison.layout import load_layout
+from multitask.config import load_config
+from multitask.config_file import dump_yaml, load_extended
+from multitask.registry import POOLERS
+from multitask.run import train
+from multitask.sweep.grid import load_grid
+from multitask.sweep.sweep import plan_runs, write_table
+from tests.conftest import ROOT
+from tests.glue_files import FOLDERS, write_shared
+
+CONFIGS = ROOT / "configs"
+GRIDS = sorted(
+    path
+    for folder in ("maxpoolbert", "hire")
+    for path in (CONFIGS / folder).glob("*.yaml")
+    if "base" in load_extended(path).value
+)
+LOCAL = {"cola", "mrpc", "rte", "wnli", "sst2", "sst5"}
+MAXPOOL = ["cls", "max_cls", "mha", "max_seq_mha", "mean_seq_mha"]
+
+needs_poolers = pytest.mark.skipif(
+    "hire" not in POOLERS or "max_cls" not in POOLERS, reason="the papers' poolers are not there"
+)
+
+
+def cells(name: str) -> tuple[set[str], list[str], int]:
+    """A grid's tasks, rows and number of runs."""
+    grid = load_grid(CONFIGS / f"{name}.yaml")
+    rows = list(dict.fromkeys(cell.row for cell in grid.cells))
+    return {cell.task for cell in grid.cells}, rows, len(grid.cells) * len(grid.seeds)
+
+
+@needs_poolers
+@pytest.mark.parametrize("path", GRIDS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_grid_trains_one_task_a_run(path):
+    grid = load_grid(path)
+    for cell in grid.cells:
+        config = grid.config(cell, 1, Path())
+        trained = [name for name, task in config.tasks.items() if not task.only_scored]
+        assert trained == [cell.task]
+        if "minilm" in path.stem:
+            assert config.encoder.name == "packaged-minilm" and config.training.holdout == 0.1
+            assert {cell.task} <= LOCAL
+            for option in ("last", "layers"):
+                chosen = config.tasks[cell.task].pooling.options.get(option, 1)
+                assert max(chosen) <= 6 if isinstance(chosen, list) else chosen <= 6
+    local = "DATA-DIR" in path.read_text()
+    assert local == ("minilm" in path.stem) or path.stem == "glue_hub"
+
+
+@needs_poolers
+def test_the_grids_are_those_of_the_papers():
+    nine = set(FOLDERS)
+    assert cells("maxpoolbert/glue") == (nine, MAXPOOL, 9 * 5 * 3)
+    assert cells("maxpoolbert/k")[:2] == (
+        {"cola", "mrpc", "rte"},
+        [f"k_{k}" for k in (1, 2, 3, 4, 6, 12)],
+    )
+    assert cells("maxpoolbert/minilm_k")[1] == [f"k_{k}" for k in (1, 2, 3, 4, 6)]
+    one, two = cells("maxpoolbert/minilm"), cells("maxpoolbert/minilm_5")
+    assert one[0] | two[0] == LOCAL and two[2] == 2 * 6 * 5
+    assert one[1] == two[1] == ["cls", "mean", *MAXPOOL[1:]]
+    assert cells("hire/selection")[2] == 9 * 6 * 5
+    assert cells("hire/glue") == (nine, ["roberta", "hire"], 9 * 2 * 5)
+    assert cells("hire/minilm_ablation")[0] == {"cola"}
+
+
+@needs_poolers
+@pytest.mark.parametrize(
+    ("layout", "grid"),
+    [
+        ("maxpoolbert/table2", "maxpoolbert/glue"),
+        ("maxpoolbert/table2_minilm", "maxpoolbert/minilm"),
+        ("maxpoolbert/table3", "maxpoolbert/glue"),
+        ("maxpoolbert/table6", "maxpoolbert/roberta"),
+        ("maxpoolbert/table7", "maxpoolbert/k"),
+        ("hire/table1", "hire/glue"),
+        ("hire/table1_minilm", "hire/minilm"),
+        ("hire/table4", "hire/ablation4"),
+        ("hire/table5", "hire/ablation5"),
+        ("hire/table6", "hire/ablation6"),
+        ("hire/table4", "hire/minilm_ablation"),
+        ("hire/table5", "hire/minilm_ablation"),
+        ("hire/table6", "hire/minilm_ablation"),
+    ],
+)
+def test_a_tables_rows_are_cells_of_its_grid(layout, grid):
+    rows, found = load_layout(CONFIGS / f"{layout}.yaml").rows, cells(grid)[1]
+    assert set(rows) <= set(found)
+
+
+def test_a_grid_of_two_poolings_becomes_a_table(tiny_encoder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_shared(tmp_path / "data")
+    base = CONFIGS / "glue" / "minilm.yaml"
+    (tmp_path / "small.yaml").write_text(
+        f"base: {base}\ntasks: [mrpc]\nseeds: [1]\ngrid: {{defaults.pooling: [cls, mean]}}\n"
+        f"set: {{encoder.name: {tiny_encoder}, training.epochs: 1, defaults.max_length: 48}}\n"
+    )
+    grid, output = load_grid("small.yaml", ["data_dir=data"]), Path("runs/small")
+    runs = plan_runs(grid, output)
+    for run in runs:  # in this process, which has torch already
+        _, config, *overrides = run.arguments
+        train(load_config(config, overrides), say=lambda line: None)
+    (output / "grid.yaml").write_text(dump_yaml(grid.resolved))
+    write_table(grid, runs, output, [])
+    shown = capsys.readouterr().out
+    assert "mrpc:\n" in shown and "runs/small/tasks/mrpc/table.md" in shown
+    layout = str(CONFIGS / "maxpoolbert" / "table2.yaml")
+    assert run_multitask.main(["table", layout, "runs/small", "--output", "out"]) == 0
+    table = json.loads((tmp_path / "out" / "paper.json").read_text())
+    rows = {row["name"]: row["cells"] for row in table["rows"]}
+    reports = {
+        name: json.loads(
+            (tmp_path / f"runs/small/cells/mrpc-{name}/seed-1/report.json").read_text()
+        )
+        for name in ("cls", "mean")
+    }
+    for name, report in reports.items():
+        dev = report["tasks"]["mrpc"]["dev"]
+        accuracy, f1 = rows[name][1], rows[name][2]
+        assert accuracy["mean"] == pytest.approx(100 * dev["accuracy"])
+        assert f1["mean"] == pytest.approx(100 * dev["f1"])
+        assert accuracy["epoch_seconds"] == pytest.approx(report["epoch_seconds"])
+        assert accuracy["dev_seconds"] > 0
+    assert rows["cls"][1]["printed"] == 82.43 and rows["mean"][1]["printed"] is None
+    assert rows["max_cls"][0]["values"] == []
