@@ -18,7 +18,11 @@ def is_run(file: Path) -> bool:
     return "base" not in value and isinstance(value.get("tasks"), dict)
 
 
-CONFIGS = [file for file in sorted((ROOT / "configs").rglob("*.yaml")) if is_run(file)]
+CONFIGS = [
+    file
+    for file in sorted((ROOT / "configs").rglob("*.yaml"))
+    if is_run(file) and "parts" not in file.parent.parts  # of several files, none whole
+]
 
 BASE = """\
 training:

@@ -337,10 +337,10 @@ SHIPPED = [
 
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
 def test_shipped_grids_are_whole(file):
-    """`short.yaml` is what the others extend: it names no cells itself."""
-    if file.stem == "short":
+    """What the others extend names no cells itself."""
+    if file.stem in ("short", "low_resource"):
         with pytest.raises(UserError, match="no cells"):
             load_grid(file)
         return
     grid = load_grid(file)
-    assert len(grid.cells) > 1 and len(grid.seeds) == 3
+    assert len(grid.cells) > 1 and len(grid.seeds) >= 3
