@@ -8,6 +8,7 @@ import pytest
 
 import run_multitask
 from multitask.config import PACKAGED_ENCODER, load_config
+from multitask.registry import build
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT, save_tiny_encoder
 
@@ -124,3 +125,17 @@ def test_yaml_of_the_training_page_is_valid(tmp_path):
         file = tmp_path / "page.yaml"
         file.write_text(preset + block)
         assert load_config(file).tasks
+
+
+@pytest.mark.parametrize("page", ["maxpoolbert.md", "hire.md"])
+def test_yaml_of_the_poolers_pages_is_valid(page, tmp_path):
+    text = (ROOT / "docs" / page).read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    file = tmp_path / "page.yaml"
+    file.write_text(f"extends: {ROOT / 'configs' / 'cs224n_minilm.yaml'}\n{block}")
+    tasks = load_config(file).tasks
+    for task in tasks.values():
+        options = task.pooling.options
+        made = build("pooling", task.pooling.name, options, {"dim": 384, "num_layers": 6})
+        assert max(made.layers) == 6
+    assert tasks["sst"].pooling.name in ("max_seq_mha", "hire")

@@ -14,9 +14,9 @@ def notes(runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[str]:
     if probes:
         found.append(
             f"Rows composed of probes: {_listed(probes, len(runs))}. Each task's projection and "
-            "head were trained alone, on the pooled vectors of the frozen encoder. Rows with the "
-            "same setting of a task have the same score there, and nothing is said of training "
-            "tasks together."
+            "head, and a pooling that has parameters, were trained alone on the frozen encoder. "
+            "Rows with the same setting of a task have the same score there, and nothing is said "
+            "of training tasks together."
         )
     selected = [run for run, report in runs if report["selection_split"] == "dev"]
     if selected:
