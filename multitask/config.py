@@ -758,6 +758,9 @@ def _check_references(config: Config) -> None:
             _share_rows(config, name)
         if task.share_head is not None:
             _share_head(config, name)
+        if task.smart and task.smart.dropout == "eval" and config.encoder.gradient_checkpointing:
+            message = "layers are computed again with dropout: not with gradient_checkpointing"
+            raise config.error(("tasks", name, "smart", "dropout"), message)
         if task.share_pooling is not None:
             _share_pooling(config, name)
         _check_sources(config, name)

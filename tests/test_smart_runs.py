@@ -91,6 +91,11 @@ def test_a_run_with_learned_weights_is_loaded_and_predicts(run, capsys):
             "greater than or equal to 0",
         ),
         (["tasks.sst.smart={lambda: 1}"], "tasks.sst.smart.lambda", "unknown key"),
+        (
+            ["tasks.sst.smart={dropout: eval}", "encoder.gradient_checkpointing=true"],
+            "tasks.sst.smart.dropout",
+            "not with gradient_checkpointing",
+        ),
         (["training.gradient_surgery=pcgrad"], "training.gradient_surgery", "combine: joint"),
         (
             ["training.gradient_surgery=pcgrad", "tasks.qqp=null", "tasks.sts=null"],

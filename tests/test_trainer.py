@@ -213,10 +213,10 @@ def test_resume_with_another_config_names_the_keys(tiny_overrides, monkeypatch, 
 def test_nan_loss_stops_with_the_last_checkpoint_intact(tiny_overrides, monkeypatch, capsys):
     original, calls = trainer.task_losses, []
 
-    def poisoned(*args):
+    def poisoned(*args, **more):
         calls.append(1)
         factor = math.nan if len(calls) == 11 else 1.0
-        found = original(*args)
+        found = original(*args, **more)
         return {task: one._replace(loss=one.loss * factor) for task, one in found.items()}
 
     monkeypatch.setattr(trainer, "task_losses", poisoned)
