@@ -781,6 +781,9 @@ def _check_references(config: Config) -> None:
     if select not in ("joint", "per_task", *tasks):
         hint = suggest(select, ("joint", "per_task", *tasks))
         raise config.error(("training", "select"), f"expected joint, per_task or a task{hint}")
+    if select in tasks and config.tasks[select].only_scored:
+        message = f"{select} has no `data.train` and is scored at the end only: name another task"
+        raise config.error(("training", "select"), message)
     for path, value in lengths:
         if isinstance(value, str) and value != "longest" and value not in tasks:
             hint = suggest(value, ("longest", *tasks))

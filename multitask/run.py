@@ -133,7 +133,7 @@ def build_trainer(
         for task in tasks:
             if tasks[task].only_scored:
                 continue
-            pooler = prepared.model.module(task).pooler
+            pooler = prepared.model.module(task).scoring_pooler
             with watched_scores(pooler) as seen:
                 scores = prepared.score(task, name, between_batches)
             rows, reader = prepared.splits[task][name].rows, prepared.readers[task]

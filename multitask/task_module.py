@@ -35,7 +35,12 @@ class TaskModule(nn.Module):
     @property
     def pooler_in_use(self) -> Any:
         """The pooler of the mode that the module is in."""
-        return self.pooler if self.training or self.eval_pooler is None else self.eval_pooler
+        return self.pooler if self.training else self.scoring_pooler
+
+    @property
+    def scoring_pooler(self) -> Any:
+        """The pooler of evaluation mode."""
+        return self.pooler if self.eval_pooler is None else self.eval_pooler
 
     def project(self, pooled: Tensor) -> Tensor:
         """Pooled vectors [S, d] -> [S, d'], as they are where the projection only trains."""
@@ -67,6 +72,11 @@ class HeadOfItsOwn(nn.Module):
     def pooler_in_use(self) -> Any:
         """The other task's."""
         return self._base[0].pooler_in_use
+
+    @property
+    def scoring_pooler(self) -> Any:
+        """The other task's."""
+        return self._base[0].scoring_pooler
 
     def project(self, pooled: Tensor) -> Tensor:
         """As the other task does."""

@@ -339,6 +339,20 @@ def test_a_mistake_is_one_line(config, override, said):
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_task_that_is_scored_at_the_end_cannot_select(config):
+    rows = "{format: tsv, dev: sts-dev.csv, text: sentence1, text2: sentence2, label: similarity}"
+    more = f"tasks.more={{share_head: sts, data: {rows}}}"
+    with pytest.raises(UserError, match="scored at the end only"):
+        prepared(config(), more, "training.select=more")
+
+
+def test_scores_of_a_pooling_that_only_trains_are_not_watched(config, tmp_path):
+    file = config("siamese", pooling="hire", data=None)
+    short = ["tasks.views.eval_pooling=mean", "training.max_steps=1"]
+    assert run_multitask.main([file, *short, f"output_dir={tmp_path / 'run'}"]) == 0
+    assert all(e["event"] != "importance" for e in events(tmp_path / "run"))
+
+
 def test_mlp_only_train_needs_an_mlp(config):
     file = config("single", "{name: contrastive, mlp_only_train: true}")
     with pytest.raises(UserError, match="`mlp_only_train` needs one: `mlp`"):

@@ -236,11 +236,12 @@ def test_one_class_sets():
     scores = np.array([[0.2], [0.9], [0.4]])
     none, all_positive = np.zeros(3, int), np.ones(3, int)
     assert metrics.compute("binary", none, none, scores) == pytest.approx(
-        {"accuracy": 1.0, "f1": 0.0, "average_precision": math.nan}, nan_ok=True
+        {"accuracy": 1.0, "f1": 0.0, "mcc": 0.0, "average_precision": math.nan}, nan_ok=True
     )
     assert metrics.compute("binary", all_positive, all_positive, scores) == {
         "accuracy": 1.0,
         "f1": 1.0,
+        "mcc": 0.0,
         "average_precision": 1.0,
     }
 

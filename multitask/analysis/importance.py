@@ -44,7 +44,7 @@ def importance(
     Raises:
         UserError: the task's pooler weighs no hidden states.
     """
-    pooler = model.module(task).pooler
+    pooler = model.module(task).scoring_pooler
     if not scores_states(pooler):
         raise UserError(f"task {task}: its pooler weighs no hidden states; `pooling: hire` does")
 
