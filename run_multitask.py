@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import sys
+from types import ModuleType
 
 from multitask.errors import PeerLost, UserError, is_first_process
 
@@ -13,6 +14,10 @@ COMMANDS = {
     "evaluate": "score a run on dev, or on a labelled test split",
     "predict": "write the predictions of a run, or of several averaged; or of texts of one's own",
     "attention": "draw what [CLS] attends to, layer by layer, for a text of one's own",
+    "sts": "score sentence vectors on STS12 to STS16, STS-B and SICK-R",
+    "index": "make a search index of a file of texts",
+    "search": "find the texts of an index that are nearest to a query",
+    "evaluate-search": "measure search on pairs of questions: MRR, recall, latency, memory",
     "importance": "draw how much each hidden state counts where the pooling is `hire`",
     "table": "a paper's table from finished runs, its printed values beside ours",
     "report": "compare finished runs in one table, with intervals and p-values",
@@ -20,8 +25,12 @@ COMMANDS = {
 EPILOG = "Every key of the YAML file: docs/configuration.md. Bad input: one line and exit code 2."
 
 
+def command_module(name: str) -> ModuleType:
+    return importlib.import_module(f"multitask.commands.{name.replace('-', '_')}")
+
+
 def command_parser(name: str) -> argparse.ArgumentParser:
-    module = importlib.import_module(f"multitask.commands.{name}")
+    module = command_module(name)
     parser = argparse.ArgumentParser(
         prog=f"run_multitask.py {name}", description=module.__doc__, epilog=EPILOG
     )
@@ -46,7 +55,7 @@ def main(arguments: list[str]) -> int:
         name, rest = "train", arguments
     parsed = command_parser(name).parse_intermixed_args(rest)
     try:
-        importlib.import_module(f"multitask.commands.{name}").run(parsed)
+        command_module(name).run(parsed)
     except UserError as error:
         if is_first_process() or isinstance(error, PeerLost):  # else the first one says the same
             print(f"error: {' '.join(str(error).split())}", file=sys.stderr)

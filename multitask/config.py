@@ -97,7 +97,11 @@ class DataConfig(Strict):
     train: str | None = Field(
         None, description="Training rows: a file (relative to `data_dir`) or a split's name."
     )
-    dev: str | None = Field(None, description="Development rows: a file or a split's name.")
+    dev: str | None = Field(
+        None,
+        description="Development rows: a file or a split's name. Here as in `train` and `test`, a "
+        "`*` in a file's name joins all that fit, by name, such as `STS12/*.tsv`.",
+    )
     dev_share: float | None = Field(
         None,
         gt=0,
@@ -308,6 +312,13 @@ class TaskConfig(Strict):
         description="Another task whose adapter, pooling and projection this one uses, weights and "
         "all, under a head of its own: a similarity task that scores a contrastive task's vectors.",
     )
+    evaluate_only: bool = Field(
+        False,
+        description="Never train on it: `data.dev` is scored at every evaluation, with the head of "
+        "`share_head`, or with one without weights on the vectors of `share_pooling`. It stops "
+        "nothing, enters no mean and selects only where `training.select` names it. Such as an STS "
+        "suite beside a run.",
+    )
     dropout: float = Field(0.1, ge=0, lt=1, description="Dropout before the head.")
     batch_size: int = Field(16, ge=1, description="Rows per forward pass.")
     batch_tokens: int | None = Field(
@@ -353,6 +364,8 @@ class TaskConfig(Strict):
     @property
     def only_scored(self) -> bool:
         """Whether the task has no training rows: another one's head is scored on its rows."""
+        if self.evaluate_only:
+            return True
         data = self.data
         own = (data.train, data.same_rows_as, data.texts_of)
         return self.share_head is not None and own == (None, None, None)
@@ -643,7 +656,10 @@ class Config(Strict):
 
     def selecting_tasks(self) -> dict[str, str]:
         """For each task the one whose evaluations select its weights: itself, if it trains."""
-        return {n: (t.share_head or n) if t.only_scored else n for n, t in self.tasks.items()}
+        return {
+            name: (task.share_head or task.share_pooling or name) if task.only_scored else name
+            for name, task in self.tasks.items()
+        }
 
     def data_path(self, name: str) -> Path:
         """A data file's path: absolute, or relative to ``data_dir``."""
@@ -753,6 +769,8 @@ def _check_names(config: Config) -> None:
 
 def _check_references(config: Config) -> None:
     """Check what names a task, and complete the tasks that share rows or a head with another."""
+    tasks = tuple(name for name in config.tasks if not config.tasks[name].evaluate_only)
+    _check_evaluate_only(config, tasks)
     for name, task in config.tasks.items():
         if task.data.same_rows_as is not None:
             _share_rows(config, name)
@@ -764,7 +782,6 @@ def _check_references(config: Config) -> None:
         if task.share_pooling is not None:
             _share_pooling(config, name)
         _check_sources(config, name)
-    tasks = tuple(config.tasks)
     lengths: list[tuple[KeyPath, str | int | None]] = [
         (("training", "epoch"), config.training.epoch)
     ]
@@ -778,8 +795,8 @@ def _check_references(config: Config) -> None:
                 message = f"{task_name} has no `data.train`: it is only scored"
                 raise config.error(("stages", number, "tasks", place), message)
     select = config.training.select
-    if select not in ("joint", "per_task", *tasks):
-        hint = suggest(select, ("joint", "per_task", *tasks))
+    if select not in ("joint", "per_task", *config.tasks):
+        hint = suggest(select, ("joint", "per_task", *config.tasks))
         raise config.error(("training", "select"), f"expected joint, per_task or a task{hint}")
     if select in tasks and config.tasks[select].only_scored:
         message = f"{select} has no `data.train` and is scored at the end only: name another task"
@@ -845,7 +862,7 @@ def _share_rows(config: Config, name: str) -> None:
 
 
 def _check_sources(config: Config, name: str) -> None:
-    """The tasks in ``texts_of`` have rows."""
+    """The tasks in ``texts_of`` have rows to train on."""
     for place, source in enumerate(config.tasks[name].data.texts_of or []):
         others = tuple(
             other
@@ -857,6 +874,39 @@ def _check_sources(config: Config, name: str) -> None:
             raise config.error(
                 path, f"expected a task with rows of its own{suggest(source, others)}"
             )
+
+
+def _check_evaluate_only(config: Config, trained: tuple[str, ...]) -> None:
+    """Tasks that are only evaluated have nothing that belongs to training."""
+    if not trained:
+        first = next(iter(config.tasks))
+        raise config.error(("tasks", first, "evaluate_only"), "no task is left to train")
+    for name, task in config.tasks.items():
+        hosts: dict[KeyPath, str | None] = {
+            ("data", "same_rows_as"): task.data.same_rows_as,
+            ("share_head",): task.share_head,
+            ("share_pooling",): task.share_pooling,
+        }
+        for path, other in hosts.items():
+            if other is not None and other not in trained:
+                message = f"{other!r} is only evaluated: name a task that trains"
+                raise config.error(("tasks", name, *path), message)
+        if not task.evaluate_only:
+            continue
+        if task.share_head is None and task.share_pooling is None:
+            message = "name the task whose vectors are scored: `share_head` or `share_pooling`"
+            raise config.error(("tasks", name, "evaluate_only"), message)
+        if task.data.dev is None:
+            message = "the task is only evaluated (`evaluate_only`): name the rows"
+            raise config.error(("tasks", name, "data", "dev"), message)
+        for key, given in (
+            ("train", task.data.train),
+            ("same_rows_as", task.data.same_rows_as),
+            ("texts_of", task.data.texts_of),
+        ):
+            if given is not None:
+                message = "the task is only evaluated (`evaluate_only`): leave this out"
+                raise config.error(("tasks", name, "data", key), message)
 
 
 def _share_head(config: Config, name: str) -> None:

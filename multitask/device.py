@@ -17,9 +17,7 @@ def pick_device(config: Config) -> torch.device:
     if name in ("auto", "cuda") and torch.cuda.is_available() and number is not None:
         name = f"cuda:{number}"
     if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+        return best_device()
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -36,6 +34,13 @@ def pick_device(config: Config) -> torch.device:
             ("device",), f"this machine has no {name!r} device: use `device: auto` or `cpu`"
         )
     return device
+
+
+def best_device() -> torch.device:
+    """A GPU when there is one."""
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
 def use_autocast(precision: str, device: torch.device) -> bool:

@@ -1,6 +1,6 @@
 """Scores of a model over a whole split, in file order, and their metrics."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from multitask import distributed, metrics
 from multitask.data.collate import Batch, collate, label_tensor
 from multitask.data.load import LabelReader, Rows
 from multitask.data.masking import Masking, masking_of
-from multitask.data.tokenize import Tokens
+from multitask.data.tokenize import Tokens, tokenize
 from multitask.errors import NotFinite
 from multitask.model import MultiTaskModel
 
@@ -92,6 +92,31 @@ def over_rows(
     model.train(training)
     together = torch.cat(distributed.in_order(parts))
     return together[torch.from_numpy(np.argsort(order, kind="stable")).to(device)]
+
+
+def sentence_vectors(
+    model: MultiTaskModel,
+    task: str,
+    tokenizer: Any,
+    texts: Sequence[str],
+    *,
+    max_length: int,
+    batch_size: int,
+    device: torch.device,
+    title: str = "",
+) -> np.ndarray:
+    """Vectors of N texts under a task's adapter and pooling, float32 [N, d] in order."""
+    rows = Rows("texts", [str(i) for i in range(len(texts))], [(text,) for text in texts], None)
+    found = over_rows(
+        model,
+        tokenize(rows, tokenizer, siamese=False, max_length=max_length),
+        lambda batch: model.vectors(task, batch),
+        batch_size=batch_size,
+        pad_id=tokenizer.pad_token_id,
+        device=device,
+        title=title,
+    )
+    return found.cpu().numpy()
 
 
 def score_split(

@@ -30,8 +30,8 @@ from multitask.evaluate import (
     Scores,
     Split,
     masked_split,
-    over_rows,
     score_split,
+    sentence_vectors,
     task_maskings,
 )
 from multitask.head_class import head_class
@@ -103,26 +103,26 @@ class TrainedRun:
         """Sentence vectors under a task's pooling, float32 [N, d] in order.
 
         Of a contrastive task they are those it compares, behind its projection unless that serves
-        the training alone. ``task`` defaults to the first one that compares two sentence vectors,
-        else the first.
+        the training alone. ``task`` defaults to that of ``vector_task``.
         """
-        siamese = [name for name in self.tasks if self.config.tasks[name].input == "siamese"]
-        pooled = [name for name in self.tasks if name not in self._maskings]
-        task = task or [*siamese, *pooled, *self.tasks][0]
+        task = task or self.vector_task()
         self._use(task)
         self._check_vectors(task)
-        return (
-            over_rows(
-                self.model,
-                self.tokens(task, _as_rows(texts, 1, task).texts),
-                lambda batch: self.model.vectors(task, batch),
-                batch_size=self.config.training.eval_batch_size,
-                pad_id=self.tokenizer.pad_token_id,
-                device=self.device,
-            )
-            .cpu()
-            .numpy()
+        return sentence_vectors(
+            self.model,
+            task,
+            self.tokenizer,
+            [text for (text,) in _as_rows(texts, 1, task).texts],
+            max_length=self.config.tasks[task].max_length,
+            batch_size=self.config.training.eval_batch_size,
+            device=self.device,
         )
+
+    def vector_task(self) -> str:
+        """The task whose vectors stand for a text: the first that compares two, else the first."""
+        siamese = [name for name in self.tasks if self.config.tasks[name].input == "siamese"]
+        pooled = [name for name in self.tasks if name not in self._maskings]
+        return [*siamese, *pooled, *self.tasks][0]
 
     def model_for(self, task: str) -> MultiTaskModel:
         """The whole model with the weights that serve a task, in evaluation mode."""

@@ -112,8 +112,9 @@ def _stage(prepared: Prepared, stage: Stage) -> list[str]:
 
 
 def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
-    """The first training rows as the encoder sees them."""
-    split, reader = prepared.splits[task]["train"], prepared.readers[task]
+    """The first rows as the encoder sees them, of train where the task trains."""
+    parts, reader = prepared.splits[task], prepared.readers[task]
+    split = parts["train"] if "train" in parts else parts["dev"]
     masked = task in prepared.maskings
     tokens, lines = prepared.feeds[task].in_this_pass() if masked else split.tokens, []
     for row in range(min(count, len(tokens))):

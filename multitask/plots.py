@@ -31,6 +31,7 @@ from multitask.drawing import (
 from multitask.errors import UserError
 from multitask.metrics import UNLABELLED
 from multitask.plots_conflict import draw_conflict
+from multitask.plots_space import draw_space
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +75,7 @@ def draw_all(run_dir: Path) -> list[Path]:
     """Write every figure of the run into ``run_dir/figures`` and return the paths.
 
     The curves first, then one figure of the dev predictions for each task, then the schedule and,
-    where it was measured, the conflict of gradients.
+    where they were measured, the conflict of gradients and the space of the vectors.
     """
     report = load_report(run_dir)
     events = load_lines(run_dir / "metrics.jsonl")
@@ -86,9 +87,10 @@ def draw_all(run_dir: Path) -> list[Path]:
         elif result["label_type"] not in UNLABELLED:
             drawn[f"confusion_{task}"] = _confusion(task, result)
     drawn["schedule"] = _schedule(report, events)
-    conflict = draw_conflict(events, stage_begins(events))
-    if conflict is not None:
-        drawn["conflict"] = conflict
+    for name, draw in (("conflict", draw_conflict), ("space", draw_space)):
+        figure = draw(events, stage_begins(events))
+        if figure is not None:
+            drawn[name] = figure
 
     folder = run_dir / "figures"
     folder.mkdir(exist_ok=True)

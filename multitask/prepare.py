@@ -1,7 +1,7 @@
 """Everything a run needs, loaded and checked: config -> data -> encoder -> model -> sampler."""
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,14 @@ from multitask.data.tokenize import Tokens, default_cache, tokenize
 from multitask.device import use_autocast
 from multitask.encoders import Encoder
 from multitask.errors import UserError
-from multitask.evaluate import Scores, Split, masked_split, score_split, task_maskings
+from multitask.evaluate import (
+    Scores,
+    Split,
+    masked_split,
+    score_split,
+    sentence_vectors,
+    task_maskings,
+)
 from multitask.feed import TrainRows
 from multitask.generator import MaskedLM, load_generator
 from multitask.glue import check_index, check_labels
@@ -32,6 +39,7 @@ from multitask.pretrained import load_pretrained, seen_corpora
 from multitask.registry import build
 from multitask.stages import Stage, plan_stages
 from multitask.streams import TaskStream
+from multitask.sts import looked_up, space
 from multitask.surgery import Surgery
 from multitask.tensorboard import check_installed
 
@@ -68,7 +76,8 @@ class Prepared:
             if "train" not in parts:
                 continue
             digest = hashlib.sha256()
-            for name in ("train", self.selection_split):
+            names = ("train", self.selection_split) if "train" in parts else ("dev",)
+            for name in names:
                 digest.update(parts[name].tokens.ids.tobytes())
                 digest.update(parts[name].tokens.offsets.tobytes())
                 digest.update(parts[name].rows.gold.tobytes())
@@ -92,6 +101,24 @@ class Prepared:
             device=self.device,
             between_batches=between_batches,
         )
+
+    def space(self, task: str, rows: Rows) -> dict[str, float]:
+        """How the vectors of a task's pairs lie in space now: ``multitask.sts.space``."""
+
+        def encode(texts: Sequence[str]) -> np.ndarray:
+            return sentence_vectors(
+                self.model,
+                task,
+                self.tokenizer,
+                texts,
+                max_length=self.config.tasks[task].max_length,
+                batch_size=self.config.training.eval_batch_size,
+                device=self.device,
+            )
+
+        reader = self.readers[task]
+        above = reader.low + 0.8 * (reader.high - reader.low)  # 4 of 0 to 5
+        return space([rows], looked_up([rows], encode), above)
 
 
 def prepare(config: Config, device: torch.device, say: Callable[[str], None] = print) -> Prepared:
@@ -136,6 +163,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
     model = initial_model(config, encoder, readers, splits, device)
     if start is not None:
         start_tasks(config, start, model)
+    _check_evaluate_only(config, model)
     maskings = task_maskings(model, tokenizer, readers)
     for task, masking in maskings.items():  # those of the training rows change in every pass
         for name in set(splits[task]) - {"train"}:
@@ -192,11 +220,8 @@ def initial_model(
 ) -> MultiTaskModel:
     """The model round a loaded encoder, before any training: ``config.seed`` makes the heads."""
     torch.manual_seed(config.seed)
-    context = {
-        task: reader.head_context(splits[task]["train"].rows.gold)
-        for task, reader in readers.items()
-        if "train" in splits[task]
-    }
+    train = {task: own["train"].rows.gold for task, own in splits.items() if "train" in own}
+    context = {task: reader.head_context(train.get(task)) for task, reader in readers.items()}
     autocast = use_autocast(config.training.precision, device)
     return build_model(config, encoder, context, autocast=autocast).to(device)
 
@@ -278,6 +303,16 @@ def _check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> N
                 raise config.error(("tasks", name, "share_head"), message + "`data.labels`")
 
 
+def _check_evaluate_only(config: Config, model: MultiTaskModel) -> None:
+    """Raise UserError for a task that brings weights which nothing would train."""
+    for name, task in config.tasks.items():
+        if task.evaluate_only and task.share_head is None:
+            weights = sum(parameter.numel() for parameter in model.head(name).parameters())
+            if weights:
+                message = f"its own {weights:,} weights would never be trained: set `share_head`"
+                raise config.error(("tasks", name, "evaluate_only"), message)
+
+
 def _check_glue_labels(config: Config, readers: Mapping[str, LabelReader]) -> None:
     for name, task in config.tasks.items():
         if task.glue_file is not None:
@@ -321,7 +356,9 @@ def _describe(
     config: Config, task: str, splits: Mapping[str, Mapping[str, Split]], reader: LabelReader
 ) -> dict[str, dict[str, Any]]:
     data = config.tasks[task].data
-    trained_on = splits[config.selecting_tasks()[task]]
+    # what a task that is only evaluated shall not have seen is what any other trains on
+    owner = splits[config.selecting_tasks()[task]]
+    trained_on = list(splits.values()) if config.tasks[task].evaluate_only else [owner]
     found = {}
     for name, split in splits[task].items():
         of_train = name == "holdout" or (name == "dev" and data.dev_share is not None)
@@ -332,7 +369,7 @@ def _describe(
         found[name]["truncated_share"] = split.tokens.truncated_share
         found[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
         if name in ("dev", "test"):  # a held-out slice of train selects: it counts as train
-            seen = [trained_on[part].rows for part in ("train", "holdout") if part in trained_on]
+            seen = [own[p].rows for own in trained_on for p in ("train", "holdout") if p in own]
             found[name]["in_train"] = count_overlap(split.rows, seen)
     return found
 

@@ -187,6 +187,7 @@ def _image(path: Path) -> Image:
         "confusion": f"Confusion matrix of {task} on dev",
         "scatter": f"Predicted against gold numbers of {task} on dev",
         "schedule": "Which task was trained when",
+        "space": "Alignment, uniformity and mean cosine of the vectors over the steps",
         "conflict": "Cosines between the tasks' gradients of the encoder over time and by layer",
     }[kind]
     return Image(path, alt)

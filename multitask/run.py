@@ -114,6 +114,8 @@ def build_trainer(
     """The trainer of a prepared run, at step 0."""
     config = prepared.config
     tasks, feeds = config.tasks, prepared.feeds
+    select = config.training.select
+    selecting = {n: t for n, t in tasks.items() if not t.evaluate_only or n == select}
 
     def train_score(task: str, scores: Tensor, labels: Tensor) -> float:
         predictions, shown = prepared.model.head(task).predict(scores)
@@ -128,18 +130,20 @@ def build_trainer(
         return found[prepared.metrics[task]]
 
     def evaluate(between_batches: Callable[[], None]) -> dict[str, dict[str, float]]:
-        name = prepared.selection_split
         found, watched = {}, {}
-        for task in tasks:
-            if tasks[task].only_scored:
+        for task, entry in tasks.items():
+            if entry.only_scored and not entry.evaluate_only:
                 continue
+            name = "dev" if entry.evaluate_only else prepared.selection_split
             pooler = prepared.model.module(task).scoring_pooler
             with watched_scores(pooler) as seen:
                 scores = prepared.score(task, name, between_batches)
             rows, reader = prepared.splits[task][name].rows, prepared.readers[task]
             found[task] = measure(scores, rows, reader)
             watched[task] = summary(pooler, seen, prepared.device)
-        place = {"split": name, "layers": prepared.model.encoder.num_layers}
+            if entry.evaluate_only and entry.input == "siamese" and reader.label_type == "number":
+                found[task] |= prepared.space(task, rows)
+        place = {"split": prepared.selection_split, "layers": prepared.model.encoder.num_layers}
         for task, one in watched.items():
             if one is not None:
                 trainer.log.write("importance", step=trainer.step, task=task, **place, **one)
@@ -177,8 +181,8 @@ def build_trainer(
             }
         ),
         selection=Selection(
-            {name: task.early_stopping.patience for name, task in tasks.items()},
-            {name: task.early_stopping.min_delta for name, task in tasks.items()},
+            {name: task.early_stopping.patience for name, task in selecting.items()},
+            {name: task.early_stopping.min_delta for name, task in selecting.items()},
         ),
         selection_split=prepared.selection_split,
         loss_weights=prepared.loss_weights,
@@ -218,6 +222,10 @@ def _baselines(
     found: dict[str, dict[str, Any]] = {}
     for name, task in config.tasks.items():
         splits, reader = prepared.splits[name], prepared.readers[name]
+        if task.evaluate_only:
+            nothing = dict.fromkeys(metrics.METRICS[reader.label_type])
+            found[name] = {"trivial": nothing, "frozen": None}
+            continue
         if task.only_scored:
             if "dev" in splits:
                 train = prepared.splits[config.selecting_tasks()[name]]["train"].rows
@@ -331,6 +339,7 @@ def task_result(
         "classes": list(reader.names) or None,
         "label_range": [reader.low, reader.high] if reader.label_type == "number" else None,
         "metric": metric,
+        "evaluate_only": entry.evaluate_only,
         "input": entry.input,
         "pooling": entry.pooling.name,
         "head": entry.head.name,
@@ -348,7 +357,9 @@ def run_result(
     training: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The whole of report.json: the entries of the tasks, and how they were trained."""
-    counted = metrics.joint_tasks({name: task["label_type"] for name, task in tasks.items()})
+    counted = metrics.joint_tasks(
+        {n: task["label_type"] for n, task in tasks.items() if not task["evaluate_only"]}
+    )
     headline = {name: tasks[name]["dev"][tasks[name]["metric"]] for name in counted}
     found: dict[str, Any] = without_nan(
         {

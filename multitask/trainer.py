@@ -350,7 +350,8 @@ class Trainer:
             raise self._diverged(problem) from problem
         values = {task: metrics[self.metrics[task]] for task, metrics in found.items()}
         together = joint({task: values[task] for task in self.joint_tasks})
-        stopped = self.selection.update(self.step, values, together, self.stage.tasks)
+        counted = {task: v for task, v in values.items() if task in self.selection.patience}
+        stopped = self.selection.update(self.step, counted, together, self.stage.tasks)
         self.evaluated_at = self.step
         self.log.write(
             "eval",

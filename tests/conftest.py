@@ -123,6 +123,20 @@ def course_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def tiny_run(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> Path:
+    """A run of the three course tasks, two steps on a tiny encoder; read only."""
+    import run_multitask
+
+    directory = tmp_path_factory.mktemp("runs") / "run"
+    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
+    changes = ["training.max_steps=2", "training.frozen_baseline=false"]
+    names = [f"data_dir={course_files}", f"encoder.name={tiny_encoder}", f"output_dir={directory}"]
+    config = str(ROOT / "configs" / "cs224n.yaml")
+    assert run_multitask.main([config, *names, *lengths, *changes]) == 0
+    return directory
+
+
+@pytest.fixture(scope="session")
 def course_data() -> Path:
     """The real course files; the test skips where they are not at hand."""
     if not COURSE_DATA.is_dir():

@@ -11,9 +11,11 @@ from multitask.config import PACKAGED_ENCODER, load_config
 from multitask.registry import build
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT, save_tiny_encoder
+from tests.sts_files import write_suites
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PYTHON = "python run_multitask.py "
+SUITES = ["sts12", "sts13", "sts14", "sts15", "sts16", "sick_r"]
 
 
 def commands(page: Path) -> list[str]:
@@ -29,7 +31,11 @@ def commands(page: Path) -> list[str]:
 
 @pytest.fixture
 def desk(tmp_path: Path, course_files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A student's directory: the project's configs, the course's files in `data`."""
+    """A student's directory: the project's configs, the course's files, the STS suites."""
+    suites = course_files.parent / "sts"  # beside the course's files, as a config has them
+    if not suites.is_dir():
+        write_suites(suites)
+    (tmp_path / "sts").symlink_to(suites)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "data").symlink_to(course_files)
     (tmp_path / "mine.txt").write_text("a good film\na bad film\n")
@@ -42,7 +48,7 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
     arguments = shlex.split(command.removeprefix(PYTHON))
     if arguments[0] in ("evaluate", "predict", "report", "importance"):
         return arguments
-    if arguments[0] == "attention":
+    if arguments[0] in ("attention", "sts", "index", "search", "evaluate-search"):
         return [str(tiny_encoder) if word == PACKAGED_ENCODER else word for word in arguments]
     if arguments[0] == "ablate":  # two of its runs, in the directory of the whole grid
         grid = Path(arguments[1])
@@ -100,6 +106,8 @@ def test_the_pages_hold_commands():
     assert len(commands(ROOT / "README.md")) >= 8
     assert len(commands(ROOT / "docs" / "cs224n.md")) >= 6
     assert len(commands(ROOT / "docs" / "bert-from-scratch.md")) >= 4
+    assert len(commands(ROOT / "docs" / "sts.md")) >= 5
+    assert len(commands(ROOT / "docs" / "search.md")) >= 7
     for page in ("maxpoolbert.md", "hire.md"):
         assert len(commands(ROOT / "docs" / page)) >= 5
 

@@ -72,7 +72,9 @@ def compare(
         sets = [_dev_rows(task, runs) for runs in reports]
         first = next(one for found in sets for one in found)
         kinds[task] = {"metric": first.metric, "rows": len(first.rows)}
-        label_types[task] = first.label_type
+        every = [report["tasks"].get(task, {}) for runs in reports for _, report in runs]
+        if not any(entry.get("evaluate_only") for entry in every):
+            label_types[task] = first.label_type
         columns[task] = _task_column(task, sets, reports, seeds, resamples)
     at = names.index(baseline)
     scored = {task: _scored(column, at) for task, column in columns.items()}

@@ -1,6 +1,8 @@
 """What is worth knowing about the rows before training: counts, duplicates, dev rows in train."""
 
 from collections import Counter
+from collections.abc import Iterable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -31,8 +33,18 @@ def describe(rows: Rows, reader: LabelReader) -> dict[str, Any]:
 
 def count_overlap(rows: Rows, train: list[Rows]) -> int:
     """Rows whose text (pair in either order) also occurs in any of the training parts."""
-    seen = {row_key(texts) for part in train for texts in part.texts}
-    return sum(row_key(texts) in seen for texts in rows.texts)
+    return int(seen_rows(rows, text_sets(train, len(rows.texts[0]))).sum())
+
+
+def text_sets(train: Iterable[Rows], size: int) -> set[tuple[str, ...]]:
+    """The keys of every ``size`` texts that stand in one row: a triplet holds three pairs."""
+    every = (texts for rows in train for texts in rows.texts)
+    return {row_key(some) for texts in every for some in combinations(texts, size)}
+
+
+def seen_rows(rows: Rows, seen: set[tuple[str, ...]]) -> np.ndarray:
+    """Which rows are among what ``text_sets`` gave: bool [N]."""
+    return np.array([row_key(texts) in seen for texts in rows.texts], dtype=bool)
 
 
 def split_holdout(rows: Rows, share: float) -> tuple[Rows, Rows]:

@@ -257,7 +257,7 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
     if file.suffix == ".txt":
         texts = []
         sides = 1 + bool(data.text2) + bool(data.text3)
-        for number, line in enumerate(_read_text(file).split("\n"), 1):
+        for number, line in enumerate(read_text(file).split("\n"), 1):
             if not line.strip():
                 continue
             text = tuple(line.split("\t"))
@@ -275,8 +275,8 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
         known = ", ".join(FORMATS)
         raise UserError(f"{file}: cannot tell the format: give it one of the endings {known}")
     if form in ("csv", "tsv"):  # the task's own files may be tab-separated and called .csv
-        form = "tsv" if "\t" in _read_text(file).partition("\n")[0] else "csv"
-    return _rows(data, _read_file(file, form, data), str(file))
+        form = "tsv" if "\t" in read_text(file).partition("\n")[0] else "csv"
+    return _rows(data, read_table(file, form, data), str(file))
 
 
 def _rows(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
@@ -344,15 +344,21 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
     if data.format in ("disk", "hub"):
         return _read_dataset(config, task, name)
     file = config.data_path(name)
-    if not file.is_file():
+    files = sorted(file.parent.glob(file.name)) if "*" in file.name else [file]
+    if not files or not files[0].is_file():
         raise config.error(path, f"no such file: {file} (is `data_dir` right?)")
     form = FORMATS.get(file.suffix.lower()) if data.format == "auto" else data.format
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
-    return _read_file(file, form, data), str(file)
+    tables = [read_table(one, form, data) for one in files]
+    for one, table in zip(files, tables, strict=True):
+        if set(table) != set(tables[0]):
+            raise UserError(f"{one}: its columns are not those of {files[0].name}")
+    return {name: [v for table in tables for v in table[name]] for name in tables[0]}, str(file)
 
 
-def _read_text(file: Path) -> str:
+def read_text(file: Path) -> str:
+    """A UTF-8 file's text, without a byte order mark. Raises UserError where it cannot be read."""
     try:
         return file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -361,9 +367,10 @@ def _read_text(file: Path) -> str:
         raise UserError(f"{file}: not UTF-8 at byte {error.start}: save it as UTF-8") from error
 
 
-def _read_file(file: Path, form: str, data: DataConfig) -> dict[str, list]:
+def read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
+    """A file's columns by name, read as ``data`` says. Raises UserError with file and line."""
     if form == "txt":
-        lines = [line for line in _read_text(file).split("\n") if line.strip()]
+        lines = [line for line in read_text(file).split("\n") if line.strip()]
         return {data.text: lines}
     if form in ("csv", "tsv"):
         return _read_csv(file, "," if form == "csv" else "\t", data)
@@ -382,7 +389,7 @@ def _read_csv(file: Path, separator: str, data: DataConfig) -> dict[str, list]:
     """Columns by name; blank lines are skipped, cells missing at a row's end are empty."""
     end = "\0end of the file"  # swallowed by a quote that is still open there
     unquote = "where a quote is an ordinary character, set `data.quoting: false`"
-    lines = itertools.chain(io.StringIO(_read_text(file)), [end])
+    lines = itertools.chain(io.StringIO(read_text(file)), [end])
     reader = csv.reader(
         lines, delimiter=separator, quoting=csv.QUOTE_MINIMAL if data.quoting else csv.QUOTE_NONE
     )
@@ -419,7 +426,7 @@ def _read_csv(file: Path, separator: str, data: DataConfig) -> dict[str, list]:
 
 def _read_jsonl(file: Path) -> dict[str, list]:
     records = []
-    for number, line in enumerate(_read_text(file).split("\n"), 1):  # not at U+2028 in a text
+    for number, line in enumerate(read_text(file).split("\n"), 1):  # not at U+2028 in a text
         if line.strip():
             try:
                 record = json.loads(line)

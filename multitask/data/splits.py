@@ -29,15 +29,13 @@ def load_splits(
     for host, members in streams(config).items():
         if host in unlabelled:
             continue
-        data = config.tasks[host].data
         train = load_together(config, members, "train", readers)
         parts = {task: _train_parts(config, host, found) for task, found in train.items()}
         if len(members) > 1:
             together[host] = {task: parts[task]["train"] for task in members}
         for task in members:
             rows[task] = {name: labelled_only(part) for name, part in parts[task].items()}
-            for name in ["dev"] + (["test"] if data.test else []):
-                rows[task][name] = load_rows(config, task, name, readers[task])
+            rows[task] |= _scored_parts(config, task, readers)
     for task in sorted(unlabelled, key=lambda task: bool(config.tasks[task].data.texts_of)):
         rows[task] = _texts(config, task, rows, readers)
     for task, entry in config.tasks.items():
@@ -45,6 +43,12 @@ def load_splits(
             names = [name for name in ("dev", "test") if getattr(entry.data, name)]
             rows[task] = {name: load_rows(config, task, name, readers[task]) for name in names}
     return {task: rows[task] for task in config.tasks}, together
+
+
+def _scored_parts(config: Config, task: str, readers: Mapping[str, LabelReader]) -> dict[str, Rows]:
+    """``dev``, and ``test`` where there is one."""
+    names = ["dev"] + (["test"] if config.tasks[task].data.test else [])
+    return {name: split_rows(config, task, name, readers) for name in names}
 
 
 def _texts(
@@ -66,9 +70,7 @@ def _texts(
             parts["train"] = subset(parts["train"], entry.max_rows)
     else:
         parts = _train_parts(config, task, split_rows(config, task, "train", readers))
-    for name in ["dev"] + (["test"] if entry.data.test else []):
-        parts[name] = split_rows(config, task, name, readers)
-    return parts
+    return parts | _scored_parts(config, task, readers)
 
 
 def _train_parts(config: Config, host: str, rows: Rows) -> dict[str, Rows]:

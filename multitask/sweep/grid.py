@@ -195,6 +195,10 @@ def _check_probe(grid: Grid, configs: list[Config], tree: Tree) -> None:
             message = "a probe trains each head alone: leave tasks that share one out"
             error = configs[0].error(("tasks", name, "share_head"), message)
             raise grid.placed(error, first)
+        if task.evaluate_only:
+            message = "a probe trains the head: leave tasks that are only evaluated out"
+            error = configs[0].error(("tasks", name, "evaluate_only"), message)
+            raise grid.placed(error, first)
     for cell, config in zip(grid.cells[1:], configs[1:], strict=True):
         own = flat(config.resolved())
         for key in dict.fromkeys([*values, *own]):

@@ -1,0 +1,52 @@
+"""Do our STS scores equal those of sentence-transformers, on every suite, and in which time?
+
+    python -m benchmarks.sts_parity DIRECTORY-OF-THE-SUITES
+
+The packaged MiniLM with mean pooling in fp32, texts cut at 128 tokens, the same rows; the library
+encodes each distinct sentence once as well. One line a suite, then the seconds of each side.
+"""
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from multitask.config import PACKAGED_ENCODER
+from multitask.data.sts import read_suites
+from multitask.pretrained import packaged_directory
+from multitask.sts import score_suites
+from multitask.tables import markdown_table
+from multitask.vectors import MAX_LENGTH, open_vectors
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    suites = read_suites(parser.parse_args().directory)
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    own = open_vectors(PACKAGED_ENCODER)
+    transformer = Transformer(str(packaged_directory()), max_seq_length=MAX_LENGTH)
+    peer = SentenceTransformer(modules=[transformer, Pooling(own.dim, "mean")], device="cpu")
+
+    def peers(texts: Sequence[str]) -> np.ndarray:
+        found: np.ndarray = peer.encode(list(texts), batch_size=64, convert_to_numpy=True)
+        return found
+
+    found, seconds = {}, {}
+    for name, encode in (("ours", own.encode), ("sentence-transformers", peers)):
+        began = time.perf_counter()
+        entries = score_suites(suites, encode)
+        seconds[name] = time.perf_counter() - began
+        found[name] = {n: entry["scores"]["all"]["spearman"] for n, entry in entries.items()}
+    ours, theirs = found.values()
+    rows = [[n, f"{ours[n]:.5f}", f"{theirs[n]:.5f}", f"{ours[n] - theirs[n]:+.1e}"] for n in ours]
+    print(markdown_table(["suite", *found, "difference"], rows))
+    print(", ".join(f"{name}: {value:.0f} s" for name, value in seconds.items()))
+
+
+if __name__ == "__main__":
+    main()

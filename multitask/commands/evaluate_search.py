@@ -1,0 +1,83 @@
+"""Measure search on pairs of questions: exact, and as the layer-attention paper does it.
+
+The second questions are the corpus, the first ones the queries, the duplicates what is to be found.
+Writes search.md and search.json (docs/search.md).
+"""
+
+import argparse
+from pathlib import Path
+
+from multitask.config import PACKAGED_ENCODER
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        help=f"run directory, or an encoder: a directory, a hub id or {PACKAGED_ENCODER}",
+    )
+    parser.add_argument(
+        "--pairs",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="table with question1, question2 (or sentence1, sentence2) and is_duplicate; with "
+        "qid1 and qid2 questions are known by them, else by their exact text",
+    )
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=int,
+        default=100_000,
+        help="distinct questions in the corpus at most (default 100,000, as in the paper)",
+    )
+    parser.add_argument("--task", metavar="T", help="the run's task whose vectors count")
+    parser.add_argument("--pooling", metavar="P", help="a pooling without weights of its own")
+    parser.add_argument(
+        "--output", metavar="DIR", type=Path, help="default: RUN/scores; ./scores for an encoder"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    import json
+    import shlex
+    import sys
+
+    from multitask.errors import UserError
+    from multitask.files import write_text
+    from multitask.retrieval import import_faiss
+    from multitask.search_quality import MAX_LENGTH, evaluate, read_questions
+    from multitask.search_report import markdown_page, terminal_table
+
+    import_faiss()
+    if arguments.limit < 1:
+        raise UserError(f"--limit: expected a whole number ≥ 1, not {arguments.limit}")
+    questions = read_questions(arguments.pairs, arguments.limit)
+
+    from multitask.run import git_revision
+    from multitask.vectors import open_vectors
+
+    vectors = open_vectors(
+        arguments.run, task=arguments.task, pooling=arguments.pooling, max_length=MAX_LENGTH
+    )
+    output = arguments.output or vectors.scores_directory
+    output.mkdir(parents=True, exist_ok=True)
+    found = {
+        "format": 1,
+        "of": vectors.describe(),
+        "source": vectors.source,
+        "task": vectors.task,
+        "pooling": vectors.pooling,
+        "max_length": vectors.max_length,
+        "pairs_file": str(arguments.pairs),
+        "command": shlex.join(["python", *sys.argv]),
+        "git_revision": git_revision(),
+        **evaluate(questions, vectors.encode, lambda texts: vectors.encode(texts, "questions")),
+    }
+    print(vectors.describe())
+    print(terminal_table(found))
+    if found["warning"]:
+        print(f"warning: {found['warning']}")
+    write_text(output / "search.json", json.dumps(found, indent=1))
+    write_text(output / "search.md", markdown_page(found))
+    print(f"written: {output / 'search.md'}, search.json")

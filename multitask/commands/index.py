@@ -1,0 +1,65 @@
+"""Make a search index of a file with one text a line (docs/search.md)."""
+
+import argparse
+from pathlib import Path
+
+from multitask.config import PACKAGED_ENCODER
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        help=f"run directory, or an encoder: a directory, a hub id or {PACKAGED_ENCODER}",
+    )
+    parser.add_argument(
+        "--texts", metavar="FILE", type=Path, required=True, help="UTF-8, one text a line"
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, required=True, help="directory of the index"
+    )
+    parser.add_argument(
+        "--ivf",
+        metavar="N",
+        type=int,
+        help="an approximate index of N lists, at most a list for every 39 texts (default: exact)",
+    )
+    parser.add_argument(
+        "--probes", metavar="N", type=int, help="lists searched with --ivf (default 5)"
+    )
+    parser.add_argument("--task", metavar="T", help="the run's task whose vectors count")
+    parser.add_argument("--pooling", metavar="P", help="a pooling without weights of its own")
+    parser.add_argument("--overwrite", action="store_true", help="replace the index that DIR holds")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from multitask.errors import UserError
+    from multitask.retrieval import Origin, build, check_output, import_faiss
+
+    import_faiss()
+    check_output(arguments.out, arguments.overwrite)
+    lists, probes = arguments.ivf, arguments.probes
+    if lists is not None and lists < 1:
+        raise UserError(f"--ivf: expected a whole number ≥ 1, not {lists}")
+    if probes is not None and (lists is None or not 1 <= probes <= lists):
+        most = "--ivf N beside it" if lists is None else f"1 to {lists}"
+        raise UserError(f"--probes {probes}: expected {most}")
+
+    from multitask.vectors import open_vectors
+
+    vectors = open_vectors(arguments.run, task=arguments.task, pooling=arguments.pooling)
+    place = Path(arguments.run)
+    origin = Origin(
+        source=str(place.absolute()) if place.is_dir() else arguments.run,
+        task=vectors.task,
+        pooling=arguments.pooling,
+        max_length=vectors.max_length,
+        fingerprint=vectors.fingerprint(),
+    )
+    ivf = None if lists is None else (lists, probes or min(5, lists))
+    facts = build(arguments.texts, arguments.out, vectors.encode, vectors.dim, origin, ivf)
+    kind = "exact" if ivf is None else f"{lists} lists, {ivf[1]} searched"
+    blank = f", {facts.blank_lines:,} blank lines left out" if facts.blank_lines else ""
+    size = sum(facts.sizes.values()) / 1e6
+    print(f"{vectors.describe()}: {facts.texts:,} texts{blank}; {kind}; {size:.1f} MB")
+    print(f"written: {arguments.out}")

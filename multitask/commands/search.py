@@ -1,0 +1,48 @@
+"""Find the texts of an index that are nearest to a query, by cosine (docs/search.md)."""
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("index", metavar="DIR", type=Path, help="directory that `index` wrote")
+    parser.add_argument("queries", metavar="QUERY", nargs="+", help="what to look for")
+    parser.add_argument(
+        "--top", metavar="N", type=int, default=10, help="texts a query (default 10)"
+    )
+    parser.add_argument(
+        "--run", metavar="RUN", help="where the run of the index is now, if it has moved"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from multitask.errors import UserError
+    from multitask.retrieval import check_origin, open_index
+
+    for query in arguments.queries:
+        if not query.strip():
+            raise UserError("the query is empty")
+        if any("\udc80" <= letter <= "\udcff" for letter in query):
+            raise UserError("the query is not UTF-8")
+    index = open_index(arguments.index)
+    index.check_top(arguments.top)
+    origin = index.facts.origin
+    source = arguments.run or origin.source
+    if Path(source).is_absolute() and not Path(source).exists():
+        raise UserError(
+            f"{arguments.index}: what it was made with is no longer at {source}: name it by --run"
+        )
+
+    from multitask.vectors import open_vectors
+
+    vectors = open_vectors(
+        source, task=origin.task, pooling=origin.pooling, max_length=origin.max_length
+    )
+    check_origin(arguments.index, index.facts, vectors.dim, vectors.fingerprint(), source)
+    scores, places = index.search(vectors.encode(arguments.queries), arguments.top)
+    for query, row, found in zip(arguments.queries, scores, places, strict=True):
+        if len(arguments.queries) > 1:
+            print(query)
+        for score, place in zip(row, found, strict=True):
+            if place >= 0:
+                print(f"{score:6.3f}  line {index.lines[place]}: {index.texts[place]}")

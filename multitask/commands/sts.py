@@ -1,0 +1,105 @@
+"""Score sentence vectors on STS12 to STS16, STS-B and SICK-R (docs/sts.md).
+
+Writes sts.md and sts.json; --layers also the scores of every layer and fixed pooling, with figures.
+"""
+
+import argparse
+from pathlib import Path
+
+from multitask.config import PACKAGED_ENCODER
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        help=f"run directory, or an encoder: a directory, a hub id or {PACKAGED_ENCODER}",
+    )
+    parser.add_argument(
+        "overrides",
+        metavar="key=value",
+        nargs="*",
+        help="values of the run to change, such as data_dir=DIR",
+    )
+    parser.add_argument(
+        "--data", metavar="DIR", type=Path, required=True, help="directory with the suites"
+    )
+    parser.add_argument(
+        "--stsb",
+        metavar="FILE",
+        type=Path,
+        help="file to be read as STS-B, such as the course's sts-dev.csv (default: its test split "
+        "below DIR)",
+    )
+    parser.add_argument(
+        "--task",
+        metavar="T",
+        help="the run's task whose weights, adapter and pooling count (default: the first that "
+        "compares two sentences)",
+    )
+    parser.add_argument(
+        "--pooling",
+        metavar="P",
+        help="a pooling without weights of its own: cls, mean, ... (default: the task's; mean for "
+        "an encoder)",
+    )
+    parser.add_argument(
+        "--layers", action="store_true", help="also score every layer under each fixed pooling"
+    )
+    parser.add_argument(
+        "--output", metavar="DIR", type=Path, help="default: RUN/scores; ./scores for an encoder"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    import json
+    import shlex
+    import sys
+    from typing import Any
+
+    from multitask.data.sts import read_suites
+
+    suites = read_suites(arguments.data, arguments.stsb)
+
+    from multitask.analysis.layers import score_layers
+    from multitask.analysis.layers_figure import draw_domains, draw_layers
+    from multitask.drawing import save_figure
+    from multitask.files import without_nan, write_text
+    from multitask.run import git_revision
+    from multitask.sts import average, score_suites
+    from multitask.sts_report import markdown_page, notes, terminal_table
+    from multitask.vectors import open_vectors
+
+    vectors = open_vectors(
+        arguments.run, task=arguments.task, pooling=arguments.pooling, overrides=arguments.overrides
+    )
+    training = None if vectors.run is None else vectors.training_rows()
+    output = arguments.output or vectors.scores_directory
+    output.mkdir(parents=True, exist_ok=True)
+    entries = score_suites(suites, lambda texts: vectors.encode(texts, "sentences"), training)
+    found: dict[str, Any] = {
+        "format": 1,
+        "of": vectors.describe(),
+        "source": vectors.source,
+        "task": vectors.task,
+        "pooling": vectors.pooling,
+        "max_length": vectors.max_length,
+        "command": shlex.join(["python", *sys.argv]),
+        "git_revision": git_revision(),
+        "average": {name: average(entries, name) for name in ("spearman", "pearson")},
+        "suites": entries,
+    }
+    print(vectors.describe())
+    print(terminal_table(found))
+    print("\n".join(f"note: {line}" for line in notes(found)))
+    write_text(output / "sts.json", json.dumps(without_nan(found), indent=1))
+    write_text(output / "sts.md", markdown_page(found))
+    print(f"written: {output / 'sts.md'}, sts.json")
+    if arguments.layers:
+        scores = without_nan(score_layers(suites, vectors.layers))
+        write_text(output / "layers.json", json.dumps({"of": vectors.weights(), "suites": scores}))
+        figures = {"layers": draw_layers, "domains": draw_domains}
+        for name, draw in figures.items():
+            for ending in ("png", "svg"):
+                save_figure(draw(scores, vectors.weights()), output / f"{name}.{ending}")
+        print(f"written: {output / 'layers.json'}, layers.png, domains.png (and .svg)")

@@ -1,0 +1,68 @@
+"""The figure of the vectors' space over training: alignment, uniformity and mean cosine."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitask.drawing import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    VERMILLION,
+    label_text,
+    legend_below,
+    mark_stages,
+    new_figure,
+    quiet_frame,
+    step_axis,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOURS = (BLUE, ORANGE, GREEN, VERMILLION)
+STYLES = ("-", "--", ":")
+PANELS = {
+    "alignment": "alignment of similar pairs",
+    "uniformity": "uniformity of all sentences",
+    "mean_cosine": "mean cosine of any two",
+}
+
+
+def draw_space(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -> "Figure | None":
+    """A panel a measure, a line a task that is only evaluated; None where there is none.
+
+    Lower is better in all of them (Wang & Isola 2020).
+    """
+    evaluations = [event for event in events if event["event"] == "eval"]
+    tasks = [
+        task
+        for task, scores in (evaluations[0]["tasks"] if evaluations else {}).items()
+        if "uniformity" in scores
+    ]
+    if not tasks:
+        return None
+    figure = new_figure(11.0, 3.4)
+    steps = [event["step"] for event in evaluations]
+    for axes, (measure, title) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
+        for place, task in enumerate(tasks):
+            axes.plot(
+                steps,
+                series(evaluations, task, measure),
+                color=COLOURS[place % len(COLOURS)],
+                linestyle=STYLES[place // len(COLOURS) % len(STYLES)],
+                marker=".",
+                label=label_text(task),
+            )
+        axes.set_title(title, fontsize=10)
+        quiet_frame(axes)
+        mark_stages(axes, stages)
+        step_axis(axes)
+    legend_below(figure)
+    return figure
+
+
+def series(evaluations: list[dict[str, Any]], task: str, measure: str) -> np.ndarray:
+    """A task's values over the evaluations; NaN where one has none."""
+    found = (event["tasks"].get(task, {}).get(measure) for event in evaluations)
+    return np.array([np.nan if value is None else value for value in found], dtype=float)

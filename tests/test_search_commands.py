@@ -1,0 +1,143 @@
+"""``index``, ``search`` and ``evaluate-search`` on a run and on an encoder, and bad input."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import run_multitask
+from multitask import load
+from tests.conftest import save_tiny_encoder
+
+pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
+
+TEXTS = ["a good film", "a bad film", "the dog runs", "the cat sleeps", "a red bird"]
+
+
+def main(*arguments: object) -> int:
+    return run_multitask.main([str(argument) for argument in arguments])
+
+
+def complaint(capsys: pytest.CaptureFixture, *arguments: object) -> str:
+    capsys.readouterr()
+    assert main(*arguments) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "error: " in line]
+    return line.removeprefix("error: ")
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory) -> Path:
+    file = tmp_path_factory.mktemp("texts") / "mine.txt"
+    file.write_text("\n".join(TEXTS) + "\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def index(tiny_run, texts) -> Path:
+    out = texts.parent / "index"
+    assert main("index", tiny_run, "--texts", texts, "--out", out, "--task", "sts") == 0
+    return out
+
+
+def test_search_ranks_by_the_cosine_of_the_tasks_vectors(tiny_run, index, capsys):
+    capsys.readouterr()
+    assert main("search", index, "a dull film", "the dog", "--top", 3) == 0
+    out = capsys.readouterr().out.splitlines()
+    run = load(tiny_run, ["training.precision=fp32"])
+    vectors = run.encode([*TEXTS, "a dull film", "the dog"], "sts").astype(float)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    expected = []
+    for row, query in ((5, "a dull film"), (6, "the dog")):
+        cosines = vectors[:5] @ vectors[row]
+        best = np.argsort(-cosines)[:3]
+        expected += [query, *(f"{cosines[i]:6.3f}  line {i + 1}: {TEXTS[i]}" for i in best)]
+    assert out == expected
+
+
+def test_an_index_of_a_run_that_has_moved(tiny_run, texts, tmp_path, capsys):
+    run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
+    index = tmp_path / "index"
+    assert main("index", run, "--texts", texts, "--out", index, "--pooling", "max") == 0
+    run.rename(tmp_path / "moved")
+    message = complaint(capsys, "search", index, "a film", "--top", 1)
+    assert f"is no longer at {run}: name it by --run" in message
+    assert main("search", index, "a film", "--top", 1, "--run", tmp_path / "moved") == 0
+
+
+def test_an_encoder_and_an_approximate_index(tiny_encoder, tmp_path, capsys):
+    (tmp_path / "many.txt").write_text("\n".join(TEXTS * 20))
+    out = tmp_path / "index"
+    words = ["index", tiny_encoder, "--texts", tmp_path / "many.txt", "--out", out]
+    assert main(*words, "--ivf", 2, "--probes", 1) == 0
+    assert "100 texts; 2 lists, 1 searched" in capsys.readouterr().out
+    assert main("search", out, "a good film", "--top", 2) == 0
+    assert capsys.readouterr().out.count(": a good film\n") == 2
+    assert "holds an index already: --overwrite" in complaint(capsys, *words)
+    assert main(*words, "--overwrite") == 0
+    assert "exact" in capsys.readouterr().out
+
+
+def test_an_index_of_another_run_or_encoder_is_refused(index, tiny_run, tmp_path, capsys):
+    other = Path(shutil.copytree(tiny_run, tmp_path / "other"))
+    from safetensors.torch import load_file, save_file
+
+    (weights,) = (other / "weights").glob("*.safetensors")
+    tensors = load_file(weights)
+    save_file({name: 1.5 * tensor for name, tensor in tensors.items()}, weights)
+    message = complaint(capsys, "search", index, "a film", "--top", 1, "--run", other)
+    assert message.startswith(f"{index}: made with other weights than {other} has now")
+    save_tiny_encoder(tmp_path / "wide", hidden_size=48)
+    assert main("index", tmp_path / "wide", "--texts", index.parent / "mine.txt",
+                "--out", tmp_path / "wide-index") == 0  # fmt: skip
+    save_tiny_encoder(tmp_path / "narrow")
+    message = complaint(
+        capsys, "search", tmp_path / "wide-index", "a", "--top", 1, "--run", tmp_path / "narrow"
+    )
+    assert "its vectors have 48 dimensions, those of" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["search", "INDEX", "a", "--top", "6"],
+            "--top 6: the index holds 5 texts: ask for 1 to 5",
+        ),
+        (["search", "INDEX", " "], "the query is empty"),
+        (["search", "TMP", "a"], "TMP: no index there (index.json is missing)"),
+        (["index", "RUN", "--texts", "none", "--out", "TMP/i"], "--texts: no such file: none"),
+        (["index", "RUN", "--texts", "EMPTY", "--out", "TMP/i"], "empty.txt: no texts"),
+        (["index", "RUN", "--texts", "T", "--out", "TMP/i", "--ivf", "0"], "--ivf: expected a who"),
+        (
+            ["index", "RUN", "--texts", "T", "--out", "TMP/i", "--ivf", "3"],
+            "texts to train on, and",
+        ),
+        (["index", "RUN", "--texts", "T", "--out", "TMP/i", "--probes", "3"], "--probes 3: expect"),
+        (["index", "RUN", "--texts", "T", "--out", "TMP/i", "--task", "x"], "no task 'x'"),
+        (["index", "RUN", "--texts", "T", "--out", "TMP"], "TMP is not empty and holds no index"),
+        (["evaluate-search", "RUN", "--pairs", "none"], "--pairs: no such file: none"),
+        (["evaluate-search", "RUN", "--pairs", "T"], "expected the columns question1, question2"),
+        (["evaluate-search", "RUN", "--pairs", "T", "--limit", "0"], "--limit: expected a whole"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, tiny_run, index, texts, tmp_path, capsys):
+    (tmp_path / "empty.txt").write_text("\n")
+    names = {"INDEX": index, "RUN": tiny_run, "T": texts, "EMPTY": tmp_path / "empty.txt"}
+    words = [str(names.get(word, word.replace("TMP", str(tmp_path)))) for word in arguments]
+    assert message.replace("TMP", str(tmp_path)) in complaint(capsys, *words)
+
+
+def test_search_is_measured_on_the_courses_pairs(tiny_run, course_files, tmp_path, capsys):
+    pairs = course_files / "quora-train.csv"
+    out = tmp_path / "measured"
+    assert main("evaluate-search", tiny_run, "--pairs", pairs, "--output", out) == 0
+    shown = capsys.readouterr().out
+    found = json.loads((out / "search.json").read_text())
+    assert (found["task"], found["max_length"], found["keyed_by"]) == ("qqp", 64, "text")
+    assert found["queries_with_gold"] == 20
+    assert found["modes"]["exact"]["mrr_at_10"] == pytest.approx(1)  # duplicates are equal texts
+    assert "warning: 40 texts cannot train the paper's 1,024 lists: 1 instead" in shown
+    page = (out / "search.md").read_text()
+    assert "| exact (Flat) | 100.00 | 100.00 |" in page and "nprobe 5" in page

@@ -1,0 +1,107 @@
+"""``sts`` on a run and on an encoder: the table, the files, contamination, bad input."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+import run_multitask
+from multitask import load
+from multitask.data.sts import NAMES, read_suites
+from multitask.geometry import cosines
+from tests.sts_files import write_suites
+
+
+def main(*arguments: object) -> int:
+    return run_multitask.main(["sts", *(str(argument) for argument in arguments)])
+
+
+def complaint(capsys: pytest.CaptureFixture, *arguments: object) -> str:
+    capsys.readouterr()
+    assert main(*arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line.removeprefix("error: ")
+
+
+@pytest.fixture(scope="module")
+def suites(tmp_path_factory) -> Path:
+    return write_suites(tmp_path_factory.mktemp("sts"))
+
+
+@pytest.fixture
+def run_copy(tiny_run, tmp_path) -> Path:
+    return Path(shutil.copytree(tiny_run, tmp_path / "run"))
+
+
+def test_a_run_is_scored_with_its_tasks_vectors(run_copy, suites, capsys):
+    assert main(run_copy, "--data", suites, "--task", "sts") == 0
+    out = capsys.readouterr().out
+    found = json.loads((run_copy / "scores" / "sts.json").read_text())
+    assert (found["task"], found["pooling"], list(found["suites"])) == ("sts", "mean", list(NAMES))
+    run, expected = load(run_copy, ["training.precision=fp32"]), []
+    for name, suite in read_suites(suites).items():
+        first, second = ([p[i] for rows in suite.values() for p in rows.texts] for i in (0, 1))
+        similarity = cosines(run.encode(first, "sts"), run.encode(second, "sts"))
+        gold = np.concatenate([rows.gold for rows in suite.values()])
+        expected.append(spearmanr(gold, similarity).statistic)
+        entry = found["suites"][name]
+        assert entry["scores"]["all"]["spearman"] == pytest.approx(expected[-1], abs=1e-6)
+        assert entry["in_training"] == 0
+    assert found["average"]["spearman"] == pytest.approx(np.mean(expected), abs=1e-6)
+    page = (run_copy / "scores" / "sts.md").read_text()
+    assert f"{100 * np.mean(expected):.2f}" in out and f"{100 * np.mean(expected):.2f}" in page
+    assert "| STS12 | MSRpar | 21 |" in page
+
+
+def test_pairs_of_the_runs_training_file_are_left_out(run_copy, suites, tmp_path, capsys):
+    data = Path(shutil.copytree(suites, tmp_path / "sts"))
+    training = (load(run_copy).config.data_path("sts-train.csv")).read_text().splitlines()
+    first, second = training[1].split("\t")[2:4]
+    file = data / "STS12" / "MSRpar.tsv"
+    file.write_text(file.read_text() + f"{second}\t{first}\t5\n")
+    assert main(run_copy, "--data", data) == 0
+    assert "pairs that the run was trained on are left out" in capsys.readouterr().out
+    entry = json.loads((run_copy / "scores" / "sts.json").read_text())["suites"]["STS12"]
+    assert (entry["pairs"], entry["in_training"], entry["clean"]["pairs"]) == (43, 1, 42)
+    assert "| STS12 | MSRpar | 21 |" in (run_copy / "scores" / "sts.md").read_text()
+
+
+def test_a_bare_encoder_under_a_named_pooling(tiny_encoder, suites, tmp_path, capsys):
+    shutil.rmtree(shutil.copytree(suites, tmp_path / "data") / "STS14")
+    for pooling in ("max", None):
+        named = ["--pooling", pooling] if pooling else []
+        data, output = tmp_path / "data", tmp_path / "out"
+        assert main(tiny_encoder, "--data", data, "--output", output, *named) == 0
+        out = capsys.readouterr().out
+        assert "note: no Avg: STS14 not found" in out
+        assert "a bare encoder: nothing is known here of the pairs" in out
+        found = json.loads((output / "sts.json").read_text())
+        assert (found["pooling"], found["task"]) == (pooling or "mean", None)
+        assert found["average"] == {"spearman": None, "pearson": None}
+
+
+def test_a_pooling_in_place_of_the_tasks_own_keeps_its_weights(run_copy, suites):
+    assert main(run_copy, "--data", suites, "--task", "sts", "--pooling", "mean") == 0
+    fixed = json.loads((run_copy / "scores" / "sts.json").read_text())["average"]
+    assert main(run_copy, "--data", suites, "--task", "sts") == 0
+    assert json.loads((run_copy / "scores" / "sts.json").read_text())["average"] == fixed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["RUN", "--data", "none"], "--data: no such directory: none"),
+        (["RUN", "--data", "DATA", "--task", "stss"], "no task 'stss' (did you mean 'sts'?)"),
+        (["RUN", "--data", "DATA", "--pooling", "men"], "--pooling: unknown pooling 'men' (did yo"),
+        (["RUN", "--data", "DATA", "--pooling", "tokens"], "--pooling: tokens gives no vector of"),
+        (["TINY", "--data", "DATA", "--task", "sts"], "no run there (config.yaml is missing), so"),
+        (["DATA", "--data", "DATA"], "neither a run (config.yaml) nor an encoder (config.json)"),
+        (["RUN", "--data", "DATA", "data_dir=none"], "no such file"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, tiny_run, tiny_encoder, suites, capsys):
+    names = {"RUN": str(tiny_run), "TINY": str(tiny_encoder), "DATA": str(suites)}
+    assert message in complaint(capsys, *(names.get(word, word) for word in arguments))
