@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint types imports pytest format
+.PHONY: setup demo test lint types imports pytest test-slow format
 
 setup: $(STAMP)
 
@@ -32,6 +32,9 @@ imports: setup
 
 pytest: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+
+test-slow: setup  ## what `test` leaves out: kills, several processes, every command of the docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load -m slow
 
 format: setup
 	$(BIN)/ruff format .

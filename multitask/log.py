@@ -30,6 +30,11 @@ class Log:
             self._opened.write((json.dumps(line) + "\n").encode())
             self._hear(line)
 
+    def close(self) -> None:
+        """Write no more."""
+        if self._opened:
+            self._opened.close()
+
     def size(self) -> int:
         """Bytes that are safely on disk."""
         if self._opened is None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,16 +79,17 @@ def train(
         baselines = _baselines(prepared, run_dir, resume, say)
         trainer = build_trainer(prepared, run_dir, say)
         revision = git_revision()  # now: the tree may change while the run goes on
-        torch.manual_seed(config.seed + distributed.rank())  # each rank has its own dropout
-        if resume and trainer.restore():
-            say(f"resuming {run_dir} at step {trainer.step} of {trainer.total_steps}")
-        else:
-            trainer.log.truncate(0)
-            if resume:
-                say(f"{run_dir} has no checkpoint yet: starting from the first step")
-        distributed.on_first(lambda: save_config(config))  # data_dir may have moved
-        with event_files(config, trainer.log, run_dir):
-            trainer.run()
+        with closing(trainer.log):
+            torch.manual_seed(config.seed + distributed.rank())  # each rank has its own dropout
+            if resume and trainer.restore():
+                say(f"resuming {run_dir} at step {trainer.step} of {trainer.total_steps}")
+            else:
+                trainer.log.truncate(0)
+                if resume:
+                    say(f"{run_dir} has no checkpoint yet: starting from the first step")
+            distributed.on_first(lambda: save_config(config))  # data_dir may have moved
+            with event_files(config, trainer.log, run_dir):
+                trainer.run()
         report = finish(prepared, trainer, baselines, revision)
         say(terminal_table(report))
         say(f"for the browser: {run_dir / 'report.html'}")
@@ -129,7 +131,9 @@ def build_trainer(
         )
         return found[prepared.metrics[task]]
 
-    def evaluate(between_batches: Callable[[], None]) -> dict[str, dict[str, float]]:
+    def evaluate(
+        between_batches: Callable[[], None], write: Callable[..., None]
+    ) -> dict[str, dict[str, float]]:
         found, watched = {}, {}
         for task, entry in tasks.items():
             if entry.only_scored and not entry.evaluate_only:
@@ -146,7 +150,7 @@ def build_trainer(
         place = {"split": prepared.selection_split, "layers": prepared.model.encoder.num_layers}
         for task, one in watched.items():
             if one is not None:
-                trainer.log.write("importance", step=trainer.step, task=task, **place, **one)
+                write("importance", task=task, **place, **one)
         return found
 
     def conflict(running: Sequence[str], step: int) -> dict[str, dict[str, float]]:
@@ -161,7 +165,7 @@ def build_trainer(
 
     smoothing = {name: made for name, task in tasks.items() if (made := _smoothing(task.smart))}
     bregman = any(settings.bregman for settings in smoothing.values())
-    trainer = Trainer(
+    return Trainer(
         run_dir=run_dir,
         model=prepared.model,
         stages=prepared.stages,
@@ -199,7 +203,6 @@ def build_trainer(
         keep_checkpoints=config.training.keep_checkpoints,
         say=say,
     )
-    return trainer
 
 
 def _smoothing(smart: SmartConfig | None) -> Smoothing | None:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,8 +124,9 @@ class Trainer:
     """Everything that a run changes while it trains.
 
     ``next_batches(turns, tasks)`` gives one step's batches on the device; ``members`` are the tasks
-    that train in each stream's turns; ``evaluate(between_batches)`` gives each task's metrics on
-    the selection split, of which ``metrics[task]`` is the one that counts;
+    that train in each stream's turns; ``evaluate(between_batches, write)`` gives each task's
+    metrics on the selection split, of which ``metrics[task]`` is the one that counts, and may
+    ``write`` to the log;
     ``train_score(task, scores, labels)`` is that metric over rows seen in training. ``joint_tasks``
     are the tasks whose mean selects. ``teacher`` follows the model where a task has a Bregman
     term; ``conflict(tasks, step)`` measures what ``conflict_steps`` asks for.
@@ -136,7 +138,7 @@ class Trainer:
     streams: Mapping[str, TaskStream]
     members: Mapping[str, Sequence[str]]
     next_batches: Callable[[Sequence[str], Sequence[str]], list[dict[str, Batch]]]
-    evaluate: Callable[[Callable[[], None]], dict[str, dict[str, float]]]
+    evaluate: Callable[[Callable[[], None], Callable[..., None]], dict[str, dict[str, float]]]
     train_score: Callable[[str, Tensor, Tensor], float]
     metrics: Mapping[str, str]
     joint_tasks: Collection[str]
@@ -345,7 +347,7 @@ class Trainer:
                 self._stop_interrupted()
 
         try:
-            found = self.evaluate(between_batches)
+            found = self.evaluate(between_batches, partial(self.log.write, step=self.step))
         except NotFinite as problem:
             raise self._diverged(problem) from problem
         values = {task: metrics[self.metrics[task]] for task, metrics in found.items()}

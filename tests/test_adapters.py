@@ -252,6 +252,7 @@ def test_an_adapter_has_a_frozen_baseline_beside_it(tiny_overrides, tmp_path):
     assert baselines["sst"]["frozen"] and not baselines["qqp"]["frozen"]
 
 
+@pytest.mark.slow
 def test_a_killed_run_with_adapters_resumes_to_the_same_numbers(tiny_overrides, tmp_path):
     more = [*MIXED, STAGES, "training.frozen_baseline=false", "training.checkpoint_steps=4"]
     directories = [tmp_path / "whole", tmp_path / "killed"]

@@ -108,6 +108,7 @@ def code_blocks() -> list[str]:
     return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_pages_code_runs_and_prints_what_it_says(desk, tiny_encoder, capsys):
     """Each `print(...)  # words` prints those words; blocks share their names, in order."""
     name = "bert_from_scratch_sst2_minilm"

@@ -261,6 +261,7 @@ def test_hub_preset_needs_no_data_dir(capsys):
     assert "cannot load the data set 'SetFit/sst5', split 'train'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_cfimdb_preset_on_the_real_files(course_data, tiny_encoder, tmp_path, capsys):
     lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts", "cfimdb")]
     assert (

@@ -291,6 +291,7 @@ def test_it_does_not_count_in_the_mean_beside_other_tasks(config, tmp_path):
     assert first["loss"] < np.log(16) + 0.5
 
 
+@pytest.mark.slow
 def test_two_processes_take_the_steps_of_one(files, tmp_path):
     """Without dropout; 48 rows in batches of 5 leave rests that do not halve."""
     encoder = save_tiny_encoder(tmp_path / "encoder", attention_probs_dropout_prob=0.0)

@@ -145,6 +145,7 @@ def test_a_run_learns_and_loads_without_its_generator(run_dir, config, generator
         gone.rename(generator)
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_numbers(run_dir, config, tmp_path):
     directory = tmp_path / "run"
     full = [*command(config), f"output_dir={directory}"]
@@ -154,6 +155,7 @@ def test_a_killed_run_resumes_to_the_same_numbers(run_dir, config, tmp_path):
     assert report_of(directory)["tasks"] == report_of(run_dir)["tasks"]
 
 
+@pytest.mark.slow
 def test_two_processes_take_the_steps_of_one(files, generator, tmp_path):
     encoder = save_tiny_encoder(tmp_path / "encoder", attention_probs_dropout_prob=0.0)
     head = f"{{name: diffcse, generator: {generator}, rtd_weight: 0.5, chunk: 3}}"

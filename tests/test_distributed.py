@@ -111,7 +111,11 @@ def assert_same_report(directory, reference):
             np.testing.assert_allclose(scores, right, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("launcher", [TORCHRUN, ACCELERATE], ids=["torchrun", "accelerate"])
+@pytest.mark.parametrize(
+    "launcher",
+    [TORCHRUN, pytest.param(ACCELERATE, marks=pytest.mark.slow)],
+    ids=["torchrun", "accelerate"],
+)
 def test_two_processes_equal_one_with_the_joined_batch(launcher, command, alone, tmp_path):
     result = launch(launcher, "run_multitask.py", *command, f"output_dir={tmp_path / 'run'}")
     assert result.returncode == 0, result.stderr
@@ -122,6 +126,7 @@ def test_two_processes_equal_one_with_the_joined_batch(launcher, command, alone,
     assert result.stdout.count("report: ") == 1  # one rank speaks
 
 
+@pytest.mark.slow
 def test_surgery_and_learned_weights_on_two_processes_equal_one(command, tmp_path):
     """The tasks' gradients are summed over the ranks before they are operated on."""
     pytest.importorskip("torchjd")
@@ -141,6 +146,7 @@ def test_surgery_and_learned_weights_on_two_processes_equal_one(command, tmp_pat
         np.testing.assert_allclose(values, right, rtol=tolerance)
 
 
+@pytest.mark.slow
 def test_a_killed_rank_leaves_a_checkpoint_that_one_process_resumes(command, alone, tmp_path):
     script = tmp_path / "dying.py"
     script.write_text(DYING)
@@ -156,6 +162,7 @@ def test_a_killed_rank_leaves_a_checkpoint_that_one_process_resumes(command, alo
     assert_same_report(run_dir, alone)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_one_process_resumes_on_two(command, alone, tmp_path, monkeypatch):
     from multitask import trainer
 

@@ -91,7 +91,13 @@ def six_layers(tmp_path_factory) -> Path:
     return save_tiny_encoder(tmp_path_factory.mktemp("six"), num_hidden_layers=6)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+RUN = [
+    page if page.name == "README.md" else pytest.param(page, marks=pytest.mark.slow)
+    for page in PAGES
+]
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
 def test_commands_of_a_page_run_in_order(page, desk, six_layers, capsys):
     for command in commands(page):
         if any(word in command for word in ABSENT):

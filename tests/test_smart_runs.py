@@ -54,6 +54,7 @@ def test_what_is_off_equals_the_plain_run_bit_for_bit(run):
     assert events(smoothed)[0] == events(plain)[0] and events(smoothed) != events(plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -125,12 +125,16 @@ def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides
 @pytest.mark.parametrize(
     ("more", "nth"),
     [
-        ([STAGES], 3),  # first stage, before any checkpoint
+        pytest.param([STAGES], 3, marks=pytest.mark.slow),  # first stage, before any checkpoint
         ([STAGES], 10),  # second stage
-        ([STAGES], 17),  # third stage
-        (["training.combine=joint"], 5),
-        ([RULE], 11),  # with the running training scores of half an epoch
-        (["training.sampler=annealed", "training.epochs=3"], 14),
+        pytest.param([STAGES], 17, marks=pytest.mark.slow),  # third stage
+        pytest.param(["training.combine=joint"], 5, marks=pytest.mark.slow),
+        pytest.param(
+            [RULE], 11, marks=pytest.mark.slow
+        ),  # with the running training scores of half an epoch
+        pytest.param(
+            ["training.sampler=annealed", "training.epochs=3"], 14, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_killed_in_any_stage_it_resumes_to_the_same_numbers(

@@ -75,6 +75,7 @@ def test_joint_steps_and_stages_are_recorded(tiny_overrides, tmp_path):
     check_same(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_without_a_doubled_step(tiny_overrides, tmp_path):
     settings = ("training.epochs=3", "training.checkpoint_steps=4")
     run_dir = tmp_path / "run"
@@ -85,12 +86,14 @@ def test_a_killed_run_goes_on_without_a_doubled_step(tiny_overrides, tmp_path):
     check_same(run_dir)
 
 
+@pytest.mark.slow
 def test_an_overwritten_run_leaves_no_old_events(tiny_overrides, tmp_path):
     assert run_multitask.main(command(tiny_overrides, "training.max_steps=6")) == 0
     assert run_multitask.main(command(tiny_overrides, "training.max_steps=3", "--overwrite")) == 0
     check_same(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_run_without_the_switch_neither_writes_nor_imports_it(tiny_overrides, tmp_path):
     script = (
         "import sys, run_multitask\n"

@@ -244,6 +244,7 @@ sys.exit(run_multitask.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_full_disk_is_one_line_and_harms_nothing(tiny_overrides, reference):
     """No file may grow beyond 8 kB from step 14 on: the next checkpoint cannot be written."""
     result = subprocess.run(
