@@ -5,8 +5,9 @@
 
 A run directory called NAME-SEED leaves its report as results/NAME-SEED.json; the directory of an
 ablation leaves its comparison, with the commits and minutes of its runs, as
-results/grids/NAME.json. A page says where a table goes: a line `<!-- measured: KIND NAME -->`, then
-the table, then `<!-- end -->`. Nothing is typed by hand: tests/test_results.py checks that.
+results/grids/NAME.json; results/written/NAME.md is what `sts` or `evaluate-search` wrote. A page
+says where a table goes: a line `<!-- measured: KIND NAME -->`, then the table, then `<!-- end -->`.
+Nothing is typed by hand: tests/test_results.py checks that.
 """
 
 import json
@@ -169,7 +170,27 @@ def benchmark(name: str) -> str:
     return file.read_text() if file.is_file() else "Not measured yet.\n"
 
 
-KINDS = {"runs": runs, "grid": grid, "minibert": minibert, "benchmark": benchmark}
+def written(name: str) -> str:
+    """The first table of what `sts` or `evaluate-search` wrote, its command and its commit."""
+    file = REPORTS / "written" / f"{name}.md"
+    if not file.is_file():
+        return "Not measured yet.\n"
+    text = file.read_text()
+    head = text.partition("\n## ")[0].partition("\n")[2].strip()
+    settings = text.partition("\n## Settings\n")[2]
+    (command,) = re.findall(r"^    (python .*)$", settings, re.MULTILINE)
+    (revision,) = re.findall(r"^git revision: (\S+)$", settings, re.MULTILINE)
+    shown = re.sub(r"/\S*/", "", re.sub(r" --output \S+", "", command))
+    return f"{head}\n\n`{shown}`, commit {revision}\n"
+
+
+KINDS = {
+    "runs": runs,
+    "grid": grid,
+    "minibert": minibert,
+    "benchmark": benchmark,
+    "written": written,
+}
 
 
 def renewed(page: str) -> str:

@@ -20,7 +20,7 @@ SUITES = ["sts12", "sts13", "sts14", "sts15", "sts16", "sick_r"]
 
 def commands(page: Path) -> list[str]:
     """Each distinct `python run_multitask.py ...` of a page, in fenced blocks or in `code`."""
-    text = page.read_text()
+    text = re.sub(r"<!-- measured.*?<!-- end -->", "", page.read_text(), flags=re.DOTALL)
     blocks = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
     lines = [line.partition(" #")[0].strip() for block in blocks for line in block.splitlines()]
     inline = re.findall(rf"`({PYTHON}[^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))

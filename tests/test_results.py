@@ -36,6 +36,8 @@ def test_saved_files_come_from_clean_commits(make_results):
     for file in make_results.REPORTS.glob("*.json"):
         revision = json.loads(file.read_text())["git_revision"]
         assert revision and not revision.endswith("dirty"), file
+    for file in (make_results.REPORTS / "written").glob("*.md"):
+        assert "-dirty" not in file.read_text() and "git revision: None" not in file.read_text()
     for file in make_results.GRIDS.glob("*.json"):
         for revision in json.loads(file.read_text())["source"]["commits"]:
             assert revision != "None" and not revision.endswith("dirty"), file
