@@ -18,7 +18,7 @@ COMMANDS = {
     "index": "make a search index of a file of texts",
     "search": "find the texts of an index that are nearest to a query",
     "evaluate-search": "measure search on pairs of questions: MRR, recall, latency, memory",
-    "importance": "draw how much each hidden state counts where the pooling is `hire`",
+    "importance": "draw how much each hidden state counts: by task, by length, by example",
     "table": "a paper's table from finished runs, its printed values beside ours",
     "report": "compare finished runs in one table, with intervals and p-values",
 }

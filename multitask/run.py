@@ -40,7 +40,7 @@ from multitask.prepare import Prepared, prepare
 from multitask.pretrained import seen_corpora
 from multitask.report import terminal_table, write_reports
 from multitask.run_directory import check_directory, save_config, start_directory
-from multitask.score_watch import summary, watched_scores
+from multitask.score_watch import summary, watched_weights, weighs_states
 from multitask.stages import trained_parameters
 from multitask.tensorboard import event_files
 from multitask.trainer import Trainer
@@ -140,17 +140,17 @@ def build_trainer(
                 continue
             name = "dev" if entry.evaluate_only else prepared.selection_split
             pooler = prepared.model.module(task).scoring_pooler
-            with watched_scores(pooler) as seen:
+            with watched_weights(pooler) as seen:
                 scores = prepared.score(task, name, between_batches)
             rows, reader = prepared.splits[task][name].rows, prepared.readers[task]
             found[task] = measure(scores, rows, reader)
-            watched[task] = summary(pooler, seen, prepared.device)
+            if weighs_states(pooler):
+                watched[task] = {"split": name, **summary(pooler, seen, prepared.device)}
             if entry.evaluate_only and entry.input == "siamese" and reader.label_type == "number":
                 found[task] |= prepared.space(task, rows)
-        place = {"split": prepared.selection_split, "layers": prepared.model.encoder.num_layers}
+        layers = prepared.model.encoder.num_layers
         for task, one in watched.items():
-            if one is not None:
-                write("importance", task=task, **place, **one)
+            write("importance", task=task, layers=layers, **one)
         return found
 
     def conflict(running: Sequence[str], step: int) -> dict[str, dict[str, float]]:

@@ -1,11 +1,11 @@
-"""What a pooler's scores of hidden states are while a model is evaluated: `hire` has such scores.
+"""How much each hidden state counts while a model is evaluated: the weights of `hire` and such.
 
-A pooler with scores has a module ``scorer`` that gives them, alpha [B, n], for the hidden states
-of its ``scored``; their softmax weighs the states.
+What a pooler that weighs hidden states declares: ``multitask.poolers``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,53 +14,56 @@ from torch import Tensor
 from multitask import distributed
 
 
-def scores_states(pooler: Any) -> bool:
-    """Whether a pooler weighs hidden states by scores."""
-    return getattr(pooler, "scorer", None) is not None
+@dataclass
+class Watched:
+    """The weights [B, n] of each batch; where a ReLU made the scores, how many were above 0."""
+
+    weights: list[Tensor] = field(default_factory=list)
+    above_0: list[Tensor] = field(default_factory=list)
+
+
+def weighs_states(pooler: Any) -> bool:
+    """Whether a pooler weighs hidden states."""
+    return getattr(pooler, "weigher", None) is not None
 
 
 @contextmanager
-def watched_scores(pooler: Any) -> Iterator[list[Tensor]]:
-    """Collect alpha [B, n] of every batch that the pooler sees; nothing for one without scores."""
-    seen: list[Tensor] = []
-    if not scores_states(pooler):
+def watched_weights(pooler: Any) -> Iterator[Watched]:
+    """Collect the weights of every batch that the pooler sees; nothing of one without."""
+    seen = Watched()
+    if not weighs_states(pooler):
         yield seen
         return
-    handle = pooler.scorer.register_forward_hook(
-        lambda module, given, alpha: seen.append(alpha.detach())
-    )
+
+    def note(module: Any, given: tuple[Tensor], weights: Tensor) -> None:
+        seen.weights.append(weights.detach())
+        if pooler.rectified:
+            seen.above_0.append((given[0] > 0).sum())
+
+    handle = pooler.weigher.register_forward_hook(note)
     try:
         yield seen
     finally:
         handle.remove()
 
 
-def importance_of(alpha: Tensor) -> Tensor:
-    """Scores [B, n] -> the weights of the states, float32 [B, n]; each row sums to 1."""
-    return alpha.float().softmax(-1)
-
-
-def summary(pooler: Any, seen: Sequence[Tensor], device: torch.device) -> dict[str, Any] | None:
-    """What ``watched_scores`` saw on all ranks, in few numbers; None without learned scores.
+def summary(pooler: Any, seen: Watched, device: torch.device) -> dict[str, Any]:
+    """What ``watched_weights`` saw of a pooler that weighs states, on all ranks, in few numbers.
 
     Returns:
         ``states``, numbers of the hidden states; ``rows``, how many inputs it saw; ``mean``, the
-        states' mean importance scores;
-        ``above_0``, the share of alpha that the ReLU lets through: at 0 nothing is learned.
+        states' mean weights; ``above_0``, the share of scores that the ReLU lets through (at 0
+        nothing is learned), None where there is no ReLU.
     """
-    if not scores_states(pooler) or not any(True for _ in pooler.scorer.parameters()):
-        return None
-    sums = [0.0] * len(pooler.scored)
-    rows = above = 0.0
-    for alpha in seen:
-        found = importance_of(alpha).double().sum(0).tolist()
-        sums = [one + other for one, other in zip(sums, found, strict=True)]
-        rows += len(alpha)
-        above += float((alpha > 0).sum())
-    *sums, rows, above = distributed.total([*sums, rows, above], device)
+    sums = torch.zeros(len(pooler.scored), dtype=torch.float64)
+    for weights in seen.weights:
+        sums += weights.cpu().double().sum(0)
+    here = sum(len(weights) for weights in seen.weights)
+    above = sum(count.item() for count in seen.above_0)
+    *totals, rows, above = distributed.total([*sums.tolist(), here, above], device)
     return {
         "states": list(pooler.scored),
         "rows": round(rows),
-        "mean": [one / rows for one in sums],
-        "above_0": above / (rows * len(sums)),
+        "mean": [one / rows for one in totals],
+        "above_0": above / (rows * len(totals)) if pooler.rectified else None,
     }

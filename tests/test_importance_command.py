@@ -1,4 +1,4 @@
-"""``importance RUN``: pictures and numbers of a run with HIRE, from weights and from its log."""
+"""``importance RUN``: pictures and numbers of hidden states' weights, from a run or its log."""
 
 import json
 import shutil
@@ -23,35 +23,72 @@ def main(*arguments: object) -> int:
 def run_dir(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> Path:
     """A run in which `sst` and `qqp` (siamese) pool with HIRE, and `sts` does not."""
     directory = tmp_path_factory.mktemp("runs") / "run"
-    changes = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
-    changes += [f"tasks.sst.pooling={HIRE}", "tasks.qqp.pooling={name: hire, layers: [0, 2]}"]
-    changes += ["training.max_steps=6", "training.eval_steps=2", "training.frozen_baseline=false"]
-    changes += ["training.precision=fp32", "training.select=per_task"]
-    names = [f"data_dir={course_files}", f"encoder.name={tiny_encoder}", f"output_dir={directory}"]
+    changes = [f"tasks.sst.pooling={HIRE}", "tasks.qqp.pooling={name: hire, layers: [0, 2]}"]
+    changes += ["training.max_steps=6", "training.eval_steps=2", "training.select=per_task"]
+    return trained(directory, tiny_encoder, course_files, *changes)
+
+
+@pytest.fixture(scope="module")
+def attention_runs(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> list[Path]:
+    """Two runs in which `sts` (siamese) pools with layer attention, with and without the concat.
+
+    `qqp` uses the pooling of `sts`; `sst` trains with such a pooling and is scored without it.
+    """
+    directory = tmp_path_factory.mktemp("attention")
+    pooling = "{name: layer_attention, scale: 1, concat_cls_last: %s}"
+    changes = ["tasks.qqp.share_pooling=sts"]
+    changes += ["tasks.sst.pooling={name: layer_attention, concat_cls_last: false}"]
+    changes += ["tasks.sst.eval_pooling=cls", "training.max_steps=3", "training.head_lr=0.1"]
+    return [
+        trained(
+            directory / name,
+            tiny_encoder,
+            course_files,
+            *changes,
+            *(f"tasks.{task}.pooling={pooling % concat}" for task in ("qqp", "sts")),
+        )
+        for name, concat in (("concat", "true"), ("alone", "false"))
+    ]
+
+
+def trained(directory: Path, encoder: Path, data: Path, *changes: str) -> Path:
+    names = [f"data_dir={data}", f"encoder.name={encoder}", f"output_dir={directory}"]
+    names += [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
+    names += ["training.frozen_baseline=false", "training.precision=fp32"]
     assert run_multitask.main(["configs/cs224n.yaml", *names, *changes]) == 0
     return directory
 
 
 def expected(run_dir: Path, task: str) -> np.ndarray:
-    """S of every dev sentence, one by one, from the pooler's own method."""
+    """The weights of every dev sentence, one by one, from the pooler's own method."""
+    return one_by_one(run_dir, task)[0]
+
+
+def one_by_one(run_dir: Path, task: str) -> tuple[np.ndarray, np.ndarray]:
+    """The weights of every dev sentence, and its number of tokens."""
     trained = load(run_dir)
     split, model = trained.load_split(task, "dev"), trained.model_for(task)
-    found = []
+    found, lengths = [], []
     for row in range(len(split.rows)):
         batch = collate(split.tokens, np.array([row]), pad_id=0)
         for side in range(batch.sides):
-            ids, mask = batch.input_ids[side : side + 1], batch.attention_mask[side : side + 1]
+            length = batch.attention_mask[side].sum()  # of this sentence, without the other's pads
+            ids = batch.input_ids[side : side + 1, :length]
+            mask = torch.ones_like(ids)
             with torch.no_grad():
                 embedded = model.encoder.embed(ids, torch.zeros_like(ids), mask)
                 pooler = model.module(task).pooler
                 hidden = model.encoder.encode(embedded, mask, pooler.layers)
                 found.append(pooler.importance(hidden, mask)[0].numpy())
-    return np.array(found)
+            lengths.append(mask.sum().item())
+    return np.array(found), np.array(lengths)
 
 
 def test_a_run_gives_pictures_and_numbers(run_dir, tmp_path, capsys):
     assert main(run_dir, "--examples", 4, "--output", tmp_path / "new" / "map.png") == 0
-    names = {f"map{part}.{end}" for part in ("", "-sst", "-qqp") for end in ("png", "svg")}
+    names = {
+        f"map{part}.{end}" for part in ("", "_lengths", "-sst", "-qqp") for end in ("png", "svg")
+    }
     names.add("map.json")
     assert {file.name for file in (tmp_path / "new").iterdir()} == names
     assert capsys.readouterr().out.count("written: ") == len(names)
@@ -113,15 +150,68 @@ def test_several_runs_stand_below_one_another(run_dir, tmp_path, monkeypatch):
     found = json.loads((tmp_path / "importance.json").read_text())
     assert [one["run"] for one in found] == [str(run_dir), "other"]
     assert {file.name for file in tmp_path.glob("*.png")} == {
-        "importance.png", "importance-run-sst.png", "importance-other-sst.png",
+        "importance.png", "importance_lengths.png",
+        "importance-run-sst.png", "importance-other-sst.png",
     }  # fmt: skip
+
+
+def test_layer_attention_with_and_without_concat(attention_runs, tmp_path):
+    """Short and long texts apart; a task with another's pooling is among them."""
+    assert main(*attention_runs, "--output", tmp_path) == 0
+    found = json.loads((tmp_path / "importance.json").read_text())
+    assert [(Path(one["run"]).name, one["task"]) for one in found] == [
+        (run, task) for run in ("concat", "alone") for task in ("qqp", "sts")
+    ]
+    for one in found:
+        weights, lengths = one_by_one(Path(one["run"]), one["task"])
+        assert weights.std(0).max() > 1e-4  # the sentences differ
+        assert (one["states"], one["rows"], one["above_0"]) == ([0, 1, 2], 24, None)
+        np.testing.assert_allclose(one["mean"], weights.mean(0), rtol=1e-5)
+        np.testing.assert_allclose(one["weights"], weights, rtol=1e-4)
+        assert one["median"] == sum(sorted(lengths)[11:13]) / 2
+        short, long = [], []
+        for row, length in zip(weights, lengths, strict=True):
+            (short if length <= one["median"] else long).append(row)
+        assert one["short_rows"] == len(short) < 24
+        np.testing.assert_allclose(one["short"], np.mean(short, axis=0), rtol=1e-5)
+        np.testing.assert_allclose(one["long"], np.mean(long, axis=0), rtol=1e-5)
+
+
+def test_evaluations_log_layer_attention_too(attention_runs):
+    for run in attention_runs:
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").open()]
+        logged = [line for line in lines if line["event"] == "importance"]
+        assert {line["task"] for line in logged} == {"qqp", "sts"}
+        last = logged[-1]
+        assert last["above_0"] is None
+        np.testing.assert_allclose(last["mean"], expected(run, last["task"]).mean(0), rtol=1e-5)
+
+
+def test_a_short_and_a_long_text(attention_runs, tmp_path):
+    """The paper's Figure 3: two sentences, two runs."""
+    texts = ["--text", "you do it .", "--text", "the big man likes the small red house ."]
+    assert main(*attention_runs, "--task", "sts", *texts, "--output", tmp_path / "new" / "map") == 0
+    for one in json.loads((tmp_path / "new" / "map.json").read_text()):
+        assert (one["median"], one["short_rows"]) == ((6 + 11) / 2, 1)
+        assert [one["short"], one["long"]] == one["weights"]
+    assert (tmp_path / "new" / "map_lengths.svg").is_file()
+    same = ["--text", "a good film", "--text", "a bad film"]
+    assert main(attention_runs[0], "--task", "sts", *same, "--output", tmp_path) == 0
+    (one,) = json.loads((tmp_path / "importance.json").read_text())
+    assert (one["median"], one["short"], one["long"]) == (None, [], [])
+    assert not (tmp_path / "importance_lengths.png").exists()
+
+
+def test_a_task_that_is_scored_with_another_pooling_has_no_weights(attention_runs, capsys):
+    assert main(attention_runs[0], "--task", "sst") == 2
+    assert "task sst: no weights of hidden states" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["RUN", "--task", "ssst"], "RUN: no task 'ssst' (did you mean 'sst'?)"),
-        (["RUN", "--task", "sts"], "RUN: task sts pools with no scores of hidden states"),
+        (["RUN", "--task", "sts"], "RUN: task sts: no weights of hidden states: `pooling: hire`"),
         (["RUN", "--text", " "], "--text: the text is empty"),
         (["RUN", "--examples", "-1"], "--examples: 0 or more, not -1"),
         (["NONE"], "NONE: no run there (config.yaml is missing)"),

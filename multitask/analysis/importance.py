@@ -1,17 +1,17 @@
-"""Importance scores of hidden states, over a split and example by example (HIRE, section 6)."""
+"""How much each hidden state counts, over a split, by length of text and example by example."""
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from multitask.analysis.importance_figure import Importance
+from multitask.analysis.importance_figure import Importance, by_length
 from multitask.data.collate import Batch
 from multitask.data.tokenize import Tokens
-from multitask.errors import UserError
 from multitask.evaluate import over_rows
 from multitask.model import MultiTaskModel
-from multitask.score_watch import importance_of, scores_states, watched_scores
+from multitask.score_watch import summary, watched_weights
 
 
 def importance(
@@ -26,58 +26,51 @@ def importance(
     pad_id: int,
     device: torch.device,
 ) -> Importance:
-    """The scores S of a task's pooler, computed by the model's own forward pass.
+    """The weights of a task's pooler, which weighs hidden states, by the model's own forward pass.
 
-    The two sentences of a siamese pair count one by one, the first one first.
+    The sentences of a siamese pair or a triplet count one by one, the first one first.
 
     Args:
         model: with the weights that serve the task.
         task: its name.
         tokens: N rows.
-        texts: their texts, one or two a row.
+        texts: their texts, one to three a row.
         split: what the rows are, for the picture.
-        examples: of how many rows the scores are kept one by one, from the first on.
+        examples: of how many rows the weights are kept one by one, from the first on.
         batch_size: rows in one batch.
         pad_id: id of the pad token.
         device: the model's.
-
-    Raises:
-        UserError: the task's pooler weighs no hidden states.
     """
     pooler = model.module(task).scoring_pooler
-    if not scores_states(pooler):
-        raise UserError(f"task {task}: its pooler weighs no hidden states; `pooling: hire` does")
+    with watched_weights(pooler) as seen:
 
-    def alpha(batch: Batch) -> Tensor:
-        with watched_scores(pooler) as seen:
+        def weights_of(batch: Batch) -> Tensor:
             model.pooled({task: batch})
-        return torch.stack(seen[0].chunk(batch.sides), dim=1)
+            return torch.stack(seen.weights[-1].chunk(batch.sides), dim=1)
 
-    scores = over_rows(
-        model,
-        tokens,
-        alpha,
-        batch_size=batch_size,
-        pad_id=pad_id,
-        device=device,
-        title=f"scoring the layers of {task}",
-    ).flatten(0, 1)
-    weights = importance_of(scores)
+        by_row = over_rows(
+            model,
+            tokens,
+            weights_of,
+            batch_size=batch_size,
+            pad_id=pad_id,
+            device=device,
+            title=f"scoring the layers of {task}",
+        )
+    weights = by_row.flatten(0, 1).cpu().numpy()
+    lengths = np.diff(tokens.offsets).reshape(tokens.sides, -1).T.ravel()
     kept = examples * tokens.sides
     sentences = [
         text
         for row in texts[:examples]
-        for text in (row if tokens.sides == 2 else [" / ".join(row)])
+        for text in (row if tokens.sides > 1 else [" / ".join(row)])
     ]
-    learned = any(True for _ in pooler.scorer.parameters())
     return Importance(
         task=task,
         split=split,
         layers=model.encoder.num_layers,
-        states=list(pooler.scored),
-        rows=len(weights),
-        mean=weights.double().mean(0).tolist(),
-        above_0=(scores > 0).double().mean().item() if learned else None,
+        **summary(pooler, seen, device),
+        **by_length(weights, lengths),
         texts=sentences,
         weights=weights[:kept].tolist(),
     )

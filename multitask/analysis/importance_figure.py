@@ -1,10 +1,10 @@
-"""Pictures of how much each hidden state counts, by task and by example; no torch here.
+"""Pictures of how much each hidden state counts, by task, length and example; no torch here.
 
 One hue, from white to dark: it survives colour blindness and grey printing.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitask.drawing import label_text, new_figure, readable_on
-from multitask.errors import UserError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +36,12 @@ class Importance:
         states: numbers of the n states that are weighed; 0 is the embeddings.
         rows: sentences or joint inputs that the mean is over.
         mean: mean of S [n]; sums to 1.
-        above_0: share of scores alpha above 0; None for scores that are not learned.
+        above_0: share of the scores that HIRE's ReLU lets through; None where there is none.
+        median: tokens of the middle one of the ``rows``, special tokens included; None where all
+            are equally long, or where the lengths are not known.
+        short_rows: how many of the rows have at most ``median`` tokens.
+        short: mean of S of those [n]; empty without a median.
+        long: mean of S of the others [n]; empty without a median.
         texts: the E examples.
         weights: their S, [E][n].
     """
@@ -49,6 +53,10 @@ class Importance:
     rows: int
     mean: list[float]
     above_0: float | None
+    median: float | None = None
+    short_rows: int = 0
+    short: list[float] = field(default_factory=list)
+    long: list[float] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     weights: list[list[float]] = field(default_factory=list)
 
@@ -63,27 +71,59 @@ class Importance:
         return found
 
 
-def read_log(run_dir: Path, task: str, step: int) -> Importance:
-    """What a run logged of a task at the evaluation of ``step``; it holds no examples.
+def by_length(weights: np.ndarray, lengths: np.ndarray) -> dict[str, Any]:
+    """The attributes of ``Importance`` that compare short with long texts.
 
-    Raises UserError where it logged nothing.
+    Args:
+        weights: S of every row [rows, n].
+        lengths: tokens of every row [rows].
+    """
+    median = float(np.median(lengths))
+    short = lengths <= median
+    if short.all():
+        return {}
+    return {
+        "median": median,
+        "short_rows": int(short.sum()),
+        "short": weights[short].mean(0, dtype=np.float64).tolist(),
+        "long": weights[~short].mean(0, dtype=np.float64).tolist(),
+    }
+
+
+def read_log(run_dir: Path, steps: Mapping[str, int]) -> list[Importance]:
+    """What a run logged of each task at its evaluation of ``steps``; it holds no examples.
+
+    Tasks of which it logged nothing then are left out.
     """
     file = run_dir / "metrics.jsonl"
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    for line in map(json.loads, lines):
-        if (line["event"], line["step"], line.get("task")) == ("importance", step, task):
-            return Importance(**{name: line[name] for name in LOGGED})
-    raise UserError(f"{file}: no importance scores of task {task} at step {step}")
+    found = {}
+    for line in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+        if line["event"] == "importance" and steps.get(line["task"]) == line["step"]:
+            found[line["task"]] = Importance(**{name: line[name] for name in LOGGED})
+    return [found[task] for task in steps if task in found]
 
 
 def draw_tasks(found: Sequence[Importance], labels: Sequence[str]) -> "Figure":
     """The mean scores: a row a task, as labelled; a column a hidden state (HIRE, figure 2)."""
     states = max(one.layers for one in found) + 1
     values = np.vstack([one.placed([one.mean], states) for one in found])
-    rows = [label_text(label) for label in labels]
-    splits = dict.fromkeys(one.split for one in found)
-    title = f"Mean importance score of each hidden state ({', '.join(splits)})"
-    return _map(values, rows, title)
+    rows = [label_text(label, width=TEXT) for label in labels]
+    return _map(values, rows, f"Mean importance score of each hidden state ({_splits(found)})")
+
+
+def draw_lengths(found: Sequence[Importance], labels: Sequence[str]) -> "Figure":
+    """The mean scores of short and of long texts, a row each (layer-wise attention, figure 3).
+
+    Every one of ``found`` has a ``median``.
+    """
+    states = max(one.layers for one in found) + 1
+    values = np.vstack([one.placed([one.short, one.long], states) for one in found])
+    rows = []
+    for one, label in zip(found, labels, strict=True):
+        for sign, count in (("≤", one.short_rows), (">", one.rows - one.short_rows)):
+            name = label_text(label, width=TEXT)
+            rows.append(f"{name}, {sign} {one.median:g} tokens ({count:,})")
+    return _map(values, rows, f"Mean importance score by length of text ({_splits(found)})")
 
 
 def draw_examples(found: Importance, label: str) -> "Figure":
@@ -92,6 +132,10 @@ def draw_examples(found: Importance, label: str) -> "Figure":
     rows = [f"{n}  {label_text(text, width=TEXT)}" for n, text in enumerate(found.texts, 1)]
     title = f"Importance scores of {len(rows)} examples of {label_text(label)} ({found.split})"
     return _map(values, rows, title)
+
+
+def _splits(found: Sequence[Importance]) -> str:
+    return ", ".join(dict.fromkeys(one.split for one in found))
 
 
 def _map(values: np.ndarray, rows: Sequence[str], title: str) -> "Figure":

@@ -1,7 +1,8 @@
-"""Draw how much each hidden state counts where the pooling is `hire`, by task and by example.
+"""Draw how much each hidden state counts where the pooling weighs them: hire, layer_attention.
 
-Writes NAME.png, .svg (a row a task), NAME-TASK.png, .svg (a row an example) and the numbers as
-NAME.json (docs/hire.md). A run whose weights are gone is drawn from its log, without examples.
+Writes NAME.png, .svg (a row a task), NAME_lengths.png, .svg (short and long texts),
+NAME-TASK.png, .svg (a row an example) and the numbers as NAME.json (docs/hire.md). A run whose
+weights are gone is drawn from its log: means over tasks alone.
 """
 
 import argparse
@@ -48,10 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import json
 
-    from multitask.analysis.importance_figure import draw_examples, draw_tasks
+    from multitask.analysis.importance_figure import draw_examples, draw_lengths, draw_tasks
     from multitask.drawing import save_figure
     from multitask.errors import UserError
-    from multitask.files import write_text
+    from multitask.files import without_nan, write_text
 
     if arguments.examples < 0:
         raise UserError(f"--examples: 0 or more, not {arguments.examples}")
@@ -71,6 +72,9 @@ def run(arguments: argparse.Namespace) -> None:
     if len(set(labels)) < len(labels):
         labels = [f"{directory} {one.task}" for directory, one in found]
     pictures = {"": draw_tasks([one for _, one in found], labels)}
+    split = [(one, label) for label, (_, one) in zip(labels, found, strict=True) if one.median]
+    if split:
+        pictures["_lengths"] = draw_lengths(*zip(*split, strict=True))
     for label, (_, one) in zip(labels, found, strict=True):
         if one.texts:
             pictures["-" + re.sub(r"[^\w.+-]+", "-", label)] = draw_examples(one, label)
@@ -87,7 +91,7 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"written: {file}")
     file = output.with_name(f"{output.name}.json")
     entries = [{"run": str(directory)} | one.to_json() for directory, one in found]
-    write_text(file, json.dumps(entries, indent=1))
+    write_text(file, json.dumps(without_nan(entries), indent=1))
     print(f"written: {file}")
 
 
@@ -97,8 +101,8 @@ def _of_run(
     only: str | None,
     texts: Sequence[str] | None,
     examples: int,
-) -> Iterator["Importance"]:
-    """The scores of a run's tasks, one after the other."""
+) -> list["Importance"]:
+    """The weights of a run's tasks, those that weigh hidden states."""
     from multitask.config import load_config, load_run_config
     from multitask.errors import UserError, suggest
 
@@ -112,22 +116,19 @@ def _of_run(
     tasks = list(config.tasks)
     if only is not None and only not in tasks:
         raise UserError(f"{directory}: no task {only!r}{suggest(only, tasks)}")
-    able = [
-        name
-        for name, task in config.tasks.items()
-        if task.pooling.name == "hire" and task.pooling.options.get("scores") != "none"
-    ]
-    chosen = [name for name in able if only in (None, name)]
-    if not chosen:
-        whose = f"task {only} pools with no" if only else "no task pools with"
-        message = f"{directory}: {whose} scores of hidden states: `pooling: hire` has them"
-        raise UserError(message)
-    if not removed:
-        yield from _computed(directory, overrides, chosen, texts, examples)
-    elif texts:
+    chosen = [name for name in tasks if only in (None, name)]
+    if removed and texts:
         raise UserError(f"{directory}: its weights are gone, so --text has no use: train it anew")
-    else:
-        yield from _logged(directory, chosen)
+    found = (
+        _logged(directory, chosen)
+        if removed
+        else list(_computed(directory, overrides, chosen, texts, examples))
+    )
+    if not found:
+        where = f"{directory}: task {only}" if only else f"{directory}"
+        message = "`pooling: hire` and `layer_attention` have them, where no `eval_pooling` is set"
+        raise UserError(f"{where}: no weights of hidden states: {message}")
+    return found
 
 
 def _computed(
@@ -139,9 +140,12 @@ def _computed(
 ) -> Iterator["Importance"]:
     from multitask.analysis.importance import importance
     from multitask.inference import load
+    from multitask.score_watch import weighs_states
 
     trained = load(directory, list(overrides))
     for task in tasks:
+        if not weighs_states(trained.model.module(task).scoring_pooler):
+            continue
         if texts:
             rows = [tuple(text.split("\t")) for text in texts]
             tokens = trained.tokens(task, rows)
@@ -161,11 +165,11 @@ def _computed(
         )
 
 
-def _logged(directory: Path, tasks: Sequence[str]) -> Iterator["Importance"]:
+def _logged(directory: Path, tasks: Sequence[str]) -> list["Importance"]:
     """What the run logged at the steps whose weights it was reported with."""
     from multitask.analysis.importance_figure import read_log
     from multitask.plots import load_report
 
-    report = load_report(directory)
-    for task in tasks:
-        yield read_log(directory, task, report["tasks"][task]["selected_step"])
+    trained = load_report(directory)["tasks"]
+    steps = {task: trained[task]["selected_step"] for task in tasks if task in trained}
+    return read_log(directory, steps)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from multitask.poolers.base import check_dropout
 from multitask.poolers.fusion import FusionNetwork
-from multitask.poolers.layer_scores import DynamicScores, FixedScores, softmax
+from multitask.poolers.layer_scores import DynamicScores, FixedScores, Softmax
 
 
 class HirePooler(nn.Module):
@@ -69,6 +69,8 @@ class HirePooler(nn.Module):
             self.scorer = DynamicScores(dim, dropout, states_at_once)
         elif scores != "none":
             self.scorer = FixedScores(len(self.scored), random=scores == "random")
+        self.weigher = None if scores == "none" else Softmax()
+        self.rectified = scores == "dynamic"
         self.fusion = None if fusion_layers is None else FusionNetwork(dim, fusion_layers, dropout)
         self.output_dim = dim if self.fusion is None else self.fusion.output_dim
         self.mixes_all = bool(fusion_layers)
@@ -79,9 +81,9 @@ class HirePooler(nn.Module):
 
         Raises TypeError with `scores: none`, which weighs nothing.
         """
-        if self.scorer is None:
+        if self.scorer is None or self.weigher is None:
             raise TypeError("`scores: none` has no importance scores")
-        return softmax(self.scorer([hidden[layer] for layer in self.scored], mask))
+        return self.weigher(self.scorer([hidden[layer] for layer in self.scored], mask))
 
     def forward(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
         """The states of ``layers`` [B, T, d], mask [B, T] -> [B, output_dim]."""

@@ -10,6 +10,22 @@ from multitask.poolers.base import token_mean
 SLOPE = 11 / 48  # of RReLU in evaluation: (1/8 + 1/3) / 2
 
 
+class MeanAttention(nn.Module):
+    """mean_i alpha_ij of products [B, N, N]: how much each of N layers counts. Without weights."""
+
+    def __init__(self, norm: Literal["softmax", "sum"]) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, products: Tensor) -> Tensor:
+        """Q_i K_j [B, N, N] -> [B, N], fp32 or wider; each row sums to 1."""
+        wide = torch.promote_types(products.dtype, torch.float32)
+        if self.norm == "softmax":
+            return products.softmax(-1, dtype=wide).mean(1)
+        products = products.to(wide)
+        return (products / products.sum(-1, keepdim=True)).mean(1)
+
+
 class LayerAttentionPooler(nn.Module):
     """[CLS_L; mean_i sum_j alpha_ij V_j], alpha_ij = softmax_j(Q_i K_j / N) over N layers.
 
@@ -44,9 +60,10 @@ class LayerAttentionPooler(nn.Module):
     ) -> None:
         super().__init__()
         self.layers = tuple(range(0 if include_embeddings else 1, num_layers + 1))
+        self.scored, self.weigher, self.rectified = self.layers, MeanAttention(norm), False
         self.tokens = "first" if variant == "cls_all" else "all"
         self.output_dim = 2 * dim if concat_cls_last else dim
-        self.variant, self.concat_cls_last, self.norm = variant, concat_cls_last, norm
+        self.variant, self.concat_cls_last = variant, concat_cls_last
         self.scale = {"n_layers": len(self.layers), "sqrt_d": dim**0.5, 1: 1}[scale]
         self.query = nn.Linear(dim, dim, bias=False)
         self.key = nn.Linear(dim, dim, bias=False)
@@ -63,15 +80,15 @@ class LayerAttentionPooler(nn.Module):
     def forward(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
         """Every layer's [B, T, d] ([B, 1, d] for `cls_all`), mask [B, T] -> [B, output_dim]."""
         first, source = self._views(hidden, mask)
-        weights = self._weights(first, source).mean(1, keepdim=True)
-        mixed = (weights @ self.act(self.value(source))).squeeze(1)
+        weights = self.weigher(self._products(first, source))
+        mixed = (weights.unsqueeze(1) @ self.act(self.value(source))).squeeze(1)
         if not self.concat_cls_last:
             return mixed
         return torch.cat([hidden[self.layers[-1]][:, 0], mixed], dim=-1)
 
     def importance(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
         """mean_i alpha_ij, how much each layer counts: [B, N], rows sum to 1."""
-        return self._weights(*self._views(hidden, mask)).mean(1)
+        return self.weigher(self._products(*self._views(hidden, mask)))
 
     def _views(self, hidden: dict[int, Tensor], mask: Tensor) -> tuple[Tensor, Tensor]:
         """What the queries, and the keys and values, are made of: [B, N, d] each."""
@@ -82,11 +99,7 @@ class LayerAttentionPooler(nn.Module):
         means = torch.stack([token_mean(state, mask) for state in states], dim=1)
         return (means if self.variant == "avg_all" else cls), means
 
-    def _weights(self, first: Tensor, source: Tensor) -> Tensor:
-        """alpha [B, N, N], each row over the layers that it mixes; fp32 or wider."""
+    def _products(self, first: Tensor, source: Tensor) -> Tensor:
+        """Q_i K_j / scale, [B, N, N]."""
         query, key = self.act(self.query(first)), self.act(self.key(source))
-        products = query @ key.transpose(1, 2) / self.scale
-        wide = torch.promote_types(products.dtype, torch.float32)
-        if self.norm == "softmax":
-            return products.softmax(-1, dtype=wide)
-        return products.to(wide) / products.to(wide).sum(-1, keepdim=True)
+        return query @ key.transpose(1, 2) / self.scale

@@ -97,6 +97,9 @@ def run_gru(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor
         return gru(packed)
 
 
-def softmax(alpha: Tensor) -> Tensor:
-    """Scores [B, n] -> weights [B, n], in fp32 or wider."""
-    return alpha.softmax(-1, dtype=torch.promote_types(alpha.dtype, torch.float32))
+class Softmax(nn.Module):
+    """Scores [B, n] -> weights [B, n], in fp32 or wider: a module, so that it can be watched."""
+
+    def forward(self, alpha: Tensor) -> Tensor:
+        """alpha [B, n] -> S [B, n]; each row sums to 1."""
+        return alpha.softmax(-1, dtype=torch.promote_types(alpha.dtype, torch.float32))

@@ -5,10 +5,18 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from multitask.analysis.importance_figure import Importance, draw_examples, draw_tasks, read_log
+from multitask.analysis.importance_figure import (
+    Importance,
+    by_length,
+    draw_examples,
+    draw_lengths,
+    draw_tasks,
+    read_log,
+)
 from multitask.drawing import save_figure
-from multitask.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +31,9 @@ def made(task="sst", layers=6, states=None, examples=3, seed=0):
     spread = np.random.default_rng(seed).exponential(size=(examples + 1, len(states)))
     weights = (spread / spread.sum(1, keepdims=True)).tolist()
     texts = [f"text {number}" for number in range(examples)]
-    return Importance(task, "dev", layers, states, 40, weights[0], 0.5, texts, weights[1:])
+    kept = {"texts": texts, "weights": weights[1:]}
+    lengths = {"median": 7.5, "short_rows": 30, "short": weights[1], "long": weights[2]}
+    return Importance(task, "dev", layers, states, 40, weights[0], 0.5, **lengths, **kept)
 
 
 def drawn(figure):
@@ -81,6 +91,36 @@ def test_a_row_an_example():
     assert rows[2].startswith("3  \\$ a very long") and len(rows[2]) < 50
 
 
+def test_a_row_for_short_texts_and_one_for_long_ones():
+    found = [made("sst"), made("qqp", states=[0, 2], seed=1)]
+    values, rows, columns = drawn(draw_lengths(found, ["first sst", "second qqp"]))
+    np.testing.assert_allclose(values[:2], [found[0].short, found[0].long])
+    np.testing.assert_allclose(values[2:, [0, 2]], [found[1].short, found[1].long])
+    assert np.isnan(values[2:, 1]).all() and len(columns) == 7
+    assert rows == [
+        f"{name}, {kind}"
+        for name in ("first sst", "second qqp")
+        for kind in ("≤ 7.5 tokens (30)", "> 7.5 tokens (10)")
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(3, 9), st.floats(0, 1)), min_size=1, max_size=12))
+def test_lengths_are_split_at_their_median(rows):
+    weights = np.array([[share, 1 - share] for _, share in rows])
+    found = by_length(weights, np.array([length for length, _ in rows]))
+    ordered = sorted(length for length, _ in rows)
+    middle = (ordered[(len(rows) - 1) // 2] + ordered[len(rows) // 2]) / 2
+    short = [share for length, share in rows if length <= middle]
+    long = [share for length, share in rows if length > middle]
+    if not long:
+        assert found == {}
+        return
+    assert (found["median"], found["short_rows"]) == (middle, len(short))
+    for name, shares in (("short", short), ("long", long)):
+        mean = sum(shares) / len(shares)
+        assert found[name] == pytest.approx([mean, 1 - mean], abs=1e-12)
+
+
 def test_saved_numbers_draw_the_same_picture():
     found = made()
     again = Importance(**json.loads(json.dumps(found.to_json())))
@@ -97,12 +137,12 @@ def test_the_log_is_read_at_the_step_asked_for(tmp_path):
         line | {"step": 8, "task": "sst", "mean": [0.25, 0.5, 0.25], "above_0": 0.3},
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    found = read_log(tmp_path, "sst", 8)
-    assert (found.mean, found.above_0, found.split, found.texts) == (
+    (found,) = read_log(tmp_path, {"sst": 8})
+    assert (found.mean, found.above_0, found.split, found.texts, found.median) == (
         [0.25, 0.5, 0.25],
         0.3,
         "holdout",
         [],
+        None,
     )
-    with pytest.raises(UserError, match="no importance scores of task qqp at step 4"):
-        read_log(tmp_path, "qqp", 4)
+    assert [one.task for one in read_log(tmp_path, {"qqp": 4, "sst": 4})] == ["sst"]

@@ -123,6 +123,12 @@ def test_rrelu_draws_in_training_and_is_fixed_in_evaluation():
     assert torch.equal(calm(hidden, mask), make("layer_attention")(hidden, mask))
 
 
+def test_a_watch_leaves_the_names_of_the_weights_alone():
+    pooler = make("layer_attention")
+    assert set(pooler.state_dict()) == {"query.weight", "key.weight", "value.weight"}
+    assert pooler.scored == pooler.layers and not pooler.rectified
+
+
 def test_a_sentence_of_which_one_layer_differs_looks_at_it():
     """The weights are those of the layers in order, not of another axis."""
     pooler = make("layer_attention", variant="cls_all", act="none", scale=1)
