@@ -395,6 +395,21 @@ class TaskConfig(Strict):
         return self
 
 
+class BitLinearConfig(Strict):
+    """BitNet b1.58 (Ma et al. 2024): the layers' weights as -1, 0 or 1, their inputs in 8 bits."""
+
+    layers: Literal["all", "inner"] = Field(
+        "all", description="Which layers: `all`, or `inner`: all but the first and the last."
+    )
+    gradual: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of the planned steps in which training goes over from plain to "
+        "quantised values; 0: quantised from the first step. Evaluations are always quantised.",
+    )
+
+
 class EncoderConfig(Strict):
     """The shared encoder."""
 
@@ -416,6 +431,16 @@ class EncoderConfig(Strict):
     )
     reinit_layers: int = Field(
         0, ge=0, description="Fresh weights for this many top layers (own encoder only)."
+    )
+    from_scratch: bool = Field(
+        False,
+        description="Fresh weights for the whole encoder: only the architecture and the tokenizer "
+        "of `name` are taken (own encoder only).",
+    )
+    bitlinear: BitLinearConfig | None = Field(
+        None,
+        description="Quantise the linear layers inside the encoder's layers (`bitlinear: {}` for "
+        "the paper's way; own encoder only).",
     )
     gradient_checkpointing: bool = Field(
         False,
@@ -693,9 +718,10 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
         config.data_dir = str(Path(config.data_dir).expanduser().absolute())
     if config.init_from is not None:
         config.init_from.run = str(Path(config.init_from.run).expanduser().absolute())
-        if config.encoder.reinit_layers:
-            message = "`init_from` brings the weights of all layers: leave one of the two out"
-            raise config.error(("encoder", "reinit_layers"), message)
+        for option in ("reinit_layers", "from_scratch"):
+            if getattr(config.encoder, option):
+                message = "`init_from` brings the weights of all layers: leave one of the two out"
+                raise config.error(("encoder", option), message)
     if not config.output_dir:
         config.output_dir = str(Path("runs") / Path(path).stem)
     return config

@@ -10,6 +10,8 @@ import torch
 
 from multitask.config import PACKAGED_ENCODER, Config
 from multitask.encoders import BertEncoder, Encoder, bert_weights, hf
+from multitask.encoders.bert import initialise
+from multitask.encoders.bitlinear import quantise
 from multitask.encoders.mlm_weights import mlm_weights
 from multitask.errors import UserError
 
@@ -27,6 +29,8 @@ def seen_corpora(config: Config) -> dict[str, str]:
     """Corpora that the pretrained weights have seen, and how."""
     if config.encoder.seen_corpora is not None:
         return config.encoder.seen_corpora
+    if config.encoder.from_scratch:
+        return {}
     return PACKAGE_CORPORA if config.encoder.name == PACKAGED_ENCODER else {}
 
 
@@ -105,12 +109,26 @@ def _change(config: Config, encoder: Encoder) -> None:
             raise config.error(("encoder", "reinit_layers"), message)
         torch.manual_seed(config.seed)
         encoder.reinitialise(wanted.reinit_layers)
+        if wanted.from_scratch:
+            encoder.apply(initialise)
+            encoder.pooler_weights = encoder.mlm_weights = None
         encoder.gradient_checkpointing = wanted.gradient_checkpointing
+        _quantise(config, encoder)
         return
-    for option in ("reinit_layers", "gradient_checkpointing"):
-        if getattr(wanted, option):
+    for option in ("reinit_layers", "from_scratch", "bitlinear", "gradient_checkpointing"):
+        if getattr(wanted, option) not in (0, False, None):
             message = "our own encoder has it; this one runs in `transformers`"
             raise config.error(("encoder", option), message)
+
+
+def _quantise(config: Config, encoder: BertEncoder) -> None:
+    """Swap in what ``encoder.bitlinear`` asks for."""
+    wanted = config.encoder.bitlinear
+    if wanted is not None:
+        try:
+            quantise(encoder, wanted.layers)
+        except ValueError as error:
+            raise config.error(("encoder", "bitlinear", "layers"), str(error)) from None
 
 
 def load_saved(directory: Path, config: Config) -> tuple[Encoder, Any]:
@@ -119,9 +137,13 @@ def load_saved(directory: Path, config: Config) -> tuple[Encoder, Any]:
     where = str(directory)
     try:
         loader = _implementation(config.encoder.implementation, where, None, lambda line: None)
-        return loader.encoder_from_config(where, config.encoder.dropout), load_tokenizer(where)
+        encoder = loader.encoder_from_config(where, config.encoder.dropout)
+        tokenizer = load_tokenizer(where)
     except (OSError, ValueError) as error:
         raise UserError(f"{directory}: cannot rebuild the encoder: {error}") from error
+    if isinstance(encoder, BertEncoder):
+        _quantise(config, encoder)
+    return encoder, tokenizer
 
 
 def _implementation(

@@ -29,6 +29,7 @@ from multitask.conflict import gradient_cosines
 from multitask.data.load import LabelReader, Rows
 from multitask.device import pick_device
 from multitask.early_stopping import Selection, selected_steps
+from multitask.encoders.bitlinear import set_strength
 from multitask.evaluate import Scores, measure
 from multitask.feed import next_batches, sampled_batches
 from multitask.files import without_nan, write_text
@@ -164,6 +165,7 @@ def build_trainer(
         return gradient_cosines(prepared.model, batches)
 
     smoothing = {name: made for name, task in tasks.items() if (made := _smoothing(task.smart))}
+    gradual = config.encoder.bitlinear.gradual if config.encoder.bitlinear else 0.0
     bregman = any(settings.bregman for settings in smoothing.values())
     return Trainer(
         run_dir=run_dir,
@@ -201,6 +203,7 @@ def build_trainer(
         eval_steps=config.training.eval_steps,
         checkpoint_steps=config.training.checkpoint_steps,
         keep_checkpoints=config.training.keep_checkpoints,
+        before_step=partial(set_strength, prepared.model.encoder, gradual),
         say=say,
     )
 

@@ -129,7 +129,8 @@ class Trainer:
     ``write`` to the log;
     ``train_score(task, scores, labels)`` is that metric over rows seen in training. ``joint_tasks``
     are the tasks whose mean selects. ``teacher`` follows the model where a task has a Bregman
-    term; ``conflict(tasks, step)`` measures what ``conflict_steps`` asks for.
+    term; ``conflict(tasks, step)`` measures what ``conflict_steps`` asks for;
+    ``before_step(progress)`` is told the share of the planned steps that is done.
     """
 
     run_dir: Path
@@ -156,6 +157,7 @@ class Trainer:
     eval_steps: int | None
     checkpoint_steps: int | None
     keep_checkpoints: int
+    before_step: Callable[[float], None] = lambda progress: None
     say: Callable[[str], None] = tqdm.write
 
     stage_index: int = 0
@@ -258,6 +260,7 @@ class Trainer:
         rows: dict[str, int] = {}
         passes = self.next_batches(list(streams), tasks) if tasks else []
         if passes:
+            self.before_step(self.step / self.total_steps)
             try:
                 done = train_step(
                     self.model,

@@ -57,7 +57,7 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
         cells += "  tasks.qqp.pooling: [mean]\n  tasks.sts.pooling: [mean]\n"
         small = f"extends: {grid}\nseeds: [1]\nbaseline: null\n{cells}"
         # named cells, which a file cannot take away again
-        if grid.parent.name == "papers" or grid.stem == "poolers_probe":
+        if grid.parent.name == "papers" or grid.stem in ("poolers_probe", "bitlinear"):
             probe = str(load_grid(grid).probe).lower()
             small = f"base: configs/cs224n_minilm.yaml\nprobe: {probe}\nseeds: [1]\n{cells}"
         Path("small.yaml").write_text(small)

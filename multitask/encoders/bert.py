@@ -47,6 +47,18 @@ class Embeddings(nn.Module):
         return self.dropout(self.norm(found + self.token_type(types)))
 
 
+class FusedLinear(nn.Linear):
+    """Query, key and value in one matrix product."""
+
+    parts = 3
+
+    def forward(self, hidden: Tensor, rows: slice | None = None) -> Tensor:
+        """[..., d] -> [..., 3 d], or the outputs ``rows`` of them."""
+        if rows is None:
+            return super().forward(hidden)
+        return linear(hidden, self.weight[rows], self.bias[rows])
+
+
 class SelfAttention(nn.Module):
     """Multi-head scaled dot-product self-attention (Vaswani et al. 2017, section 3.2)."""
 
@@ -54,16 +66,15 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.qkv = nn.Linear(dim, 3 * dim)  # query, key and value in one matrix product
+        self.qkv = FusedLinear(dim, 3 * dim)
         self.output = nn.Linear(dim, dim)
 
     def forward(self, hidden: Tensor, packing: Packing, first_only: bool = False) -> Tensor:
         """[N, d] -> [N, d]; with ``first_only`` [B, d], the queries of the first tokens alone."""
         if first_only:
             dim = hidden.shape[1]
-            weight, bias = self.qkv.weight, self.qkv.bias
-            query = linear(hidden[packing.first], weight[:dim], bias[:dim])
-            key, value = linear(hidden, weight[dim:], bias[dim:]).chunk(2, dim=-1)
+            query = self.qkv(hidden[packing.first], slice(dim))
+            key, value = self.qkv(hidden, slice(dim, None)).chunk(2, dim=-1)
         else:
             query, key, value = self.qkv(hidden).chunk(3, dim=-1)
         rate = self.dropout if self.training else 0.0

@@ -1,0 +1,139 @@
+"""Runs with a quantised encoder: config, start, gradual training, kill and resume, export."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import run_multitask
+from multitask import load
+from multitask.config import load_config
+from multitask.encoders.bitlinear import bit_layers
+from multitask.encoders.ternary_file import load_ternary, save_ternary
+from multitask.errors import UserError
+from multitask.pretrained import load_pretrained, seen_corpora
+from tests.conftest import ROOT
+from tests.kill import kill_inside
+
+PRESET = ROOT / "configs" / "cs224n.yaml"
+GRADUAL = "encoder.bitlinear={gradual: 0.5}"
+SST = ["tasks.qqp=null", "tasks.sts=null", "training.frozen_baseline=false"]
+
+
+def main(*arguments: object) -> int:
+    return run_multitask.main([str(argument) for argument in arguments])
+
+
+def losses(run_dir) -> list[float]:
+    lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if line["event"] == "step"]
+
+
+@pytest.fixture
+def configure(tiny_overrides):
+    return lambda *changes: load_config(PRESET, [*tiny_overrides, *SST, *changes])
+
+
+def test_the_config_says_which_layers_become_ternary(configure):
+    plain, _ = load_pretrained(configure())
+    encoder, _ = load_pretrained(configure("encoder.bitlinear={}"))
+    assert not bit_layers(plain) and len(bit_layers(encoder)) == 2 * 4
+    for name, tensor in plain.state_dict().items():
+        assert torch.equal(encoder.state_dict()[name], tensor)  # the loaded weights
+    with pytest.raises(UserError, match=r"encoder\.bitlinear\.layers: none of the 2 layers"):
+        load_pretrained(configure("encoder.bitlinear={layers: inner}"))
+    with pytest.raises(UserError, match=r"encoder\.bitlinear\.gradual"):
+        configure("encoder.bitlinear={gradual: 1.5}")
+
+
+@pytest.mark.parametrize("option", ["bitlinear={}", "from_scratch=true"])
+def test_it_stands_in_our_own_encoder_alone(configure, option):
+    config = configure("encoder.implementation=transformers", f"encoder.{option}")
+    name = option.partition("=")[0]
+    with pytest.raises(UserError, match=rf"encoder\.{name}: our own encoder has it"):
+        load_pretrained(config)
+
+
+def test_from_scratch_takes_the_architecture_alone(configure):
+    scratch = "encoder.from_scratch"
+    settings = [(1, "false"), (1, "true"), (1, "true"), (2, "true")]
+    found = [load_pretrained(configure(f"seed={s}", f"{scratch}={on}"))[0] for s, on in settings]
+    loaded, first, again, other = (encoder.state_dict() for encoder in found)
+    for name in ("embeddings.word.weight", "layers.0.attention.qkv.weight"):
+        assert torch.equal(first[name], again[name])
+        assert not torch.equal(first[name], other[name])
+        assert not torch.equal(first[name], loaded[name])
+        assert first[name].std().item() == pytest.approx(0.02, rel=0.2)
+    assert found[0].pooler_weights is not None and found[1].pooler_weights is None
+
+
+def test_an_encoder_from_scratch_has_seen_nothing(configure):
+    packaged = ["encoder.name=packaged-minilm"]
+    assert seen_corpora(configure(*packaged))
+    assert seen_corpora(configure(*packaged, "encoder.from_scratch=true")) == {}
+
+
+def test_from_scratch_and_init_from_exclude_each_other(configure):
+    with pytest.raises(UserError, match=r"encoder\.from_scratch: `init_from` brings the weights"):
+        configure("encoder.from_scratch=true", "init_from=runs/x")
+
+
+def test_killed_gradual_run_resumes_to_the_same_numbers(tiny_overrides, tmp_path):
+    """lambda comes from the step: killed half way up, every loss is the same to the last bit."""
+    settings = [PRESET, *tiny_overrides, *SST, "training.epochs=4", "training.checkpoint_steps=2"]
+    whole, killed, plain = (tmp_path / name for name in ("whole", "killed", "plain"))
+    assert main(*settings, GRADUAL, f"output_dir={whole}") == 0
+    command = [*map(str, settings), GRADUAL, f"output_dir={killed}"]
+    kill_inside("multitask.trainer:train_step", "after", 4, command)
+    assert not (killed / "report.json").exists()
+    assert main(*command, "--resume") == 0
+    assert losses(killed) == losses(whole) and len(losses(whole)) == 12
+    reports = [json.loads((run / "report.json").read_text()) for run in (whole, killed)]
+    assert reports[0]["tasks"] == reports[1]["tasks"]
+    assert main(*settings, f"output_dir={plain}") == 0
+    assert losses(plain)[0] == losses(whole)[0]  # lambda is 0
+    assert losses(plain)[1] != losses(whole)[1]
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_encoder, course_files, tmp_path_factory):
+    """A run under bf16 autocast, quantised from the first step, from a plain run's weights."""
+    directory = tmp_path_factory.mktemp("runs")
+    common = [f"data_dir={course_files}", f"encoder.name={tiny_encoder}", *SST,
+              "tasks.sst.max_length=48", "tasks.sst.pooling=mean", "training.lr=3e-3",
+              "training.head_lr=1e-2", "training.epochs=1"]  # fmt: skip
+    plain, run = directory / "plain", directory / "bits"
+    assert main(PRESET, *common, "training.precision=fp32", f"output_dir={plain}") == 0
+    own = [
+        "encoder.bitlinear={}",
+        f"init_from={plain}",
+        "training.epochs=12",
+        "training.eval_steps=18",
+    ]
+    assert main(PRESET, *common, *own, "training.precision=bf16", f"output_dir={run}") == 0
+    return run
+
+
+def test_the_loss_of_a_quantised_run_falls(trained):
+    found = losses(trained)
+    assert np.mean(found[-3:]) < 0.7 * np.mean(found[:3])
+
+
+def test_a_loaded_run_is_quantised_and_scores_as_it_was_scored(trained):
+    run = load(trained)
+    assert len(bit_layers(run.encoder("sst")[0])) == 8
+    scores = run.score_split("sst", run.load_split("sst", "dev"))
+    report = json.loads((trained / "report.json").read_text())
+    golds = run.load_split("sst", "dev").rows.gold
+    assert (scores.predictions == golds).mean() == report["tasks"]["sst"]["dev"]["accuracy"]
+
+
+def test_the_exported_encoder_scores_the_same_in_its_place(trained, tmp_path):
+    run = load(trained)
+    split = run.load_split("sst", "dev")
+    expected = run.score_split("sst", split).scores
+    size = save_ternary(run.encoder("sst")[0], tmp_path)
+    assert size.file < size.fp32
+    run.model.encoder = load_ternary(tmp_path)
+    assert np.array_equal(run.score_split("sst", split).scores, expected)
