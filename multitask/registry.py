@@ -45,6 +45,7 @@ PROJECTIONS = {
 
 HEADS = {
     "classification": "heads.classification:ClassificationHead",
+    "ordinal": "heads.ordinal:OrdinalHead",
     "siamese_paraphrase": "heads.siamese_paraphrase:SiameseParaphraseHead",
     "cosine_regression": "heads.cosine_regression:CosineRegressionHead",
     "cosine_with_embeddings": "heads.cosine_with_embeddings:CosineWithEmbeddingsHead",

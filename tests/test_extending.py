@@ -38,6 +38,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("config", "more"),
     [
         ("my_topics.yaml", []),
+        ("my_ordinal.yaml", []),
         ("my_manhattan.yaml", []),
         ("cs224n_minilm.yaml", ["tasks.sts.pooling=first_last"]),
     ],
@@ -60,6 +61,9 @@ def test_worked_example_trains(config, more, project, tiny_overrides, course_fil
     report = json.loads((Path(directory.partition("=")[2]) / "report.json").read_text())
     if config == "my_topics.yaml":
         assert report["tasks"]["topics"]["classes"] == TOPICS
+    elif config == "my_ordinal.yaml":
+        assert report["tasks"]["sst"]["head"] == "ordinal"
+        assert 0 <= report["tasks"]["sst"]["dev"]["mae"] <= 4
     elif config == "my_manhattan.yaml":
         assert report["tasks"]["sts"]["head"] == "manhattan"
     else:

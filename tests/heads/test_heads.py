@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -191,7 +191,17 @@ def naive_siamese(head, u, v, features=("abs_diff",)):
     return affine(head.linear, pair_features(u, v, features))[0]
 
 
+def naive_ordinal(head, x):
+    """log P(y = k), as differences of cumulative probabilities."""
+    gaps = [math.log1p(math.exp(raw)) for raw in head.raw_gaps.tolist()]
+    thresholds = [head.first.item() + math.fsum(gaps[:k]) for k in range(C - 1)]
+    direction = dot(head.linear.weight[0].tolist(), x)
+    cumulative = [0.0, *(1 / (1 + math.exp(direction - t)) for t in thresholds), 1.0]
+    return [math.log(high - low) for low, high in pairwise(cumulative)]
+
+
 NAIVE_SCORES = {
+    "ordinal": naive_ordinal,
     "classification": lambda head, x, **_: affine(head.linear, x),
     "binary": lambda head, x: affine(head.linear, x)[0],
     "regression": lambda head, x: scaled(affine(head.linear, x)[0]),
@@ -376,3 +386,47 @@ def test_features_are_a_list_of_different_names(features):
     """Outside the registry, which checks types, too: the text "uv" is no list."""
     with pytest.raises(ValueError, match="features must be a list"):
         resolve("head", "siamese_paraphrase")(D, features)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5, 12])
+def test_ordinal_classes_are_equally_likely_at_the_start(classes):
+    head = build("head", "ordinal", {}, CONTEXT | {"num_labels": classes})
+    scores = head(torch.zeros(4, D))
+    expected = torch.full((4, classes), 1 / classes)
+    torch.testing.assert_close(head.predict(scores)[1], expected)
+
+
+def test_ordinal_with_two_classes_is_logistic_regression():
+    head = make("ordinal", num_labels=2)
+    (vector,) = vectors(head)
+    expected = torch.sigmoid(head.linear(vector)[:, 0] - head.first)
+    torch.testing.assert_close(head.predict(head(vector))[1][:, 1], expected)
+
+
+def test_ordinal_is_finite_far_from_every_threshold():
+    """There the plain difference of two sigmoids is 0, and its logarithm -inf."""
+    head = build("head", "ordinal", {}, CONTEXT | {"num_labels": 5})
+    vector = torch.tensor([[1e3], [-1e3]]) * head.linear.weight.detach().sign()
+    vector.requires_grad_()
+    scores = head(vector)
+    assert scores.isfinite().all()
+    assert scores.argmax(1).tolist() == [4, 0]
+    head.loss(scores, torch.tensor([1, 3])).backward()
+    assert all(tensor.grad.isfinite().all() for tensor in (vector, *head.parameters()))
+
+
+def test_ordinal_learns_a_scale_and_passes_through_the_classes_in_order():
+    torch.manual_seed(0)
+    head = build("head", "ordinal", {}, CONTEXT | {"num_labels": 5})
+    optimizer = torch.optim.AdamW(head.parameters(), lr=0.1, fused=True)
+    vector = torch.randn(200, D)
+    position = vector @ torch.randn(D)
+    gold = torch.bucketize(position, position.quantile(torch.tensor([0.1, 0.3, 0.5, 0.9])))
+    for _ in range(150):
+        head.loss(head(vector), gold).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    predictions = head.predict(head(vector))[0]
+    assert (predictions == gold).float().mean() > 0.9
+    ordered = predictions[head.linear(vector)[:, 0].argsort()]
+    assert (ordered.diff() >= 0).all() and set(ordered.tolist()) == set(range(5))

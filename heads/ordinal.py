@@ -1,0 +1,58 @@
+"""Ordinal regression: classes in order, as in five degrees of sentiment (McCullagh 1980)."""
+
+import math
+from itertools import pairwise
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class OrdinalHead(nn.Module):
+    """The cumulative logit model, also called proportional odds.
+
+    P(y <= k) = sigmoid(t_k - w . x) with one direction w and thresholds t_0 < ... < t_(C-2), so
+    that P(y = k) is a difference of two of these. Thresholds are the first and positive gaps, so
+    they stay in order; at the start all classes are equally likely where w . x = 0. The order of
+    the classes is that of ``data.labels``.
+
+    Args:
+        dim: width d of the vector.
+        num_labels: number C of classes.
+    """
+
+    takes: ClassVar[str] = "vector"
+    label_type: ClassVar[str] = "class"
+
+    def __init__(self, dim: int, num_labels: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(dim, 1, bias=False)
+        shares = [(k + 1) / num_labels for k in range(num_labels - 1)]
+        even = [math.log(share / (1 - share)) for share in shares]
+        self.first = nn.Parameter(torch.tensor(even[0]))
+        gaps = [above - below for below, above in pairwise(even)]
+        # softplus of it is the gap
+        self.raw_gaps = nn.Parameter(torch.tensor([math.log(math.expm1(gap)) for gap in gaps]))
+
+    def forward(self, vector: Tensor) -> Tensor:
+        """[B, d] -> log-probabilities [B, C].
+
+        With a = t_k - w . x and b = t_(k-1) - w . x, sigmoid(a) - sigmoid(b) is
+        sigmoid(a) sigmoid(-b) (1 - exp(b - a)): no difference of near numbers.
+        """
+        gaps = functional.softplus(self.raw_gaps)
+        thresholds = self.first + functional.pad(gaps.cumsum(0), (1, 0))
+        logits = thresholds - self.linear(vector)
+        below = functional.pad(functional.logsigmoid(logits), (0, 1))
+        above = functional.pad(functional.logsigmoid(-logits), (1, 0))
+        between = functional.pad((-torch.expm1(-gaps)).log(), (1, 1))
+        return below + above + between
+
+    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """log-probabilities [B, C], class ids [B] -> mean negative log-likelihood."""
+        return functional.cross_entropy(scores, labels)
+
+    def predict(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """log-probabilities [B, C] -> (class ids [B], probabilities [B, C])."""
+        return scores.argmax(-1), scores.softmax(-1)
