@@ -1,6 +1,7 @@
 """Runs with a quantised encoder: config, start, gradual training, kill and resume, export."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -79,6 +80,7 @@ def test_from_scratch_and_init_from_exclude_each_other(configure):
         configure("encoder.from_scratch=true", "init_from=runs/x")
 
 
+@pytest.mark.slow
 def test_killed_gradual_run_resumes_to_the_same_numbers(tiny_overrides, tmp_path):
     """lambda comes from the step: killed half way up, every loss is the same to the last bit."""
     settings = [PRESET, *tiny_overrides, *SST, "training.epochs=4", "training.checkpoint_steps=2"]
@@ -137,3 +139,19 @@ def test_the_exported_encoder_scores_the_same_in_its_place(trained, tmp_path):
     assert size.file < size.fp32
     run.model.encoder = load_ternary(tmp_path)
     assert np.array_equal(run.score_split("sst", split).scores, expected)
+
+
+def test_the_examples_of_the_page_run(trained, tmp_path, monkeypatch, capsys):
+    text = (ROOT / "docs" / "bitlinear.md").read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    file = tmp_path / "page.yaml"
+    file.write_text(f"extends: {ROOT / 'configs' / 'cs224n_minilm.yaml'}\n{block}")
+    preset = load_config(ROOT / "configs" / "bitlinear_cs224n_minilm.yaml")
+    assert load_config(file).encoder == preset.encoder
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "bitlinear_cs224n_minilm").symlink_to(trained)
+    monkeypatch.chdir(tmp_path)
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(example, "docs/bitlinear.md", "exec"), {})
+    file_bytes, fp32_bytes = map(int, capsys.readouterr().out.split())
+    assert file_bytes == (tmp_path / "ternary" / "ternary.safetensors").stat().st_size < fp32_bytes
