@@ -116,6 +116,7 @@ def test_its_space_is_that_of_its_vectors_and_the_run_can_be_loaded(
     assert "figures/space.png" in page
 
 
+@pytest.mark.slow
 def test_resuming_goes_on_with_it(config, tiny_encoder, course_files):
     assert train(config, tiny_encoder, course_files) == 0
     before = json.loads((config.parent / "run" / "report.json").read_text())["tasks"]

@@ -132,6 +132,7 @@ def test_without_a_suite_there_is_no_avg():
     assert average(score_suites({"STS12": suite}, hashed)) is None
 
 
+@pytest.mark.slow
 def test_parity_with_sentence_transformers_on_the_packaged_encoder():
     """On the two smallest real subsets; benchmarks/sts_parity.py compares all suites."""
     pytest.importorskip(
