@@ -1,0 +1,62 @@
+"""How large SMART's term is at the start of a training, in fp32 and in bf16.
+
+    python -m benchmarks.smart_precision DIRECTORY-OF-THE-COURSE-FILES
+
+One batch of 32 training rows of each task (`configs/cs224n_minilm.yaml`), one ascent step, noise as
+wide as eps, a step of 100 eps; the same random numbers in both precisions.
+"""
+
+import argparse
+from pathlib import Path
+from unittest.mock import patch
+
+import torch
+
+from benchmarks.smart_step import CONFIG, TASKS
+from multitask.config import load_config
+from multitask.feed import sampled_batches
+from multitask.model import MultiTaskModel
+from multitask.objective import Smoothing, task_losses
+from multitask.prepare import prepare
+from multitask.run import git_revision
+from multitask.tables import markdown_table
+from smart.adversarial import Ascent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    directory = parser.parse_args().directory.absolute()
+    overrides = [f"data_dir={directory}", "defaults.max_rows=200", "training.precision=bf16"]
+    prepared = prepare(load_config(CONFIG, overrides), torch.device("cpu"), lambda line: None)
+    model = prepared.model.train()
+    batches = sampled_batches(
+        prepared.feeds,
+        TASKS,
+        seed=(1,),
+        pad_id=prepared.tokenizer.pad_token_id,
+        device=prepared.device,
+    )
+    pool = MultiTaskModel.pool
+
+    def in_bf16(model, batches, embedded, mask, autocast=None):  # type: ignore[no-untyped-def]
+        return pool(model, batches, embedded, mask)
+
+    lines = []
+    for eps in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2):
+        smoothing = Smoothing(Ascent(eps=eps, noise=eps, step_size=100 * eps))
+        for precision, used in (("fp32", pool), ("bf16", in_bf16)):
+            found = []
+            with patch.object(MultiTaskModel, "pool", used):
+                for task in TASKS:
+                    torch.manual_seed(0)
+                    outcome = task_losses(model, {task: batches[task]}, {task: smoothing})[task]
+                    assert outcome.penalty is not None
+                    found.append(f"{outcome.penalty.item():.1e}")
+            lines.append([f"{eps:g}", precision, *found])
+    print(f"torch {torch.__version__}, commit {git_revision()}\n")
+    print(markdown_table(("eps", "passes in", *TASKS), lines))
+
+
+if __name__ == "__main__":
+    main()
