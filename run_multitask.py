@@ -19,6 +19,7 @@ COMMANDS = {
     "search": "find the texts of an index that are nearest to a query",
     "evaluate-search": "measure search on pairs of questions: MRR, recall, latency, memory",
     "importance": "draw how much each hidden state counts: by task, by length, by example",
+    "export": "a task as a model for transformers, sentence-transformers or ONNX",
     "table": "a paper's table from finished runs, its printed values beside ours",
     "report": "compare finished runs in one table, with intervals and p-values",
 }

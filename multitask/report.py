@@ -50,8 +50,8 @@ TEXT_WIDTH = 200
 
 def terminal_table(report: dict[str, Any]) -> str:
     """The dev score of each task beside its baselines, aligned, with the overall scores below."""
-    table = text_table(SCORES_HEADER, _score_rows(report))
-    return "\n".join([table, "", *_overall_lines(report)])
+    table = text_table(SCORES_HEADER, score_rows(report))
+    return "\n".join([table, "", *overall_lines(report)])
 
 
 def write_reports(run_dir: Path) -> Path:
@@ -67,13 +67,13 @@ def write_reports(run_dir: Path) -> Path:
 def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
     """What the report of a run shows, from its saved files and its drawn figures."""
     report = load_report(run_dir)
-    overall = Lines(_overall_lines(report))
+    overall = Lines(overall_lines(report))
     metrics_header = ("task", "metric", *SCORES_HEADER[2:5])
     sections = [
-        Section("Dev scores", [Table(SCORES_HEADER, _score_rows(report)), overall]),
-        Section("All metrics", [Table(metrics_header, _metric_rows(report))]),
+        Section("Dev scores", [Table(SCORES_HEADER, score_rows(report)), overall]),
+        Section("All metrics", [Table(metrics_header, metric_rows(report))]),
         Section("Figures", [_image(path) for path in figures]),
-        Section("Data", [Table(DATA_HEADER, _data_rows(report))]),
+        Section("Data", [Table(DATA_HEADER, data_rows(report))]),
         Section("Turns", [Table(TURNS_HEADER, _turns(report))]),
     ]
     if report["warnings"]:
@@ -117,7 +117,7 @@ def _cells(result: dict[str, Any], metric: str) -> tuple[str, str, str]:
     return trained, score(frozen.get(metric)), score(trivial[metric])
 
 
-def _score_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
+def score_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
     """Each task's own metric, in the columns of SCORES_HEADER."""
     return [
         (task, result["metric"], *_cells(result, result["metric"]), "; ".join(result["flags"]))
@@ -125,7 +125,7 @@ def _score_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
     ]
 
 
-def _metric_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
+def metric_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
     """Every scalar metric of every task."""
     return [
         (task, metric, *_cells(result, metric))
@@ -134,7 +134,7 @@ def _metric_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
     ]
 
 
-def _overall_lines(report: dict[str, Any]) -> list[str]:
+def overall_lines(report: dict[str, Any]) -> list[str]:
     overall = report["overall"]
     lines = [f"overall: {score(overall['mean'])} (mean of the tasks' metrics)"]
     if overall["cs224n"] is not None:
@@ -193,7 +193,7 @@ def _image(path: Path) -> Image:
     return Image(path, alt)
 
 
-def _data_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
+def data_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
     """What was read, for each task and split, in the columns of DATA_HEADER."""
     return [
         (
@@ -276,8 +276,16 @@ def _mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> Table | 
 
 def _settings(report: dict[str, Any]) -> list[Block]:
     """How to repeat the run, and what it ran on."""
+    return [
+        Code(report["command"]),
+        Lines([f"{name}: {value}" for name, value in run_settings(report).items()]),
+    ]
+
+
+def run_settings(report: dict[str, Any]) -> dict[str, Any]:
+    """Seed, commit, versions, encoder and speed of a run, by what a reader calls them."""
     encoder = report["encoder"]
-    settings = {
+    return {
         "seed": report["seed"],
         "git revision": report["git_revision"] or "-",
         "versions": ", ".join(f"{name} {version}" for name, version in report["versions"].items()),
@@ -286,10 +294,6 @@ def _settings(report: dict[str, Any]) -> list[Block]:
         "wall time": _duration(report["wall_time_s"]),
         "training speed": f"{report['train_sentences_per_s']:.0f} sentences/s",
     }
-    return [
-        Code(report["command"]),
-        Lines([f"{name}: {value}" for name, value in settings.items()]),
-    ]
 
 
 def _started_from(start: dict[str, Any] | None) -> str:

@@ -34,6 +34,7 @@ from multitask.evaluate import Scores, measure
 from multitask.feed import next_batches, sampled_batches
 from multitask.files import without_nan, write_text
 from multitask.model import parameter_counts
+from multitask.model_card import write_card
 from multitask.objective import Smoothing
 from multitask.plan import describe_data
 from multitask.predictions import write_predictions
@@ -326,6 +327,7 @@ def finish(
     if distributed.rank() == 0:
         write_text(run_dir / "report.json", json.dumps(report, indent=1))
         write_reports(run_dir)
+        write_card(run_dir)
     return report
 
 

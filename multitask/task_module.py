@@ -42,10 +42,17 @@ class TaskModule(nn.Module):
         """The pooler of evaluation mode."""
         return self.pooler if self.eval_pooler is None else self.eval_pooler
 
+    @property
+    def scoring_projection(self) -> nn.Module:
+        """The projection of evaluation mode; nothing where it only trains."""
+        only_trains = self.eval_pooler is not None or getattr(self.head, "mlp_only_train", False)
+        return nn.Identity() if only_trains else self.projection
+
     def project(self, pooled: Tensor) -> Tensor:
         """Pooled vectors [S, d] -> [S, d'], as they are where the projection only trains."""
-        only_trains = self.eval_pooler is not None or getattr(self.head, "mlp_only_train", False)
-        return pooled if only_trains and not self.training else self.projection(pooled)
+        projection: nn.Module = self.projection if self.training else self.scoring_projection
+        found: Tensor = projection(pooled)
+        return found
 
     def forward(self, pooled: Tensor) -> Tensor:
         """Pooled vectors [sides * B, d] -> the head's scores."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from multitask.config import Config
+from multitask.model_card import write_card
 from multitask.report import write_reports
 
 DISCARDED = ("checkpoints", "weights", "encoder")
@@ -58,6 +59,7 @@ def complete_report(run: Run) -> None:
     """Write the readable report of a run that was killed between report.json and it."""
     if not (run.directory / "report.md").is_file():
         write_reports(run.directory)
+        write_card(run.directory)
 
 
 def mean_score(run: Run) -> str:

@@ -1,0 +1,85 @@
+"""Write a task of a run as a model that transformers, sentence-transformers or ONNX loads.
+
+The result is loaded back and compared with the run before DIR appears (docs/export.md).
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multitask.export.write import DevRows
+
+FORMATS = ("transformers", "sentence-transformers", "onnx")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", type=Path, help="run directory")
+    parser.add_argument(
+        "directory", metavar="DIR", type=Path, help="where to: a directory that is not there yet"
+    )
+    parser.add_argument("--format", required=True, choices=FORMATS, help="who is to load it")
+    parser.add_argument("--task", metavar="T", help="the task; needed where the run has several")
+    parser.add_argument(
+        "--encoder-only",
+        action="store_true",
+        help="transformers: the encoder that serves the task, without the task's head",
+    )
+    parser.add_argument(
+        "--int8",
+        action="store_true",
+        help="onnx: also a file with int8 weights; its loss and speed on dev rows are measured",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from multitask.config import load_run_config
+    from multitask.errors import UserError, suggest
+
+    run_dir, form, task = arguments.run, arguments.format, arguments.task
+    for option, needed in (("encoder_only", "transformers"), ("int8", "onnx")):
+        if getattr(arguments, option) and form != needed:
+            name = option.replace("_", "-")
+            raise UserError(f"--{name} is for --format {needed}, not {form}")
+    # one place, and the precision that the other libraries have too
+    config = load_run_config(run_dir, ["device=cpu", "training.precision=fp32"])
+    tasks = list(config.tasks)
+    if task is None and len(tasks) > 1:
+        raise UserError(f"{run_dir}: several tasks: say which with --task: {', '.join(tasks)}")
+    task = task or tasks[0]
+    if task not in tasks:
+        raise UserError(f"{run_dir}: no task {task!r}{suggest(task, tasks)}")
+
+    from multitask.export.parts import Parts
+    from multitask.export.write import check_target, write_export
+    from multitask.inference import TrainedRun
+
+    check_target(arguments.directory)
+    trained = TrainedRun(run_dir, config)
+    parts = Parts(config, task, trained.model_for(task), trained.tokenizer, trained.readers[task])
+    lines = write_export(
+        parts,
+        run_dir,
+        arguments.directory,
+        form,
+        _dev_rows(run_dir, task),
+        encoder_only=arguments.encoder_only,
+        with_int8=arguments.int8,
+    )
+    print("\n".join([*lines, f"written: {arguments.directory}"]))
+
+
+def _dev_rows(run_dir: Path, task: str) -> "DevRows":
+    """The dev rows that the run saved with its predictions; a few texts where there are none."""
+    from multitask.config import load_run_config
+    from multitask.export.write import TEXTS, DevRows
+    from multitask.plots import load_lines
+
+    file = run_dir / "predictions" / f"{task}.dev.jsonl"
+    if not file.is_file():
+        sides = 1 if load_run_config(run_dir).tasks[task].input == "single" else 2
+        return DevRows([(text, TEXTS[0])[:sides] for text in TEXTS], None)
+    records = load_lines(file)
+    labels = [record["label"] for record in records]
+    whole = None if any(label is None for label in labels) else labels
+    return DevRows([tuple(record["texts"]) for record in records], whole)

@@ -1,0 +1,1 @@
+"""Trained tasks as models that other libraries load: transformers, sentence-transformers, ONNX."""
