@@ -141,6 +141,8 @@ def load_saved(directory: Path, config: Config) -> tuple[Encoder, Any]:
         tokenizer = load_tokenizer(where)
     except (OSError, ValueError) as error:
         raise UserError(f"{directory}: cannot rebuild the encoder: {error}") from error
+    if encoder.pooler_weights is None:  # `bert_pooler` gets the run's own with the tasks' weights
+        encoder.pooler_weights = (torch.zeros(encoder.dim, encoder.dim), torch.zeros(encoder.dim))
     if isinstance(encoder, BertEncoder):
         _quantise(config, encoder)
     return encoder, tokenizer

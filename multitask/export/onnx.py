@@ -108,7 +108,9 @@ def session(file: Path) -> Any:
 def feeds(parts: Parts, texts: Texts) -> list[dict[str, np.ndarray]]:
     """The graph's inputs for rows of texts, in order, BATCH rows at a time."""
     found: list[dict[str, np.ndarray]] = [{} for _ in range(0, len(texts), BATCH)]
-    sides = [[(row[i],) for row in texts] for i in range(2)] if parts.sides == 2 else [list(texts)]
+    sides: list[list[tuple[str, ...]]] = [list(texts)]
+    if parts.sides == 2:
+        sides = [[(row[i],) for row in texts] for i in range(2)]
     for suffix, own in zip(("", "_2"), sides, strict=False):
         rows = Rows("texts", [str(i) for i in range(len(own))], own, None)
         tokens = tokenize(rows, parts.tokenizer, siamese=False, max_length=parts.max_length)

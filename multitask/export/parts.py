@@ -27,7 +27,6 @@ class Parts:
     Attributes:
         config: the run's config.
         task: its name.
-        base: the task whose adapter, pooling and projection it uses, most often itself.
         model: the whole model with the weights that serve the task, in evaluation mode on the CPU.
         tokenizer: the run's.
         reader: the labels of the task.
@@ -41,6 +40,7 @@ class Parts:
 
     @property
     def base(self) -> str:
+        """The task whose adapter, pooling and projection it uses, most often itself."""
         return self.model.owners_of(self.task)[-1]
 
     @property
@@ -85,10 +85,6 @@ class Parts:
         entry = self.config.tasks[self.base]
         return f"tasks.{self.base}.{'pooling' if entry.eval_pooling is None else 'eval_pooling'}"
 
-    def refused(self, key: str, value: object, reason: str) -> UserError:
-        """What a format cannot carry: the key of the run's config, its value and why."""
-        return UserError(f"{key}: {value} {reason}")
-
     def refuse_adapter(self, library: str) -> None:
         """Raise UserError where the task has a part in the encoder's layers."""
         if self.adapter is not None:
@@ -112,7 +108,7 @@ class Parts:
 
     def vectors(self, texts: list[str]) -> Tensor:
         """Sentence vectors as ``TrainedRun.encode`` gives them: float32 [N, d]."""
-        rows = [(text,) for text in texts]
+        rows: list[tuple[str, ...]] = [(text,) for text in texts]
         return self._over(rows, lambda batch: self.model.vectors(self.task, batch), apart=False)
 
     def _over(self, texts: list[tuple[str, ...]], function: Any, apart: bool = True) -> Tensor:

@@ -1,0 +1,272 @@
+"""``export`` on tiny runs: what each library loads gives the run's own scores."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import run_multitask
+from multitask import load
+from multitask.export import requirement
+from tests.conftest import save_tiny_encoder
+from tests.contrastive_run import write_config, write_triplets
+
+TEXTS = ["a good film , not dull", "the cat", "who never sees the big red house near a river ?"]
+PAIRS = [(one, other) for one, other in zip(TEXTS, reversed(TEXTS), strict=True)]
+
+
+def main(*arguments):
+    return run_multitask.main(["export", *(str(argument) for argument in arguments)])
+
+
+def complaint(capsys, *arguments):
+    capsys.readouterr()
+    assert main(*arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line.removeprefix("error: ")
+
+
+def trained(directory, encoder, course_files, *changes):
+    """A run of three steps whose heads have moved away from their start."""
+    lengths = [f"tasks.{task}.max_length=40" for task in ("sst", "qqp", "sts")]
+    common = [f"data_dir={course_files}", f"encoder.name={encoder}", f"output_dir={directory}"]
+    common += ["training.max_steps=3", "training.precision=fp32", "training.frozen_baseline=false"]
+    common += ["training.head_lr=0.05"]
+    assert run_multitask.main(["configs/cs224n.yaml", *common, *lengths, *changes]) == 0
+    return directory
+
+
+@pytest.fixture(scope="module")
+def run_dir(tiny_encoder, course_files, tmp_path_factory):
+    """A classifier, a siamese pair with the mean, a cross-encoded number."""
+    return trained(
+        tmp_path_factory.mktemp("runs") / "plain",
+        tiny_encoder,
+        course_files,
+        "tasks.sst.projection=tanh",
+        "tasks.sts.input=cross",
+        "tasks.sts.pooling=cls",
+        "tasks.sts.head=regression",
+        "tasks.sts.projection=bert_pooler",
+    )
+
+
+@pytest.fixture(scope="module")
+def special(course_files, tmp_path_factory):
+    """On RoBERTa: a classifier, HIRE's pooling, a PAL."""
+    return trained(
+        tmp_path_factory.mktemp("runs") / "special",
+        save_tiny_encoder(tmp_path_factory.mktemp("roberta"), "roberta"),
+        course_files,
+        "tasks.sst.projection=tanh",
+        "tasks.qqp.pooling={name: hire, fusion_layers: 1}",
+        "tasks.sts.pooling=mha",
+        "tasks.sts.adapter={name: pal, size: 12, heads: 4}",
+    )
+
+
+@pytest.fixture(scope="module")
+def contrastive(tiny_encoder, course_files, tmp_path_factory):
+    """A contrastive task with a projection, and a task that scores its vectors."""
+    place = tmp_path_factory.mktemp("contrastive")
+    files = shutil.copytree(course_files, place / "data")
+    write_triplets(files)
+    config = write_config(place / "run.yaml", tiny_encoder, files, pooling="mean")
+    assert run_multitask.main([config, f"output_dir={place / 'run'}", "training.max_steps=2"]) == 0
+    return place / "run"
+
+
+def outputs(loader, directory, rows):
+    """A directory's output by `transformers`, row by row."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    model = loader.from_pretrained(directory).eval()
+    with torch.no_grad():
+        return [
+            model(**tokenizer(*row, truncation=True, return_tensors="pt", max_length=40))
+            for row in rows
+        ]
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_transformers_classifies_as_the_run_does(kind, run_dir, special, tmp_path):
+    from transformers import AutoModelForSequenceClassification
+
+    source = {"bert": run_dir, "roberta": special}[kind]
+    target = tmp_path / "model"
+    assert main(source, target, "--format", "transformers", "--task", "sst") == 0
+    found = outputs(AutoModelForSequenceClassification, target, [(text,) for text in TEXTS])
+    wanted = load(source).predict("sst", TEXTS)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one.logits.softmax(-1)[0], other["scores"], atol=1e-4)
+    config = json.loads((target / "config.json").read_text())
+    assert config["id2label"]["1"] == "somewhat negative"
+    assert not list(target.glob("*.bin"))
+
+
+def test_transformers_gives_a_cross_encoded_number_on_the_label_scale(run_dir, tmp_path):
+    from transformers import AutoModelForSequenceClassification
+
+    assert main(run_dir, tmp_path / "model", "--format", "transformers", "--task", "sts") == 0
+    found = outputs(AutoModelForSequenceClassification, tmp_path / "model", PAIRS)
+    wanted = [one["prediction"] for one in load(run_dir).predict("sts", PAIRS)]
+    np.testing.assert_allclose([one.logits.item() for one in found], wanted, atol=1e-4)
+
+
+def test_the_encoder_alone_has_the_tasks_weights(run_dir, tmp_path):
+    from transformers import AutoModel
+
+    target = tmp_path / "model"
+    given = ("--format", "transformers", "--task", "qqp", "--encoder-only")
+    assert main(run_dir, target, *given) == 0
+    found = outputs(AutoModel, target, [(text,) for text in TEXTS])
+    means = [one.last_hidden_state[0].mean(0).numpy() for one in found]
+    np.testing.assert_allclose(means, load(run_dir).encode(TEXTS, task="qqp"), atol=1e-5)
+
+
+def test_sentence_transformers_gives_the_runs_vectors(run_dir, contrastive, tmp_path):
+    library = pytest.importorskip("sentence_transformers", reason="an extra of `export`")
+    for number, (source, task, parts) in enumerate(
+        [(run_dir, "qqp", 2), (run_dir, "sst", 2), (contrastive, "views", 3)]
+    ):
+        target = tmp_path / str(number)
+        given = ("--format", "sentence-transformers", "--task", task)
+        assert main(source, target, *given) == 0
+        model = library.SentenceTransformer(str(target), device="cpu")
+        assert len(list(model)) == parts  # a contrastive task's projection is a module of its own
+        found, wanted = model.encode(TEXTS), load(source).encode(TEXTS, task=task)
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+        assert model.max_seq_length == 40
+        assert "library_name: sentence-transformers" in (target / "README.md").read_text()
+
+
+def test_a_batch_norm_is_folded_into_its_linear_layer():
+    from multitask.export.sentences import _folded
+
+    torch.manual_seed(0)
+    linear, norm = torch.nn.Linear(5, 7, bias=False), torch.nn.BatchNorm1d(7)
+    with torch.no_grad():
+        for given in (norm.weight, norm.bias, norm.running_mean):
+            given.normal_()
+        norm.running_var.uniform_(0.1, 3)
+        x = torch.randn(4, 5)
+        weight, bias = _folded(linear, norm)
+        found = x.double() @ weight.T + bias
+        np.testing.assert_allclose(found, norm.eval()(linear(x)), atol=1e-5)
+
+
+def graph(file, rows, tokenizer_dir):
+    """A graph's output by onnxruntime for rows of one or two texts apart, in one padded batch."""
+    import onnxruntime
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
+    session = onnxruntime.InferenceSession(file)
+    wanted = {one.name for one in session.get_inputs()}
+    feed = {}
+    for suffix, texts in zip(("", "_2"), zip(*rows, strict=True), strict=False):
+        ready = tokenizer(list(texts), truncation=True, padding=True, return_tensors="np")
+        feed |= {name + suffix: value for name, value in ready.items() if name + suffix in wanted}
+        if f"token_type_ids{suffix}" in wanted:
+            feed.setdefault(f"token_type_ids{suffix}", np.zeros_like(ready["input_ids"]))
+    return session.run(None, feed)[0]
+
+
+@pytest.fixture
+def onnx():
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(package, reason="an extra of `export`")
+
+
+def test_onnx_and_its_int8_variant_score_siamese_pairs(onnx, run_dir, tmp_path, capsys):
+    target = tmp_path / "model"
+    assert main(run_dir, target, "--format", "onnx", "--task", "qqp", "--int8") == 0
+    said = capsys.readouterr().out
+    assert "int8 on 12 dev rows: accuracy" in said and "rows/s" in said
+    assert "int8 on 12 dev rows: accuracy" in (target / "README.md").read_text()
+    wanted = [one["scores"][0] for one in load(run_dir).predict("qqp", PAIRS)]
+    for rows in (slice(0, 1), slice(0, 3)):
+        found = graph(target / "model.onnx", PAIRS[rows], target)
+        np.testing.assert_allclose(1 / (1 + np.exp(-found)), wanted[rows], atol=1e-4)
+    small = graph(target / "model_int8.onnx", PAIRS, target)
+    np.testing.assert_allclose(1 / (1 + np.exp(-small)), wanted, atol=0.1)
+    sizes = [(target / name).stat().st_size for name in ("model_int8.onnx", "model.onnx")]
+    assert sizes[0] < sizes[1]
+
+
+def test_onnx_carries_an_adapter_and_a_pooling_with_weights(onnx, special, tmp_path):
+    target = tmp_path / "model"
+    assert main(special, target, "--format", "onnx", "--task", "sts") == 0
+    wanted = [one["prediction"] for one in load(special).predict("sts", PAIRS)]
+    np.testing.assert_allclose(graph(target / "model.onnx", PAIRS, target), wanted, atol=1e-4)
+
+
+def test_onnx_refuses_what_it_cannot_carry_by_its_key(onnx, special, tmp_path, capsys):
+    given = (special, tmp_path / "model", "--format", "onnx", "--task", "qqp")
+    assert complaint(capsys, *given).startswith("tasks.qqp.pooling: ONNX cannot carry hire (")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "form, task, words",
+    [
+        ("transformers", "qqp", "tasks.qqp.head: siamese_paraphrase: no sequence classifier"),
+        ("transformers", "sts", "tasks.sts.adapter: pal stands in the encoder's layers"),
+        ("sentence-transformers", "sts", "tasks.sts.adapter: pal stands in the encoder's layers"),
+        ("sentence-transformers", "qqp", "tasks.qqp.pooling: hire: sentence-transformers has no"),
+    ],
+)
+def test_what_a_format_cannot_carry_is_named(form, task, words, special, tmp_path, capsys):
+    if form == "sentence-transformers":
+        pytest.importorskip("sentence_transformers", reason="an extra of `export`")
+    line = complaint(capsys, special, tmp_path / "model", "--format", form, "--task", task)
+    assert line.startswith(words)
+    assert "--format onnx" in line
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_classifier_without_a_tanh_layer_is_refused(contrastive, run_dir, tmp_path, capsys):
+    from multitask.export.hugging_face import check_classifier
+    from multitask.export.parts import Parts
+
+    run = load(run_dir)
+    model = run.model_for("sst")
+    parts = Parts(run.config, "sst", model, run.tokenizer, run.readers["sst"])
+    check_classifier(parts)
+    model.tasks["sst"].projection = torch.nn.Identity()
+    run.config.tasks["sst"].projection = None
+    with pytest.raises(Exception, match=r"^tasks\.sst\.projection: none: transformers puts tanh"):
+        check_classifier(parts)
+
+
+def test_nothing_that_is_there_is_touched(run_dir, tmp_path, capsys):
+    (tmp_path / "mine.txt").write_text("kept")
+    given = (run_dir, tmp_path, "--format", "transformers", "--task", "sst")
+    assert "something is there already" in complaint(capsys, *given)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    given = (run_dir, tmp_path / "mine.txt", "--format", "transformers", "--task", "sst")
+    assert "something is there already" in complaint(capsys, *given)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("--format", "onnx"), "several tasks: say which with --task: sst, qqp, sts"),
+        (("--format", "onnx", "--task", "stt"), "no task 'stt' (did you mean"),
+        (("--format", "onnx", "--encoder-only"), "--encoder-only is for --format transformers"),
+        (("--format", "transformers", "--int8"), "--int8 is for --format onnx, not transformers"),
+    ],
+)
+def test_wrong_options_are_one_line(arguments, words, run_dir, tmp_path, capsys):
+    assert words in complaint(capsys, run_dir, tmp_path / "model", *arguments)
+
+
+@pytest.mark.parametrize("form", ["onnx", "sentence-transformers"])
+def test_a_missing_package_is_named_with_its_install(form, run_dir, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(requirement.importlib.util, "find_spec", lambda name: None)
+    line = complaint(capsys, run_dir, tmp_path / "model", "--format", form, "--task", "qqp")
+    assert "is not installed: pip install " in line
+    assert form in line
