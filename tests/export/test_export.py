@@ -1,6 +1,7 @@
 """``export`` on tiny runs: what each library loads gives the run's own scores."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -62,6 +63,8 @@ def special(course_files, tmp_path_factory):
         course_files,
         "tasks.sst.projection=tanh",
         "tasks.qqp.pooling={name: hire, fusion_layers: 1}",
+        "tasks.sts.input=cross",
+        "tasks.sts.head=regression",
         "tasks.sts.pooling=mha",
         "tasks.sts.adapter={name: pal, size: 12, heads: 4}",
     )
@@ -158,20 +161,19 @@ def test_a_batch_norm_is_folded_into_its_linear_layer():
         np.testing.assert_allclose(found, norm.eval()(linear(x)), atol=1e-5)
 
 
-def graph(file, rows, tokenizer_dir):
-    """A graph's output by onnxruntime for rows of one or two texts apart, in one padded batch."""
+def graph(file, rows, cross=False):
+    """A graph's output by onnxruntime for a padded batch of rows of one or two texts."""
     import onnxruntime
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
+    tokenizer = AutoTokenizer.from_pretrained(file.parent)
     session = onnxruntime.InferenceSession(file)
     wanted = {one.name for one in session.get_inputs()}
+    sides = [list(texts) for texts in zip(*rows, strict=True)]
     feed = {}
-    for suffix, texts in zip(("", "_2"), zip(*rows, strict=True), strict=False):
-        ready = tokenizer(list(texts), truncation=True, padding=True, return_tensors="np")
+    for suffix, texts in zip(("", "_2"), [sides] if cross else [[s] for s in sides], strict=False):
+        ready = tokenizer(*texts, truncation=True, padding=True, return_tensors="np")
         feed |= {name + suffix: value for name, value in ready.items() if name + suffix in wanted}
-        if f"token_type_ids{suffix}" in wanted:
-            feed.setdefault(f"token_type_ids{suffix}", np.zeros_like(ready["input_ids"]))
     return session.run(None, feed)[0]
 
 
@@ -189,9 +191,9 @@ def test_onnx_and_its_int8_variant_score_siamese_pairs(onnx, run_dir, tmp_path, 
     assert "int8 on 12 dev rows: accuracy" in (target / "README.md").read_text()
     wanted = [one["scores"][0] for one in load(run_dir).predict("qqp", PAIRS)]
     for rows in (slice(0, 1), slice(0, 3)):
-        found = graph(target / "model.onnx", PAIRS[rows], target)
+        found = graph(target / "model.onnx", PAIRS[rows])
         np.testing.assert_allclose(1 / (1 + np.exp(-found)), wanted[rows], atol=1e-4)
-    small = graph(target / "model_int8.onnx", PAIRS, target)
+    small = graph(target / "model_int8.onnx", PAIRS)
     np.testing.assert_allclose(1 / (1 + np.exp(-small)), wanted, atol=0.1)
     sizes = [(target / name).stat().st_size for name in ("model_int8.onnx", "model.onnx")]
     assert sizes[0] < sizes[1]
@@ -201,7 +203,20 @@ def test_onnx_carries_an_adapter_and_a_pooling_with_weights(onnx, special, tmp_p
     target = tmp_path / "model"
     assert main(special, target, "--format", "onnx", "--task", "sts") == 0
     wanted = [one["prediction"] for one in load(special).predict("sts", PAIRS)]
-    np.testing.assert_allclose(graph(target / "model.onnx", PAIRS, target), wanted, atol=1e-4)
+    found = graph(target / "model.onnx", PAIRS, cross=True)
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_onnx_gives_a_contrastive_tasks_vectors(onnx, contrastive, tmp_path, capsys):
+    target = tmp_path / "model"
+    assert main(contrastive, target, "--format", "onnx", "--task", "views", "--int8") == 0
+    found = graph(target / "model.onnx", [(text,) for text in TEXTS])
+    np.testing.assert_allclose(found, load(contrastive).encode(TEXTS, task="views"), atol=1e-4)
+    said = capsys.readouterr().out
+    lowest = float(re.search(r"lowest cosine to the fp32 embeddings ([\d.]+)", said)[1])
+    small = graph(target / "model_int8.onnx", [(text,) for text in TEXTS])
+    cosines = (found * small).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(small, axis=1)
+    assert 0.9 < lowest <= 1.0 and cosines.min() > 0.9
 
 
 def test_onnx_refuses_what_it_cannot_carry_by_its_key(onnx, special, tmp_path, capsys):
