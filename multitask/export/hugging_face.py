@@ -7,6 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from heads.binary import BinaryHead
+from heads.classification import ClassificationHead
+from heads.regression import RegressionHead
 from multitask.errors import UserError
 from multitask.export.parts import TOLERANCE, Parts, largest_difference, plain_encoder
 from multitask.projection import Tanh
@@ -26,9 +29,9 @@ PROBLEMS = {
 def export_encoder(parts: Parts, directory: Path) -> None:
     """Write the encoder alone and the tokenizer: `AutoModel`, `AutoTokenizer`.
 
-    Raises UserError where the task has an adapter.
+    Raises UserError for an adapter, and for ternary weights.
     """
-    parts.refuse_adapter("transformers")
+    parts.check_encoder("transformers")
     plain_encoder(parts.encoder).save_pretrained(directory, safe_serialization=True)
     parts.own_tokenizer().save_pretrained(directory)
 
@@ -62,10 +65,10 @@ def export_classifier(parts: Parts, directory: Path) -> None:
 
 def check_classifier(parts: Parts) -> None:
     """Raise UserError for what a sequence classifier of `transformers` cannot carry."""
-    parts.refuse_adapter("transformers")
+    parts.check_encoder("transformers")
     instead = "export it with --format onnx, or the encoder alone with --encoder-only"
     entry, own = parts.config.tasks[parts.task], f"tasks.{parts.task}"
-    if parts.head.takes != "vector":
+    if not isinstance(parts.head, ClassificationHead | BinaryHead | RegressionHead):
         reason = "no sequence classifier of transformers has such a head"
         raise UserError(f"{own}.head: {entry.head.name}: {reason}: {instead}")
     kind = parts.encoder.config.model_type

@@ -85,14 +85,17 @@ class Parts:
         entry = self.config.tasks[self.base]
         return f"tasks.{self.base}.{'pooling' if entry.eval_pooling is None else 'eval_pooling'}"
 
-    def refuse_adapter(self, library: str) -> None:
-        """Raise UserError where the task has a part in the encoder's layers."""
+    def check_encoder(self, library: str) -> None:
+        """Raise UserError where the encoder's layers hold what ``library`` has no module for."""
+        instead = f"and {library} has no such module: export it with --format onnx"
         if self.adapter is not None:
             adapter = self.config.tasks[self.base].adapter
-            raise UserError(
-                f"tasks.{self.base}.adapter: {adapter.name if adapter else '?'} stands in the "
-                f"encoder's layers, and {library} has no such module: export it with --format onnx"
-            )
+            name = "its adapter" if adapter is None else adapter.name
+            key = f"tasks.{self.base}.adapter"
+            raise UserError(f"{key}: {name} stands in the encoder's layers, {instead}")
+        if self.config.encoder.bitlinear is not None:
+            message = "the encoder's layers have ternary weights and 8-bit inputs"
+            raise UserError(f"encoder.bitlinear: {message}, {instead}")
 
     def own_tokenizer(self) -> Any:
         """A tokenizer to save: cuts at the task's length, bakes in neither padding nor cuts."""

@@ -27,7 +27,7 @@ def export_sentences(parts: Parts, directory: Path) -> None:
     Raises UserError for a pooling or projection without such a module, by its key.
     """
     required("sentence-transformers", ["sentence-transformers"])
-    parts.refuse_adapter("sentence-transformers")
+    parts.check_encoder("sentence-transformers")
     if parts.pooling_name not in POOLINGS:
         raise UserError(
             f"{parts.pooling_key}: {parts.pooling_name}: sentence-transformers has no such "
