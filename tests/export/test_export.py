@@ -9,7 +9,9 @@ import pytest
 import torch
 
 import run_multitask
-from multitask import load
+from heads.ordinal import OrdinalHead
+from multitask import UserError, load
+from multitask.config import BitLinearConfig
 from multitask.export import requirement
 from tests.conftest import save_tiny_encoder
 from tests.contrastive_run import write_config, write_triplets
@@ -243,7 +245,7 @@ def test_what_a_format_cannot_carry_is_named(form, task, words, special, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def test_a_classifier_without_a_tanh_layer_is_refused(contrastive, run_dir, tmp_path, capsys):
+def test_a_classifier_that_transformers_has_not_is_refused(run_dir):
     from multitask.export.hugging_face import check_classifier
     from multitask.export.parts import Parts
 
@@ -253,7 +255,13 @@ def test_a_classifier_without_a_tanh_layer_is_refused(contrastive, run_dir, tmp_
     check_classifier(parts)
     model.tasks["sst"].projection = torch.nn.Identity()
     run.config.tasks["sst"].projection = None
-    with pytest.raises(Exception, match=r"^tasks\.sst\.projection: none: transformers puts tanh"):
+    with pytest.raises(UserError, match=r"^tasks\.sst\.projection: none: transformers puts tanh"):
+        check_classifier(parts)
+    model.tasks["sst"].head = OrdinalHead(32, 5)
+    with pytest.raises(UserError, match=r"^tasks\.sst\.head: .*: no sequence classifier"):
+        check_classifier(parts)
+    run.config.encoder.bitlinear = BitLinearConfig()
+    with pytest.raises(UserError, match=r"^encoder\.bitlinear: the encoder's layers have ternary"):
         check_classifier(parts)
 
 
