@@ -209,6 +209,7 @@ def test_onnx_carries_an_adapter_and_a_pooling_with_weights(onnx, special, tmp_p
     np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_onnx_gives_a_contrastive_tasks_vectors(onnx, contrastive, tmp_path, capsys):
     target = tmp_path / "model"
     assert main(contrastive, target, "--format", "onnx", "--task", "views", "--int8") == 0
@@ -221,6 +222,7 @@ def test_onnx_gives_a_contrastive_tasks_vectors(onnx, contrastive, tmp_path, cap
     assert 0.9 < lowest <= 1.0 and cosines.min() > 0.9
 
 
+@pytest.mark.slow
 def test_onnx_refuses_what_it_cannot_carry_by_its_key(onnx, special, tmp_path, capsys):
     given = (special, tmp_path / "model", "--format", "onnx", "--task", "qqp")
     assert complaint(capsys, *given).startswith("tasks.qqp.pooling: ONNX cannot carry hire (")
