@@ -176,10 +176,10 @@ def written(name: str) -> str:
     if not file.is_file():
         return "Not measured yet.\n"
     text = file.read_text()
-    head = text.partition("\n## ")[0].partition("\n")[2].strip()
-    settings = text.partition("\n## Settings\n")[2]
-    (command,) = re.findall(r"^    (python .*)$", settings, re.MULTILINE)
-    (revision,) = re.findall(r"^git revision: (\S+)$", settings, re.MULTILINE)
+    (command,) = re.findall(r"^    (python .*)$", text, re.MULTILINE)
+    (revision,) = re.findall(r"^git revision: (\S+)$", text, re.MULTILINE)
+    head = text.partition("\n## ")[0].partition("\n")[2]
+    head = re.sub(r"^(    python |git revision: ).*$", "", head, flags=re.MULTILINE).strip()
     shown = re.sub(r"/\S*/", "", re.sub(r" --output \S+", "", command))
     return f"{head}\n\n`{shown}`, commit {revision}\n"
 
