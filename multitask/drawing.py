@@ -4,12 +4,14 @@ The colours are of the Okabe-Ito palette: they survive colour blindness and grey
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from multitask.files import write_text
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -42,6 +44,30 @@ def save_figure(figure: "Figure", file: Path) -> None:
     """Write the picture: PNG, or what else the file's ending says."""
     with boxes_for_glyphs():
         figure.savefig(file, dpi=DPI)
+
+
+def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", numbers: str) -> None:
+    """Write figures as PNG and SVG, their numbers as JSON, and tell each file's name.
+
+    Args:
+        output: the files' name, its ending left out of account; or a directory for them.
+        name: the files' name in a directory.
+        pictures: figures by what is added to the name.
+        numbers: the text of the JSON file.
+    """
+    if output.is_dir():
+        output = output / name
+    elif output.suffix in (".png", ".svg", ".json"):
+        output = output.with_suffix("")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    for part, figure in pictures.items():
+        for ending in ("png", "svg"):
+            file = output.with_name(f"{output.name}{part}.{ending}")
+            save_figure(figure, file)
+            print(f"written: {file}")
+    file = output.with_name(f"{output.name}.json")
+    write_text(file, numbers)
+    print(f"written: {file}")
 
 
 def label_text(text: str, width: int = 24) -> str:

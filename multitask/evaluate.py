@@ -94,23 +94,23 @@ def over_rows(
     return together[torch.from_numpy(np.argsort(order, kind="stable")).to(device)]
 
 
-def sentence_vectors(
+def over_texts(
     model: MultiTaskModel,
-    task: str,
     tokenizer: Any,
     texts: Sequence[str],
+    function: Callable[[Batch], Tensor],
     *,
     max_length: int,
     batch_size: int,
     device: torch.device,
     title: str = "",
 ) -> np.ndarray:
-    """Vectors of N texts under a task's adapter and pooling, float32 [N, d] in order."""
+    """``over_rows`` for N texts, each cut at ``max_length`` tokens: float32 [N, ...] in order."""
     rows = Rows("texts", [str(i) for i in range(len(texts))], [(text,) for text in texts], None)
     found = over_rows(
         model,
         tokenize(rows, tokenizer, siamese=False, max_length=max_length),
-        lambda batch: model.vectors(task, batch),
+        function,
         batch_size=batch_size,
         pad_id=tokenizer.pad_token_id,
         device=device,

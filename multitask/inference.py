@@ -11,6 +11,7 @@ run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
 import json
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,8 @@ from multitask.evaluate import (
     Scores,
     Split,
     masked_split,
+    over_texts,
     score_split,
-    sentence_vectors,
     task_maskings,
 )
 from multitask.head_class import head_class
@@ -108,11 +109,11 @@ class TrainedRun:
         task = task or self.vector_task()
         self._use(task)
         self._check_vectors(task)
-        return sentence_vectors(
+        return over_texts(
             self.model,
-            task,
             self.tokenizer,
             [text for (text,) in _as_rows(texts, 1, task).texts],
+            partial(self.model.vectors, task),
             max_length=self.config.tasks[task].max_length,
             batch_size=self.config.training.eval_batch_size,
             device=self.device,

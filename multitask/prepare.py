@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ from multitask.evaluate import (
     Scores,
     Split,
     masked_split,
+    over_texts,
     score_split,
-    sentence_vectors,
     task_maskings,
 )
 from multitask.feed import TrainRows
@@ -106,11 +107,11 @@ class Prepared:
         """How the vectors of a task's pairs lie in space now: ``multitask.sts.space``."""
 
         def encode(texts: Sequence[str]) -> np.ndarray:
-            return sentence_vectors(
+            return over_texts(
                 self.model,
-                task,
                 self.tokenizer,
                 texts,
+                partial(self.model.vectors, task),
                 max_length=self.config.tasks[task].max_length,
                 batch_size=self.config.training.eval_batch_size,
                 device=self.device,

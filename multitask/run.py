@@ -229,29 +229,11 @@ def _baselines(
     found: dict[str, dict[str, Any]] = {}
     for name, task in config.tasks.items():
         splits, reader = prepared.splits[name], prepared.readers[name]
-        if task.evaluate_only:
-            nothing = dict.fromkeys(metrics.METRICS[reader.label_type])
-            found[name] = {"trivial": nothing, "frozen": None}
+        if task.only_scored and not task.evaluate_only and "dev" not in splits:
             continue
-        if task.only_scored:
-            if "dev" in splits:
-                train = prepared.splits[config.selecting_tasks()[name]]["train"].rows
-                trivial = trivial_scores(train, splits["dev"].rows, reader)
-                found[name] = {"trivial": trivial, "frozen": None}
+        found[name] = {"trivial": _trivial(prepared, name), "frozen": None}
+        if task.only_scored or reader.label_type in metrics.UNLABELLED:
             continue
-        if name in prepared.maskings:
-            tokens = splits["train"].tokens
-            trivial = trivial_token_scores(tokens, splits["dev"], prepared.maskings[name])
-            found[name] = {"trivial": trivial, "frozen": None}
-            continue
-        if reader.label_type == "views":
-            trivial = trivial_view_scores(prepared.model.head(name), splits["dev"].rows)
-            found[name] = {"trivial": trivial, "frozen": None}
-            continue
-        found[name] = {
-            "trivial": trivial_scores(splits["train"].rows, splits["dev"].rows, reader),
-            "frozen": None,
-        }
         whole = config.encoder.freeze is True and task.adapter is None  # the run is the baseline
         if config.training.frozen_baseline and not whole:
             say(f"baseline: {name}'s head on the frozen encoder")
@@ -269,6 +251,20 @@ def _baselines(
     found = without_nan(found)
     distributed.on_first(lambda: write_text(file, json.dumps(found, indent=1)))
     return found
+
+
+def _trivial(prepared: Prepared, task: str) -> dict[str, Any]:
+    """Scores on dev of a predictor that looks at no text; None each for an evaluate-only task."""
+    entry, reader = prepared.config.tasks[task], prepared.readers[task]
+    if entry.evaluate_only:
+        return dict.fromkeys(metrics.METRICS[reader.label_type])
+    dev = prepared.splits[task]["dev"]
+    if reader.label_type == "views":
+        return trivial_view_scores(prepared.model.head(task), dev.rows)
+    train = prepared.splits[prepared.config.selecting_tasks()[task]]["train"]
+    if task in prepared.maskings:
+        return trivial_token_scores(train.tokens, dev, prepared.maskings[task])
+    return trivial_scores(train.rows, dev.rows, reader)
 
 
 def finish(

@@ -1,6 +1,7 @@
 """The run directory before training: never harm what is there, resume only the same config."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,16 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
             f"{run_dir} holds a run already: go on with --resume, replace it with --overwrite, or "
             "choose another output_dir=DIR"
         )
+
+
+def check_encoder(source: str, task: str | None, overrides: Sequence[str]) -> None:
+    """Raise UserError where ``source``, no run, is no encoder, or what only a run has is asked."""
+    if task is not None or overrides:
+        option = "--task" if task is not None else overrides[0]
+        raise UserError(f"{source}: no run there (config.yaml is missing), so {option} has no use")
+    place = Path(source)
+    if place.is_dir() and not (place / "config.json").is_file():
+        raise UserError(f"{source}: neither a run (config.yaml) nor an encoder (config.json)")
 
 
 def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:

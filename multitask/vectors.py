@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from multitask.data.load import Rows
 from multitask.data.splits import load_splits
 from multitask.device import best_device
 from multitask.errors import UserError
-from multitask.evaluate import sentence_vectors
+from multitask.evaluate import over_texts
 from multitask.inference import TrainedRun
 from multitask.model import MultiTaskModel, TaskModule
 from multitask.pretrained import load_encoder
 from multitask.registry import KINDS, build, resolve
+from multitask.run_directory import check_encoder
 
 DEFAULT_POOLING = "mean"
 MAX_LENGTH = 128
@@ -60,11 +62,11 @@ class Vectors:
 
     def encode(self, texts: Sequence[str], title: str = "") -> np.ndarray:
         """float32 [N, d] in order; with a ``title``, behind a progress bar."""
-        return sentence_vectors(
+        return over_texts(
             self.model,
-            self.part,
             self.tokenizer,
             texts,
+            partial(self.model.vectors, self.part),
             max_length=self.max_length,
             batch_size=self.batch_size,
             device=self.device,
@@ -160,11 +162,7 @@ def open_vectors(
         return Vectors(
             source, task, name, length, model, part, run.tokenizer, batch_size, run.device, run
         )
-    if task is not None or overrides:
-        option = "--task" if task is not None else overrides[0]
-        raise UserError(f"{source}: no run there (config.yaml is missing), so {option} has no use")
-    if place.is_dir() and not (place / "config.json").is_file():
-        raise UserError(f"{source}: neither a run (config.yaml) nor an encoder (config.json)")
+    check_encoder(source, task, overrides)
     encoder, tokenizer = load_encoder(source)
     length = min(max_length or MAX_LENGTH, encoder.max_positions)
     device = best_device()

@@ -16,8 +16,7 @@ from multitask import metrics
 from multitask.data.collate import Batch
 from multitask.data.load import Rows
 from multitask.data.sts import Suite
-from multitask.data.tokenize import tokenize
-from multitask.evaluate import over_rows
+from multitask.evaluate import over_texts
 from multitask.geometry import cosines
 from multitask.model import MultiTaskModel
 from multitask.registry import resolve
@@ -51,17 +50,16 @@ def layer_vectors(
             [torch.stack([pool(hidden, mask) for pool in row], 1) for row in poolers], 1
         )
 
-    rows = Rows("texts", [str(i) for i in range(len(texts))], [(text,) for text in texts], None)
-    found = over_rows(
+    return over_texts(
         model,
-        tokenize(rows, tokenizer, siamese=False, max_length=max_length),
+        tokenizer,
+        texts,
         pooled,
+        max_length=max_length,
         batch_size=batch_size,
-        pad_id=tokenizer.pad_token_id,
         device=device,
         title=title,
     )
-    return found.cpu().numpy()
 
 
 def score_layers(

@@ -6,21 +6,12 @@ Writes NAME.png, NAME.svg and the numbers as NAME.json (docs/bert-from-scratch.m
 import argparse
 from pathlib import Path
 
-from multitask.config import PACKAGED_ENCODER
+from multitask.commands.source import add_overrides, add_source
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        help=f"run directory, or an encoder: a directory, a hub id or {PACKAGED_ENCODER}",
-    )
-    parser.add_argument(
-        "overrides",
-        metavar="key=value",
-        nargs="*",
-        help="values of the run to change, such as data_dir=DIR",
-    )
+    add_source(parser)
+    add_overrides(parser)
     parser.add_argument(
         "--text",
         metavar="T",
@@ -47,6 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from multitask.config import load_run_config
     from multitask.errors import UserError, suggest
+    from multitask.run_directory import check_encoder
 
     name, texts, task = Path(arguments.run), arguments.text, arguments.task
     if len(texts) > 2:
@@ -61,16 +53,12 @@ def run(arguments: argparse.Namespace) -> None:
         task = task or next(iter(config.tasks))
         if task not in config.tasks:
             raise UserError(f"{name}: no task {task!r}{suggest(task, list(config.tasks))}")
-    elif task is not None or arguments.overrides:
-        option = "--task" if task is not None else arguments.overrides[0]
-        raise UserError(f"{name}: no run there (config.yaml is missing), so {option} has no use")
-    elif name.is_dir() and not (name / "config.json").is_file():
-        raise UserError(f"{name}: neither a run (config.yaml) nor an encoder (config.json)")
+    else:
+        check_encoder(arguments.run, task, arguments.overrides)
 
     from multitask.analysis.attention import cls_attention
     from multitask.analysis.attention_figure import draw_heads, draw_mean
-    from multitask.drawing import save_figure
-    from multitask.files import write_text
+    from multitask.drawing import write_pictures
     from multitask.inference import TrainedRun
     from multitask.pretrained import load_encoder
 
@@ -85,17 +73,6 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.heads:
         pictures["-heads"] = draw_heads(found, source)
     output = arguments.output or (Path("attention") if config is None else name / "attention")
-    if output.is_dir():
-        output = output / "attention"
-    elif output.suffix in (".png", ".svg", ".json"):
-        output = output.with_suffix("")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    for part, figure in pictures.items():
-        for ending in ("png", "svg"):
-            file = output.with_name(f"{output.name}{part}.{ending}")
-            save_figure(figure, file)
-            print(f"written: {file}")
-    file = output.with_name(f"{output.name}.json")
     head = {"source": arguments.run, "task": task, "texts": texts}
-    write_text(file, json.dumps(head | found.to_json(arguments.heads)))
-    print(f"written: {file}")
+    numbers = json.dumps(head | found.to_json(arguments.heads))
+    write_pictures(output, "attention", pictures, numbers)

@@ -7,15 +7,11 @@ Writes search.md and search.json (docs/search.md).
 import argparse
 from pathlib import Path
 
-from multitask.config import PACKAGED_ENCODER
+from multitask.commands.source import add_source
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        help=f"run directory, or an encoder: a directory, a hub id or {PACKAGED_ENCODER}",
-    )
+    add_source(parser)
     parser.add_argument(
         "--pairs",
         metavar="FILE",

@@ -50,9 +50,9 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from multitask.analysis.importance_figure import draw_examples, draw_lengths, draw_tasks
-    from multitask.drawing import save_figure
+    from multitask.drawing import write_pictures
     from multitask.errors import UserError
-    from multitask.files import without_nan, write_text
+    from multitask.files import without_nan
 
     if arguments.examples < 0:
         raise UserError(f"--examples: 0 or more, not {arguments.examples}")
@@ -79,20 +79,9 @@ def run(arguments: argparse.Namespace) -> None:
         if one.texts:
             pictures["-" + re.sub(r"[^\w.+-]+", "-", label)] = draw_examples(one, label)
     output = arguments.output or (runs[0] if len(runs) == 1 else Path()) / "importance"
-    if output.is_dir():
-        output = output / "importance"
-    elif output.suffix in (".png", ".svg", ".json"):
-        output = output.with_suffix("")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    for part, figure in pictures.items():
-        for ending in ("png", "svg"):
-            file = output.with_name(f"{output.name}{part}.{ending}")
-            save_figure(figure, file)
-            print(f"written: {file}")
-    file = output.with_name(f"{output.name}.json")
     entries = [{"run": str(directory)} | one.to_json() for directory, one in found]
-    write_text(file, json.dumps(without_nan(entries), indent=1))
-    print(f"written: {file}")
+    numbers = json.dumps(without_nan(entries), indent=1)
+    write_pictures(output, "importance", pictures, numbers)
 
 
 def _of_run(

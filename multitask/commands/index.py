@@ -3,15 +3,11 @@
 import argparse
 from pathlib import Path
 
-from multitask.config import PACKAGED_ENCODER
+from multitask.commands.source import add_source
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        help=f"run directory, or an encoder: a directory, a hub id or {PACKAGED_ENCODER}",
-    )
+    add_source(parser)
     parser.add_argument(
         "--texts", metavar="FILE", type=Path, required=True, help="UTF-8, one text a line"
     )

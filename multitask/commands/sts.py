@@ -6,21 +6,12 @@ Writes sts.md and sts.json; --layers also the scores of every layer and fixed po
 import argparse
 from pathlib import Path
 
-from multitask.config import PACKAGED_ENCODER
+from multitask.commands.source import add_overrides, add_source
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        help=f"run directory, or an encoder: a directory, a hub id or {PACKAGED_ENCODER}",
-    )
-    parser.add_argument(
-        "overrides",
-        metavar="key=value",
-        nargs="*",
-        help="values of the run to change, such as data_dir=DIR",
-    )
+    add_source(parser)
+    add_overrides(parser)
     parser.add_argument(
         "--data", metavar="DIR", type=Path, required=True, help="directory with the suites"
     )
