@@ -499,7 +499,8 @@ class TrainingConfig(Strict):
         None,
         ge=1,
         description="Every so many steps, log the cosines between the tasks' gradients of the "
-        "shared encoder, layer by layer; training does not change. null: never.",
+        "shared encoder, layer by layer; training does not change. Contrastive tasks are left "
+        "out. null: never.",
     )
     lr: float = Field(2e-5, gt=0, description="Learning rate of the encoder.")
     head_lr: float = Field(

@@ -117,6 +117,6 @@ def sampled_batches(
                 known = np.flatnonzero(~is_missing(feed.labels[task]))
                 size = min(feed.stream.batch_size, len(known))
                 rows = np.random.default_rng(seed).choice(known, size, replace=False)
-                inputs = collate(feed.in_this_pass(), rows, pad_id=pad_id).to(device)
+                inputs = feed.inputs(rows, pad_id).to(device)
                 found[task] = feed.labelled(task, inputs, rows, 1.0, size)
     return {task: found[task] for task in tasks}

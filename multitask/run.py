@@ -156,9 +156,13 @@ def build_trainer(
         return found
 
     def conflict(running: Sequence[str], step: int) -> dict[str, dict[str, float]]:
+        # without dropout, as it measures, two views of one text would be equal
+        measured = [task for task in running if prepared.readers[task].label_type != "views"]
+        if len(measured) < 2:
+            return {}
         batches = sampled_batches(
             feeds,
-            running,
+            measured,
             seed=(config.seed, step),
             pad_id=prepared.tokenizer.pad_token_id,
             device=prepared.device,

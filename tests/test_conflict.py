@@ -8,6 +8,8 @@ from torch.nn.functional import cosine_similarity
 
 import run_multitask
 from multitask.conflict import gradient_cosines
+from tests.conftest import write_course_files
+from tests.contrastive_run import write_config, write_triplets
 from tests.test_model import batch
 from tests.test_objective import make  # noqa: F401
 
@@ -59,3 +61,15 @@ def test_measuring_is_logged_and_changes_no_step(tiny_overrides, tmp_path):
     assert set(conflicts[0]["cosines"]) == {"all", "embeddings", "layer_1", "layer_2"}
     assert set(conflicts[0]["cosines"]["all"]) == {"sst-qqp", "sst-sts", "qqp-sts"}
     assert all(-1 <= value <= 1 for value in conflicts[0]["cosines"]["all"].values())
+
+
+def test_contrastive_tasks_are_left_out(tmp_path, tiny_encoder):
+    """Without dropout two views of one text are equal."""
+    write_triplets(write_course_files(tmp_path))
+    file = write_config(tmp_path / "c.yaml", tiny_encoder, tmp_path)
+    directory = tmp_path / "run"
+    more = ["stages=null", "training.conflict_steps=1", "training.max_steps=3"]
+    assert run_multitask.main([file, *more, f"output_dir={directory}"]) == 0
+    lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    found = [line["cosines"] for line in lines if line["event"] == "conflict"]
+    assert found == [{}, {}, {}]  # one task is left, which agrees with itself
