@@ -18,6 +18,7 @@ from multitask.comparison import tables
 from multitask.comparison.axes import marginals
 from multitask.comparison.dev_rows import ScoredRows, check_same_rows, load_split, resampled_metric
 from multitask.comparison.groups import Group, group_runs, is_probe, run_config
+from multitask.comparison.held_out import held_out
 from multitask.comparison.notes import notes
 from multitask.comparison.page import comparison_page
 from multitask.comparison.plots import draw_all
@@ -78,7 +79,8 @@ def compare(
         columns[task] = _task_column(task, sets, reports, seeds, resamples)
     at = names.index(baseline)
     scored = {task: _scored(column, at) for task, column in columns.items()}
-    overall = _scored(_overall([columns[task] for task in joint_tasks(label_types)]), at)
+    counted = joint_tasks(label_types)
+    overall = _scored(_overall([columns[task] for task in counted]), at)
     settings = differing_settings(
         [{**run_config(run), "probe": is_probe(report)} for (run, report), *_ in reports]
     )
@@ -99,6 +101,7 @@ def compare(
                 "trained_parameters": runs[0][1].get("trained_parameters"),
                 "tasks": {task: scored[task][i] for task in tasks if scored[task][i]},
                 "overall": overall[i],
+                "holdout": held_out(runs, counted),
             }
             for i, (group, runs) in enumerate(zip(groups, reports, strict=True))
         ],

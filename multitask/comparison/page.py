@@ -9,6 +9,7 @@ from multitask.comparison.plots import CURVES, GAPS, MAX_CURVES, curve_groups, h
 from multitask.comparison.settings import shown
 from multitask.comparison.tables import (
     GAIN_TITLE,
+    HOLDOUT_TITLE,
     MATRIX_TITLE,
     columns,
     difference_cell,
@@ -18,6 +19,7 @@ from multitask.comparison.tables import (
     entries,
     explanations,
     gain_table,
+    holdout_table,
     matrix_table,
     score_cell,
     score_table,
@@ -42,6 +44,8 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
     alt = "Scores of each group by task: one dot a seed, the mean and its interval"
     scores: list[Block] = [score_table(comparison), Image(directory / "figure.png", alt)]
     sections = [Section("Dev scores", scores)]
+    if found := holdout_table(comparison):
+        sections.append(Section(HOLDOUT_TITLE, [found], label="Holdout"))
     if difference_table(comparison):
         sections.append(_differences(comparison))
     if comparison["notes"]:

@@ -18,6 +18,7 @@ from multitask.tables import (
     text_table,
 )
 
+HOLDOUT_TITLE = "Scores on the held-out rows of train: choose by these, report dev"
 GAIN_TITLE = "Relative gain over single-task training in %, and its mean Δm"
 MATRIX_TITLE = "Adding the task of a row to the training of a column's changes its score by"
 
@@ -110,6 +111,8 @@ def columns(comparison: dict[str, Any]) -> list[str]:
 def _tables(comparison: dict[str, Any]) -> Iterator[tuple[str, Table]]:
     """Title and content of each table that the comparison has something for."""
     yield "", score_table(comparison)
+    if held_out := holdout_table(comparison):
+        yield HOLDOUT_TITLE, held_out
     if differences := difference_table(comparison):
         yield difference_title(comparison), differences
     if gains := gain_table(comparison):
@@ -142,6 +145,27 @@ def score_table(comparison: dict[str, Any]) -> Table:
         marked |= {(line, 2 + i) for i, entry in enumerate(found) if entry and entry["best"]}
     header = ("group", "seeds", *columns(comparison), *(["trained parameters"] if differ else []))
     return Table(header, rows, frozenset(marked))
+
+
+def holdout_table(comparison: dict[str, Any]) -> Table | None:
+    """Mean ± standard deviation on the holdout, the best marked; None with fewer than two."""
+    groups = [group for group in comparison["groups"] if group.get("holdout")]
+    if len(groups) < 2:
+        return None
+    tasks = [*comparison["tasks"]]
+    found = [
+        [*(group["holdout"]["tasks"].get(task) for task in tasks), group["holdout"]["overall"]]
+        for group in groups
+    ]
+    marked = set()
+    for column in range(len(tasks) + 1):
+        means = [(line[column] or {}).get("mean") for line in found]
+        known = [mean for mean in means if mean is not None]
+        marked |= {(i, 1 + column) for i, mean in enumerate(means) if known and mean == max(known)}
+    rows = [
+        [group["name"], *map(score_cell, line)] for group, line in zip(groups, found, strict=True)
+    ]
+    return Table(("group", *columns(comparison)), rows, frozenset(marked))
 
 
 def difference_title(comparison: dict[str, Any]) -> str:
