@@ -78,6 +78,17 @@ def save_checkpoint(
     return final
 
 
+def below(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
+    """The tensors whose names begin with ``prefix``, without it."""
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def best_steps(run_dir: Path) -> dict[str, int]:
+    """The best step of each task and of ``joint`` in a run that has weights."""
+    found: dict[str, int] = json.loads((run_dir / "best.json").read_text(encoding="utf-8"))
+    return found
+
+
 def weights_file(run_dir: Path, step: int) -> Path:
     """Where the weights of a best step are kept."""
     return run_dir / "weights" / f"step-{step:08d}.safetensors"

@@ -3,11 +3,12 @@
 The colours are of the Okabe-Ito palette: they survive colour blindness and grey printing.
 """
 
+import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 DARK, GREY = "#333333", "#8C8C8C"
+LINES = (BLUE, ORANGE, GREEN, VERMILLION, DARK, GREY)
+DASHES = ("-", "--", ":")
 DPI = 150
 MAX_LEGEND_COLUMNS = 6
 
@@ -74,6 +77,17 @@ def label_text(text: str, width: int = 24) -> str:
     """Text for a label: short, and no dollar sign starts mathematics."""
     short = text if len(text) <= width else text[: width - 1] + "…"
     return short.replace("$", r"\$")
+
+
+def numbers(values: Iterable[float | None]) -> np.ndarray:
+    """Floats, with null as NaN: a gap in a line."""
+    return np.array([math.nan if value is None else value for value in values], dtype=float)
+
+
+def line_style(place: int) -> dict[str, Any]:
+    """How the line number ``place`` of many is drawn: other colours first, then other dashes."""
+    dashes = DASHES[place // len(LINES) % len(DASHES)]
+    return {"color": LINES[place % len(LINES)], "linestyle": dashes, "marker": "."}
 
 
 def quiet_frame(axes: "Axes") -> None:

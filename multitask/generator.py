@@ -1,6 +1,5 @@
 """A frozen masked language model that fills in masked texts: the generator of DiffCSE."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from heads.masked_lm import MaskedLMHead
-from multitask.checkpoint import read_tensors, weights_file
+from multitask.checkpoint import below, best_steps, read_tensors, weights_file
 from multitask.config import Config, load_run_config
 from multitask.early_stopping import selected_steps
 from multitask.encoders import Encoder, bert_weights
@@ -64,18 +63,12 @@ def _of_run(run: Path) -> tuple[MaskedLM, Any]:
     if not tasks:
         raise UserError(f"{run}: the run has no `masked_lm` task")
     encoder, tokenizer = load_saved(run / "encoder", config)
-    best = json.loads((run / "best.json").read_text())
-    step = selected_steps(best, config.selecting_tasks(), "per_task")[tasks[0]]
+    step = selected_steps(best_steps(run), config.selecting_tasks(), "per_task")[tasks[0]]
     weights = read_tensors(weights_file(run, step))
-    encoder.load_state_dict(_below(weights, "encoder."))
-    head = _head(encoder, _below(weights, f"tasks.{tasks[0]}.head."))
+    encoder.load_state_dict(below(weights, "encoder."))
+    head = _head(encoder, below(weights, f"tasks.{tasks[0]}.head."))
     return MaskedLM(encoder, head), tokenizer
 
 
 def _head(encoder: Encoder, weights: dict[str, Tensor]) -> MaskedLMHead:
     return MaskedLMHead(encoder.dim, encoder.word_embedding, encoder.norm_eps, weights)
-
-
-def _below(weights: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin with ``prefix``, without it."""
-    return {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}

@@ -8,7 +8,6 @@ run.predict("sts", [("A man runs.", "Someone is running.")])
 run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
 """
 
-import json
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.checkpoint import read_tensors, weights_file
+from multitask.checkpoint import best_steps, read_tensors, weights_file
 from multitask.config import Config, load_run_config
 from multitask.data.load import LabelReader, Rows, label_reader
 from multitask.data.texts import split_rows
@@ -81,8 +80,8 @@ class TrainedRun:
         self.model = build_model(config, encoder, context, autocast=autocast)
         self.model.to(self.device).eval()
         self._maskings = task_maskings(self.model, self.tokenizer, self.readers)
-        best = json.loads((directory / "best.json").read_text())
-        self.steps = selected_steps(best, config.selecting_tasks(), config.training.select)
+        owners = config.selecting_tasks()
+        self.steps = selected_steps(best_steps(directory), owners, config.training.select)
         self._loaded: int | None = None
 
     def predict(self, task: str, texts: Sequence[Text]) -> list[dict[str, Any]]:

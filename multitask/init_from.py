@@ -4,7 +4,6 @@ Only safetensors are read. The run's encoder must be this config's: the same lay
 same vocabulary.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from multitask.checkpoint import read_tensors, weights_file
+from multitask.checkpoint import below, best_steps, read_tensors, weights_file
 from multitask.config import Config, load_run_config
 from multitask.early_stopping import selected_steps
 from multitask.errors import UserError, suggest
@@ -53,8 +52,7 @@ def read_start(config: Config) -> Start | None:
     if task not in tasks:
         message = f"{directory} has no task {task!r}{suggest(task, list(tasks))}"
         raise config.error(("init_from", "task"), message)
-    best = json.loads((directory / "best.json").read_text(encoding="utf-8"))
-    step = selected_steps(best, tasks, source.training.select)[task]
+    step = selected_steps(best_steps(directory), tasks, source.training.select)[task]
     described = {
         "run": str(directory),
         "task": source.tasks[task].share_head or task,
@@ -76,7 +74,7 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
     other = (
         f"{run} was trained with the encoder {name!r}, this config names {config.encoder.name!r}: "
     )
-    problem = _load(encoder, _below(start.tensors, "encoder."))
+    problem = _load(encoder, below(start.tensors, "encoder."))
     if problem is not None:
         raise config.error(("init_from",), other + problem)
     vocabulary = load_tokenizer(str(Path(run) / "encoder")).get_vocab()
@@ -100,21 +98,13 @@ def start_tasks(config: Config, start: Start, model: MultiTaskModel) -> None:
         if model.adapter(name) is not None:
             own[f"adapters.{wanted['task']}."] = model.adapter(name)
         for prefix, part in own.items():
-            problem = _load(part, _below(start.tensors, prefix))
+            problem = _load(part, below(start.tensors, prefix))
             if problem is not None:
                 what = prefix.removesuffix(".").rpartition(".")[2]
                 what = "adapter" if prefix.startswith("adapters.") else what
                 message = f"the {what} of {wanted['run']} does not fit task {name}: {problem}"
                 hint = "; `take: pooling` leaves the head out" if what == "head" else ""
                 raise config.error(("init_from",), message + hint)
-
-
-def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }
 
 
 def _load(module: nn.Module, tensors: dict[str, Tensor]) -> str | None:

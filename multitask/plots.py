@@ -23,6 +23,7 @@ from multitask.drawing import (
     legend_below,
     mark_stages,
     new_figure,
+    numbers,
     quiet_frame,
     readable_on,
     save_figure,
@@ -101,11 +102,6 @@ def draw_all(run_dir: Path) -> list[Path]:
     return paths
 
 
-def _numbers(values: Iterable[float | None]) -> np.ndarray:
-    """Floats, with null as NaN: a gap in a line."""
-    return np.array([math.nan if value is None else value for value in values], dtype=float)
-
-
 def _smoothed(values: np.ndarray) -> np.ndarray:
     """Centred running mean over a twentieth of the points, 5 or more; NaN counts for nothing."""
     window = np.ones(min(len(values), max(5, len(values) // 20)))
@@ -160,7 +156,7 @@ def _metric_curve(
         }
         if not scores:
             continue
-        axes.plot(list(scores), _numbers(scores.values()), color=colour, marker=marker, label=split)
+        axes.plot(list(scores), numbers(scores.values()), color=colour, marker=marker, label=split)
         if split == selection_split and scores.get(result["selected_step"]) is not None:
             axes.plot(
                 result["selected_step"],
@@ -189,7 +185,7 @@ def _loss_curve(axes: "Axes", task: str, events: list[dict[str, Any]]) -> None:
     turns = [event for event in events if event["event"] == "step" and event["task"] == task]
     if turns:
         steps = [event["step"] for event in turns]
-        losses = _numbers(event["loss"] for event in turns)
+        losses = numbers(event["loss"] for event in turns)
         axes.plot(steps, losses, color="0.85", linewidth=0.7)
         axes.plot(steps, _smoothed(losses), color=DARK, label="training loss, smoothed")
     quiet_frame(axes)
@@ -245,8 +241,8 @@ def _confusion(task: str, result: dict[str, Any]) -> "Figure":
 def _scatter(task: str, result: dict[str, Any], records: list[dict[str, Any]]) -> "Figure":
     """Predicted against gold numbers of the dev set, one dot a row."""
     known = [record for record in records if record["label"] is not None]
-    gold = _numbers(record["label"] for record in known)
-    predicted = _numbers(record["prediction"] for record in known)
+    gold = numbers(record["label"] for record in known)
+    predicted = numbers(record["prediction"] for record in known)
     figure = new_figure(5.4, 5.0)
     axes = figure.subplots()
     axes.scatter(gold, predicted, s=14, color=BLUE, alpha=0.35, linewidths=0)

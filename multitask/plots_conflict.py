@@ -5,16 +5,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitask.drawing import (
-    BLUE,
     DARK,
-    GREEN,
-    GREY,
-    ORANGE,
-    VERMILLION,
     label_text,
     legend_below,
+    line_style,
     mark_stages,
     new_figure,
+    numbers,
     quiet_frame,
     readable_on,
     step_axis,
@@ -23,7 +20,6 @@ from multitask.drawing import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, DARK, GREY)
 MAX_PAIRS_WITH_NUMBERS = 12
 
 
@@ -41,21 +37,15 @@ def draw_conflict(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -
     over_time, by_layer = figure.subplots(1, 2, width_ratios=[3, 2])
     steps = [event["step"] for event in measured]
     for place, pair in enumerate(pairs):
-        over_time.plot(
-            steps,
-            series(measured, "all", pair),
-            color=COLOURS[place % len(COLOURS)],
-            linestyle=("-", "--", ":")[place // len(COLOURS) % 3],
-            marker=".",
-            label=label_text(pair),
-        )
+        values = cosines(measured, "all", pair)
+        over_time.plot(steps, values, label=label_text(pair), **line_style(place))
     over_time.axhline(0, color=DARK, linewidth=0.8)
     over_time.set_ylabel("cosine of gradients, whole encoder")
     over_time.set_title("below 0 the tasks pull apart", fontsize=10)
     quiet_frame(over_time)
     mark_stages(over_time, stages)
     step_axis(over_time)
-    means = np.array([[np.nanmean(series(measured, p, pair)) for pair in pairs] for p in parts])
+    means = np.array([[np.nanmean(cosines(measured, p, pair)) for pair in pairs] for p in parts])
     widest = max(0.1, float(np.nanmax(np.abs(means))))
     image = by_layer.imshow(means, cmap="RdBu", vmin=-widest, vmax=widest, aspect="auto")
     by_layer.set_yticks(range(len(parts)), [part.replace("_", " ") for part in parts])
@@ -70,7 +60,6 @@ def draw_conflict(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -
     return figure
 
 
-def series(measured: list[dict[str, Any]], part: str, pair: str) -> np.ndarray:
+def cosines(measured: list[dict[str, Any]], part: str, pair: str) -> np.ndarray:
     """A pair's cosines over the measurements; NaN where it has none (a task had stopped)."""
-    found = (event["cosines"].get(part, {}).get(pair) for event in measured)
-    return np.array([np.nan if value is None else value for value in found], dtype=float)
+    return numbers(event["cosines"].get(part, {}).get(pair) for event in measured)

@@ -2,17 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from multitask.drawing import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    VERMILLION,
     label_text,
     legend_below,
+    line_style,
     mark_stages,
     new_figure,
+    numbers,
     quiet_frame,
     step_axis,
 )
@@ -20,8 +16,6 @@ from multitask.drawing import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = (BLUE, ORANGE, GREEN, VERMILLION)
-STYLES = ("-", "--", ":")
 PANELS = {
     "alignment": "alignment of similar pairs",
     "uniformity": "uniformity of all sentences",
@@ -46,23 +40,11 @@ def draw_space(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -> "
     steps = [event["step"] for event in evaluations]
     for axes, (measure, title) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
         for place, task in enumerate(tasks):
-            axes.plot(
-                steps,
-                series(evaluations, task, measure),
-                color=COLOURS[place % len(COLOURS)],
-                linestyle=STYLES[place // len(COLOURS) % len(STYLES)],
-                marker=".",
-                label=label_text(task),
-            )
+            values = numbers(event["tasks"].get(task, {}).get(measure) for event in evaluations)
+            axes.plot(steps, values, label=label_text(task), **line_style(place))
         axes.set_title(title, fontsize=10)
         quiet_frame(axes)
         mark_stages(axes, stages)
         step_axis(axes)
     legend_below(figure)
     return figure
-
-
-def series(evaluations: list[dict[str, Any]], task: str, measure: str) -> np.ndarray:
-    """A task's values over the evaluations; NaN where one has none."""
-    found = (event["tasks"].get(task, {}).get(measure) for event in evaluations)
-    return np.array([np.nan if value is None else value for value in found], dtype=float)

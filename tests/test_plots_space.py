@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from multitask.plots_space import draw_space, series
+from multitask.plots_space import draw_space
 
 
 def evaluation(step, **tasks):
@@ -18,6 +18,7 @@ def test_each_measure_has_a_panel_and_each_task_a_line():
         {"event": "step", "step": 1, "task": "sts", "loss": 1.0},
         evaluation(10, sts={"pearson": 0.4}, a=space(0.3, -2), b=space(0.2, None)),
         evaluation(20, sts={"pearson": 0.5}, a=space(0.25, -3), b=space(0.1, -1)),
+        evaluation(30, a=space(0.2, -4)),
     ]
     figure = draw_space(events, [(10, "second")])
     titles = [axes.get_title() for axes in figure.axes]
@@ -25,11 +26,10 @@ def test_each_measure_has_a_panel_and_each_task_a_line():
         "alignment of similar pairs", "uniformity of all sentences", "mean cosine of any two",
     ]  # fmt: skip
     lines = figure.axes[1].lines
-    np.testing.assert_array_equal(lines[0].get_data(), [[10, 20], [-2, -3]])
-    np.testing.assert_array_equal(lines[1].get_ydata(), [np.nan, -1])
+    np.testing.assert_array_equal(lines[0].get_data(), [[10, 20, 30], [-2, -3, -4]])
+    np.testing.assert_array_equal(lines[1].get_ydata(), [np.nan, -1, np.nan])
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]
-    np.testing.assert_array_equal(series(events[1:], "none", "alignment"), [np.nan, np.nan])
 
 
 def test_without_such_a_task_there_is_no_figure():
