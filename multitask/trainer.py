@@ -222,7 +222,7 @@ class Trainer:
                     if self.stage_index + 1 == len(self.stages):
                         break
                     self._next_stage()
-                bar.set_postfix_str(self._turn(), refresh=False)
+                bar.set_postfix_str(self.turn(), refresh=False)
                 bar.update()
                 if self.checkpoint_steps and self.step % self.checkpoint_steps == 0:
                     self.save()
@@ -245,7 +245,7 @@ class Trainer:
         self.log.write("stage", step=self.step, stage=self.stage.name, tasks=self.stage.tasks)
         self.say(f"stage {self.stage.name}: {', '.join(self.stage.tasks)}")
 
-    def _turn(self) -> str:
+    def turn(self) -> str:
         """The next step: the tasks whose turn it is; those that have stopped are left out."""
         turns = self._next_turns()
         began = time.perf_counter()
