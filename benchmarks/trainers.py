@@ -31,15 +31,12 @@ from transformers import (
 )
 
 from benchmarks.course_batches import BATCH, headline
-from multitask.config import load_config
+from benchmarks.our_trainer import Stepper, prepared_run
 from multitask.data.load import Rows
-from multitask.prepare import prepare
 from multitask.pretrained import packaged_directory
-from multitask.run import build_trainer
 from multitask.tables import markdown_table
 
-CONFIG = Path(__file__).parent.parent / "configs" / "cs224n_minilm.yaml"
-ROWS, WARM = 3000, 6
+WARM = 6
 UV = "tasks.qqp.head={name: siamese_paraphrase, features: [u, v, abs_diff]}"
 ONLY = {
     "SST-5": ["tasks.qqp=null", "tasks.sts=null"],
@@ -151,36 +148,20 @@ def sentence_transformers_trainer(rows: dict[str, Rows], steps: int, *, best: bo
 
 def ours(directory: Path, work: str, steps: int, *, precision: str) -> float:
     """Our trainer, its own steps: batches, schedule and log as in a run."""
-    overrides = [f"data_dir={directory}", f"defaults.max_rows={ROWS}", *ONLY[work]]
-    config = load_config(CONFIG, [*overrides, f"training.precision={precision}"])
-    prepared = prepare(config, torch.device("cpu"), lambda line: None)
+    prepared = prepared_run(directory, [*ONLY[work], f"training.precision={precision}"])
     with tempfile.TemporaryDirectory() as scratch:
-        trainer = build_trainer(prepared, Path(scratch), lambda line: None)
-        prepared.model.train()
-        tokens = 0
-        take = trainer.next_batches
-
-        def counted(*turns: Any) -> Any:
-            nonlocal tokens
-            passes = take(*turns)
-            inputs = {id(b.input_ids): b for batches in passes for b in batches.values()}
-            tokens += sum(int(batch.attention_mask.sum()) for batch in inputs.values())
-            return passes
-
-        trainer.next_batches = counted
-        for number in range(WARM + steps):
-            if number == WARM:
-                tokens, began = 0, time.perf_counter()
-            trainer.turn()
+        stepper = Stepper(prepared, Path(scratch))
+        stepper.steps(WARM)
+        began = time.perf_counter()
+        tokens = stepper.steps(steps)
         seconds = time.perf_counter() - began
-        trainer.log.close()
+        stepper.trainer.log.close()
     return tokens / seconds
 
 
 def contenders(directory: Path, work: str, steps: int) -> dict[str, Rate]:
     """Every trainer that can do this work, the peer's default first."""
-    overrides = [f"data_dir={directory}", f"defaults.max_rows={ROWS}", *ONLY[work]]
-    prepared = prepare(load_config(CONFIG, overrides), torch.device("cpu"), lambda line: None)
+    prepared = prepared_run(directory, ONLY[work])
     rows = {task: splits["train"].rows for task, splits in prepared.splits.items()}
     peer: Callable[..., float] = (
         partial(transformers_trainer, rows["sst"], steps)

@@ -1,0 +1,72 @@
+"""What each method costs: our training step with it, as a multiple of our plain step.
+
+    python -m benchmarks.methods DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
+
+`configs/cs224n_minilm.yaml` in bf16 autocast where the hardware has it, batches of 32 rows, the
+same rows in the same order for all; SST, QQP and STS in turn, or all three in a joint step. Whole steps
+of the trainer, batching, clipping and log with them. All in turn in one process; the multiple is
+its median over rounds.
+"""
+
+import argparse
+import statistics
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from benchmarks.course_batches import headline, in_turn, ratio
+from benchmarks.our_trainer import Stepper, prepared_run
+from multitask.tables import markdown_table
+
+ALTERNATE: dict[str, list[str]] = {
+    "plain": [],
+    "PALs of width 60, one a task": ["defaults.adapter={name: pal, size: 60}"],
+    "PALs of width 204, one a task": ["defaults.adapter={name: pal, size: 204}"],
+    "SMART": ["defaults.smart={}"],
+    "Max_CLS of 3 layers for SST": ["tasks.sst.pooling=max_cls"],
+    "Max_Seq + MHA for SST": ["tasks.sst.pooling=max_seq_mha"],
+    "HIRE for SST": ["tasks.sst.pooling=hire"],
+    "layer-wise attention for STS": ["tasks.sts.pooling=layer_attention"],
+}
+JOINT: dict[str, list[str]] = {
+    "joint": [],
+    "joint, PCGrad": ["training.gradient_surgery=pcgrad"],
+    "joint, GradVac": ["training.gradient_surgery=gradvac"],
+    "joint, CAGrad": ["training.gradient_surgery=cagrad"],
+    "joint, uncertainty weights": ["training.loss_weighting=uncertainty"],
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=12)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    lines = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for variants, shared, count in (
+            (ALTERNATE, [], arguments.steps),
+            (JOINT, ["training.combine=joint"], arguments.steps // 3),
+        ):
+            runs = {}
+            for name, overrides in variants.items():
+                directory = Path(scratch) / str(len(lines) + len(runs))
+                directory.mkdir()
+                prepared = prepared_run(arguments.directory.absolute(), [*shared, *overrides])
+                runs[name] = partial(Stepper(prepared, directory).steps, count)
+            times = in_turn(runs, arguments.rounds)
+            plain = times[next(iter(variants))]
+            for name, seconds in times.items():
+                milliseconds = 1000 * statistics.median(seconds) / count
+                lines.append([name, f"{milliseconds:.0f}", f"{1 / ratio(plain, seconds):.2f}"])
+    print(headline(arguments.threads, arguments.rounds))
+    print(markdown_table(("step", "ms", "x the plain (or joint) step"), lines))
+
+
+if __name__ == "__main__":
+    main()

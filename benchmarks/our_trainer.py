@@ -1,0 +1,46 @@
+"""Our trainer for benchmarks: built as a run builds it, its steps taken one by one."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from multitask.config import load_config
+from multitask.prepare import Prepared, prepare
+from multitask.run import build_trainer
+from multitask.trainer import Trainer
+
+CONFIG = Path(__file__).parent.parent / "configs" / "cs224n_minilm.yaml"
+ROWS = 3000
+
+
+def prepared_run(directory: Path, overrides: Sequence[str]) -> Prepared:
+    """The MiniLM preset on the first ``ROWS`` rows of each task, with these overrides."""
+    every = [f"data_dir={directory}", f"defaults.max_rows={ROWS}", *overrides]
+    return prepare(load_config(CONFIG, every), torch.device("cpu"), lambda line: None)
+
+
+class Stepper:
+    """A trainer under way; ``steps(n)`` takes n steps and returns their useful tokens.
+
+    Useful tokens are those that are no padding. The log goes to ``scratch``.
+    """
+
+    def __init__(self, prepared: Prepared, scratch: Path) -> None:
+        self.trainer: Trainer = build_trainer(prepared, scratch, lambda line: None)
+        self._take, self._tokens = self.trainer.next_batches, 0
+        self.trainer.next_batches = self._counted
+        prepared.model.train()
+
+    def steps(self, count: int) -> int:
+        before = self._tokens
+        for _ in range(count):
+            self.trainer.turn()
+        return self._tokens - before
+
+    def _counted(self, *turns: Any) -> Any:
+        passes = self._take(*turns)
+        inputs = {id(b.input_ids): b for batches in passes for b in batches.values()}
+        self._tokens += sum(int(batch.attention_mask.sum()) for batch in inputs.values())
+        return passes
