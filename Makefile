@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint types imports pytest test-slow format
+.PHONY: setup demo test lint types imports pytest test-slow bench format
 
 setup: $(STAMP)
 
@@ -35,6 +35,15 @@ pytest: setup
 
 test-slow: setup  ## what `test` leaves out: kills, several processes, every command of the docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load -m slow
+
+# Each table of docs/performance.md: DATA is the directory of the course's files, the machine idle
+BENCHMARKS := training_step trainers methods profile_step encode encoder attention poolers smart_step processes
+bench: setup  ## measure everything of docs/performance.md (an hour or so on 2 cores)
+	for name in $(BENCHMARKS); do \
+		$(BIN)/python -m benchmarks.$$name $(DATA) > .bench && mv .bench docs/results/benchmarks/$$name.md || exit; \
+	done
+	$(BIN)/python -m benchmarks.training_step $(DATA) --size base --steps 3 > .bench && mv .bench docs/results/benchmarks/training_step_base.md
+	$(BIN)/python docs/make_results.py
 
 format: setup
 	$(BIN)/ruff format .

@@ -1,15 +1,17 @@
 """A full training step on mixed SST / QQP / STS batches: ours against a plain `transformers` loop.
 
-    python -m benchmarks.training_step DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
+    python -m benchmarks.training_step DIRECTORY-OF-THE-COURSE-FILES [--threads 2] [--size base]
 
 The loop is what a good student writes: AutoModel with sdpa, one call for a pair, random batches
-padded to their longest, fp32, the default AdamW. All variants run in turn in one process; the
-ratio is of useful (not padding) tokens a second to the loop in the same round, its median over
-rounds.
+padded to their longest, fp32, the default AdamW. The course's own loop has eager attention and a
+call for each side of a pair. All variants run in turn in one process; the ratio is of useful (not
+padding) tokens a second to the loop in the same round, its median over rounds. `--size base` takes
+random weights of BERT-base's size under the same tokenizer.
 """
 
 import argparse
 import statistics
+import tempfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -31,22 +33,26 @@ from multitask.encoders.bert_weights import encoder_from_pretrained
 from multitask.pretrained import load_tokenizer, packaged_directory
 from multitask.tables import markdown_table
 
-FLOP_PER_TOKEN = 64.3e6  # a training step of MiniLM's six layers: 3 x 2 x weights
+# A training step of all layers: 3 x 2 x weights of their matrix products
+FLOP_PER_TOKEN = {"minilm": 64.3e6, "base": 509.6e6}
 
 
 class Loop(nn.Module):
-    """AutoModel and linear heads on CLS / MEAN / MEAN."""
+    """AutoModel and linear heads on CLS / MEAN / MEAN; ``calls`` for the two sides of a pair."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, attention: str = "sdpa", calls: int = 1) -> None:
         super().__init__()
         self.encoder = transformers.AutoModel.from_pretrained(
-            name, attn_implementation="sdpa", add_pooling_layer=False
+            name, attn_implementation=attention, add_pooling_layer=False
         )
         self.heads = heads(self.encoder.config.hidden_size)
+        self.calls = calls
 
     def forward(self, step: Step) -> Tensor:
-        hidden = self.encoder(input_ids=step.ids, attention_mask=step.mask).last_hidden_state
-        return loss(self.heads, step, hidden)
+        calls = 1 if step.task == "sst" else self.calls
+        sides = zip(step.ids.chunk(calls), step.mask.chunk(calls), strict=True)
+        hidden = [self.encoder(input_ids=i, attention_mask=m).last_hidden_state for i, m in sides]
+        return loss(self.heads, step, torch.cat(hidden))
 
 
 class Ours(nn.Module):
@@ -101,19 +107,26 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--size", choices=list(FLOP_PER_TOKEN), default="minilm")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     transformers.logging.set_verbosity_error()
     name = str(packaged_directory())
     tokens = read_tokens(arguments.directory, load_tokenizer(name), 6000)
+    if arguments.size == "base":
+        scratch = tempfile.TemporaryDirectory()
+        name = scratch.name
+        transformers.BertModel(transformers.BertConfig()).save_pretrained(name)
     batches = {g: mixed_steps(tokens, arguments.steps, grouped=g) for g in (False, True)}
-    loop, ours = Loop(name), Ours(name)
+    loop, ours, course = Loop(name), Ours(name), Loop(name, "eager", calls=2)
     optimizers = [
         torch.optim.AdamW(loop.parameters(), 1e-5),
         torch.optim.AdamW(loop.parameters(), 1e-5, fused=True),
         torch.optim.AdamW(ours.parameters(), 1e-5, fused=True),
+        torch.optim.AdamW(course.parameters(), 1e-5),
     ]
     variants = {  # name: (model, optimizer, length-grouped batches, bf16)
+        "the course's loop": (course, optimizers[3], False, False),
         "transformers loop": (loop, optimizers[0], False, False),
         "+ grouped, fused AdamW": (loop, optimizers[1], True, False),
         "+ grouped, fused AdamW, bf16": (loop, optimizers[1], True, True),
@@ -135,7 +148,7 @@ def main() -> None:
     for name, (_, _, grouped, bf16) in variants.items():
         rate = useful[grouped] / statistics.median(times[name])
         times_as_fast = ratio(base, times[name]) * useful[grouped] / useful[False]
-        share = rate * FLOP_PER_TOKEN / ceiling[bf16]
+        share = rate * FLOP_PER_TOKEN[arguments.size] / ceiling[bf16]
         lines.append([name, f"{rate:.0f}", f"{times_as_fast:.2f}", f"{100 * share:.0f} %"])
     print(headline(arguments.threads, arguments.rounds))
     print(markdown_table(("step", "useful tokens/s", "x loop", "of the matmul ceiling"), lines))
