@@ -141,6 +141,27 @@ def test_the_exported_encoder_scores_the_same_in_its_place(trained, tmp_path):
     assert np.array_equal(run.score_split("sst", split).scores, expected)
 
 
+def test_the_export_command_writes_the_same_file(trained, tmp_path, capsys):
+    target = tmp_path / "ternary"
+    assert main("export", trained, target, "--format", "ternary") == 0
+    shown = capsys.readouterr().out
+    assert "every hidden state is the same to the last bit" in shown
+    (tmp_path / "own").mkdir()
+    size = save_ternary(load(trained).encoder("sst")[0], tmp_path / "own")
+    assert f"{size.file:,} bytes" in shown
+    for name in ("config.json", "ternary.safetensors"):
+        assert (target / name).read_bytes() == (tmp_path / "own" / name).read_bytes()
+    card = (target / "README.md").read_text()
+    assert "load_ternary" in card and f"{size.fp32:,}" in card
+
+
+def test_a_plain_encoder_has_no_ternary_file(trained, tmp_path, capsys):
+    plain, given = trained.with_name("plain"), ("--format", "ternary")
+    assert main("export", plain, tmp_path / "ternary", *given) == 2
+    assert "train with `encoder.bitlinear: {}`" in capsys.readouterr().err
+    assert not (tmp_path / "ternary").exists()
+
+
 def test_the_examples_of_the_page_run(trained, tmp_path, monkeypatch, capsys):
     text = (ROOT / "docs" / "bitlinear.md").read_text()
     (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
@@ -151,7 +172,9 @@ def test_the_examples_of_the_page_run(trained, tmp_path, monkeypatch, capsys):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "bitlinear_cs224n_minilm").symlink_to(trained)
     monkeypatch.chdir(tmp_path)
+    (command,) = re.findall(r"```bash\npython run_multitask.py (.*)\n```", text)
+    assert main(*command.split()) == 0
     (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     exec(compile(example, "docs/bitlinear.md", "exec"), {})
-    file_bytes, fp32_bytes = map(int, capsys.readouterr().out.split())
-    assert file_bytes == (tmp_path / "ternary" / "ternary.safetensors").stat().st_size < fp32_bytes
+    size = (tmp_path / "exports" / "ternary" / "ternary.safetensors").stat().st_size
+    assert f"{size:,} bytes" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Write a task of a run as a model that transformers, sentence-transformers or ONNX loads.
+"""Write a task of a run for transformers, sentence-transformers or ONNX, or its ternary encoder.
 
 The result is loaded back and compared with the run before DIR appears (docs/export.md).
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from multitask.export.write import DevRows
 
-FORMATS = ("transformers", "sentence-transformers", "onnx")
+FORMATS = ("transformers", "sentence-transformers", "onnx", "ternary")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from multitask.encoders import BertEncoder
+from multitask.encoders.ternary_file import load_ternary, save_ternary
 from multitask.errors import UserError
 from multitask.export import hugging_face, int8, onnx, sentences
 from multitask.export.parts import Parts
@@ -53,7 +56,7 @@ def write_export(
         parts: the task.
         run_dir: the run, for the card.
         directory: where to; not there yet, or empty.
-        form: `transformers`, `sentence-transformers` or `onnx`.
+        form: `transformers`, `sentence-transformers`, `onnx` or `ternary`.
         rows: dev rows to check and measure on.
         encoder_only: transformers: the encoder without the task's head.
         with_int8: onnx: also a quantised file.
@@ -69,7 +72,12 @@ def write_export(
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     try:
-        make = {"onnx": _onnx, "transformers": _transformers, "sentence-transformers": _sentences}
+        make = {
+            "transformers": _transformers,
+            "sentence-transformers": _sentences,
+            "onnx": _onnx,
+            "ternary": _ternary,
+        }
         exported = make[form](parts, scratch, directory, rows, encoder_only, with_int8)
         write_text(scratch / "README.md", card(run_dir, exported))
         scratch.replace(directory)
@@ -155,6 +163,43 @@ def _onnx(
     what = "The whole way from token ids to the task's scores, with any batch size and length."
     kind = TASK_TYPES[parts.reader.label_type]
     return Exported(parts.task, "onnx", kind, what, "\n".join(usage), notes)
+
+
+def _ternary(
+    parts: Parts, scratch: Path, directory: Path, rows: DevRows, _: bool, __: bool
+) -> Exported:
+    encoder = parts.encoder
+    if not isinstance(encoder, BertEncoder):
+        raise UserError("encoder.name: an encoder of transformers has no ternary layers")
+    if parts.adapter is not None:
+        message = "the file holds the encoder alone, without the task's adapter: take `onnx`"
+        raise UserError(f"tasks.{parts.base}.adapter: {message}")
+    size = save_ternary(encoder, scratch)
+    parts.tokenizer.save_pretrained(scratch)
+    texts = [text for row in rows.spread(CHECKED).texts for text in row]
+    loaded = load_ternary(scratch)
+    limits = {"truncation": True, "max_length": parts.max_length}
+    ready = parts.tokenizer(texts, padding=True, return_tensors="pt", **limits)
+    ids, mask = ready["input_ids"], ready["attention_mask"]
+    with torch.no_grad():
+        before, after = (
+            one.encode(one.embed(ids, torch.zeros_like(ids), mask), mask, range(one.num_layers + 1))
+            for one in (encoder, loaded)
+        )
+    if not all(torch.equal(before[layer], after[layer]) for layer in before):
+        raise UserError("loaded back, the encoder gives other hidden states: please report this")
+    usage = [
+        "from pathlib import Path",
+        "from multitask.encoders.ternary_file import load_ternary",
+        "",
+        f'encoder = load_ternary(Path("{directory}"))',
+    ]
+    notes = [
+        f"loaded back, {len(texts)} texts: every hidden state is the same to the last bit",
+        f"{size.file:,} bytes, where the encoder's parameters in fp32 take {size.fp32:,}",
+    ]
+    what = "The encoder with its ternary weights at two bits each, for use: no master weights."
+    return Exported(parts.task, "multitask", "feature-extraction", what, "\n".join(usage), notes)
 
 
 def _example(parts: Parts) -> str:
