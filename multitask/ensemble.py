@@ -79,9 +79,10 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
         result = runs[0][2]["tasks"][task]
         output[task, split] = scored_rows(Path("ensemble"), result, first.rows, *found)
     dev = {task: (output[task, "dev"], [one[task, "dev"] for one in outputs]) for task in dev_tasks}
+    only = [t for t in dev_tasks if any(r["tasks"][t].get("evaluate_only") for _, _, r in runs)]
     gained = {
         "format": 1,
-        **gains([str(run) for run in run_dirs], dev),
+        **gains([str(run) for run in run_dirs], dev, evaluate_only=only),
         "notes": [*remarks, *notes([(run, report) for run, _, report in runs])],
     }
     return Ensemble(runs[0][1], readers, output, gained)

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,20 +32,21 @@ def gains(
     runs: Sequence[str],
     tasks: Mapping[str, tuple[ScoredRows, Sequence[ScoredRows]]],
     *,
+    evaluate_only: Collection[str] = (),
     resamples: int = 2000,
 ) -> dict[str, Any]:
     """An ensemble and its members, called ``runs``, on each task's dev rows; plain JSON values.
 
     A paired bootstrap over rows: each resample scores the ensemble and every member on the same
     rows. The members are fixed, and so is the one that is best on all rows. ``overall`` is the
-    mean over tasks. docs/comparing.md describes the keys.
+    mean over tasks, without those that are ``evaluate_only``. docs/comparing.md describes the keys.
     """
     entries: dict[str, dict[str, Any]] = {}
-    columns: list[tuple[list[float], Array]] = []
+    columns: dict[str, tuple[list[float], Array]] = {}
     for task, (ensemble, members) in tasks.items():
         every = [ensemble, *members]
         column = ([one.value() for one in every], resampled_metric(task, every, resamples))
-        columns.append(column)
+        columns[task] = column
         entries[task] = {
             "metric": ensemble.metric,
             "rows": len(ensemble.rows),
@@ -58,8 +59,10 @@ def gains(
                 ensemble.num_classes,
             ),
         }
-    values = [statistics.fmean(one) for one in zip(*(v for v, _ in columns), strict=True)]
-    overall = _compared(runs, values, np.mean([samples for _, samples in columns], axis=0))
+    counted = [columns[task] for task in tasks if task not in evaluate_only]
+    scores, samples = zip(*(counted or columns.values()), strict=True)
+    means = [statistics.fmean(one) for one in zip(*scores, strict=True)]
+    overall = _compared(runs, means, np.mean(samples, axis=0))
     found: dict[str, Any] = without_nan(
         {
             "runs": list(runs),

@@ -90,6 +90,16 @@ def naive_score(task, member, rows):
     return pearsonr(gold, predicted)[0] if task == "sts" else accuracy_score(gold, predicted)
 
 
+def test_tasks_that_are_only_evaluated_do_not_count_in_the_mean():
+    tasks = {task: made_up(task) for task in KINDS}
+    one, *others = KINDS
+    alone = gains(["a", "b", "c"], {one: tasks[one]}, resamples=20)
+    found = gains(["a", "b", "c"], tasks, evaluate_only=others, resamples=20)
+    assert found["overall"] == alone["overall"] and set(found["tasks"]) == set(KINDS)
+    every = gains(["a", "b", "c"], tasks, evaluate_only=KINDS, resamples=20)
+    assert every["overall"] == gains(["a", "b", "c"], tasks, resamples=20)["overall"]
+
+
 def test_gains_equal_a_naive_paired_bootstrap():
     tasks = {task: made_up(task) for task in KINDS}
     found = gains(["a", "b", "c"], tasks, resamples=40)
