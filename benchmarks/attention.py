@@ -9,17 +9,15 @@ its longest. Nested tensors have no kernel for this on a CPU: the reason is prin
 turn in one process; milliseconds are medians over rounds, for all batches together.
 """
 
-import argparse
 import statistics
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from benchmarks.course_batches import headline, in_turn, mixed_steps, read_tokens
+from benchmarks.course_batches import headline, in_turn, mixed_steps, parser, read_tokens, started
 from multitask.encoders import packing as packing_module
 from multitask.encoders.bert import packed_attention
 from multitask.encoders.packing import Packing
@@ -66,12 +64,7 @@ def nested(packing: Packing, qkv: Tensor) -> Tensor:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=7)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    arguments = started(parser(__doc__, rounds=7))
     tokens = read_tokens(arguments.directory, load_tokenizer(str(packaged_directory())), 3000)
     masks = [step.mask for step in mixed_steps(tokens, 6, grouped=False)]
     packed = {

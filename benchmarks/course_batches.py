@@ -1,5 +1,6 @@
 """What the benchmarks share: real batches of the course's three tasks, and fair timing."""
 
+import argparse
 import csv
 import statistics
 import time
@@ -21,6 +22,22 @@ FILES = {
 }
 
 Rows = list[tuple[list[int], ...]]  # token ids of each sentence of a row
+
+
+def parser(description: str | None, **numbers: int) -> argparse.ArgumentParser:
+    """Arguments of every benchmark: the course's files, threads, and ``numbers`` with defaults."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("directory", type=lambda path: Path(path).absolute())
+    for name, default in {"threads": 2, **numbers}.items():
+        made.add_argument(f"--{name}", type=int, default=default)
+    return made
+
+
+def started(made: argparse.ArgumentParser) -> argparse.Namespace:
+    """The arguments; torch takes so many threads."""
+    arguments = made.parse_args()
+    torch.set_num_threads(arguments.threads)
+    return arguments
 
 
 class Step(NamedTuple):

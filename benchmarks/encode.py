@@ -7,7 +7,6 @@
 (sentence-transformers' default); all variants in turn in one process, ratios by round.
 """
 
-import argparse
 import random
 import statistics
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ import numpy as np
 import torch
 import transformers
 
-from benchmarks.course_batches import FILES, headline, in_turn, ratio, read_texts
+from benchmarks.course_batches import FILES, headline, in_turn, parser, ratio, read_texts, started
 from multitask.config import load_config
 from multitask.data.load import Rows
 from multitask.data.tokenize import tokenize
@@ -60,16 +59,11 @@ def pipeline_encode(pipeline: transformers.Pipeline, texts: Sequence[str]) -> np
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
+    arguments = started(parser(__doc__, rounds=5))
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
         raise SystemExit("pip install sentence-transformers") from error
-    torch.set_num_threads(arguments.threads)
     texts = sentences(arguments.directory, 5000)
     peer = SentenceTransformer(str(packaged_directory()), device="cpu")
     config = load_config(ROOT / "configs" / "cs224n_minilm.yaml")

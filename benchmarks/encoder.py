@@ -7,7 +7,6 @@ hidden states of the last layer; medians over rounds, all variants in turn in on
 memory is measured in a process of its own for each variant.
 """
 
-import argparse
 import resource
 import statistics
 import subprocess
@@ -29,8 +28,10 @@ from benchmarks.course_batches import (
     matmul_ceiling,
     mixed_steps,
     padded,
+    parser,
     ratio,
     read_tokens,
+    started,
 )
 from multitask.encoders.bert_weights import encoder_from_pretrained
 from multitask.pretrained import load_tokenizer, packaged_directory
@@ -96,13 +97,9 @@ def print_peak(directory: Path, kind: str, work: str, bf16: bool) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--peak", nargs=3, metavar=("KIND", "WORK", "BF16"), help="internal")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    options = parser(__doc__, rounds=5)
+    options.add_argument("--peak", nargs=3, metavar=("KIND", "WORK", "BF16"), help="internal")
+    arguments = started(options)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     if arguments.peak:

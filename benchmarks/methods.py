@@ -8,15 +8,12 @@ steps of the trainer, batching, clipping and log with them. All in turn in one p
 is its median over rounds.
 """
 
-import argparse
 import statistics
 import tempfile
 from functools import partial
 from pathlib import Path
 
-import torch
-
-from benchmarks.course_batches import headline, in_turn, ratio
+from benchmarks.course_batches import headline, in_turn, parser, ratio, started
 from benchmarks.our_trainer import Stepper, prepared_run
 from multitask.tables import markdown_table
 
@@ -40,13 +37,7 @@ JOINT: dict[str, list[str]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=12)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    arguments = started(parser(__doc__, rounds=3, steps=12))
     lines = []
     with tempfile.TemporaryDirectory() as scratch:
         for variants, shared, count in (
@@ -57,7 +48,7 @@ def main() -> None:
             for name, overrides in variants.items():
                 directory = Path(scratch) / str(len(lines) + len(runs))
                 directory.mkdir()
-                prepared = prepared_run(arguments.directory.absolute(), [*shared, *overrides])
+                prepared = prepared_run(arguments.directory, [*shared, *overrides])
                 runs[name] = partial(Stepper(prepared, directory).steps, count)
             times = in_turn(runs, arguments.rounds)
             plain = times[next(iter(variants))]

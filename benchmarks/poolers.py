@@ -6,14 +6,21 @@ Packaged MiniLM, real batches of SST, QQP and STS (random, padded to their longe
 pooler in training mode; medians over rounds, all variants in turn in one process.
 """
 
-import argparse
 import statistics
 from functools import partial
-from pathlib import Path
 
 import torch
 
-from benchmarks.course_batches import Step, headline, in_turn, mixed_steps, ratio, read_tokens
+from benchmarks.course_batches import (
+    Step,
+    headline,
+    in_turn,
+    mixed_steps,
+    parser,
+    ratio,
+    read_tokens,
+    started,
+)
 from multitask.encoders import BertEncoder
 from multitask.encoders.bert_weights import encoder_from_pretrained
 from multitask.pretrained import load_tokenizer, packaged_directory
@@ -51,12 +58,7 @@ def run(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    arguments = started(parser(__doc__, rounds=5))
     name = str(packaged_directory())
     encoder = encoder_from_pretrained(name).train()
     context = {"dim": encoder.dim, "num_layers": encoder.num_layers}

@@ -8,7 +8,6 @@ memory: the largest resident size of a process that takes 60 mixed training step
 32), ours and a plain `transformers` loop (see benchmarks/training_step.py).
 """
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -21,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.course_batches import headline, mixed_steps, read_tokens
+from benchmarks.course_batches import headline, mixed_steps, parser, read_tokens, started
 from benchmarks.our_trainer import CONFIG, Stepper, prepared_run
 from multitask.tables import markdown_table
 
@@ -124,12 +123,8 @@ def peak_memory(name: str, directory: Path, threads: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
-    directory = arguments.directory.absolute()
+    arguments = started(parser(__doc__, rounds=3))
+    directory = arguments.directory
     with tempfile.TemporaryDirectory() as scratch:
         starts = start_up(directory, Path(scratch), arguments.rounds)
     peaks = {name: peak_memory(name, directory, arguments.threads) for name in TRAINING}

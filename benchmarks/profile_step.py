@@ -8,15 +8,13 @@ holds; what no operator of torch takes is "outside torch": Python, batching, the
 itself slows the small operators.
 """
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
 
-import torch
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.course_batches import headline
+from benchmarks.course_batches import headline, parser, started
 from benchmarks.our_trainer import Stepper, prepared_run
 from multitask.tables import markdown_table
 
@@ -53,17 +51,12 @@ def shares(stepper: Stepper, count: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=30)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    arguments = started(parser(__doc__, steps=30))
     columns = {}
     with tempfile.TemporaryDirectory() as scratch:
         for precision in ("fp32", "bf16"):
             overrides = [f"training.precision={precision}"]
-            prepared = prepared_run(arguments.directory.absolute(), overrides)
+            prepared = prepared_run(arguments.directory, overrides)
             stepper = Stepper(prepared, Path(scratch))
             stepper.steps(6)
             columns[precision] = shares(stepper, arguments.steps)

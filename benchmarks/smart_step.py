@@ -8,7 +8,6 @@ same divergences, in fp32. All variants run in turn in one process; ratios are m
 Peak memory is that of a process of its own a variant.
 """
 
-import argparse
 import multiprocessing
 import resource
 import statistics
@@ -19,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.course_batches import headline, in_turn, ratio
+from benchmarks.course_batches import headline, in_turn, parser, ratio, started
 from multitask.config import load_config
 from multitask.data.collate import Batch
 from multitask.feed import next_batches
@@ -132,14 +131,8 @@ def memory(directory: Path, name: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=6)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    directory = arguments.directory.absolute()
+    arguments = started(parser(__doc__, rounds=5, steps=6))
+    directory = arguments.directory
     runs = variants(directory, arguments.steps)
     times = in_turn(runs, arguments.rounds)
     peaks = {name: memory(directory, name) for name in runs}

@@ -11,7 +11,6 @@ and the log are in it; tokenising is in it for sentence-transformers alone, whic
 collator.
 """
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -20,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 import transformers
 from datasets import Dataset, disable_progress_bars
 from transformers import (
@@ -30,7 +28,7 @@ from transformers import (
     TrainingArguments,
 )
 
-from benchmarks.course_batches import BATCH, headline
+from benchmarks.course_batches import BATCH, headline, parser, started
 from benchmarks.our_trainer import Stepper, prepared_run
 from multitask.data.load import Rows
 from multitask.pretrained import packaged_directory
@@ -179,19 +177,13 @@ def contenders(directory: Path, work: str, steps: int) -> dict[str, Rate]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=24)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    arguments = started(parser(__doc__, rounds=3, steps=24))
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     disable_progress_bars()
     lines = []
     for work in ONLY:
-        trainers = contenders(arguments.directory.absolute(), work, arguments.steps)
+        trainers = contenders(arguments.directory, work, arguments.steps)
         rates: dict[str, list[float]] = {name: [] for name in trainers}
         for _ in range(arguments.rounds):
             for name, rate in trainers.items():

@@ -9,12 +9,10 @@ padding) tokens a second to the loop in the same round, its median over rounds. 
 random weights of BERT-base's size under the same tokenizer.
 """
 
-import argparse
 import statistics
 import tempfile
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import torch
 import transformers
@@ -26,8 +24,10 @@ from benchmarks.course_batches import (
     in_turn,
     matmul_ceiling,
     mixed_steps,
+    parser,
     ratio,
     read_tokens,
+    started,
 )
 from multitask.encoders.bert_weights import encoder_from_pretrained
 from multitask.pretrained import load_tokenizer, packaged_directory
@@ -102,14 +102,9 @@ def train(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--size", choices=list(FLOP_PER_TOKEN), default="minilm")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    options = parser(__doc__, rounds=5, steps=12)
+    options.add_argument("--size", choices=list(FLOP_PER_TOKEN), default="minilm")
+    arguments = started(options)
     transformers.logging.set_verbosity_error()
     name = str(packaged_directory())
     tokens = read_tokens(arguments.directory, load_tokenizer(name), 6000)
