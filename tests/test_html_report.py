@@ -203,7 +203,7 @@ def test_an_image_has_the_size_it_was_drawn_at(tmp_path):
     from multitask.plots import new_figure
 
     new_figure(4, 2.5).savefig(tmp_path / "f.png", dpi=html_report.DPI)
-    assert html_report.png_size(tmp_path / "f.png") == (384, 240)
+    assert html_report.png_size((tmp_path / "f.png").read_bytes()) == (384, 240)
     text = rendered(page(sections=[Section("F", [Image(tmp_path / "f.png", "A & B")])]), tmp_path)
     (image,) = Parsed(text).all("img")
     assert (image["alt"], image["width"], image["height"]) == ("A & B", "384", "240")
