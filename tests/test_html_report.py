@@ -24,7 +24,8 @@ NASTY = [
     "مرحبا بالعالم، هذه جملة طويلة",
     "中文句子，没有空格也会换行" * 6,
 ]
-TEMPLATES = {"base.html.j2", "blocks.html.j2", "report.html.j2", "style.css"}
+TEMPLATES = {"base.html.j2", "blocks.html.j2", "report.html.j2", "serve.css", "serve.html.j2"}
+TEMPLATES |= {"style.css"}
 
 
 def write_nasty_run(folder: Path) -> None:
