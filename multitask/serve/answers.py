@@ -122,6 +122,8 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
     tasks = [task for task in run.tasks if _is_shown(run, task)]
     if not tasks:
         raise UserError(f"{run_dir}: no task of the run says anything about a text")
+    for task in tasks:
+        run.encoder(task)  # weights that are missing are said now, not in the page
     if index is None or index_dir is None:
         return Served(run, tasks)
     origin = index.facts.origin
