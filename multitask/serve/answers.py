@@ -22,8 +22,8 @@ MAX_SHOWN = 500
 # of a task with many classes, the likeliest
 MOST_CLASSES = 10
 NEIGHBOURS = 10
-# Label types whose tasks say something about a text; of "views" it is the cosine of two.
-SHOWN = ("class", "binary", "number", "views")
+# The label type of masked language modelling, which says nothing about a text.
+LEFT_OUT = "tokens"
 PAIRS = ("siamese", "cross")
 
 
@@ -140,7 +140,7 @@ def _is_shown(run: TrainedRun, task: str) -> bool:
     """Whether a task says something of its own: one that only scores another's head does not."""
     entry = run.config.tasks[task]
     again = entry.only_scored and entry.share_head is not None
-    return run.readers[task].label_type in SHOWN and not again
+    return run.readers[task].label_type != LEFT_OUT and not again
 
 
 def read_texts(served: Served, first: str, second: str) -> list[str]:
@@ -172,7 +172,7 @@ def about(served: Served, task: str) -> str:
         "binary": " or ".join(reader.names),
         "number": f"a number from {reader.low:g} to {reader.high:g}",
         "views": "a vector each, no prediction",
-    }[reader.label_type]
+    }.get(reader.label_type, "more than this page shows")
     if reader.label_type == "views":
         return f"one text or two → {gives}"
     reads = {"siamese": "two texts, read apart", "cross": "two texts, read together"}
@@ -185,11 +185,13 @@ def answers(served: Served, texts: Sequence[str]) -> list[TaskAnswer]:
 
 
 def _answer(served: Served, task: str, texts: Sequence[str]) -> TaskAnswer:
-    what = about(served, task)
+    what, kind = about(served, task), served.kind(task)
+    if kind not in ("class", "binary", "number", "views"):
+        return TaskAnswer(task, what, message="Not shown here: use the command `predict`.")
     if served.needs_pair(task) and len(texts) < 2:
         return TaskAnswer(task, what, message="Needs a second text.")
     try:
-        if served.kind(task) == "views":
+        if kind == "views":
             return TaskAnswer(task, what, *_compared(served, task, texts))
         if served.needs_pair(task):
             return TaskAnswer(task, what, [_predicted(served, task, texts, "")])

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from flask import Flask
 
 ADDRESS = "127.0.0.1"
-# Seconds that a connection may be silent.
-PATIENCE = 60
 
 
 def import_flask() -> Any:
@@ -47,8 +45,6 @@ def serve(app: "Flask", listening: socket.socket, busy: Lock) -> None:
     from werkzeug.serving import WSGIRequestHandler, make_server
 
     class Handler(WSGIRequestHandler):
-        timeout = PATIENCE
-
         def log_request(self, *_: object) -> None:
             """Nothing: what was asked is in the browser."""
 

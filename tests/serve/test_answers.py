@@ -117,10 +117,18 @@ def test_masked_tokens_are_left_out(tiny_encoder, course_files, tmp_path):
     assert open_run(tmp_path / "run", None).tasks == ["sst", "qqp", "sts"]
 
 
-def test_a_run_of_masked_tokens_alone_is_refused(served, tiny_run, monkeypatch):
-    monkeypatch.setattr(answers, "SHOWN", ())
+def test_a_run_of_masked_tokens_alone_is_refused(tiny_run, monkeypatch):
+    monkeypatch.setattr(answers, "_is_shown", lambda *_: False)
     with pytest.raises(UserError, match="no task of the run says anything about a text"):
         open_run(tiny_run, None)
+
+
+def test_a_kind_of_task_that_the_page_does_not_know_says_so(served, monkeypatch):
+    reader = dataclasses.replace(served.run.readers["sst"], label_type="spans")
+    monkeypatch.setitem(served.run.readers, "sst", reader)
+    found = by_task(served, [TEXT])["sst"]
+    assert found.about == "one text → more than this page shows"
+    assert (found.message, found.results) == ("Not shown here: use the command `predict`.", ())
 
 
 def test_of_many_classes_the_likeliest_are_shown(served, monkeypatch):

@@ -5,6 +5,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from multitask import load
 from multitask.errors import UserError
@@ -55,8 +57,8 @@ def check(reply) -> str:
             ), (tag, address)  # fmt: skip
     assert "url(" not in text and "@import" not in text
     (policy,) = [meta["content"] for meta in page.all("meta") if "http-equiv" in meta]
-    for given in (policy, reply.headers["Content-Security-Policy"]):
-        assert given.startswith("default-src 'none'; img-src data:; ") and "script" not in given
+    for rule in (policy, reply.headers["Content-Security-Policy"]):
+        assert rule.startswith("default-src 'none'; img-src data:; ") and "script" not in rule
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1 and levels.count(1) == 1
     assert "Traceback" not in text and 'File "' not in text
@@ -127,6 +129,18 @@ def test_what_is_typed_is_text_and_nothing_else(typed, client):
     text = reply.get_data(as_text=True)
     assert "<script" not in text
     assert len(Parsed(text).all("img")) == 2
+
+
+@given(first=st.text(max_size=60), second=st.text(max_size=60))
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_text_gives_a_sound_page(first, second, client, monkeypatch):
+    monkeypatch.setattr(answers, "attention", lambda *_: [])  # slow, and has tests of its own
+    reply = post(client, first, second)
+    check(reply)
+    typed = first.encode(errors="replace").decode()  # a browser sends no half characters either
+    assert reply.status_code == (200 if typed.strip() else 400)
 
 
 def test_line_ends_stay_in_the_form(client):

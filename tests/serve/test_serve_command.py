@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -208,6 +209,8 @@ def test_ctrl_c_ends_it_quietly(page):
     address, process = page
     with urllib.request.urlopen(address) as reply:
         assert reply.status == 200
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    host, port = urlsplit(address).hostname, urlsplit(address).port
+    with socket.create_connection((host, port)):  # as a browser leaves one open
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (0, "")
