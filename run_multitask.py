@@ -17,6 +17,7 @@ COMMANDS = {
     "sts": "score sentence vectors on STS12 to STS16, STS-B and SICK-R",
     "index": "make a search index of a file of texts",
     "search": "find the texts of an index that are nearest to a query",
+    "serve": "a page in the browser where one tries a run",
     "evaluate-search": "measure search on pairs of questions: MRR, recall, latency, memory",
     "importance": "draw how much each hidden state counts: by task, by length, by example",
     "export": "a task as a model for transformers, sentence-transformers or ONNX",

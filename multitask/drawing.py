@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ def boxes_for_glyphs() -> Iterator[None]:
         yield
 
 
-def save_figure(figure: "Figure", file: Path) -> None:
+def save_figure(figure: "Figure", file: Path | BytesIO) -> None:
     """Write the picture: PNG, or what else the file's ending says."""
     with boxes_for_glyphs():
         figure.savefig(file, dpi=DPI)

@@ -9,6 +9,7 @@ import base64
 import re
 import struct
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -25,6 +26,11 @@ NUMBER = re.compile(rf"([+-]?[\d,.]+( %)?( ± ([\d.]+|-))?( p[ <][\d.]+)?(\s{_IN
 
 def write_html(page: Page, file: Path, template: str = "report.html.j2") -> None:
     """Write the page with a template of ``multitask/templates``."""
+    write_text(file, html(template, page=page))
+
+
+def html(template: str, **values: Any) -> str:
+    """A template of ``multitask/templates``, filled with ``values``."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -40,7 +46,7 @@ def write_html(page: Page, file: Path, template: str = "report.html.j2") -> None
         "positions": positions,
         "score": score,
     }
-    write_text(file, environment.get_template(template).render(page=page))
+    return environment.get_template(template).render(**values)
 
 
 def anchor(title: str) -> str:
@@ -59,15 +65,14 @@ def column_kinds(table: Table) -> list[str]:
     return kinds or ["short"] * len(table.header)
 
 
-def data_uri(file: Path) -> str:
-    """The PNG file, as an address that holds it."""
-    return f"data:image/png;base64,{base64.b64encode(file.read_bytes()).decode()}"
+def data_uri(png: bytes) -> str:
+    """A PNG file's content, as an address that holds it."""
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
-def png_size(file: Path) -> tuple[int, int]:
+def png_size(png: bytes) -> tuple[int, int]:
     """Width and height on the page, in CSS pixels (96 an inch, as the figure was drawn)."""
-    with file.open("rb") as png:
-        width, height = struct.unpack(">16x2I", png.read(24))
+    width, height = struct.unpack(">16x2I", png[:24])
     return round(width * 96 / DPI), round(height * 96 / DPI)
 
 

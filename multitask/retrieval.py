@@ -282,15 +282,25 @@ def open_index(directory: Path) -> TextIndex:
     return TextIndex(facts, vectors, texts, lines)
 
 
-def check_origin(directory: Path, facts: Facts, dim: int, fingerprint: str, source: str) -> None:
-    """Raise UserError unless queries would be encoded as the texts of the index were."""
+def check_origin(
+    directory: Path,
+    facts: Facts,
+    dim: int,
+    fingerprint: str,
+    source: str,
+    instead: str = "name the run it was made with by --run",
+) -> None:
+    """Raise UserError unless queries would be encoded as the texts of the index were.
+
+    ``instead`` is what to do where the index is to stay.
+    """
     if dim != facts.dim:
         raise UserError(
             f"{directory}: its vectors have {facts.dim} dimensions, those of {source} have {dim}: "
-            f"it was made with {facts.origin.source}; {ANEW}, or name that run with --run"
+            f"it was made with {facts.origin.source}; {ANEW}, or {instead}"
         )
     if fingerprint != facts.origin.fingerprint:
         raise UserError(
             f"{directory}: made with other weights than {source} has now (then: "
-            f"{facts.origin.source}): {ANEW}, or name the run it was made with by --run"
+            f"{facts.origin.source}): {ANEW}, or {instead}"
         )

@@ -62,6 +62,8 @@ class Vectors:
 
     def encode(self, texts: Sequence[str], title: str = "") -> np.ndarray:
         """float32 [N, d] in order; with a ``title``, behind a progress bar."""
+        if self.run is not None and self.task is not None:
+            self.run.encoder(self.task)  # its weights may have made room for another task's
         return over_texts(
             self.model,
             self.tokenizer,
@@ -144,24 +146,8 @@ def open_vectors(
     """
     place = Path(source)
     if (place / "config.yaml").is_file():
-        config = load_run_config(place, ["training.precision=fp32", *overrides])
-        run = TrainedRun(place, config)
-        task = task or run.vector_task()
-        encoder, adapter = run.encoder(task)
-        entry = config.tasks[task]
-        model, part, name = run.model, task, _shown(entry.pooling)
-        if pooling is not None:
-            model, part, name = _fixed(encoder, pooling, adapter), ALONE, pooling
-        elif name == "tokens":
-            raise UserError(
-                f"{source}: task {task} looks at tokens and gives no vector of a text: name "
-                "another task (--task) or a pooling (--pooling mean)"
-            )
-        length = min(max_length or entry.max_length, encoder.max_positions)
-        batch_size = config.training.eval_batch_size
-        return Vectors(
-            source, task, name, length, model, part, run.tokenizer, batch_size, run.device, run
-        )
+        run = TrainedRun(place, load_run_config(place, ["training.precision=fp32", *overrides]))
+        return run_vectors(run, source, task=task, pooling=pooling, max_length=max_length)
     check_encoder(source, task, overrides)
     encoder, tokenizer = load_encoder(source)
     length = min(max_length or MAX_LENGTH, encoder.max_positions)
@@ -169,6 +155,33 @@ def open_vectors(
     name = pooling or DEFAULT_POOLING
     model = _fixed(encoder, name, None).to(device)
     return Vectors(source, None, name, length, model, ALONE, tokenizer, BATCH_SIZE, device)
+
+
+def run_vectors(
+    run: TrainedRun,
+    source: str,
+    *,
+    task: str | None = None,
+    pooling: str | None = None,
+    max_length: int | None = None,
+) -> Vectors:
+    """``open_vectors`` of a run that is loaded; ``source`` is what to call it."""
+    task = task or run.vector_task()
+    encoder, adapter = run.encoder(task)
+    entry = run.config.tasks[task]
+    model, part, name = run.model, task, _shown(entry.pooling)
+    if pooling is not None:
+        model, part, name = _fixed(encoder, pooling, adapter), ALONE, pooling
+    elif name == "tokens":
+        raise UserError(
+            f"{source}: task {task} looks at tokens and gives no vector of a text: name "
+            "another task (--task) or a pooling (--pooling mean)"
+        )
+    length = min(max_length or entry.max_length, encoder.max_positions)
+    batch_size = run.config.training.eval_batch_size
+    return Vectors(
+        source, task, name, length, model, part, run.tokenizer, batch_size, run.device, run
+    )
 
 
 def _shown(choice: Choice) -> str:

@@ -41,6 +41,8 @@ def desk(tmp_path: Path, course_files: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "data").symlink_to(course_files)
     (tmp_path / "mine.txt").write_text("a good film\na bad film\n")
     monkeypatch.chdir(tmp_path)
+    # all of `serve` but the waiting, which tests/serve does
+    monkeypatch.setattr("multitask.serve.server.serve", lambda *_: None)
     return tmp_path
 
 
@@ -49,6 +51,8 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
     arguments = shlex.split(command.removeprefix(PYTHON))
     if arguments[0] in ("evaluate", "predict", "report", "importance", "export"):
         return arguments
+    if arguments[0] == "serve":
+        return [*arguments, "--port", "0"]
     if arguments[0] in ("attention", "sts", "index", "search", "evaluate-search"):
         return [str(tiny_encoder) if word == PACKAGED_ENCODER else word for word in arguments]
     if arguments[0] == "ablate":  # two of its runs, in the directory of the whole grid
@@ -87,8 +91,9 @@ ABSENT = (
 
 
 def needs_more(command: str) -> bool:
-    """Whether a command exports to a library that is not installed here."""
+    """Whether a command needs a library that is not installed here."""
     packages = {
+        " serve ": "flask",
         "--format onnx": "onnx onnxruntime onnxscript",
         "--format s": "sentence_transformers",
     }

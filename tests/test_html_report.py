@@ -24,7 +24,8 @@ NASTY = [
     "مرحبا بالعالم، هذه جملة طويلة",
     "中文句子，没有空格也会换行" * 6,
 ]
-TEMPLATES = {"base.html.j2", "blocks.html.j2", "report.html.j2", "style.css"}
+TEMPLATES = {"base.html.j2", "blocks.html.j2", "report.html.j2", "serve.css", "serve.html.j2"}
+TEMPLATES |= {"style.css"}
 
 
 def write_nasty_run(folder: Path) -> None:
@@ -203,7 +204,7 @@ def test_an_image_has_the_size_it_was_drawn_at(tmp_path):
     from multitask.plots import new_figure
 
     new_figure(4, 2.5).savefig(tmp_path / "f.png", dpi=html_report.DPI)
-    assert html_report.png_size(tmp_path / "f.png") == (384, 240)
+    assert html_report.png_size((tmp_path / "f.png").read_bytes()) == (384, 240)
     text = rendered(page(sections=[Section("F", [Image(tmp_path / "f.png", "A & B")])]), tmp_path)
     (image,) = Parsed(text).all("img")
     assert (image["alt"], image["width"], image["height"]) == ("A & B", "384", "240")

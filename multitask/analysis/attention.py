@@ -44,6 +44,7 @@ def attention_weights(
 
     Raises:
         ValueError: an encoder in training mode: its dropout would be in the weights.
+        UserError: an encoder of `transformers` that does not tell its weights.
     """
     if encoder.training:
         raise ValueError("the encoder is in training mode: call encoder.eval() first")
@@ -60,6 +61,8 @@ def attention_weights(
         output = model(input_ids, attention_mask=mask, output_attentions=True, **types)
     finally:
         model.set_attn_implementation(usual)
+    if not output.attentions:
+        raise UserError(f"an encoder of type {model.config.model_type} tells no attention weights")
     return [weights * mask[:, None, :, None] for weights in output.attentions]
 
 

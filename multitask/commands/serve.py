@@ -1,0 +1,36 @@
+"""Try a run in the browser: its tasks' scores, [CLS] attention, nearest texts and report.
+
+The page is on this machine's loopback address: no other machine can reach it (docs/serve.md).
+"""
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", type=Path, help="run directory")
+    parser.add_argument(
+        "--index",
+        metavar="DIR",
+        type=Path,
+        help="a search index made with this run: also show its nearest texts",
+    )
+    parser.add_argument(
+        "--port", metavar="N", type=int, default=8765, help="default 8765; 0: any free one"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from multitask.config import load_run_config
+    from multitask.serve.server import import_flask, listen, serve
+
+    import_flask()
+    load_run_config(arguments.run)  # a missing run is said before torch is loaded
+    with listen(arguments.port) as listening:
+        from multitask.serve.answers import open_run
+        from multitask.serve.app import make_app
+
+        served = open_run(arguments.run, arguments.index)
+        address, port = listening.getsockname()
+        print(f"http://{address}:{port}/ shows {arguments.run}; Ctrl-C ends it", flush=True)
+        serve(make_app(served), listening, served.busy)
