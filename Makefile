@@ -44,6 +44,7 @@ bench: setup  ## measure everything of docs/performance.md (an hour or so on 2 c
 	done
 	$(BIN)/python -m benchmarks.training_step $(DATA) --size base --steps 3 > .bench && mv .bench docs/results/benchmarks/training_step_base.md
 	$(BIN)/python docs/make_results.py
+	$(BIN)/python -m benchmarks.figure
 
 format: setup
 	$(BIN)/ruff format .

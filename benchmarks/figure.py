@@ -1,0 +1,52 @@
+"""The figure of docs/performance.md, from the tables that the other benchmarks wrote.
+
+    python -m benchmarks.figure
+
+Bars: useful tokens (or sentences) a second beside the peer that the panel names; ours in blue.
+"""
+
+from pathlib import Path
+
+from multitask.drawing import BLUE, GREY, new_figure, quiet_frame, save_figure
+
+DOCS = Path(__file__).parent.parent / "docs"
+# table, its column with the ratio, the panel's title; rows are named by all columns before numbers
+PANELS = {
+    "training_step": ("x loop", "A training step, x a plain transformers loop"),
+    "trainers": ("x the peer's default", "Whole trainers, x the peer's default"),
+    "encode": ("x sentence-transformers", "Text to vectors, x sentence-transformers"),
+}
+
+
+def read_table(file: Path) -> list[dict[str, str]]:
+    """The rows of the first Markdown table of a file, by column."""
+    lines = [line.strip("| \n") for line in file.read_text().splitlines() if line.startswith("|")]
+    header, _, *rows = ([cell.strip() for cell in line.split("|")] for line in lines)
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def main() -> None:
+    tables = {
+        name: read_table(file)
+        for name in PANELS
+        if (file := DOCS / "results" / "benchmarks" / f"{name}.md").is_file()
+    }
+    figure = new_figure(8.0, 1.0 + 0.3 * sum(len(rows) + 2 for rows in tables.values()))
+    heights = [len(rows) + 1 for rows in tables.values()]
+    panels = figure.subplots(len(tables), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for axes, (name, rows) in zip(panels, tables.items(), strict=True):
+        column, title = PANELS[name]
+        labels = [": ".join(row[k] for k in row if k in ("work", "trainer", "step", "encode"))
+                  for row in rows]  # fmt: skip
+        ratios = [float(row[column]) for row in rows]
+        colours = [BLUE if "ours" in label else GREY for label in labels]
+        bars = axes.barh(labels, ratios, color=colours)
+        axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=9)
+        axes.invert_yaxis()
+        axes.set_title(title, fontsize=11, loc="left")
+        quiet_frame(axes)
+    save_figure(figure, DOCS / "images" / "performance.png")
+
+
+if __name__ == "__main__":
+    main()
