@@ -215,7 +215,7 @@ def load_together(
 ) -> dict[str, Rows]:
     """The rows of tasks that share them: one list of rows, and each task's labels.
 
-    Rows without any label are left out; a label that is missing beside others is marked (see
+    Rows without any label are left out, and counted; a label that is missing beside others is marked (see
     ``is_missing``).
     """
     columns, source = read_columns(config, tasks[0], split)
@@ -224,7 +224,8 @@ def load_together(
     kept = np.flatnonzero(~np.all([is_missing(found) for found in labels.values()], axis=0))
     if not len(kept):
         raise UserError(f"{source}: no labelled rows ({len(rows)} without a label)")
-    rows = rows.take(kept)
+    dropped = len(rows) - len(kept)
+    rows = replace(rows.take(kept), unlabelled_dropped=dropped)
     return {task: replace(rows, labels=found[kept]) for task, found in labels.items()}
 
 
