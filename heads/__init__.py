@@ -7,5 +7,7 @@ range) where the constructor takes them; the rest are options of the YAML file. 
 "number"). It maps vectors [B, d] to ``scores``, and knows its loss and its predictions.
 
 The masked-LM head takes "tokens" and has the label type "tokens": vectors [M, d] of the tokens to
-predict. It is also given ``word_embedding``, ``norm_eps`` and ``mlm_weights``.
+predict. It is also given ``word_embedding``, ``norm_eps`` and ``mlm_weights``. So does the head of
+tagged words (label type "tags"): vectors [M, d] of the words' first pieces. The head of answers
+(label type "span") takes a "sequence": vectors [B, T, d] of all tokens, and the mask [B, T].
 """

@@ -19,6 +19,7 @@ from multitask.data.tokenize import Tokens
 from multitask.errors import NotFinite
 from multitask.evaluate import Scores, Split, measure, over_rows, scores_of
 from multitask.model import MultiTaskModel
+from multitask.outcomes import metric_columns
 from multitask.task_module import TaskModule
 
 EPOCHS = 30
@@ -32,6 +33,24 @@ def trivial_scores(train: Rows, dev: Rows, reader: LabelReader) -> dict[str, flo
     """Dev metrics of the majority class or the mean of the training labels."""
     guess, scores = metrics.trivial(reader.label_type, train.gold, len(dev), len(reader.names))
     return metrics.compute(reader.label_type, dev.gold, guess, scores, len(reader.names))
+
+
+def trivial_outcome_scores(train: Rows, dev: Rows, reader: LabelReader) -> dict[str, float]:
+    """Dev metrics of the most frequent tag of the training words, and of the whole context as the
+    answer."""
+    if reader.label_type == "span":
+        predictions = np.array([[0, len(texts[1])] for texts in dev.texts])
+        scores = np.ones((len(dev), 1))
+    else:
+        most = np.bincount(train.gold[train.gold >= 0]).argmax()
+        predictions, scores = np.full(dev.gold.shape, most), np.ones(dev.gold.shape)
+    columns = metric_columns(dev, reader, predictions, scores)
+    return metrics.compute(reader.label_type, *columns)
+
+
+def trivial_answer_loss(train: Tokens) -> float:
+    """The mean loss of answers where all tokens of an input are equally likely."""
+    return float(np.log(train.lengths).mean())
 
 
 def trivial_token_scores(train: Tokens, dev: Split, masking: Masking) -> dict[str, float]:

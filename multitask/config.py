@@ -31,8 +31,9 @@ from multitask.registry import KINDS, check_name
 EMBEDDED = "embedded"
 EMBEDDED_DIR = Path(__file__).parent / "data" / "embedded"
 PACKAGED_ENCODER = "packaged-minilm"
+DataFormat = Literal["auto", "csv", "tsv", "jsonl", "txt", "conll", "parquet", "disk", "hub"]
 # keys of `data` that a task with another task's rows has for itself
-OWN_LABELS = ("label", "labels", "label_range", "unlabelled", "same_rows_as")
+OWN_LABELS = ("label", "labels", "tag_scheme", "label_range", "unlabelled", "same_rows_as")
 # the columns of a task's texts, by its input
 TEXT_KEYS = {
     "single": ("text",),
@@ -82,11 +83,12 @@ class Choice(BaseModel):
 class DataConfig(Strict):
     """Where a task's rows come from, and how they are read."""
 
-    format: Literal["auto", "csv", "tsv", "jsonl", "txt", "parquet", "disk", "hub"] = Field(
+    format: DataFormat = Field(
         "auto",
         description="How to read `train`, `dev` and `test`. `auto` goes by the file's ending. "
         "`csv` and `tsv` separate by comma and tab whatever the ending (the CS224N `.csv` files "
-        "are `tsv`). `txt`: one text a line, no header. `disk`: `path` is a directory that "
+        "are `tsv`). `txt`: one text a line, no header. `conll`: a word a line, its tag in the "
+        "last column, a blank line between sentences. `disk`: `path` is a directory that "
         "`DatasetDict.save_to_disk` wrote. `hub`: `path` is a hub id, or a local directory that "
         "`load_dataset` reads.",
     )
@@ -123,7 +125,10 @@ class DataConfig(Strict):
         description="csv and tsv: the columns' names in files without a header line, such as "
         "CoLA's. A file whose first line holds the `text` column's name has one.",
     )
-    text: str = Field("sentence", description="Column of the (first) text.")
+    text: str = Field(
+        "sentence",
+        description="Column of the (first) text; of a list of words where each has a tag.",
+    )
     text2: str | None = Field(None, description="Column of the second text of a pair.")
     text3: str | None = Field(
         None, description="Column of the third text of a triplet: the hard negative."
@@ -133,7 +138,11 @@ class DataConfig(Strict):
         description="Keep the rows that have these values in these columns, such as "
         "`{is_duplicate: 1}`; in every split that has the columns.",
     )
-    label: str = Field("label", description="Column of the label.")
+    label: str = Field(
+        "label",
+        description="Column of the label; of a list of tags, one a word; of the answers to a "
+        'question, `{"text": [...], "answer_start": [...]}`.',
+    )
     id: str | None = Field(None, description="Column of the row's id; default: the row number.")
     labels: dict[str, str] | None = Field(
         None,
@@ -141,6 +150,10 @@ class DataConfig(Strict):
         "to a name, or a list of values. `1`, `1.0` and `'1'` are one value, as are `true` and "
         "`True`. Two values with one name form one class. "
         "Default: the values found in train; 0 and 1 (or false and true) for a binary head.",
+    )
+    tag_scheme: Literal["IOB2", "IOB1", "IOE2", "IOE1", "IOBES", "BILOU"] = Field(
+        "IOB2",
+        description="How the tags of words mark entities. What does not follow it is no entity.",
     )
     label_range: list[float] | None = Field(
         None, description="Lowest and highest value of a numeric label, such as `[0, 5]`."
@@ -346,7 +359,8 @@ class TaskConfig(Strict):
         description="Metric of selection, early stopping and overall score. Classes: "
         f"{', '.join(SELECTABLE['class'])}; binary: {', '.join(SELECTABLE['binary'])}; numbers: "
         f"{', '.join(SELECTABLE['number'])}; masked tokens: {', '.join(SELECTABLE['tokens'])}; "
-        f"contrastive: {', '.join(SELECTABLE['views'])}. "
+        f"contrastive: {', '.join(SELECTABLE['views'])}; tagged words: "
+        f"{', '.join(SELECTABLE['tags'])}; answers: {', '.join(SELECTABLE['span'])}. "
         "Default: the first of these.",
     )
     early_stopping: EarlyStoppingConfig = Field(

@@ -84,6 +84,8 @@ LABEL_TYPES = {
     "number": "a number",
     "tokens": "masked tokens",
     "views": "which texts go together",
+    "tags": "a tag for each word",
+    "span": "where an answer stands",
 }
 
 

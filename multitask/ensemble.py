@@ -17,11 +17,12 @@ from multitask.comparison.gains import average, gains
 from multitask.comparison.notes import notes
 from multitask.config import Config, load_run_config, load_saved_config
 from multitask.data.load import LabelReader, Rows, label_reader, texts_from_file
+from multitask.data.tags import words_from_file
 from multitask.errors import UserError
 from multitask.evaluate import Scores
 from multitask.files import write_text
 from multitask.inference import TrainedRun, described
-from multitask.metrics import UNLABELLED
+from multitask.metrics import OUTCOMES, UNLABELLED
 from multitask.plots import load_report
 from multitask.predictions import write_predictions
 
@@ -123,15 +124,20 @@ def predict_texts(
     members: list[Scores] = []
     readers = []
     for trained in runs:
-        rows = texts_from_file(trained.config.tasks[task].data, file)
+        tags = trained.readers[task].label_type == "tags"
+        read = words_from_file if tags else texts_from_file
+        rows = read(trained.config.tasks[task].data, file)
         members.append(trained.score(task, rows))
         readers.append((trained.directory, trained.readers[task]))
     reader = check_same_labels(task, readers)
     scores = members[0]
     if len(members) > 1:
+        if reader.label_type in OUTCOMES:
+            message = "predictions of words or of answers are not averaged: give one run"
+            raise UserError(f"task {task}: {message}")
         averaged = average(reader.label_type, [one.scores for one in members])
         scores = Scores(*averaged, float("nan"))
-    return rows, described(scores, reader), reader
+    return rows, described(scores, reader, rows), reader
 
 
 def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) -> LabelReader:
@@ -168,17 +174,23 @@ def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
         task
         for _, _, report in runs
         for task, result in report["tasks"].items()
-        if result["label_type"] not in UNLABELLED  # counts of a text's tokens have no average
+        if result["label_type"] not in (*UNLABELLED, *OUTCOMES)  # such output has no average
     )
     shared = [task for task in every if all(task in report["tasks"] for _, _, report in runs)]
     if not shared:
         tasks = "; ".join(f"{run}: {', '.join(report['tasks'])}" for run, _, report in runs)
-        raise UserError(f"the runs have no task in common ({tasks}): leave some out")
+        raise UserError(
+            f"the runs have no task in common that can be averaged ({tasks}): leave some out"
+        )
     left = [task for task in every if task not in shared]
     remarks = [f"Left out, for not every run has them: {', '.join(left)}."] if left else []
-    unlabelled = dict.fromkeys(t for _, _, r in runs for t in r["tasks"] if t not in every)
-    if unlabelled:
-        remarks.append(f"Left out, for they have no labels: {', '.join(unlabelled)}.")
+    for types, why in (
+        (UNLABELLED, "they have no labels"),
+        (OUTCOMES, "what they say of words is not averaged"),
+    ):
+        found = [t for _, _, r in runs for t, e in r["tasks"].items() if e["label_type"] in types]
+        if found:
+            remarks.append(f"Left out, for {why}: {', '.join(dict.fromkeys(found))}.")
     return shared, remarks
 
 

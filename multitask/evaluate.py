@@ -16,6 +16,8 @@ from multitask.data.masking import Masking, masking_of
 from multitask.data.tokenize import Tokens, tokenize
 from multitask.errors import NotFinite
 from multitask.model import MultiTaskModel
+from multitask.outcomes import metric_columns
+from multitask.token_scores import span_output, span_scores, tag_output, tag_scores
 
 
 @dataclass
@@ -24,6 +26,7 @@ class Split:
 
     rows: Rows
     tokens: Tokens
+    cut: int | None = None  # words, or answers, that no token stands for
 
 
 @dataclass
@@ -34,7 +37,8 @@ class Scores:
     probabilities of 1 [N, 1] or the numbers [N, 1]; ``loss`` is the mean over rows, NaN without
     labels. Of a contrastive task they are whether the right text was nearest [N], its probability
     [N, 1], and the mean of -log of it. Of masked tokens they are how many of a text were predicted
-    right [N], their summed loss [N, 1], and the mean loss over all masked tokens.
+    right [N], their summed loss [N, 1], and the mean loss over all masked tokens. Of tagged words
+    and of answers see ``multitask.token_scores``.
     """
 
     predictions: np.ndarray
@@ -137,7 +141,7 @@ def score_split(
     output = over_rows(
         model,
         split.tokens,
-        lambda batch: _output(model, task, batch),
+        lambda batch: _output(model, task, batch, split.tokens),
         batch_size=batch_size,
         pad_id=pad_id,
         device=device,
@@ -146,14 +150,23 @@ def score_split(
     )
     if not output.isfinite().all():
         raise NotFinite(f"task {task}: the model's scores are not finite numbers")
+    if head.label_type == "tags":
+        return Scores(*tag_scores(output, split.rows, split.tokens))
+    if head.label_type == "span":
+        return Scores(*span_scores(output, split.rows, split.tokens))
     return scores_of(head, output, split.rows)
 
 
-def _output(model: MultiTaskModel, task: str, batch: Batch) -> Tensor:
-    """The head's scores [B] or [B, C]; of masked texts, (right, summed loss) of each [B, 2]."""
+def _output(model: MultiTaskModel, task: str, batch: Batch, tokens: Tokens) -> Tensor:
+    """The head's scores [B] or [B, C]; of masked texts, (right, summed loss) of each [B, 2]; of
+    tagged words and of answers what the head says of each row."""
     scores = model({task: batch})[task]
+    if batch.context is not None:
+        return span_output(model.head(task), scores, batch)
     if batch.places is None:
         return scores
+    if model.head(task).label_type == "tags":
+        return tag_output(model.head(task), scores, batch, int(tokens.masked.max()))
     rows = batch.places // batch.input_ids.shape[1]
     outcomes = model.head(task).outcomes(scores, batch.gold)
     return outcomes.new_zeros(batch.rows, 2).index_add(0, rows, outcomes)
@@ -180,7 +193,6 @@ def scores_of(head: Any, output: Tensor, rows: Rows) -> Scores:
 
 def measure(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, float]:
     """The metrics of a labelled split, with its mean loss."""
-    found = metrics.compute(
-        reader.label_type, rows.gold, scores.predictions, scores.scores, len(reader.names)
-    )
+    columns = metric_columns(rows, reader, scores.predictions, scores.scores)
+    found = metrics.compute(reader.label_type, *columns, len(reader.names))
     return {**found, "loss": scores.loss}

@@ -21,7 +21,8 @@ class TrainRows:
     ``labels`` holds, for each task that trains on them, the labels [N]; a row may lack one (see
     ``is_missing``), but never all. With ``masking`` the labels are masked tokens instead: others in
     every pass over the rows, a function of the stream's seed and of the pass alone. With
-    ``keep_text`` the labels stay, and the masked texts come beside the texts.
+    ``keep_text`` the labels stay, and the masked texts come beside the texts. Tags and answers
+    stand in ``tokens``.
     """
 
     tokens: Tokens
@@ -30,6 +31,11 @@ class TrainRows:
     masking: Masking | None = None
     keep_text: bool = False
     _masked: tuple[int, Tokens] | None = field(default=None, init=False)
+
+    @property
+    def in_tokens(self) -> bool:
+        """Whether the labels stand in the tokens."""
+        return self.in_this_pass().labelled and not self.keep_text
 
     def in_this_pass(self) -> Tokens:
         """The tokens as the pass under way sees them."""
@@ -48,16 +54,16 @@ class TrainRows:
         return replace(collate(self.tokens, rows, pad_id=pad_id), masked_ids=masked)
 
     def count(self, task: str, rows: np.ndarray) -> int:
-        """What a mean loss over these rows is a mean over: rows with a label, or masked tokens."""
-        if self.masking is not None and not self.keep_text:
-            return int(self.in_this_pass().masked[rows].sum())
+        """What a mean loss over these rows is a mean over: rows with a label, or tokens."""
+        if self.in_tokens:
+            return self.in_this_pass().count(rows)
         return int(np.sum(~is_missing(self.labels[task][rows])))
 
     def labelled(
         self, task: str, inputs: Batch, rows: np.ndarray, share: float, whole: int
     ) -> Batch:
         """``inputs`` with the task's labels of these rows; see ``Batch``."""
-        if self.masking is not None and not self.keep_text:
+        if self.in_tokens:
             return replace(inputs, share=share, step_rows=whole)
         labels = self.labels[task][rows]
         if labels.ndim == 2 and not share:  # a contrastive row that counts on another rank

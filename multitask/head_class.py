@@ -3,7 +3,7 @@
 from typing import Any
 
 from multitask.config import Config
-from multitask.metrics import SELECTABLE
+from multitask.metrics import OUTCOMES, SELECTABLE
 from multitask.registry import resolve
 from smart.divergence import DIVERGENCES
 
@@ -16,16 +16,17 @@ def head_class(config: Config, task: str) -> Any:
     entry = config.tasks[task]
     head = resolve("head", entry.head.name)
     path = ("tasks", task)
-    if head.takes == "tokens":
+    if head.label_type in OUTCOMES:
+        _check_words(config, task, "cross" if head.takes == "sequence" else "single")
+    elif head.takes == "tokens":
         _check_tokens(config, task)
     elif entry.pooling.name == "tokens" or (entry.data.texts_of and head.takes != "views"):
         key = ("data", "texts_of") if entry.data.texts_of else ("pooling",)
         message = "does not look at tokens: leave this out"
         raise config.error((*path, *key), f"head {entry.head.name!r} {message}")
-    if entry.eval_pooling is not None and "tokens" in (head.takes, entry.eval_pooling.name):
-        message = (
-            "tokens are not pooled: leave this out" if head.takes == "tokens" else "no pooling"
-        )
+    by_token = head.takes in ("tokens", "sequence")
+    if entry.eval_pooling is not None and (by_token or entry.eval_pooling.name == "tokens"):
+        message = "tokens are not pooled: leave this out" if by_token else "no pooling"
         raise config.error((*path, "eval_pooling"), message)
     if head.takes == "views":
         _check_views(config, task)
@@ -33,6 +34,7 @@ def head_class(config: Config, task: str) -> Any:
         "vector": ("single", "cross"),
         "pair": ("siamese",),
         "views": ("single", "siamese", "triplet"),
+        "sequence": ("cross",),
     }
     if entry.input not in inputs.get(head.takes, ("single",)):
         needs = " or ".join(f"`input: {name}`" for name in inputs[head.takes])
@@ -62,6 +64,25 @@ def _check_tokens(config: Config, task: str) -> None:
         if wrong:
             message = f"head {entry.head.name!r} looks at tokens: it needs {needs}"
             raise config.error(("tasks", task, key), message)
+
+
+def _check_words(config: Config, task: str, needed: str) -> None:
+    """Raise UserError for what does not go with a head of tagged words, or of answers."""
+    entry = config.tasks[task]
+    shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
+    normed = entry.projection is not None and entry.projection.name == "mlp_batchnorm"
+    for key, wrong, message in (
+        ("pooling", entry.pooling.name != "tokens", "it needs `pooling: tokens`"),
+        ("input", entry.input != needed, f"it needs `input: {needed}`"),
+        ("data", entry.data.same_rows_as or shared, "it needs rows of its own"),
+        ("data", entry.data.texts_of, "it needs labels: leave out `texts_of`"),
+        ("share_pooling", entry.share_pooling, "its tokens are not pooled: leave this out"),
+        ("projection", normed, "`mlp_batchnorm` is for one vector a text: take `mlp`"),
+        ("course_file", entry.course_file, "that format has no such predictions: leave this out"),
+        ("glue_file", entry.glue_file, "that format has no such predictions: leave this out"),
+    ):
+        if wrong:
+            raise config.error(("tasks", task, key), f"head {entry.head.name!r}: {message}")
 
 
 def _check_views(config: Config, task: str) -> None:

@@ -10,6 +10,7 @@ run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ import numpy as np
 from multitask.checkpoint import best_steps, read_tensors, weights_file
 from multitask.config import Config, load_run_config
 from multitask.data.load import LabelReader, Rows, label_reader
+from multitask.data.tags import words_rows
 from multitask.data.texts import split_rows
+from multitask.data.token_labels import PLACED
 from multitask.data.tokenize import Tokens, default_cache, tokenize
 from multitask.device import pick_device, use_autocast
 from multitask.distributed import planned_world
@@ -35,10 +38,13 @@ from multitask.evaluate import (
     task_maskings,
 )
 from multitask.head_class import head_class
+from multitask.metrics import OUTCOMES
 from multitask.model import MultiTaskModel, build_model
+from multitask.outcomes import in_words
 from multitask.pretrained import load_saved
 
 Text = str | Sequence[str]
+NEEDS_LABELS = ("label", "measured")
 
 
 def load(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) -> "TrainedRun":
@@ -87,17 +93,26 @@ class TrainedRun:
     def predict(self, task: str, texts: Sequence[Text]) -> list[dict[str, Any]]:
         """Predictions for texts, or for pairs of texts, in order.
 
+        Where words are tagged a text is a list of words, or one string that is split at white
+        space; of answers a pair is a question and a context.
+
         Returns:
             A dict a text: ``prediction`` (class id, 0/1 or number on the label scale), ``name``
-            (the class; absent for numbers) and ``scores`` (probabilities, or the number).
+            (the class; absent for numbers) and ``scores`` (probabilities, or the number). Of
+            tagged words and of answers: see ``multitask.outcomes.in_words``.
 
         Raises:
             UserError: an unknown task, one without labels, or texts where pairs are needed and the
                 reverse.
         """
         self._use(task)
-        sides = 1 if self.config.tasks[task].input == "single" else 2
-        return described(self.score(task, _as_rows(texts, sides, task)), self.readers[task])
+        reader = self.readers[task]
+        if reader.label_type == "tags":
+            rows = words_rows(texts, f"task {task}: texts")
+        else:
+            sides = 1 if self.config.tasks[task].input == "single" else 2
+            rows = _as_rows(texts, sides, task)
+        return described(self.score(task, rows), reader, rows)
 
     def encode(self, texts: Sequence[str], task: str | None = None) -> np.ndarray:
         """Sentence vectors under a task's pooling, float32 [N, d] in order.
@@ -107,7 +122,10 @@ class TrainedRun:
         """
         task = task or self.vector_task()
         self._use(task)
-        self._check_vectors(task)
+        self._check_predicts(task)
+        if self.config.tasks[task].pooling.name == "tokens":
+            message = f"task {task} looks at words and has no vector of a text: take another task"
+            raise UserError(f"{self.directory}: {message}")
         return over_texts(
             self.model,
             self.tokenizer,
@@ -121,7 +139,7 @@ class TrainedRun:
     def vector_task(self) -> str:
         """The task whose vectors stand for a text: the first that compares two, else the first."""
         siamese = [name for name in self.tasks if self.config.tasks[name].input == "siamese"]
-        pooled = [name for name in self.tasks if name not in self._maskings]
+        pooled = [n for n in self.tasks if self.config.tasks[n].pooling.name != "tokens"]
         return [*siamese, *pooled, *self.tasks][0]
 
     def model_for(self, task: str) -> MultiTaskModel:
@@ -143,7 +161,7 @@ class TrainedRun:
     def score(self, task: str, rows: Rows) -> Scores:
         """A head's output over rows, in order. Raises UserError for a task without labels."""
         self._use(task)
-        self._check_vectors(task)
+        self._check_predicts(task)
         if self.readers[task].label_type == "views":
             message = f"task {task} predicts nothing: take its vectors (`encode`), or another task"
             raise UserError(f"{self.directory}: {message}")
@@ -168,18 +186,21 @@ class TrainedRun:
         )
 
     def _tokenized(self, task: str, rows: Rows, cache: Path | None) -> Split:
-        entry = self.config.tasks[task]
+        entry, label_type = self.config.tasks[task], self.readers[task].label_type
         tokens = tokenize(
             rows,
             self.tokenizer,
             siamese=entry.input in ("siamese", "triplet"),
             max_length=entry.max_length,
             words=task in self._maskings,
+            characters=label_type in PLACED,
             cache=cache,
         )
-        return Split(rows, tokens)
+        if label_type not in PLACED:
+            return Split(rows, tokens)
+        return Split(rows, *PLACED[label_type](rows, tokens))
 
-    def _check_vectors(self, task: str) -> None:
+    def _check_predicts(self, task: str) -> None:
         if task in self._maskings:
             others = [name for name in self.tasks if name not in self._maskings]
             instead = f"take another task: {', '.join(others)}" if others else "train other tasks"
@@ -202,8 +223,11 @@ class TrainedRun:
             self._loaded = self.steps[task]
 
 
-def described(scores: Scores, reader: LabelReader) -> list[dict[str, Any]]:
+def described(scores: Scores, reader: LabelReader, rows: Rows) -> list[dict[str, Any]]:
     """What ``TrainedRun.predict`` returns of a head's output."""
+    if reader.label_type in OUTCOMES:
+        worded = in_words(replace(rows, labels=None), reader, scores.predictions, scores.scores)
+        return [{k: v for k, v in one.items() if k not in NEEDS_LABELS} for one in worded]
     results = []
     for prediction, shown in zip(scores.predictions, scores.scores, strict=True):
         result = {"prediction": prediction.item(), "scores": shown.tolist()}

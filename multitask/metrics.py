@@ -1,6 +1,6 @@
 """Scores of a whole evaluation set, their bootstrap intervals, and how scores are compared.
 
-A leaf: numpy and scipy only, never torch. Five label types:
+A leaf: numpy and scipy only, never torch. Seven label types:
 
 - ``class``: labels and predictions int [N], scores = probabilities [N, C]
 - ``binary``: labels and predictions 0/1 [N], scores = probability of 1 [N, 1]
@@ -9,12 +9,15 @@ A leaf: numpy and scipy only, never torch. Five label types:
   scores = their summed negative log-likelihood [N, 1]; a metric is over all tokens of the rows
 - ``views``: labels number each row's texts [N, texts]; predictions = 1 where the text that goes
   with the first is nearest to it of all candidates (int [N]), scores = its probability [N, 1]
+- ``tags`` (of words) and ``span`` (an answer in a text): scores hold what was measured of each row,
+  the columns of ``OUTCOMES`` [N, K]; labels and predictions are not looked at, but for their number
 
 A score that is undefined is NaN, never an exception and never a warning: any metric of no rows, a
 correlation where one side is constant or not finite, and the average precision of a set without
 positives or with NaN scores (of a set with positives only it is 1). F1 follows scikit-learn: 0
-where nothing is positive in labels or predictions; macro F1 averages over the classes that occur
-in either, so that a class missing from a small set costs nothing. ``mcc`` is Matthews' correlation
+where nothing is positive in labels or predictions (as are precision and recall of entities); macro
+F1 averages over the classes that occur in either, so that a class missing from a small set costs
+nothing. ``mcc`` is Matthews' correlation
 coefficient, of several classes R_K (Gorodkin 2004), as scikit-learn has it: 0 where labels or
 predictions are constant.
 """
@@ -37,6 +40,14 @@ METRICS: dict[str, tuple[str, ...]] = {
     "number": ("pearson", "spearman", "mse"),
     "tokens": ("accuracy", "perplexity"),
     "views": ("probability", "accuracy"),
+    "tags": ("f1", "precision", "recall", "accuracy"),
+    "span": ("f1", "exact_match"),
+}
+# What is measured of each row where a prediction is no single number. Of tagged words: the entities
+# in the gold tags, in the predicted ones, in both; the words, those with the right tag.
+OUTCOMES: dict[str, tuple[str, ...]] = {
+    "tags": ("entities", "predicted", "right", "words", "right_words"),
+    "span": ("f1", "exact_match"),
 }
 UNLABELLED = ("tokens", "views")  # trained on texts alone, for the other tasks' sake
 ERRORS = ("mae", "mse", "perplexity")
@@ -214,6 +225,8 @@ def resampled_values(
         values = {"accuracy": _divide(right, masked)}
         values["perplexity"] = np.exp(_divide(losses, masked))
         return {name: values[name] for name in names}
+    if label_type in OUTCOMES:
+        return _outcome_values(label_type, scores, rows, names)
     classes = 2 if label_type == "binary" else num_classes or scores.shape[1]
     counts = _confusions(labels, predictions, classes, rows)
     return {
@@ -222,6 +235,27 @@ def resampled_values(
         else _class_value(name, counts)
         for name in names
     }
+
+
+def _outcome_values(
+    label_type: str, outcomes: Array, rows: Array, names: Sequence[str]
+) -> dict[str, Array]:
+    """Metrics from what was measured of each row, [N, K] as in OUTCOMES: each [R].
+
+    Of tags they are over all entities, and over all words, of the rows.
+    """
+    columns = zip(OUTCOMES[label_type], np.asarray(outcomes, float).T, strict=True)
+    sums = {name: column[rows].sum(axis=1) for name, column in columns}
+    if label_type == "span":
+        return {name: _divide(sums[name], np.asarray(rows.shape[1], float)) for name in names}
+    found, gold, predicted = sums["right"], sums["entities"], sums["predicted"]
+    values = {
+        "f1": 2 * found / np.maximum(gold + predicted, 1),
+        "precision": found / np.maximum(predicted, 1),
+        "recall": found / np.maximum(gold, 1),
+        "accuracy": _divide(sums["right_words"], sums["words"]),
+    }
+    return {name: np.where(sums["words"] > 0, values[name], np.nan) for name in names}
 
 
 def _divide(numerator: Array, denominator: Array) -> Array:

@@ -190,7 +190,8 @@ class MultiTaskModel(nn.Module):
         return getattr(self.head(task), "chunk", None) if torch.is_grad_enabled() else None
 
     def pooled(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
-        """Each task's pooled vectors [S, d], or of masked tokens [M, d]; fp32 under autocast too.
+        """Each task's pooled vectors [S, d], or of tokens to predict [M, d], or of all [S, T, d];
+        fp32 under autocast too.
 
         One encoder pass over the inputs of all tasks without an adapter, and one for each adapter.
         """
@@ -207,8 +208,17 @@ class MultiTaskModel(nn.Module):
         return base.project(pooled) if base.head.takes == "views" else pooled
 
     def forward(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
-        """Each head's scores: logits [B, C], logits [B], numbers [B] or logits [M, V]."""
-        return {task: self.module(task)(p) for task, p in self.pooled(batches).items()}
+        """Each head's scores: logits [B, C], logits [B], numbers [B], logits [M, V], [M, C] of
+        tagged words or [B, T, 2] of answers."""
+        pooled = self.pooled(batches)
+        return {task: self.scores(task, batches[task], p) for task, p in pooled.items()}
+
+    def scores(self, task: str, batch: Batch, pooled: Tensor) -> Tensor:
+        """The scores of a task's head, of its vectors as ``pooled`` gives them."""
+        module = self.module(task)
+        if module.head.takes == "sequence":
+            return module(pooled, batch.attention_mask)
+        return module(pooled)
 
     def detection_loss(self, task: str, views: Tensor, batch: Batch) -> Tensor:
         """What a DiffCSE head adds to the loss of its views [B, V, d]: a scalar in fp32."""

@@ -30,6 +30,8 @@ TASK_TYPES = {
     "number": "sentence-similarity",
     "tokens": "fill-mask",
     "views": "feature-extraction",
+    "tags": "token-classification",
+    "span": "question-answering",
 }
 UNKNOWN = (
     "Nothing was said about what the pretrained weights have seen. That is no proof that they have "

@@ -91,7 +91,7 @@ def weighted(model: MultiTaskModel, task: str, value: Tensor, share: float) -> T
 
 def _scores(model: MultiTaskModel, task: str, batch: Batch, vectors: Tensor) -> Tensor:
     """The head's scores of the labelled rows."""
-    scores = model.module(task)(vectors)
+    scores = model.scores(task, batch, vectors)
     return scores if batch.labelled is None else scores[batch.labelled]
 
 

@@ -46,6 +46,8 @@ def describe_data(prepared: Prepared) -> list[str]:
         counts = prepared.data[task]["train"]["label_counts"]
         reader = prepared.readers[task]
         shown = ", ".join(f"{name} {count}" for name, count in counts.items())
+        if reader.label_type == "span":
+            shown = "answers in the context"
         if reader.label_type == "tokens":
             shown = "masked tokens, others in every pass"
         if reader.label_type == "views":
@@ -118,11 +120,16 @@ def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
     masked = task in prepared.maskings
     tokens, lines = prepared.feeds[task].in_this_pass() if masked else split.tokens, []
     for row in range(min(count, len(tokens))):
-        label = split.rows.gold[row]
+        label: Any = split.rows.gold[row]
         if masked:
             shown = f"{tokens.masked[row]} tokens to predict"
         elif reader.label_type == "views":
             shown = "no label"
+        elif reader.label_type == "tags":
+            shown = " ".join(reader.names[tag] for tag in label if tag >= 0)
+        elif reader.label_type == "span":
+            start, end = label
+            shown = f"answer {split.rows.texts[row][1][start:end]!r}"
         else:
             shown = "label " + (reader.names[label] if reader.names else f"{label:g}")
         lines.append(f"  {task} ({shown})")

@@ -85,7 +85,7 @@ def draw_all(run_dir: Path) -> list[Path]:
         if result["label_type"] == "number":
             records = load_lines(run_dir / "predictions" / f"{task}.dev.jsonl")
             drawn[f"scatter_{task}"] = _scatter(task, result, records)
-        elif result["label_type"] not in UNLABELLED:
+        elif result["label_type"] not in (*UNLABELLED, "span"):
             drawn[f"confusion_{task}"] = _confusion(task, result)
     drawn["schedule"] = _schedule(report, events)
     for name, draw in (("conflict", draw_conflict), ("space", draw_space)):

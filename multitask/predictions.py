@@ -10,6 +10,8 @@ from multitask.data.load import LabelReader, Rows
 from multitask.evaluate import Scores
 from multitask.files import write_text
 from multitask.glue import submission
+from multitask.metrics import OUTCOMES
+from multitask.outcomes import in_words
 
 
 def write_predictions(
@@ -32,8 +34,15 @@ def write_predictions(
     predictions = scores.predictions
     if reader.label_type == "number":
         predictions = np.clip(predictions, reader.low, reader.high)
+    worded = None
+    if reader.label_type in OUTCOMES:
+        worded = list(in_words(rows, reader, predictions, scores.scores))
     lines = []
     for i, (name, texts) in enumerate(zip(rows.ids, rows.texts, strict=True)):
+        if worded is not None:
+            record = {"id": name, "texts": texts, **worded[i]}
+            lines.append(json.dumps(record, ensure_ascii=False))
+            continue
         label = None if rows.labels is None else rows.labels[i].tolist()
         record = {
             "id": name,

@@ -11,12 +11,18 @@ import numpy as np
 import torch
 
 from multitask import distributed
-from multitask.baselines import trivial_loss, trivial_token_loss, trivial_view_loss
+from multitask.baselines import (
+    trivial_answer_loss,
+    trivial_loss,
+    trivial_token_loss,
+    trivial_view_loss,
+)
 from multitask.config import EMBEDDED, Config
 from multitask.data.checks import count_overlap, describe
 from multitask.data.load import LabelReader, Rows, label_reader
 from multitask.data.masking import Masking, masking_of
 from multitask.data.splits import load_splits, streams
+from multitask.data.token_labels import PLACED
 from multitask.data.tokenize import Tokens, default_cache, tokenize
 from multitask.device import use_autocast
 from multitask.encoders import Encoder
@@ -276,7 +282,12 @@ def _loss_weights(
             texts = splits[name]["train"].rows.gold.shape[1]
             weights[name] /= trivial_view_loss(config.tasks[name].batch_size, texts)
             continue
+        if reader.label_type == "span":
+            weights[name] /= trivial_answer_loss(splits[name]["train"].tokens)
+            continue
         labels = splits[name]["train"].rows.gold
+        if reader.label_type == "tags":
+            labels = labels[labels >= 0]
         if len(np.unique(labels)) < 2:
             path = ("training", "loss_normalization")
             raise config.error(path, f"all training labels of task {name} are equal: use none")
@@ -347,10 +358,22 @@ def _tokenized(
         siamese=entry.input in ("siamese", "triplet"),
         max_length=entry.max_length,
         words=reader.label_type == "tokens",
+        characters=reader.label_type in PLACED,
         twice=training and reader.label_type == "views" and entry.input == "single",
         cache=default_cache() / "tokens",
     )
-    return Split(rows, tokens)
+    if reader.label_type not in PLACED:
+        return Split(rows, tokens)
+    tokens, cut = PLACED[reader.label_type](rows, tokens)
+    if not (training and tokens.answers is not None and cut):
+        return Split(rows, tokens, cut)
+    kept = np.flatnonzero(tokens.answers[:, 0] >= 0)
+    if not len(kept):
+        message = f"no training row has its answer in the first {entry.max_length} tokens"
+        raise config.error(("tasks", task, "max_length"), message)
+    left = _tokenized(config, task, rows.take(kept), tokenizer, reader, training)
+    left.rows.unlabelled_dropped = rows.unlabelled_dropped
+    return Split(left.rows, left.tokens, cut)
 
 
 def _describe(
@@ -368,6 +391,8 @@ def _describe(
             file = f"texts of {', '.join(data.texts_of)}"
         found[name] = {"file": file, **describe(split.rows, reader)}
         found[name]["truncated_share"] = split.tokens.truncated_share
+        if split.cut is not None:
+            found[name]["cut"] = split.cut
         found[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
         if name in ("dev", "test"):  # a held-out slice of train selects: it counts as train
             seen = [own[p].rows for own in trained_on for p in ("train", "holdout") if p in own]
@@ -399,6 +424,12 @@ def _warnings(
             if part["truncated_share"] >= 0.01:
                 share, length = part["truncated_share"], config.tasks[task].max_length
                 found.append(f"{task}: {share:.1%} of {split} inputs truncated at {length} tokens")
+            if part.get("cut"):
+                what = "words are cut off, and predicted as O"
+                if not part["label_counts"]:
+                    dropped = split == "train"
+                    what = f"answers are cut off{': the rows are left out' if dropped else ''}"
+                found.append(f"{task}: {part['cut']} {split} {what}")
         if task not in trained and not config.tasks[task].only_scored:
             named = [stage.tasks for stage in config.stages or [] if stage.tasks]
             left_out = named and not any(task in tasks for tasks in named)

@@ -31,7 +31,7 @@ from multitask.errors import NotFinite, UserError
 from multitask.files import write_text
 from multitask.frozen_states import TokenStates
 from multitask.head_class import head_class
-from multitask.metrics import UNLABELLED
+from multitask.metrics import OUTCOMES, UNLABELLED
 from multitask.model import MultiTaskModel
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, initial_model, prepare
@@ -134,6 +134,9 @@ def _placed(grid: Grid, cell: Cell) -> Iterator[None]:
 def _checked_model(config: Config, prepared: Prepared) -> MultiTaskModel:
     """The model of a cell. Raises UserError where its heads are no probes of these rows."""
     for task in config.tasks:
+        if prepared.readers[task].label_type in OUTCOMES:
+            message = "looks at every word: a probe has one vector a text"
+            raise config.error(("tasks", task, "head"), message)
         if prepared.readers[task].label_type in UNLABELLED:
             message = "trains with the encoder: on a frozen one there is nothing to probe"
             raise config.error(("tasks", task, "head"), message)

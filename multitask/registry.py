@@ -53,6 +53,8 @@ HEADS = {
     "euclidean_similarity": "heads.euclidean:EuclideanSimilarityHead",
     "binary": "heads.binary:BinaryHead",
     "regression": "heads.regression:RegressionHead",
+    "token_classification": "heads.token_classification:TokenClassificationHead",
+    "span": "heads.span:SpanHead",
     "masked_lm": "heads.masked_lm:MaskedLMHead",
     "contrastive": "multitask.losses.contrastive:ContrastiveHead",
     "diffcse": "multitask.losses.diffcse:DiffCSEHead",

@@ -11,6 +11,7 @@ from typing import Any
 from multitask.files import write_text
 from multitask.html_report import write_html
 from multitask.metrics import METRICS, UNLABELLED
+from multitask.mistakes import MISTAKES, mistakes
 from multitask.page import (
     Block,
     Code,
@@ -19,7 +20,6 @@ from multitask.page import (
     Page,
     Section,
     Table,
-    Text,
     Tile,
     markdown_page,
 )
@@ -44,8 +44,6 @@ DATA_HEADER = (
 TURNS_HEADER = ("task", "trained", "skipped", "stopped at step", "selected step")
 COURSE_SCORE = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
 TILES_LEGEND = "Dev scores. Dot: the trained model; bar: its 95 % interval; strokes: the baselines."
-MISTAKES = 20
-TEXT_WIDTH = 200
 
 
 def terminal_table(report: dict[str, Any]) -> str:
@@ -78,10 +76,10 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
     ]
     if report["warnings"]:
         sections.append(Section("Warnings", [Lines(report["warnings"])], alert=True))
-    mistakes = [
+    wrong = [
         Section(
             task,
-            [_mistakes(result, load_lines(run_dir / "predictions" / f"{task}.dev.jsonl"))],
+            [mistakes(result, load_lines(run_dir / "predictions" / f"{task}.dev.jsonl"))],
             folded=True,
         )
         for task, result in report["tasks"].items()
@@ -89,7 +87,7 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
     ]
     title = f"The {MISTAKES} most confident mistakes"
     sections += [
-        Section(title, parts=mistakes, label="Mistakes"),
+        Section(title, parts=wrong, label="Mistakes"),
         Section("Settings", _settings(report)),
     ]
     return Page(
@@ -229,51 +227,6 @@ def _turns(report: dict[str, Any]) -> list[tuple[str, ...]]:
     ]
 
 
-def _confidence(label_type: str, record: dict[str, Any]) -> float | None:
-    """How wrong a wrong prediction is: its probability, or the distance between two numbers."""
-    if label_type == "number":
-        return abs(float(record["prediction"]) - float(record["label"]))
-    scores = record["scores"]
-    if label_type == "class":
-        probability: float | None = scores[record["prediction"]]
-        return probability
-    return None if scores[0] is None else max(scores[0], 1 - scores[0])
-
-
-def _mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> Table | Text:
-    """Table of the wrong dev predictions that are worst by _confidence, the worst first."""
-    label_type, classes = result["label_type"], result["classes"]
-    wrong = [
-        (_confidence(label_type, record), record)
-        for record in records
-        if None not in (record["label"], record["prediction"])
-        and record["label"] != record["prediction"]
-    ]
-    if not wrong:
-        return Text("None.")
-    # An undefined confidence (a diverged model) comes last.
-    wrong.sort(key=lambda pair: -1.0 if pair[0] is None else pair[0], reverse=True)
-
-    def shown(value: float) -> str:
-        if label_type == "number":
-            return f"{value:.2f}"
-        return classes[int(value)] if classes else str(value)
-
-    texts = ("text",) if len(wrong[0][1]["texts"]) == 1 else ("first text", "second text")
-    measure = "error" if label_type == "number" else "confidence"
-    rows = [
-        (
-            record["id"],
-            *map(_shortened, record["texts"]),
-            shown(record["label"]),
-            shown(record["prediction"]),
-            score(confidence),
-        )
-        for confidence, record in wrong[:MISTAKES]
-    ]
-    return Table(("id", *texts, "gold", "predicted", measure), rows)
-
-
 def _settings(report: dict[str, Any]) -> list[Block]:
     """How to repeat the run, and what it ran on."""
     return [
@@ -305,9 +258,3 @@ def _started_from(start: dict[str, Any] | None) -> str:
         f"{start['run']} (seed {start['seed']}): {taken[start['take']]} of task {start['task']} at "
         f"step {start['step']:,}"
     )
-
-
-def _shortened(text: str) -> str:
-    """The text on one line, cut to TEXT_WIDTH characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= TEXT_WIDTH else line[: TEXT_WIDTH - 1] + "…"

@@ -19,6 +19,7 @@ from tqdm import tqdm
 from multitask import distributed, metrics
 from multitask.baselines import (
     frozen_head_scores,
+    trivial_outcome_scores,
     trivial_scores,
     trivial_token_scores,
     trivial_view_scores,
@@ -36,6 +37,7 @@ from multitask.files import without_nan, write_text
 from multitask.model import parameter_counts
 from multitask.model_card import write_card
 from multitask.objective import Smoothing
+from multitask.outcomes import confusion_columns, metric_columns
 from multitask.plan import describe_data
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, prepare
@@ -236,7 +238,7 @@ def _baselines(
         if task.only_scored and not task.evaluate_only and "dev" not in splits:
             continue
         found[name] = {"trivial": _trivial(prepared, name), "frozen": None}
-        if task.only_scored or reader.label_type in metrics.UNLABELLED:
+        if task.only_scored or reader.label_type in (*metrics.UNLABELLED, *metrics.OUTCOMES):
             continue
         whole = config.encoder.freeze is True and task.adapter is None  # the run is the baseline
         if config.training.frozen_baseline and not whole:
@@ -266,6 +268,8 @@ def _trivial(prepared: Prepared, task: str) -> dict[str, Any]:
     if reader.label_type == "views":
         return trivial_view_scores(prepared.model.head(task), dev.rows)
     train = prepared.splits[prepared.config.selecting_tasks()[task]]["train"]
+    if reader.label_type in metrics.OUTCOMES:
+        return trivial_outcome_scores(train.rows, dev.rows, reader)
     if task in prepared.maskings:
         return trivial_token_scores(train.tokens, dev, prepared.maskings[task])
     return trivial_scores(train.rows, dev.rows, reader)
@@ -409,12 +413,14 @@ def _course_score(tasks: Mapping[str, Mapping[str, Any]]) -> float | None:
 
 def dev_results(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, Any]:
     """The ``dev`` and ``dev_intervals`` entries of a task's report."""
-    found: dict[str, Any] = {"rows": len(rows), **measure(scores, rows, reader)}
-    if reader.names:
-        found["confusion"] = metrics.confusion(rows.gold, scores.predictions, len(reader.names))
-    spans = metrics.intervals(
-        reader.label_type, rows.gold, scores.predictions, scores.scores, len(reader.names)
-    )
+    columns = metric_columns(rows, reader, scores.predictions, scores.scores)
+    classes = len(reader.names)
+    points = metrics.compute(reader.label_type, *columns, classes)
+    found: dict[str, Any] = {"rows": len(rows), **points, "loss": scores.loss}
+    pairs = confusion_columns(rows, reader, scores.predictions)
+    if pairs is not None:
+        found["confusion"] = metrics.confusion(*pairs, classes)
+    spans = metrics.intervals(reader.label_type, *columns, classes)
     return {"dev": found, "dev_intervals": {name: list(span) for name, span in spans.items()}}
 
 

@@ -10,7 +10,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from multitask.config import Config, KeyPath, StageConfig, TrainingConfig
 from multitask.errors import UserError, suggest
 from multitask.feed import TrainRows
-from multitask.metrics import UNLABELLED
+from multitask.metrics import OUTCOMES, UNLABELLED
 from multitask.model import MultiTaskModel
 from multitask.optimizer import build_optimizer, build_scheduler
 from multitask.registry import build
@@ -120,11 +120,12 @@ def _plan(
         sampler = build("sampler", choice.name, choice.options, {"sizes": sizes, "joint": joint})
     except UserError as error:
         raise config.error((*path, "sampler"), error) from error
-    unscored = [task for task in tasks if model.head(task).label_type in UNLABELLED]
+    without = (*UNLABELLED, *OUTCOMES)
+    unscored = [task for task in tasks if model.head(task).label_type in without]
     if sampler.needs_scores and unscored:
-        message = (
-            f"{unscored[0]} has no training score, for want of labels; name another `oversample`"
-        )
+        kind = model.head(unscored[0]).label_type
+        why = "for want of labels" if kind in UNLABELLED else "for it is measured on whole texts"
+        message = f"{unscored[0]} has no training score, {why}; name another `oversample`"
         raise config.error((*path, "sampler"), message)
     rates = {
         task: entry.head_lr or config.tasks[task].head_lr or settings.head_lr for task in tasks

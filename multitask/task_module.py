@@ -10,7 +10,8 @@ class TaskModule(nn.Module):
 
     ``sides`` are the texts whose vectors the head compares, 2 or 3, else 1; in evaluation mode
     ``eval_sides``, as without dropout two views of one text are equal. A head that takes tokens
-    gets the vectors [M, d] of those it is to predict, instead of one a sequence. ``eval_pooler``
+    gets the vectors [M, d] of those it is to predict, instead of one a sequence; one that takes a
+    sequence gets all of them [B, T, d], and their mask. ``eval_pooler``
     stands in for pooler and projection in evaluation mode, if there is one.
     """
 
@@ -54,10 +55,11 @@ class TaskModule(nn.Module):
         found: Tensor = projection(pooled)
         return found
 
-    def forward(self, pooled: Tensor) -> Tensor:
-        """Pooled vectors [sides * B, d] -> the head's scores."""
+    def forward(self, pooled: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Pooled vectors [sides * B, d] -> the head's scores; ``mask`` [B, T] of a sequence."""
         sides = self.sides if self.training else self.eval_sides
-        return self.head(*self.dropout(self.project(pooled)).chunk(sides))
+        vectors = self.dropout(self.project(pooled)).chunk(sides)
+        return self.head(*vectors) if mask is None else self.head(*vectors, mask)
 
 
 class HeadOfItsOwn(nn.Module):

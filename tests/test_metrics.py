@@ -186,7 +186,7 @@ def test_number_metrics_equal_their_formulas(columns):
 
 def test_the_first_metric_is_the_default_and_errors_are_not_selectable():
     first = [names[0] for names in metrics.METRICS.values()]
-    assert first == ["accuracy", "accuracy", "pearson", "accuracy", "probability"]
+    assert first == ["accuracy", "accuracy", "pearson", "accuracy", "probability", "f1", "f1"]
     assert metrics.SELECTABLE == {
         "class": ("accuracy", "macro_f1", "mcc"),
         "binary": ("accuracy", "f1", "average_precision", "mcc"),

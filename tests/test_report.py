@@ -11,8 +11,9 @@ import pytest
 
 from multitask import metrics
 from multitask.errors import UserError
+from multitask.mistakes import mistakes
 from multitask.page import markdown_block
-from multitask.report import _mistakes, load_report, terminal_table, write_reports
+from multitask.report import load_report, terminal_table, write_reports
 from tests.fabricated_run import CLASSES, write_run
 
 
@@ -153,7 +154,7 @@ def test_the_mistakes_of_numbers_are_the_largest_errors(run):
 def one_mistake(**changes):
     """The table of mistakes of a task with this single dev record."""
     record = {"id": "x", "texts": ["t"], "label": 0, "prediction": 1, "scores": [0.1, 0.9, 0, 0, 0]}
-    block = _mistakes({"label_type": "class", "classes": CLASSES}, [record | changes])
+    block = mistakes({"label_type": "class", "classes": CLASSES}, [record | changes])
     return markdown_block(block, Path())
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from multitask.data.load import Rows
 from multitask.errors import UserError
-from multitask.metrics import Array, resampled_rows, resampled_values
+from multitask.metrics import OUTCOMES, Array, resampled_rows, resampled_values
 from multitask.plots import load_lines
 
 # Scores are saved with six digits and may be written again on another device: the predictions
@@ -63,9 +63,12 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
     advice = f"write it again with: predict {run}"
     if not file.is_file():
         raise UserError(f"{file} does not exist: {advice}")
+    label_type = result["label_type"]
     kind = np.float64 if result["label_type"] == "number" else np.int64
     try:
         records = load_lines(file)
+        if label_type in OUTCOMES:
+            return _checked(_with_outcomes(run, file, result, records), split, result, advice)
         scores = np.array([record["scores"] for record in records], dtype=float)
         labels = [record["label"] for record in records]
         rows = Rows(
@@ -81,14 +84,35 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
             else np.array([record["prediction"] for record in records], dtype=kind)
         )
         found = scored_rows(run, result, rows, predictions, scores)
-        again = math.nan if rows.labels is None else found.value()
+        return _checked(found, split, result, advice)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise UserError(f"{file}: damaged or incomplete: {advice}") from error
+
+
+def _with_outcomes(
+    run: Path, file: Path, result: dict[str, Any], records: Sequence[dict[str, Any]]
+) -> ScoredRows:
+    """Rows of tagged words or of answers: what was measured of each is resampled."""
+    names = OUTCOMES[result["label_type"]]
+    measured = np.array([[one["measured"][name] for name in names] for one in records], dtype=float)
+    rows = Rows(
+        str(file),
+        [str(record["id"]) for record in records],
+        [tuple(record["texts"]) for record in records],
+        measured[:, 0],
+        answers=[tuple(record["label"]) for record in records],
+    )
+    return scored_rows(run, result, rows, measured[:, 0], measured)
+
+
+def _checked(found: ScoredRows, split: str, result: dict[str, Any], advice: str) -> ScoredRows:
+    """The rows. Raises UserError for a dev set that does not give the reported score."""
+    again = math.nan if found.rows.labels is None else found.value()
     reported = result["dev"][result["metric"]] if split == "dev" else None
     if reported is not None and math.isfinite(again) and abs(reported - again) > TOLERANCE:
         raise UserError(
-            f"{file} gives {found.metric} {again:.3f}, but report.json says {reported:.3f}: they "
-            f"are of different data or weights; {advice}"
+            f"{found.rows.source} gives {found.metric} {again:.3f}, but report.json says "
+            f"{reported:.3f}: they are of different data or weights; {advice}"
         )
     return found
 
@@ -113,6 +137,8 @@ def check_same_rows(task: str, first: ScoredRows, other: ScoredRows, split: str 
     if one.labels is None or two.labels is None or first.label_type == "views":
         texts = [a != b for a, b in zip(one.texts, two.texts, strict=True)]
         content = ("text", texts)
+    elif one.answers is not None and two.answers is not None:
+        content = ("label", [a != b for a, b in zip(one.answers, two.answers, strict=True)])
     else:
         content = ("label", (one.labels != two.labels).tolist())
     for what, differ in (

@@ -20,7 +20,7 @@ def describe(rows: Rows, reader: LabelReader) -> dict[str, Any]:
     keys = {row_key(texts) for texts in rows.texts}
     counts: dict[str, int] = {}
     if rows.labels is not None and reader.names:
-        found = Counter(rows.labels.tolist())
+        found = Counter(rows.labels.ravel().tolist())
         counts = {name: found.get(i, 0) for i, name in enumerate(reader.names)}
     return {
         "rows": len(rows),

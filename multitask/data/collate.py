@@ -24,7 +24,11 @@ class Batch:
 
     Of masked texts ``places`` (int64 [M], in [S * T]) are the tokens to predict, ``labels`` [M]
     their ids, and ``share`` is the part of the step's masked tokens. ``masked_ids`` int64 [S, T]
-    are the inputs with tokens masked, where the loss also wants those.
+    are the inputs with tokens masked, where the loss also wants those. Of tagged words they are the
+    first pieces and the tags' ids.
+
+    Of questions ``context`` (bool [S, T]) are the tokens that an answer may have, and ``labels``
+    [B, 2] the answer's first and last token, -1 where it is not known.
     """
 
     input_ids: Tensor
@@ -38,6 +42,7 @@ class Batch:
     step_rows: int = 0
     places: Tensor | None = None
     masked_ids: Tensor | None = None
+    context: Tensor | None = None
 
     @property
     def rows(self) -> int:
@@ -63,6 +68,7 @@ class Batch:
             self.step_rows,
             None if self.places is None else self.places.to(device),
             None if self.masked_ids is None else self.masked_ids.to(device),
+            None if self.context is None else self.context.to(device),
         )
 
     def parts(self, size: int) -> list["Batch"]:
@@ -92,7 +98,7 @@ def label_tensor(labels: np.ndarray) -> Tensor:
 def collate(tokens: Tokens, index: np.ndarray, *, pad_id: int) -> Batch:
     """Rows ``index`` of a split, padded to the longest sequence among them.
 
-    Without labels, but those of masked tokens.
+    Without labels, but those that stand in the tokens.
     """
     numbers = np.concatenate([side * len(tokens) + index for side in range(tokens.sides)])
     lengths = tokens.offsets[numbers + 1] - tokens.offsets[numbers]
@@ -112,9 +118,15 @@ def collate(tokens: Tokens, index: np.ndarray, *, pad_id: int) -> Batch:
         tokens.sides,
         pad_id,
     )
+    spans = [slice(tokens.offsets[number], tokens.offsets[number + 1]) for number in numbers]
+    if tokens.spans is not None:
+        context = np.zeros(shape, dtype=bool)
+        context[mask] = np.concatenate([tokens.spans[span, 0] for span in spans]) >= 0
+        unknown = np.full((len(index), 2), -1)
+        answers = unknown if tokens.answers is None else tokens.answers[index]
+        return replace(batch, context=torch.from_numpy(context), labels=torch.from_numpy(answers))
     if tokens.targets is None:
         return batch
-    spans = [slice(tokens.offsets[number], tokens.offsets[number + 1]) for number in numbers]
     targets = np.full(shape, -1, dtype=np.int64)
     targets[mask] = np.concatenate([tokens.targets[span] for span in spans])
     places = np.flatnonzero(targets >= 0)

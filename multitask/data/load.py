@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from multitask.config import TEXT_KEYS, Config, DataConfig
+from multitask.data.conll import read_conll
 from multitask.errors import UserError, suggest
 from multitask.metrics import UNLABELLED
+from multitask.tagging import check_tags
 
 FORMATS = {
     ".txt": "txt",
@@ -28,6 +30,15 @@ FORMATS = {
     ".jsonl": "jsonl",
     ".json": "jsonl",
     ".parquet": "parquet",
+    ".conll": "conll",
+}
+
+
+# label types without classes or a range, and what their heads do
+WITHOUT_CLASSES = {
+    "tokens": "predicts masked tokens: it has no labels",
+    "views": "compares texts: it has no labels",
+    "span": "predicts where an answer stands: it has no classes",
 }
 
 
@@ -37,7 +48,10 @@ class Rows:
 
     ``labels`` is int64 class ids, 0/1, or float64 numbers [N]; None where the split has none. Of a
     contrastive task it numbers the texts of each row [N, texts], equal texts alike.
-    ``texts`` holds one text a row, two for a pair, three for a triplet.
+    ``texts`` holds one text a row, two for a pair, three for a triplet. Where words are tagged,
+    ``words`` are those of each row, its text has spaces between them, and ``labels`` are their tags
+    [N, longest], -1 behind a row's last. Of questions ``answers`` are the texts of each row's
+    answers, ``labels`` the first and behind-last character of its first one [N, 2].
     """
 
     source: str
@@ -45,6 +59,8 @@ class Rows:
     texts: list[tuple[str, ...]]
     labels: np.ndarray | None
     unlabelled_dropped: int = 0
+    words: list[tuple[str, ...]] | None = None
+    answers: list[tuple[str, ...]] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -59,17 +75,24 @@ class Rows:
     def take(self, index: np.ndarray | Sequence[int]) -> "Rows":
         """The rows at ``index``, in that order."""
         labels = None if self.labels is None else self.labels[np.asarray(index, dtype=np.int64)]
-        ids = [self.ids[i] for i in index]
-        return Rows(self.source, ids, [self.texts[i] for i in index], labels)
+        return replace(
+            self,
+            ids=[self.ids[i] for i in index],
+            texts=[self.texts[i] for i in index],
+            labels=labels,
+            unlabelled_dropped=0,
+            words=self.words and [self.words[i] for i in index],
+            answers=self.answers and [self.answers[i] for i in index],
+        )
 
 
 @dataclass(frozen=True)
 class LabelReader:
     """How a task's label values become numbers.
 
-    ``label_type`` is the head's: "class", "binary", "number", or "tokens" or "views" (no labels).
-    ``ids`` maps a canonical value to its class; it is empty for numbers, whose range is ``low`` to
-    ``high``.
+    ``label_type`` is the head's: "class", "binary", "number", "tags", "span" (answers), or "tokens"
+    or "views" (no labels). ``ids`` maps a canonical value to its class; it is empty for numbers,
+    whose range is ``low`` to ``high``, and for answers. ``scheme`` says how tags mark entities.
     """
 
     label_type: str
@@ -77,6 +100,7 @@ class LabelReader:
     names: tuple[str, ...]
     low: float = 0.0
     high: float = 1.0
+    scheme: str = ""
 
     def head_context(self, labels: np.ndarray | None = None) -> dict[str, Any]:
         """What a head may be built with; class counts are those of ``labels`` (1 without)."""
@@ -130,17 +154,18 @@ def label_reader(config: Config, task: str, label_type: str) -> LabelReader:
     """
     data = config.tasks[task].data
     path = ("tasks", task, "data")
-    if label_type in UNLABELLED:
+    if label_type in WITHOUT_CLASSES:
         for key in ("labels", "label_range"):
             if getattr(data, key) is not None:
-                what = {"tokens": "predicts masked tokens", "views": "compares texts"}[label_type]
-                raise config.error((*path, key), f"the head {what}: it has no labels")
+                message = f"the head {WITHOUT_CLASSES[label_type]}"
+                raise config.error((*path, key), message)
         return LabelReader(label_type, {}, ())
     if label_type == "number":
         if data.label_range is None:
             message = "a head that predicts numbers needs `label_range: [low, high]`"
             raise config.error((*path, "label_range"), message)
-        return LabelReader(label_type, {}, (), *data.label_range)
+        low, high = data.label_range
+        return LabelReader(label_type, {}, (), low, high)
     if data.label_range is not None:
         raise config.error(
             (*path, "label_range"), "the head predicts classes: give `labels`, not a range"
@@ -157,6 +182,12 @@ def label_reader(config: Config, task: str, label_type: str) -> LabelReader:
     if len(ids) < len(mapping):
         message = f"two of the keys {', '.join(mapping)} are the same value"
         raise config.error((*path, "labels"), message)
+    if label_type == "tags":
+        try:
+            check_tags(names, data.tag_scheme)
+        except UserError as error:
+            raise config.error((*path, "labels"), error) from None
+        return LabelReader(label_type, ids, names, scheme=data.tag_scheme)
     return LabelReader(label_type, ids, names)
 
 
@@ -166,7 +197,9 @@ def _label_values(config: Config, task: str) -> list[str]:
     data = config.tasks[task].data
     columns, source = read_columns(config, task, "train")
     skip = set(map(canonical, data.unlabelled))
-    values = {canonical(value) for value in _column(columns, data, "label", source)} - skip
+    cells = column_of(columns, data, "label", source)
+    every = (v for cell in cells for v in (cell if isinstance(cell, list) else [cell]))
+    values = {canonical(value) for value in every} - skip
     if len(values) < 2:
         raise UserError(f"{source}: column {data.label!r} holds {len(values)} label value(s)")
     return sorted(values, key=lambda value: (_number(value), value))
@@ -188,7 +221,7 @@ def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Row
     """
     data = config.tasks[task].data
     columns, source = read_columns(config, task, split)
-    rows = _rows(data, columns, source)
+    rows = rows_of(data, columns, source)
     if reader.label_type in UNLABELLED:
         return rows
     if split == "test" and data.label not in columns:
@@ -219,7 +252,7 @@ def load_together(
     ``is_missing``).
     """
     columns, source = read_columns(config, tasks[0], split)
-    rows = _rows(config.tasks[tasks[0]].data, columns, source)
+    rows = rows_of(config.tasks[tasks[0]].data, columns, source)
     labels = {t: _labels(config.tasks[t].data, columns, rows, readers[t]) for t in tasks}
     kept = np.flatnonzero(~np.all([is_missing(found) for found in labels.values()], axis=0))
     if not len(kept):
@@ -239,7 +272,7 @@ def is_missing(labels: np.ndarray) -> np.ndarray:
 def _labels(data: DataConfig, columns: dict, rows: Rows, reader: LabelReader) -> np.ndarray:
     """Every row's label, marked where it is missing."""
     unlabelled = set(map(canonical, data.unlabelled))
-    values = [canonical(value) for value in _column(columns, data, "label", rows.source)]
+    values = [canonical(value) for value in column_of(columns, data, "label", rows.source)]
     number = reader.label_type == "number"
     labels = np.full(len(values), np.nan) if number else np.full(len(values), -1, dtype=np.int64)
     for i, value in enumerate(values):
@@ -271,18 +304,24 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
         if not texts:
             raise UserError(f"{file}: no texts")
         return Rows(str(file), [str(i) for i in range(len(texts))], texts, None)
+    return rows_of(data, table_of(data, file), str(file))
+
+
+def table_of(data: DataConfig, file: Path) -> dict[str, list]:
+    """The columns of a file of one's own, by its ending. Raises UserError for an unknown one."""
     form = FORMATS.get(file.suffix.lower())
     if form is None:
         known = ", ".join(FORMATS)
         raise UserError(f"{file}: cannot tell the format: give it one of the endings {known}")
     if form in ("csv", "tsv"):  # the task's own files may be tab-separated and called .csv
         form = "tsv" if "\t" in read_text(file).partition("\n")[0] else "csv"
-    return _rows(data, read_table(file, form, data), str(file))
+    return read_table(file, form, data)
 
 
-def _rows(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
+def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
+    """The texts and ids of a table, without labels. Raises UserError for a missing column."""
     keys = [key for key in TEXT_KEYS["triplet"] if getattr(data, key) is not None]
-    sides = [[_text(value) for value in _column(columns, data, key, source)] for key in keys]
+    sides = [[_text(value) for value in column_of(columns, data, key, source)] for key in keys]
     if not sides[0]:
         raise UserError(f"{source}: no rows")
     for key, texts in zip(keys, sides, strict=True):
@@ -293,7 +332,7 @@ def _rows(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
     if data.id is None:
         ids = [str(i) for i in range(len(sides[0]))]
     else:
-        ids = [_text(value) for value in _column(columns, data, "id", source)]
+        ids = [_text(value) for value in column_of(columns, data, "id", source)]
     return Rows(source, ids, list(zip(*sides, strict=True)), None)
 
 
@@ -301,7 +340,8 @@ def _text(value: Any) -> str:
     return "" if value is None or value != value else str(value)
 
 
-def _column(columns: dict[str, list], data: DataConfig, key: str, source: str) -> list:
+def column_of(columns: dict[str, list], data: DataConfig, key: str, source: str) -> list:
+    """The column that a key of ``data`` names. Raises UserError where there is none."""
     name = getattr(data, key)
     if name not in columns:
         hint = suggest(name, tuple(column for column in columns if column))
@@ -328,7 +368,7 @@ def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list]
     count = len(next(iter(columns.values()), []))
     kept = [i for i in range(count) if all(canonical(columns[k][i]) == wanted[k] for k in wanted)]
     if share:
-        first = [_text(value).split() for value in _column(columns, data, "text", source)]
+        first = [_text(value).split() for value in column_of(columns, data, "text", source)]
         dev = [zlib.crc32(" ".join(words).encode()) < share * 2**32 for words in first]
         kept = [i for i in kept if dev[i] == (split == "dev")]
     if len(kept) == count:
@@ -377,6 +417,8 @@ def read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
         return _read_csv(file, "," if form == "csv" else "\t", data)
     if form == "jsonl":
         return _read_jsonl(file)
+    if form == "conll":
+        return read_conll(read_text(file), file, data.text, data.label)
     import pyarrow.parquet
 
     try:

@@ -6,7 +6,8 @@ from multitask.config import Config
 from multitask.data.checks import split_holdout, subset
 from multitask.data.load import LabelReader, Rows, labelled_only, load_rows, load_together
 from multitask.data.texts import split_rows, unlabelled_rows
-from multitask.metrics import UNLABELLED
+from multitask.data.token_labels import READERS
+from multitask.metrics import OUTCOMES, UNLABELLED
 
 
 def streams(config: Config) -> dict[str, list[str]]:
@@ -25,9 +26,10 @@ def load_splits(
     """
     rows: dict[str, dict[str, Rows]] = {}
     together = {}
-    unlabelled = [task for task, reader in readers.items() if reader.label_type in UNLABELLED]
+    own = (*UNLABELLED, *OUTCOMES)  # they share their rows with no other task
+    apart = [task for task, reader in readers.items() if reader.label_type in own]
     for host, members in streams(config).items():
-        if host in unlabelled:
+        if host in apart:
             continue
         train = load_together(config, members, "train", readers)
         parts = {task: _train_parts(config, host, found) for task, found in train.items()}
@@ -36,12 +38,15 @@ def load_splits(
         for task in members:
             rows[task] = {name: labelled_only(part) for name, part in parts[task].items()}
             rows[task] |= _scored_parts(config, task, readers)
-    for task in sorted(unlabelled, key=lambda task: bool(config.tasks[task].data.texts_of)):
+    scored = [task for task in apart if config.tasks[task].only_scored]
+    apart = [task for task in apart if task not in scored or readers[task].label_type in UNLABELLED]
+    for task in sorted(apart, key=lambda task: bool(config.tasks[task].data.texts_of)):
         rows[task] = _texts(config, task, rows, readers)
     for task, entry in config.tasks.items():
         if entry.only_scored:
+            read = READERS.get(readers[task].label_type, load_rows)
             names = [name for name in ("dev", "test") if getattr(entry.data, name)]
-            rows[task] = {name: load_rows(config, task, name, readers[task]) for name in names}
+            rows[task] = {name: read(config, task, name, readers[task]) for name in names}
     return {task: rows[task] for task in config.tasks}, together
 
 
@@ -57,7 +62,7 @@ def _texts(
     rows: Mapping[str, Mapping[str, Rows]],
     readers: Mapping[str, LabelReader],
 ) -> dict[str, Rows]:
-    """The splits of a task without labels; ``rows`` are those of the tasks read before."""
+    """The splits of a task with rows of its own; ``rows`` are those of the tasks read before."""
     entry = config.tasks[task]
     sources = entry.data.texts_of
     if sources:  # as they train, so that what they hold out is held out here

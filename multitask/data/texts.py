@@ -7,6 +7,7 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.data.load import LabelReader, Rows, load_rows
+from multitask.data.token_labels import READERS
 from multitask.errors import UserError
 from multitask.metrics import UNLABELLED
 
@@ -44,9 +45,12 @@ def unlabelled_rows(config: Config, task: str, parts: Iterable[Rows], reader: La
 
 
 def split_rows(config: Config, task: str, split: str, readers: Mapping[str, LabelReader]) -> Rows:
-    """The rows of a split, as ``load_rows`` reads them; of a task without labels, its texts."""
+    """The rows of a split, as its label type is read; of a task without labels, its texts."""
     sources = config.tasks[task].data.texts_of or [task]
-    parts = [load_rows(config, one, split, readers[one]) for one in sources]
+    parts = [
+        READERS.get(readers[one].label_type, load_rows)(config, one, split, readers[one])
+        for one in sources
+    ]
     if readers[task].label_type not in UNLABELLED:
         return parts[0]
     return unlabelled_rows(config, task, parts, readers[task])

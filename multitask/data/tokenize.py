@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from multitask.data.load import Rows
+from multitask.errors import UserError
 
 
 @dataclass
@@ -22,7 +23,10 @@ class Tokens:
     s is number ``s * N + i`` and spans ``ids[offsets[k]:offsets[k + 1]]``. ``types`` holds the
     token types of cross-encoded pairs and is all zero otherwise. ``words`` numbers the words of
     each text, special tokens -1, where the tokens were made with them. ``targets`` holds, in masked
-    tokens, the hidden id at each place that is to be predicted, and -1 elsewhere.
+    tokens, the hidden id at each place that is to be predicted, and -1 elsewhere; in tagged words
+    the tag's id. ``spans`` says which characters of the row's last text a token stands for, -1 for
+    those of no such text; ``answers`` is the first and last token of a row's answer, counted from
+    the row's begin, -1 where it has none.
     """
 
     ids: np.ndarray  # int32 [tokens]
@@ -32,6 +36,8 @@ class Tokens:
     sides: int
     words: np.ndarray | None = None  # int32 [tokens]
     targets: np.ndarray | None = None  # int32 [tokens]
+    spans: np.ndarray | None = None  # int32 [tokens, 2]
+    answers: np.ndarray | None = None  # int64 [N, 2]
 
     def __len__(self) -> int:
         return (len(self.offsets) - 1) // self.sides
@@ -58,6 +64,17 @@ class Tokens:
             raise ValueError("the tokens are not masked")
         return self.sums(self.targets >= 0).astype(np.int64)
 
+    @property
+    def labelled(self) -> bool:
+        """Whether the labels stand in the tokens: masked tokens, tags, answers."""
+        return self.targets is not None or self.answers is not None
+
+    def count(self, rows: np.ndarray) -> int:
+        """What a mean loss over these rows is a mean over: tokens to predict, or answers."""
+        if self.answers is not None:
+            return int((self.answers[rows, 0] >= 0).sum())
+        return int(self.masked[rows].sum())
+
     def sequence(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """(ids, types) of one sequence, each [length]."""
         span = slice(self.offsets[number], self.offsets[number + 1])
@@ -71,6 +88,7 @@ def tokenize(
     siamese: bool,
     max_length: int,
     words: bool = False,
+    characters: bool = False,
     twice: bool = False,
     cache: Path | None = None,
 ) -> Tokens:
@@ -82,14 +100,20 @@ def tokenize(
         siamese: encode the sides of a pair or triplet as separate sequences.
         max_length: tokens a sequence may have, special tokens included.
         words: also tell which word each token is part of.
+        characters: also tell which characters of the row's last text each token stands for; of a
+            pair only that one is cut.
         twice: each text stands on two sides, as two views of it (not with ``siamese``).
         cache: directory of the cache; None for no cache.
+
+    Raises:
+        UserError: a first text that alone fills ``max_length``, where only the last may be cut.
     """
-    file = cache / f"{_key(rows, tokenizer, siamese, max_length, words)}.tokens" if cache else None
+    also = [name for name, on in (("words", words), ("characters", characters)) if on]
+    file = cache / f"{_key(rows, tokenizer, siamese, max_length, also)}.tokens" if cache else None
     sides = len(rows.texts[0]) if siamese else 1
     arrays = _read(file)
     if arrays is None:
-        arrays = _tokenize(rows, tokenizer, siamese, max_length, words)
+        arrays = _tokenize(rows, tokenizer, siamese, max_length, also)
         if file is not None:
             _write(file, arrays)
     if twice:
@@ -100,7 +124,7 @@ def tokenize(
 
 
 def _tokenize(
-    rows: Rows, tokenizer: Any, siamese: bool, max_length: int, words: bool
+    rows: Rows, tokenizer: Any, siamese: bool, max_length: int, also: list[str]
 ) -> dict[str, np.ndarray]:
     if siamese:
         first = [texts[side] for side in range(len(rows.texts[0])) for texts in rows.texts]
@@ -108,8 +132,12 @@ def _tokenize(
     else:
         first = [texts[0] for texts in rows.texts]
         second = [texts[1] for texts in rows.texts] if len(rows.texts[0]) == 2 else None
+    cut: str | bool = True  # longest first
+    if "characters" in also and second is not None:
+        _check_first_texts(rows, tokenizer, max_length)
+        cut = "only_second"
     # padding and truncation are given here, so nothing baked into the tokenizer survives
-    encoded = tokenizer(first, second, padding=False, truncation=True, max_length=max_length)
+    encoded = tokenizer(first, second, padding=False, truncation=cut, max_length=max_length)
     sequences = encoded["input_ids"]
     types = encoded.get("token_type_ids") or [[0] * len(ids) for ids in sequences]
     lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
@@ -119,10 +147,31 @@ def _tokenize(
         "offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         "truncated": np.array([bool(e.overflowing) for e in encoded.encodings]),
     }
-    if words:
+    if "characters" in also:
+        last = len(rows.texts[0]) - 1
+        places = [
+            place if sequence == last else (-1, -1)
+            for e in encoded.encodings
+            for place, sequence in zip(e.offsets, e.sequence_ids, strict=True)
+        ]
+        found["spans"] = np.asarray(places, dtype=np.int32)
+    if "words" in also:
         numbers = [-1 if word is None else word for e in encoded.encodings for word in e.word_ids]
         found["words"] = np.asarray(numbers, dtype=np.int32)
     return found
+
+
+def _check_first_texts(rows: Rows, tokenizer: Any, max_length: int) -> None:
+    """Raise UserError where a pair's first text leaves no token for the second."""
+    most = max_length - tokenizer.num_special_tokens_to_add(pair=True) - 1
+    texts = [texts[0] for texts in rows.texts]
+    alone = tokenizer(texts, padding=False, truncation=False, add_special_tokens=False)
+    for number, ids in enumerate(alone["input_ids"], 1):
+        if len(ids) > most:
+            raise UserError(
+                f"{rows.source}, row {number}: its first text alone has {len(ids)} tokens, and is "
+                f"not cut: raise `max_length` ({max_length})"
+            )
 
 
 def default_cache() -> Path:
@@ -131,12 +180,12 @@ def default_cache() -> Path:
     return Path(os.environ.get("MULTITASK_CACHE") or Path(home) / "multitask")
 
 
-def _key(rows: Rows, tokenizer: Any, siamese: bool, max_length: int, words: bool) -> str:
+def _key(rows: Rows, tokenizer: Any, siamese: bool, max_length: int, also: list[str]) -> str:
     """A hash of everything the result depends on."""
     backend = json.loads(tokenizer.backend_tokenizer.to_str())
     backend.pop("padding"), backend.pop("truncation")  # they change with every call
     settings = [backend, tokenizer.model_input_names, siamese, max_length]
-    settings += ["words"] if words else []
+    settings += also
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     digest.update(json.dumps(rows.texts).encode())
     return digest.hexdigest()[:32]

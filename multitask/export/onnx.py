@@ -32,9 +32,10 @@ def export_onnx(parts: Parts, directory: Path) -> None:
     """
     for package in PACKAGES:
         required(package, PACKAGES)
-    if parts.head.takes == "tokens":
+    if parts.head.takes in ("tokens", "sequence"):
         head = parts.config.tasks[parts.task].head.name
-        message = f"tasks.{parts.task}.head: {head} predicts masked tokens, not texts: "
+        what = "masked tokens" if parts.reader.label_type == "tokens" else "words"
+        message = f"tasks.{parts.task}.head: {head} predicts {what}, not texts: "
         raise UserError(message + "export another task, or --format transformers --encoder-only")
     names = input_names(parts)
     length = [torch.export.Dim("length"), torch.export.Dim("length_2")]

@@ -1,0 +1,71 @@
+"""Where in a text an answer stands (Devlin et al. 2019, section 4.2: SQuAD v1.1)."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class SpanHead(nn.Module):
+    """A start and an end logit for every token, Linear(d, 2), each with softmax cross-entropy.
+
+    The softmax is over the real tokens of the whole input, question and special tokens included,
+    as in the paper's code; the predicted span lies inside the context.
+
+    Args:
+        dim: width d of a token's vector.
+        max_answer_tokens: longest span that is predicted.
+
+    Raises:
+        ValueError: a longest span below 1.
+    """
+
+    takes: ClassVar[str] = "sequence"
+    label_type: ClassVar[str] = "span"
+
+    def __init__(self, dim: int, max_answer_tokens: int = 30) -> None:
+        super().__init__()
+        if max_answer_tokens < 1:
+            raise ValueError(f"max_answer_tokens must be at least 1, not {max_answer_tokens}")
+        self.max_answer_tokens = max_answer_tokens
+        self.linear = nn.Linear(dim, 2)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """Vectors [B, T, d], mask [B, T] -> start and end logits [B, T, 2], -inf at padding."""
+        return self.linear(tokens).masked_fill(mask.unsqueeze(-1) == 0, -torch.inf)
+
+    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """logits [B, T, 2], places of the first and last token [B, 2] -> mean over the two and
+        over rows of the cross-entropy."""
+        return functional.cross_entropy(scores, labels)
+
+    def outcomes(self, scores: Tensor, labels: Tensor, context: Tensor) -> Tensor:
+        """The best span of each row: start <= end < start + max_answer_tokens, in the context.
+
+        Of equals the shortest. Without a context token both are -1.
+
+        Args:
+            scores: logits [B, T, 2].
+            labels: places of the first and last token [B, 2], -1 where they are not known.
+            context: bool [B, T], the tokens that an answer may have.
+
+        Returns:
+            [B, 4]: start, end, probability (start's times end's), loss (0 where not known).
+        """
+        logs = scores.log_softmax(1)
+        known = (labels >= 0).all(-1)
+        picked = logs.gather(1, labels.clamp(min=0).unsqueeze(1)).squeeze(1)
+        losses = torch.where(known, -picked.mean(-1), 0.0)
+        inside = logs.masked_fill(~context.unsqueeze(-1), -torch.inf)
+        starts, ends = inside.unbind(-1)
+        places = torch.full_like(labels, -1)
+        best = torch.full_like(losses, -torch.inf)
+        for longer in range(min(self.max_answer_tokens, scores.shape[1])):
+            value, start = (starts[:, : scores.shape[1] - longer] + ends[:, longer:]).max(-1)
+            better = value > best
+            best = torch.where(better, value, best)
+            found = torch.stack([start, start + longer], 1)
+            places = torch.where(better.unsqueeze(-1), found, places)
+        best = torch.where(logs.isnan().any(-1).any(-1), torch.nan, best)
+        return torch.cat([places.to(scores.dtype), torch.stack([best.exp(), losses], 1)], 1)

@@ -1,0 +1,115 @@
+"""Rows of a question, a context and its answers in it (SQuAD v1.1), and their tokens."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from multitask.config import Config
+from multitask.data.load import LabelReader, Rows, column_of, read_columns, rows_of
+from multitask.data.tokenize import Tokens
+from multitask.errors import UserError
+
+
+def asked_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
+    """The rows of a split of questions; those without an answer column's value are dropped.
+
+    ``labels`` holds the first and the behind-last character of the first answer in the context,
+    int64 [N, 2]; ``answers`` the texts of all. A test split may lack them. Raises UserError with
+    file and row for an answer of another form, one that does not stand at its offset, and none.
+    """
+    data = config.tasks[task].data
+    columns, source = read_columns(config, task, split)
+    rows = rows_of(data, columns, source)
+    if split == "test" and data.label not in columns:
+        return rows
+    labels = np.full((len(rows), 2), -1, dtype=np.int64)
+    answers: list[tuple[str, ...]] = []
+    missing = np.zeros(len(rows), dtype=bool)
+    for i, value in enumerate(column_of(columns, data, "label", source)):
+        where = f"{source}, row {i + 1} (id {rows.ids[i]})"
+        given = _given(value, f"{where}: {data.label}")
+        if not given and (value is None or split == "test"):
+            missing[i] = True
+            answers.append(())
+            continue
+        if not given:
+            raise UserError(
+                f"{where}: no answer: unanswerable questions (SQuAD v2) are not supported: leave "
+                "the row out"
+            )
+        for text, start in given:
+            if not text.strip() or rows.texts[i][1][start : start + len(text)] != text or start < 0:
+                message = f"the answer {text!r:.60} does not stand at character {start}"
+                raise UserError(f"{where}: {message} of {data.text2}")
+        labels[i] = given[0][1], given[0][1] + len(given[0][0])
+        answers.append(tuple(dict.fromkeys(text for text, _ in given)))
+    if split == "test" and missing.any():
+        return rows  # to be predicted
+    if missing.all():
+        raise UserError(f"{source}: no labelled rows ({len(rows)} without answers)")
+    kept = replace(rows, labels=labels, answers=answers).take(np.flatnonzero(~missing))
+    kept.unlabelled_dropped = int(missing.sum())
+    return kept
+
+
+def _given(value: Any, where: str) -> list[tuple[str, int]]:
+    """The answers of a row as (text, first character), in the forms that docs/extending.md names.
+
+    Raises UserError for anything else.
+    """
+    if value is None:
+        return []
+    try:
+        if isinstance(value, dict):
+            lists = [value["text"], value["answer_start"]]
+            if not isinstance(lists[0], list):
+                lists = [[part] for part in lists]
+            found = list(zip(*lists, strict=True))
+        else:
+            found = [(one["text"], one["answer_start"]) for one in value]
+    except (KeyError, TypeError, ValueError):
+        found = [(value, None)]
+    for text, start in found:
+        if not isinstance(text, str) or not isinstance(start, int):
+            form = '{"text": [...], "answer_start": [...]}'
+            raise UserError(f"{where} is {value!r:.60}: expected {form}")
+    return found
+
+
+def placed_answers(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
+    """The tokens with each row's answer as its first and last token, and how many were cut off.
+
+    Those end behind ``max_length``; they are marked -1. Without labels there are none.
+    """
+    if tokens.spans is None:
+        raise ValueError("answers need tokens that were made with their characters")
+    if rows.labels is None:
+        return tokens, 0
+    answers = np.full((len(rows), 2), -1, dtype=np.int64)
+    for i, (start, end) in enumerate(rows.labels):
+        begins, ends = tokens.spans[tokens.offsets[i] : tokens.offsets[i + 1]].T
+        # the pieces that share a character with the answer; some count the space before a word
+        touching = np.flatnonzero((begins < end) & (ends > start) & (begins >= 0))
+        if len(touching) and ends.max() >= end:
+            answers[i] = touching[0], touching[-1]
+    return replace(tokens, answers=answers), int((answers[:, 0] < 0).sum())
+
+
+def characters_of(rows: Rows, tokens: Tokens, places: np.ndarray) -> np.ndarray:
+    """Predicted first and last tokens [N, 2] as first and behind-last characters of the context.
+
+    White space round them is left out; a row without a prediction (-1) gets 0 and 0.
+    """
+    if tokens.spans is None:
+        raise ValueError("answers need tokens that were made with their characters")
+    found = np.zeros((len(rows), 2), dtype=np.int64)
+    for i, (first, last) in enumerate(places):
+        if first < 0:
+            continue
+        start = tokens.spans[tokens.offsets[i] + first, 0]
+        end = tokens.spans[tokens.offsets[i] + last, 1]
+        text = rows.texts[i][1][start:end]
+        bare = text.lstrip()
+        found[i] = start + len(text) - len(bare), start + len(text) - len(bare) + len(bare.rstrip())
+    return found

@@ -1,0 +1,72 @@
+"""Small made data with a tag a word, and with questions, and the configs of docs/extending.md."""
+
+import json
+import random
+from pathlib import Path
+
+KINDS = {
+    "PER": "man woman child".split(),
+    "ANIMAL": "cat dog bird".split(),
+    "PLACE": "house tree river".split(),
+}
+ASKS = {"PER": "who is there ?", "ANIMAL": "what is there ?", "PLACE": "why there ?"}
+FILLERS = "the sees eats likes finds and never always . , today near".split()
+ADJECTIVES = "big small red blue".split()
+TAGS = ["O", *(f"{start}-{kind}" for kind in KINDS for start in "BI")]
+
+
+def sentence(rng: random.Random) -> tuple[list[str], list[str]]:
+    """Words and tags: one entity of each kind, some of two words, between others."""
+    words, tags = [], []
+    for kind in rng.sample(list(KINDS), 3):
+        for _ in range(rng.randint(1, 2)):
+            words.append(rng.choice(FILLERS))
+            tags.append("O")
+        noun = rng.choice(KINDS[kind])
+        entity = [rng.choice(ADJECTIVES), noun] if rng.random() < 0.5 else [noun]
+        words += entity
+        tags += [f"B-{kind}", *[f"I-{kind}"] * (len(entity) - 1)]
+    return words, tags
+
+
+def write_lines(file: Path, records: list[dict]) -> Path:
+    """A JSON-lines file."""
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return file
+
+
+def tagged(size: int, seed: int) -> list[dict]:
+    """Rows of a tagging task."""
+    rng = random.Random(seed)
+    made = (sentence(rng) for _ in range(size))
+    return [{"tokens": words, "ner_tags": tags} for words, tags in made]
+
+
+def asked(size: int, seed: int) -> list[dict]:
+    """Rows of a question-answering task: the entity of the kind that is asked for."""
+    rng = random.Random(seed)
+    rows = []
+    for number in range(size):
+        words, tags = sentence(rng)
+        kind = rng.choice(list(KINDS))
+        first = tags.index(f"B-{kind}")
+        last = first + (tags[first + 1 : first + 2] == [f"I-{kind}"])
+        text = " ".join(words[first : last + 1])
+        start = len(" ".join(words[:first])) + (first > 0)
+        answers = {"text": [text], "answer_start": [start]}
+        row = {"id": f"q{number}", "question": ASKS[kind], "context": " ".join(words)}
+        rows.append({**row, "answers": answers})
+    return rows
+
+
+def write_token_files(directory: Path, train: int = 160, dev: int = 40) -> Path:
+    """`ner-*.jsonl` and `qa-*.jsonl`: train, dev, and test without labels."""
+    for seed, (split, size) in enumerate((("train", train), ("dev", dev), ("test", 6))):
+        for name, rows, label in (
+            ("ner", tagged(size, seed), "ner_tags"),
+            ("qa", asked(size, seed + 10), "answers"),
+        ):
+            if split == "test":
+                rows = [{k: v for k, v in row.items() if k != label} for row in rows]
+            write_lines(directory / f"{name}-{split}.jsonl", rows)
+    return directory
