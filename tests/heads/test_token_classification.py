@@ -45,9 +45,7 @@ def test_loss_and_logits_are_those_of_transformers(tiny_encoder, tmp_path):
             before = word
     expected = reference(**inputs, labels=labels)
     torch.testing.assert_close(outcome.loss, expected.loss, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(
-        outcome.scores, expected.logits[labels >= 0], rtol=1e-4, atol=1e-5
-    )
+    torch.testing.assert_close(outcome.scores, expected.logits[labels >= 0], rtol=1e-4, atol=1e-5)
 
 
 def test_outcomes_say_the_likeliest_tag_its_probability_and_the_golds_loss():
@@ -59,4 +57,6 @@ def test_outcomes_say_the_likeliest_tag_its_probability_and_the_golds_loss():
     assert found[:, 1].tolist() == pytest.approx([7.38906 / whole[0], 148.41316 / whole[1]])
     losses = [-torch.tensor(x).log().item() for x in (2.71828 / whole[0], 148.41316 / whole[1])]
     assert found[:, 2].tolist() == pytest.approx(losses, abs=1e-5)
-    assert found[:, 2].mean().item() == pytest.approx(head.loss(scores, torch.tensor([2, 0])).item())
+    assert found[:, 2].mean().item() == pytest.approx(
+        head.loss(scores, torch.tensor([2, 0])).item()
+    )

@@ -1,0 +1,146 @@
+"""Rows of questions and answers: how they are read, placed among the tokens and mapped back."""
+
+import numpy as np
+import pytest
+from datasets import Dataset, DatasetDict
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+
+from multitask.config import load_config
+from multitask.data.answers import asked_rows, characters_of, placed_answers
+from multitask.data.load import Rows, label_reader
+from multitask.data.tokenize import tokenize
+from multitask.errors import UserError
+from tests.conftest import WORDS
+from tests.token_run import token_config, write_lines
+
+CONTEXT = "the man, who sees a cat."
+ROW = {"id": "a", "question": "who sees ?", "context": CONTEXT}
+MAN = {"text": ["the man", "man", "man"], "answer_start": [0, 4, 4]}
+
+
+@pytest.fixture
+def read(tmp_path, tiny_encoder):
+    """Rows of a split made of these records, with changes of the config."""
+
+    def made(records, *changes, split="train", write=write_lines, name="qa.jsonl"):
+        write(tmp_path / name, records)
+        file = token_config(tmp_path, tiny_encoder, tmp_path, tasks=("qa",))
+        config = load_config(file, [f"tasks.qa.data.{split}={name}", *changes])
+        return asked_rows(config, "qa", split, label_reader(config, "qa", "span"))
+
+    return made
+
+
+def test_the_first_answer_trains_and_all_are_gold(read):
+    rows = read([{**ROW, "answers": MAN}])
+    assert rows.texts == [("who sees ?", CONTEXT)] and rows.ids == ["a"]
+    assert rows.answers == [("the man", "man")]
+    assert rows.gold.tolist() == [[0, 7]]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"text": ["cat"], "answer_start": [20]},
+        {"text": "cat", "answer_start": 20},
+        [{"text": "cat", "answer_start": 20}],
+    ],
+)
+def test_forms_of_an_answer(read, answers):
+    rows = read([{**ROW, "answers": answers}])
+    assert rows.gold.tolist() == [[20, 23]] and rows.answers == [("cat",)]
+
+
+def test_parquet_and_a_saved_data_set(read, tmp_path):
+    records = [{**ROW, "answers": MAN}]
+    rows = read(records, write=lambda f, r: Dataset.from_list(r).to_parquet(f), name="qa.parquet")
+    assert rows.gold.tolist() == [[0, 7]]
+    DatasetDict({"train": Dataset.from_list(records)}).save_to_disk(tmp_path / "saved")
+    disk = ["tasks.qa.data.format=disk", f"tasks.qa.data.path={tmp_path / 'saved'}"]
+    assert read(records, *disk, "tasks.qa.data.train=train").answers == [("the man", "man")]
+
+
+def test_rows_without_the_column_are_dropped_and_a_test_set_may_lack_answers(read):
+    records = [{**ROW, "answers": MAN}, {**ROW, "answers": None}]
+    rows = read(records)
+    assert (len(rows), rows.unlabelled_dropped) == (1, 1)
+    empty = {"text": [], "answer_start": []}
+    for more in (ROW, {**ROW, "answers": empty}):
+        rows = read([{**ROW, "answers": MAN}, more], split="test")
+        assert len(rows) == 2 and rows.labels is None
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        (
+            {"text": ["man"], "answer_start": [5]},
+            "'man' does not stand at character 5 of",
+        ),
+        (
+            {"text": ["man"], "answer_start": [-20]},
+            "'man' does not stand at character -20",
+        ),
+        ({"text": [" "], "answer_start": [3]}, "the answer ' ' does not stand"),
+        ({"text": [], "answer_start": []}, "no answer: unanswerable questions .SQuAD v2. are not"),
+        ({"text": ["man"]}, "answers is {'text': .'man'.}: expected {\"text\": "),
+        ({"text": ["man"], "answer_start": [4, 5]}, "answers is .*: expected"),
+        ("man", "answers is 'man': expected"),
+        ({"text": ["man"], "answer_start": ["4"]}, "answers is .*: expected"),
+    ],
+)
+def test_bad_answers_are_told_by_file_and_row(read, answers, message):
+    with pytest.raises(UserError, match=r"qa\.jsonl, row 2 \(id b\): .*" + message):
+        read([{**ROW, "answers": MAN}, {**ROW, "id": "b", "answers": answers}])
+
+
+def made_rows(question, context, start, end):
+    return Rows("here", ["0"], [(question, context)], np.array([[start, end]]))
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_an_answer_of_whole_words_goes_to_tokens_and_back(tiny_encoder, data):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    some = st.one_of(st.sampled_from(WORDS), st.sampled_from(["it's", "café", "U.S.", "(x)"]))
+    words = data.draw(st.lists(some, min_size=1, max_size=9))
+    space = data.draw(st.sampled_from([" ", "  ", "\n", "\u00a0"]))
+    first = data.draw(st.integers(0, len(words) - 1))
+    last = data.draw(st.integers(first, len(words) - 1))
+    context = space.join(words)
+    start = len(space.join([*words[:first], ""]))
+    end = start + len(space.join(words[first : last + 1]))
+    rows = made_rows("who ?", context, start, end)
+    most = data.draw(st.integers(6, 40))
+    tokens = tokenize(rows, tokenizer, siamese=False, max_length=most, characters=True)
+    placed, cut = placed_answers(rows, tokens)
+    kept = most - 3 - len(tokenizer.tokenize("who ?"))  # tokens of the context
+    needed = len(tokenizer.tokenize(context[:end]))
+    assert cut == (needed > kept)
+    assert placed.count(np.array([0])) == 1 - cut
+    if not cut:
+        assert characters_of(rows, tokens, placed.answers).tolist() == [[start, end]]
+        ids = tokens.ids[placed.answers[0, 0] : placed.answers[0, 1] + 1]
+        expected = tokenizer(context[start:end], add_special_tokens=False)["input_ids"]
+        assert ids.tolist() == expected
+
+
+def test_an_answer_inside_a_word_is_the_whole_piece(tiny_encoder):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    rows = made_rows("who ?", "the cats see", 4, 7)
+    tokens = tokenize(rows, tokenizer, siamese=False, max_length=20, characters=True)
+    placed, cut = placed_answers(rows, tokens)
+    assert cut == 0
+    assert characters_of(rows, tokens, placed.answers).tolist() == [[4, 8]]
+    assert characters_of(rows, tokens, np.array([[-1, -1]])).tolist() == [[0, 0]]
+
+
+def test_a_question_that_fills_the_input_is_refused(tiny_encoder):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    rows = made_rows("the big cat", "the dog", 0, 3)
+    tokens = tokenize(rows, tokenizer, siamese=False, max_length=7, characters=True)
+    assert (tokens.spans[:, 0] >= 0).sum() == 1
+    with pytest.raises(UserError, match=r"here, row 1: its first text alone has 3 tokens.*\(6\)"):
+        tokenize(rows, tokenizer, siamese=False, max_length=6, characters=True)

@@ -1,0 +1,207 @@
+"""Rows of tagged words: how they are read, and where their words stand among the tokens."""
+
+import json
+
+import numpy as np
+import pytest
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Sequence, Value
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+
+from multitask.config import load_config
+from multitask.data.load import label_reader
+from multitask.data.tags import placed_tags, tagged_rows, words_from_file, words_rows
+from multitask.data.tokenize import tokenize
+from multitask.errors import UserError
+from tests.conftest import WORDS
+from tests.token_run import TAGS, token_config, write_lines
+
+ROWS = [
+    {"tokens": ["the", "big", "cat"], "ner_tags": ["O", "B-ANIMAL", "I-ANIMAL"]},
+    {"tokens": ["man"], "ner_tags": ["B-PER"]},
+]
+
+
+@pytest.fixture
+def read(tmp_path, tiny_encoder):
+    """Rows of a split made of these records, with changes of the config."""
+
+    def made(records, *changes, split="train", write=write_lines, name="ner-train.jsonl"):
+        write(tmp_path / name, records)
+        file = token_config(tmp_path, tiny_encoder, tmp_path, tasks=("ner",))
+        config = load_config(file, [f"tasks.ner.data.{split}={name}", *changes])
+        reader = label_reader(config, "ner", "tags")
+        return tagged_rows(config, "ner", split, reader), reader
+
+    return made
+
+
+def tags_of(rows, reader):
+    return [[reader.names[tag] for tag in row if tag >= 0] for row in rows.gold]
+
+
+def test_words_tags_and_text_of_json_lines(read):
+    rows, reader = read(ROWS)
+    assert rows.words == [("the", "big", "cat"), ("man",)]
+    assert rows.texts == [("the big cat",), ("man",)]
+    assert tags_of(rows, reader) == [row["ner_tags"] for row in ROWS]
+    assert reader.names == ("B-ANIMAL", "B-PER", "I-ANIMAL", "O")
+    assert rows.gold.tolist()[1][1:] == [-1, -1]
+    taken = rows.take([1])
+    assert (taken.words, taken.ids) == ([("man",)], ["1"])
+
+
+def test_ids_with_names_in_the_config(read):
+    numbers = [{**row, "ner_tags": [TAGS.index(t) for t in row["ner_tags"]]} for row in ROWS]
+    names = "{" + ", ".join(f"{i}: {tag}" for i, tag in enumerate(TAGS)) + "}"
+    rows, reader = read(numbers, f"tasks.ner.data.labels={names}")
+    assert reader.names == tuple(TAGS)
+    assert tags_of(rows, reader) == [row["ner_tags"] for row in ROWS]
+    with pytest.raises(UserError, match=r"tasks\.ner\.data.*'0' is no tag of IOB2"):
+        read(numbers)
+
+
+def test_parquet_and_a_saved_data_set(read, tmp_path):
+    def parquet(file, records):
+        Dataset.from_list(records).to_parquet(file)
+
+    rows, reader = read(ROWS, write=parquet, name="ner.parquet")
+    assert tags_of(rows, reader) == [row["ner_tags"] for row in ROWS]
+
+    features = Features(
+        {"tokens": Sequence(Value("string")), "ner_tags": Sequence(ClassLabel(names=TAGS))}
+    )
+    columns = {key: [row[key] for row in ROWS] for key in ROWS[0]}
+    DatasetDict({"train": Dataset.from_dict(columns, features)}).save_to_disk(tmp_path / "saved")
+    names = "{" + ", ".join(f"{i}: {tag}" for i, tag in enumerate(TAGS)) + "}"
+    disk = ["tasks.ner.data.format=disk", f"tasks.ner.data.path={tmp_path / 'saved'}"]
+    rows, reader = read(ROWS, *disk, "tasks.ner.data.train=train", f"tasks.ner.data.labels={names}")
+    assert tags_of(rows, reader) == [row["ner_tags"] for row in ROWS]
+
+
+def test_conll_columns(read):
+    def columns(file, records):
+        lines = [
+            f"{word} X {tag}"
+            for row in records
+            for word, tag in [*zip(row["tokens"], row["ner_tags"], strict=True), ("", "")]
+        ]
+        file.write_text("\n".join("" if line == " X " else line for line in lines))
+
+    rows, reader = read(ROWS, write=columns, name="ner.conll")
+    assert rows.words == [tuple(row["tokens"]) for row in ROWS]
+    assert tags_of(rows, reader) == [row["ner_tags"] for row in ROWS]
+
+
+def test_rows_without_tags_are_dropped_and_counted_and_a_test_set_is_left_unlabelled(read):
+    records = [*ROWS, {"tokens": ["a"], "ner_tags": None}]
+    rows, _ = read(records)
+    assert (len(rows), rows.unlabelled_dropped) == (2, 1)
+    rows, _ = read(ROWS)
+    rows, _ = read(records, "tasks.ner.data.train=ner-test.jsonl", split="test",
+                   name="ner-test.jsonl")  # fmt: skip
+    assert len(rows) == 3 and rows.labels is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ner_tags": ["O"]}, r"ner-train\.jsonl, row 3 \(id 2\): 2 words, but 1 tags"),
+        (
+            {"ner_tags": ["O", "B-DOG"]},
+            r"row 3 \(id 2\): the tag of 'cat' is 'B-DOG': expected one of O, B-PER",
+        ),
+        ({"tokens": []}, r"ner-train\.jsonl, row 3: tokens is an empty list: leave the row out"),
+        ({"tokens": "a cat"}, "row 3: tokens is 'a cat': expected a list of words"),
+        ({"tokens": ["a", 3]}, r"row 3: tokens is \['a', 3\]: expected a list of words"),
+        ({"ner_tags": "O O"}, r"row 3 \(id 2\): ner_tags is 'O O': expected a list of tags"),
+    ],
+)
+def test_bad_rows_are_told_by_file_and_row(read, changes, message):
+    records = [*ROWS, {"tokens": ["the", "cat"], "ner_tags": ["O", "O"], **changes}]
+    with pytest.raises(UserError, match=message):
+        read(records, f"tasks.ner.data.labels={json.dumps(TAGS)}")
+
+
+def naive_places(words, pieces, most):
+    """(place, word) of each word's first piece, [CLS] at 0; words without one are left out."""
+    found, place = [], 1
+    for number, word in enumerate(words):
+        size = len(pieces(word))
+        if size and place < most - 1:  # the last place is [SEP]'s
+            found.append((place, number))
+        place += size
+    return found
+
+
+words = st.one_of(
+    st.sampled_from(WORDS),
+    st.sampled_from(["cat.dog", "it's", "", " ", "New York", "\u200b", "café", "漢字", "x\u00a0y"]),
+    st.text(max_size=4),
+).filter(lambda word: not any("\ud800" <= letter <= "\udfff" for letter in word))
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(words, min_size=1, max_size=7), min_size=1, max_size=4), st.data())
+def test_tags_stand_at_the_first_piece_of_each_word(tiny_encoder, sentences, data):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    rows = words_rows(sentences, "here")
+    tags = [[data.draw(st.integers(0, 6)) for _ in one] for one in sentences]
+    longest = max(map(len, sentences))
+    rows.labels = np.array([one + [-1] * (longest - len(one)) for one in tags])
+    most = data.draw(st.integers(4, 20))
+    tokens = tokenize(rows, tokenizer, siamese=False, max_length=most, characters=True)
+    placed, unseen = placed_tags(rows, tokens)
+    expected = [
+        (tokens.offsets[i] + place, i, number)
+        for i, one in enumerate(sentences)
+        for place, number in naive_places(one, tokenizer.tokenize, most)
+    ]
+    marked = np.flatnonzero(placed.targets >= 0)
+    assert marked.tolist() == [place for place, _, _ in expected]
+    assert placed.targets[marked].tolist() == [tags[i][number] for _, i, number in expected]
+    assert placed.words[marked].tolist() == [number for _, _, number in expected]
+    assert unseen == sum(map(len, sentences)) - len(expected)
+    assert placed.count(np.arange(len(rows))) == len(expected)
+
+
+def test_pieces_of_sub_word_and_byte_level_tokenizers():
+    """Two pieces a word; a space counted to the word behind it; a word cut in two by a byte."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {"<s>": 0, "</s>": 1, "<pad>": 2, "<unk>": 3}
+    for piece in ("▁big", "▁un", "der", "▁", "▁cats"):
+        vocabulary[piece] = len(vocabulary)
+    scores = [(piece, -float(i)) for piece, i in vocabulary.items()]
+    made = Tokenizer(models.Unigram(scores, unk_id=3))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", cls_token="<s>")
+    rows = words_rows([["big", "under", "cats"]], "here")
+    tokens = tokenize(rows, tokenizer, siamese=False, max_length=16, characters=True)
+    placed, unseen = placed_tags(rows, tokens)
+    assert [made.id_to_token(i) for i in tokens.ids] == [
+        "<s>", "▁big", "▁un", "der", "▁cats", "</s>",
+    ]  # fmt: skip
+    assert np.flatnonzero(placed.targets >= 0).tolist() == [1, 2, 4] and unseen == 0
+    assert placed.words.tolist() == [-1, 0, 1, 1, 2, -1]
+
+
+def test_words_of_ones_own(read, tmp_path, tiny_encoder):
+    config = load_config(token_config(tmp_path, tiny_encoder, tmp_path, tasks=("ner",)))
+    data = config.tasks["ner"].data
+    plain = tmp_path / "own.txt"
+    plain.write_text("the big cat\n\nman  sees\n")
+    assert words_from_file(data, plain).words == [("the", "big", "cat"), ("man", "sees")]
+    write_lines(tmp_path / "own.jsonl", [{"tokens": ["New York", "."]}])
+    assert words_from_file(data, tmp_path / "own.jsonl").words == [("New York", ".")]
+    (tmp_path / "own.conll").write_text("the\ncat\n\nman\n")
+    assert words_from_file(data, tmp_path / "own.conll").words == [("the", "cat"), ("man",)]
+    with pytest.raises(UserError, match="expected a list of sentences"):
+        words_rows("the cat", "here")
+    with pytest.raises(UserError, match="here, row 2: words is an empty list"):
+        words_rows(["a b", " "], "here")
