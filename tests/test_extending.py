@@ -9,6 +9,7 @@ import pytest
 import run_multitask
 from multitask import registry
 from tests.conftest import ROOT
+from tests.token_run import asked, tagged, write_lines
 
 BLOCK = re.compile(r"```(python|yaml)\n(.*?)```", re.DOTALL)
 TOPICS = ["world", "sports", "business", "science"]
@@ -68,3 +69,29 @@ def test_worked_example_trains(config, more, project, tiny_overrides, course_fil
         assert report["tasks"]["sts"]["head"] == "manhattan"
     else:
         assert report["tasks"]["sts"]["pooling"] == "first_last"
+
+
+@pytest.mark.parametrize(
+    ("config", "task", "rows", "epochs", "floor"),
+    [
+        ("my_entities.yaml", "entities", tagged, 4, 0.9),
+        ("my_answers.yaml", "answers", asked, 16, 0.5),
+    ],
+)
+def test_worked_example_of_words_learns(task, rows, epochs, floor, project, tiny_encoder, tmp_path):
+    for seed, (split, size) in enumerate((("train", 320), ("dev", 40))):
+        write_lines(tmp_path / f"{task}-{split}.jsonl", rows(size, seed))
+    changes = [
+        f"data_dir={tmp_path}",
+        f"encoder.name={tiny_encoder}",
+        f"output_dir={tmp_path / 'run'}",
+        f"tasks.{task}.max_length=48",
+        f"training.epochs={epochs}",
+        "training.lr=3e-3",
+        "training.head_lr=1e-2",
+    ]
+    assert run_multitask.main([str(project / "configs" / f"my_{task}.yaml"), *changes]) == 0
+    found = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"][task]
+    assert found["metric"] == "f1" and not found["flags"]
+    assert found["dev"]["f1"] > found["baselines"]["trivial"]["f1"] + 0.3
+    assert found["dev"]["f1"] > floor
