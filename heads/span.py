@@ -51,7 +51,8 @@ class SpanHead(nn.Module):
             context: bool [B, T], the tokens that an answer may have.
 
         Returns:
-            [B, 4]: start, end, probability (start's times end's), loss (0 where not known).
+            [B, 5]: start, end, probability (start's times end's), loss (0 where not known), sum of
+            both logits (0 without a context token).
         """
         logs = scores.log_softmax(1)
         known = (labels >= 0).all(-1)
@@ -68,4 +69,7 @@ class SpanHead(nn.Module):
             found = torch.stack([start, start + longer], 1)
             places = torch.where(better.unsqueeze(-1), found, places)
         best = torch.where(logs.isnan().any(-1).any(-1), torch.nan, best)
-        return torch.cat([places.to(scores.dtype), torch.stack([best.exp(), losses], 1)], 1)
+        chosen = scores.gather(1, places.clamp(min=0).unsqueeze(1)).squeeze(1).sum(-1)
+        logits = torch.where(places[:, 0] < 0, 0.0, chosen)
+        rest = torch.stack([best.exp(), losses, logits], 1)
+        return torch.cat([places.to(scores.dtype), rest], 1)

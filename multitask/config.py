@@ -295,6 +295,12 @@ class TaskConfig(Strict):
     max_length: int = Field(
         128, ge=4, description="Longest input in tokens, special tokens included; the rest is cut."
     )
+    stride: int | None = Field(
+        None,
+        ge=1,
+        description="Answers in a text: a context that `max_length` would cut is read in windows, "
+        "which have this many tokens in common. null: it is cut.",
+    )
     adapter: Choice | None = Field(
         None,
         description="The task's own part inside the encoder's layers (our own encoder only): one "

@@ -120,7 +120,9 @@ def sampled_batches(
     for feed in feeds.values():
         for task in feed.labels:
             if task in tasks:
-                known = np.flatnonzero(~is_missing(feed.labels[task]))
+                known = np.arange(len(feed.tokens))
+                if not feed.in_tokens:
+                    known = np.flatnonzero(~is_missing(feed.labels[task]))
                 size = min(feed.stream.batch_size, len(known))
                 rows = np.random.default_rng(seed).choice(known, size, replace=False)
                 inputs = feed.inputs(rows, pad_id).to(device)

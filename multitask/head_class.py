@@ -25,6 +25,9 @@ def head_class(config: Config, task: str) -> Any:
         message = "does not look at tokens: leave this out"
         raise config.error((*path, *key), f"head {entry.head.name!r} {message}")
     by_token = head.takes in ("tokens", "sequence")
+    if entry.stride is not None and head.takes != "sequence":
+        message = f"head {entry.head.name!r} reads no windows of a text: leave this out"
+        raise config.error((*path, "stride"), message)
     if entry.eval_pooling is not None and (by_token or entry.eval_pooling.name == "tokens"):
         message = "tokens are not pooled: leave this out" if by_token else "no pooling"
         raise config.error((*path, "eval_pooling"), message)

@@ -194,6 +194,7 @@ class TrainedRun:
             max_length=entry.max_length,
             words=task in self._maskings,
             characters=label_type in PLACED,
+            stride=entry.stride,
             cache=cache,
         )
         if label_type not in PLACED:

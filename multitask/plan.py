@@ -120,7 +120,8 @@ def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
     masked = task in prepared.maskings
     tokens, lines = prepared.feeds[task].in_this_pass() if masked else split.tokens, []
     for row in range(min(count, len(tokens))):
-        label: Any = split.rows.gold[row]
+        owner = tokens.row_of[row]
+        label: Any = split.rows.gold[owner]
         if masked:
             shown = f"{tokens.masked[row]} tokens to predict"
         elif reader.label_type == "views":
@@ -129,7 +130,7 @@ def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
             shown = " ".join(reader.names[tag] for tag in label if tag >= 0)
         elif reader.label_type == "span":
             start, end = label
-            shown = f"answer {split.rows.texts[row][1][start:end]!r}"
+            shown = f"answer {split.rows.texts[owner][1][start:end]!r}"
         else:
             shown = "label " + (reader.names[label] if reader.names else f"{label:g}")
         lines.append(f"  {task} ({shown})")

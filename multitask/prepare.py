@@ -359,6 +359,7 @@ def _tokenized(
         max_length=entry.max_length,
         words=reader.label_type == "tokens",
         characters=reader.label_type in PLACED,
+        stride=entry.stride,
         twice=training and reader.label_type == "views" and entry.input == "single",
         cache=default_cache() / "tokens",
     )
@@ -367,7 +368,7 @@ def _tokenized(
     tokens, cut = PLACED[reader.label_type](rows, tokens)
     if not (training and tokens.answers is not None and cut):
         return Split(rows, tokens, cut)
-    kept = np.flatnonzero(tokens.answers[:, 0] >= 0)
+    kept = np.unique(tokens.row_of[tokens.answers[:, 0] >= 0])
     if not len(kept):
         message = f"no training row has its answer in the first {entry.max_length} tokens"
         raise config.error(("tasks", task, "max_length"), message)
@@ -393,6 +394,8 @@ def _describe(
         found[name]["truncated_share"] = split.tokens.truncated_share
         if split.cut is not None:
             found[name]["cut"] = split.cut
+        if split.tokens.owners is not None:
+            found[name]["windows"] = len(split.tokens)
         found[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
         if name in ("dev", "test"):  # a held-out slice of train selects: it counts as train
             seen = [own[p].rows for own in trained_on for p in ("train", "holdout") if p in own]

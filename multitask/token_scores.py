@@ -50,7 +50,7 @@ def tag_scores(output: Tensor, rows: Rows, tokens: Tokens) -> Found:
 
 
 def span_output(head: Any, scores: Tensor, batch: Batch) -> Tensor:
-    """The best span of each row: [B, 4], see ``SpanHead.outcomes``."""
+    """The best span of each row: [B, 5], see ``SpanHead.outcomes``."""
     found: Tensor = head.outcomes(scores, batch.gold, batch.context)
     return found
 
@@ -58,11 +58,15 @@ def span_output(head: Any, scores: Tensor, batch: Batch) -> Tensor:
 def span_scores(output: Tensor, rows: Rows, tokens: Tokens) -> Found:
     """``span_output`` of N rows -> first and behind-last character [N, 2], probability [N, 1].
 
-    The loss is the mean over the rows whose answer is not cut off.
+    Of several windows the one counts whose span has the highest logits. The loss is the mean over
+    the inputs of rows whose answer is not cut off.
     """
     found = output.double().cpu().numpy()
-    predictions = characters_of(rows, tokens, found[:, :2].astype(np.int64))
+    logits = np.where(found[:, 0] < 0, -np.inf, found[:, 4])
+    order = np.lexsort((-logits, tokens.row_of))
+    windows = order[np.unique(tokens.row_of[order], return_index=True)[1]]
+    predictions = characters_of(rows, tokens, found[windows, :2].astype(np.int64), windows)
     loss = float("nan")
     if tokens.answers is not None and (tokens.answers[:, 0] >= 0).any():
         loss = float(found[tokens.answers[:, 0] >= 0, 3].mean())
-    return predictions, found[:, 2:3], loss
+    return predictions, found[windows, 2:3], loss

@@ -89,6 +89,8 @@ ANSWERS = "head 'span'"
             ["tasks.qa.head={name: span, max_answer_tokens: 0}"],
             "tasks.qa.head.max_answer_tokens: head 'span': max_answer_tokens must be at least 1",
         ),
+        (["tasks.ner.stride=3"], f"tasks.ner.stride: {WORDS} reads no windows of a text"),
+        (["tasks.qa.stride=41"], "raise `max_length` (48) or lower `stride` (41)"),
         (["tasks.qa.data.text2=passage"], "no column 'passage'"),
         (["tasks.qa.max_length=7"], "its first text alone has 4 tokens, and is not cut: raise"),
     ],
@@ -159,6 +161,36 @@ def test_rows_whose_answer_is_cut_leave_train_and_stay_in_dev(config):
             torch.device("cpu"),
             print,
         )
+
+
+def test_windows_lose_no_answer_and_give_one_prediction_a_row(config, tmp_path, capsys):
+    changes = ["tasks.qa.max_length=13", "tasks.qa.stride=3"]
+    made = prepare(load_config(config, changes), torch.device("cpu"), print)
+    splits = made.splits["qa"]
+    for split, rows in (("train", 40), ("dev", 9)):
+        data = made.data["qa"][split]
+        assert (data["rows"], data["cut"], data["truncated_share"]) == (rows, 0, 0)
+        assert rows < data["windows"] == len(splits[split].tokens)
+    answers = splits["train"].tokens.answers
+    assert (answers >= 0).all() and (answers == 0).all(axis=1).any()
+    assert made.feeds["qa"].stream.steps_per_pass > 40 / 16
+    scores = made.score("qa", "dev")
+    assert scores.predictions.shape == (9, 2) and scores.loss > 0
+    batches = sampled_batches(made.feeds, ["qa"], seed=(1,), pad_id=0, device=torch.device("cpu"))
+    assert len(batches["qa"].gold) == 16
+
+    directory = tmp_path / "run"
+    more = [*changes, "training.max_steps=4", f"output_dir={directory}"]
+    assert run_multitask.main([str(config), *more]) == 0
+    file = directory / "predictions" / "qa.dev.jsonl"
+    before = file.read_text()
+    assert len(before.splitlines()) == 9
+    file.unlink()
+    assert run_multitask.main(["predict", str(directory)]) == 0
+    assert file.read_text() == before
+    capsys.readouterr()
+    assert run_multitask.main(["check", str(config), *changes]) == 0
+    assert "qa (answer '" in capsys.readouterr().out
 
 
 def test_a_steps_batches_count_words_and_answers(config):

@@ -80,26 +80,39 @@ def _given(value: Any, where: str) -> list[tuple[str, int]]:
 def placed_answers(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
     """The tokens with each row's answer as its first and last token, and how many were cut off.
 
-    Those end behind ``max_length``; they are marked -1. Without labels there are none.
+    Those do not lie wholly in one input; they are marked -1. A window that does not hold its row's
+    answer, which another one does, is marked with its first token, as in the paper's code. Without
+    labels there are none.
     """
     if tokens.spans is None:
         raise ValueError("answers need tokens that were made with their characters")
     if rows.labels is None:
         return tokens, 0
-    answers = np.full((len(rows), 2), -1, dtype=np.int64)
-    for i, (start, end) in enumerate(rows.labels):
+    answers = np.full((len(tokens), 2), -1, dtype=np.int64)
+    owners = tokens.row_of
+    for i, owner in enumerate(owners):
+        start, end = rows.labels[owner]
         begins, ends = tokens.spans[tokens.offsets[i] : tokens.offsets[i + 1]].T
         # the pieces that share a character with the answer; some count the space before a word
-        touching = np.flatnonzero((begins < end) & (ends > start) & (begins >= 0))
-        if len(touching) and ends.max() >= end:
+        inside = begins >= 0
+        touching = np.flatnonzero((begins < end) & (ends > start) & inside)
+        later = i > 0 and owners[i - 1] == owner
+        whole = len(touching) and ends.max() >= end
+        if whole and (not later or begins[inside].min() <= start):
             answers[i] = touching[0], touching[-1]
-    return replace(tokens, answers=answers), int((answers[:, 0] < 0).sum())
+    found = np.zeros(len(rows), dtype=bool)
+    found[owners[answers[:, 0] >= 0]] = True
+    answers[(answers[:, 0] < 0) & found[owners]] = 0
+    return replace(tokens, answers=answers), int((~found).sum())
 
 
-def characters_of(rows: Rows, tokens: Tokens, places: np.ndarray) -> np.ndarray:
+def characters_of(
+    rows: Rows, tokens: Tokens, places: np.ndarray, windows: np.ndarray
+) -> np.ndarray:
     """Predicted first and last tokens [N, 2] as first and behind-last characters of the context.
 
-    White space round them is left out; a row without a prediction (-1) gets 0 and 0.
+    ``windows`` [N] says which row of the tokens each is of. White space round an answer is left
+    out; a row without a prediction (-1) gets 0 and 0.
     """
     if tokens.spans is None:
         raise ValueError("answers need tokens that were made with their characters")
@@ -107,9 +120,9 @@ def characters_of(rows: Rows, tokens: Tokens, places: np.ndarray) -> np.ndarray:
     for i, (first, last) in enumerate(places):
         if first < 0:
             continue
-        start = tokens.spans[tokens.offsets[i] + first, 0]
-        end = tokens.spans[tokens.offsets[i] + last, 1]
+        begin = tokens.offsets[windows[i]]
+        start, end = tokens.spans[begin + first, 0], tokens.spans[begin + last, 1]
         text = rows.texts[i][1][start:end]
-        bare = text.lstrip()
-        found[i] = start + len(text) - len(bare), start + len(text) - len(bare) + len(bare.rstrip())
+        start += len(text) - len(text.lstrip())
+        found[i] = start, start + len(text.strip())
     return found

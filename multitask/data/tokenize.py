@@ -26,7 +26,8 @@ class Tokens:
     tokens, the hidden id at each place that is to be predicted, and -1 elsewhere; in tagged words
     the tag's id. ``spans`` says which characters of the row's last text a token stands for, -1 for
     those of no such text; ``answers`` is the first and last token of a row's answer, counted from
-    the row's begin, -1 where it has none.
+    the row's begin, -1 where it has none. Where a long text is read in windows each window is a row
+    here, and ``owners`` says of which row of the split it is.
     """
 
     ids: np.ndarray  # int32 [tokens]
@@ -38,6 +39,7 @@ class Tokens:
     targets: np.ndarray | None = None  # int32 [tokens]
     spans: np.ndarray | None = None  # int32 [tokens, 2]
     answers: np.ndarray | None = None  # int64 [N, 2]
+    owners: np.ndarray | None = None  # int64 [N], ascending
 
     def __len__(self) -> int:
         return (len(self.offsets) - 1) // self.sides
@@ -65,6 +67,11 @@ class Tokens:
         return self.sums(self.targets >= 0).astype(np.int64)
 
     @property
+    def row_of(self) -> np.ndarray:
+        """The row of the split that each row here is of, int64 [N]: itself without windows."""
+        return np.arange(len(self)) if self.owners is None else self.owners
+
+    @property
     def labelled(self) -> bool:
         """Whether the labels stand in the tokens: masked tokens, tags, answers."""
         return self.targets is not None or self.answers is not None
@@ -89,6 +96,7 @@ def tokenize(
     max_length: int,
     words: bool = False,
     characters: bool = False,
+    stride: int | None = None,
     twice: bool = False,
     cache: Path | None = None,
 ) -> Tokens:
@@ -102,6 +110,8 @@ def tokenize(
         words: also tell which word each token is part of.
         characters: also tell which characters of the row's last text each token stands for; of a
             pair only that one is cut.
+        stride: of such a pair, tokens that neighbouring windows of the second text share, in place
+            of a cut.
         twice: each text stands on two sides, as two views of it (not with ``siamese``).
         cache: directory of the cache; None for no cache.
 
@@ -109,11 +119,12 @@ def tokenize(
         UserError: a first text that alone fills ``max_length``, where only the last may be cut.
     """
     also = [name for name, on in (("words", words), ("characters", characters)) if on]
-    file = cache / f"{_key(rows, tokenizer, siamese, max_length, also)}.tokens" if cache else None
+    key = _key(rows, tokenizer, siamese, max_length, also, stride)
+    file = cache / f"{key}.tokens" if cache else None
     sides = len(rows.texts[0]) if siamese else 1
     arrays = _read(file)
     if arrays is None:
-        arrays = _tokenize(rows, tokenizer, siamese, max_length, also)
+        arrays = _tokenize(rows, tokenizer, siamese, max_length, also, stride)
         if file is not None:
             _write(file, arrays)
     if twice:
@@ -124,7 +135,12 @@ def tokenize(
 
 
 def _tokenize(
-    rows: Rows, tokenizer: Any, siamese: bool, max_length: int, also: list[str]
+    rows: Rows,
+    tokenizer: Any,
+    siamese: bool,
+    max_length: int,
+    also: list[str],
+    stride: int | None,
 ) -> dict[str, np.ndarray]:
     if siamese:
         first = [texts[side] for side in range(len(rows.texts[0])) for texts in rows.texts]
@@ -132,12 +148,14 @@ def _tokenize(
     else:
         first = [texts[0] for texts in rows.texts]
         second = [texts[1] for texts in rows.texts] if len(rows.texts[0]) == 2 else None
-    cut: str | bool = True  # longest first
+    cut: dict[str, Any] = {"truncation": True, "max_length": max_length}  # longest first
     if "characters" in also and second is not None:
-        _check_first_texts(rows, tokenizer, max_length)
-        cut = "only_second"
+        _check_first_texts(rows, tokenizer, max_length, stride or 0)
+        cut["truncation"] = "only_second"
+        if stride is not None:
+            cut |= {"stride": stride, "return_overflowing_tokens": True}
     # padding and truncation are given here, so nothing baked into the tokenizer survives
-    encoded = tokenizer(first, second, padding=False, truncation=cut, max_length=max_length)
+    encoded = tokenizer(first, second, padding=False, **cut)
     sequences = encoded["input_ids"]
     types = encoded.get("token_type_ids") or [[0] * len(ids) for ids in sequences]
     lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
@@ -147,6 +165,9 @@ def _tokenize(
         "offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         "truncated": np.array([bool(e.overflowing) for e in encoded.encodings]),
     }
+    if stride is not None:
+        found["owners"] = np.asarray(encoded["overflow_to_sample_mapping"], dtype=np.int64)
+        found["truncated"][:] = False
     if "characters" in also:
         last = len(rows.texts[0]) - 1
         places = [
@@ -161,9 +182,9 @@ def _tokenize(
     return found
 
 
-def _check_first_texts(rows: Rows, tokenizer: Any, max_length: int) -> None:
-    """Raise UserError where a pair's first text leaves no token for the second."""
-    most = max_length - tokenizer.num_special_tokens_to_add(pair=True) - 1
+def _check_first_texts(rows: Rows, tokenizer: Any, max_length: int, stride: int) -> None:
+    """Raise UserError where a pair's first text leaves the second no token beside ``stride``."""
+    most = max_length - tokenizer.num_special_tokens_to_add(pair=True) - 1 - stride
     texts = [texts[0] for texts in rows.texts]
     alone = tokenizer(texts, padding=False, truncation=False, add_special_tokens=False)
     for number, ids in enumerate(alone["input_ids"], 1):
@@ -171,6 +192,7 @@ def _check_first_texts(rows: Rows, tokenizer: Any, max_length: int) -> None:
             raise UserError(
                 f"{rows.source}, row {number}: its first text alone has {len(ids)} tokens, and is "
                 f"not cut: raise `max_length` ({max_length})"
+                + (f" or lower `stride` ({stride})" if stride else "")
             )
 
 
@@ -180,12 +202,20 @@ def default_cache() -> Path:
     return Path(os.environ.get("MULTITASK_CACHE") or Path(home) / "multitask")
 
 
-def _key(rows: Rows, tokenizer: Any, siamese: bool, max_length: int, also: list[str]) -> str:
+def _key(
+    rows: Rows,
+    tokenizer: Any,
+    siamese: bool,
+    max_length: int,
+    also: list[str],
+    stride: int | None,
+) -> str:
     """A hash of everything the result depends on."""
     backend = json.loads(tokenizer.backend_tokenizer.to_str())
     backend.pop("padding"), backend.pop("truncation")  # they change with every call
     settings = [backend, tokenizer.model_input_names, siamese, max_length]
     settings += also
+    settings += [] if stride is None else [stride]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     digest.update(json.dumps(rows.texts).encode())
     return digest.hexdigest()[:32]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from datasets import Dataset, DatasetDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from multitask.data.answers import asked_rows, characters_of, placed_answers
 from multitask.data.load import Rows, label_reader
 from multitask.data.tokenize import tokenize
 from multitask.errors import UserError
+from multitask.token_scores import span_scores
 from tests.conftest import WORDS
 from tests.token_run import token_config, write_lines
 
@@ -121,7 +123,7 @@ def test_an_answer_of_whole_words_goes_to_tokens_and_back(tiny_encoder, data):
     assert cut == (needed > kept)
     assert placed.count(np.array([0])) == 1 - cut
     if not cut:
-        assert characters_of(rows, tokens, placed.answers).tolist() == [[start, end]]
+        assert characters_of(rows, tokens, placed.answers, [0]).tolist() == [[start, end]]
         ids = tokens.ids[placed.answers[0, 0] : placed.answers[0, 1] + 1]
         expected = tokenizer(context[start:end], add_special_tokens=False)["input_ids"]
         assert ids.tolist() == expected
@@ -133,8 +135,8 @@ def test_an_answer_inside_a_word_is_the_whole_piece(tiny_encoder):
     tokens = tokenize(rows, tokenizer, siamese=False, max_length=20, characters=True)
     placed, cut = placed_answers(rows, tokens)
     assert cut == 0
-    assert characters_of(rows, tokens, placed.answers).tolist() == [[4, 8]]
-    assert characters_of(rows, tokens, np.array([[-1, -1]])).tolist() == [[0, 0]]
+    assert characters_of(rows, tokens, placed.answers, [0]).tolist() == [[4, 8]]
+    assert characters_of(rows, tokens, np.array([[-1, -1]]), [0]).tolist() == [[0, 0]]
 
 
 def test_a_question_that_fills_the_input_is_refused(tiny_encoder):
@@ -144,3 +146,64 @@ def test_a_question_that_fills_the_input_is_refused(tiny_encoder):
     assert (tokens.spans[:, 0] >= 0).sum() == 1
     with pytest.raises(UserError, match=r"here, row 1: its first text alone has 3 tokens.*\(6\)"):
         tokenize(rows, tokenizer, siamese=False, max_length=6, characters=True)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_windows_share_stride_tokens_and_hold_the_answer_where_it_fits(tiny_encoder, data):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    count = data.draw(st.integers(1, 14))
+    words = data.draw(st.lists(st.sampled_from(WORDS), min_size=count, max_size=count))
+    first = data.draw(st.integers(0, count - 1))
+    last = data.draw(st.integers(first, min(count - 1, first + 3)))
+    begins = [len(" ".join([*words[:i], ""])) for i in range(count)]
+    start, end = begins[first], begins[last] + len(words[last])
+    rows = made_rows("who ?", " ".join(words), start, end)
+    room, stride = data.draw(st.integers(2, 8)), data.draw(st.integers(1, 7))
+    options = {"siamese": False, "max_length": room + 5, "characters": True, "stride": stride}
+    if stride >= room:
+        with pytest.raises(UserError, match=r"row 1: its first text.* or lower `stride`"):
+            tokenize(rows, tokenizer, **options)
+        return
+    tokens = tokenize(rows, tokenizer, **options)
+    placed, cut = placed_answers(rows, tokens)
+    windows, begin = [], 0  # of words, each one token
+    while True:
+        windows.append(range(begin, min(begin + room, count)))
+        if begin + room >= count:
+            break
+        begin += room - stride
+    assert tokens.owners.tolist() == [0] * len(windows) and not tokens.truncated.any()
+    for i, window in enumerate(windows):
+        spans = tokens.spans[tokens.offsets[i] : tokens.offsets[i + 1]]
+        assert spans[spans[:, 0] >= 0, 0].tolist() == [begins[word] for word in window]
+    holding = [first in window and last in window for window in windows]
+    assert cut == (not any(holding))
+    for i, (window, holds) in enumerate(zip(windows, holding, strict=True)):
+        if holds:
+            expected = [4 + first - window[0], 4 + last - window[0]]  # behind [CLS] who ? [SEP]
+            found = characters_of(rows, tokens, placed.answers[i : i + 1], [i])
+            assert found.tolist() == [[start, end]]
+        else:
+            expected = [-1, -1] if cut else [0, 0]
+        assert placed.answers[i].tolist() == expected
+
+
+def test_the_window_with_the_highest_logits_answers(tiny_encoder):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    rows = Rows("here", ["0", "1"], [("who ?", "the man"), ("who ?", "a cat sees dog")], None)
+    options = {"siamese": False, "max_length": 7, "characters": True, "stride": 1}
+    tokens = tokenize(rows, tokenizer, **options)
+    assert tokens.owners.tolist() == [0, 1, 1, 1]
+    # start, end, probability, loss, logits
+    output = torch.tensor(
+        [
+            [4, 5, 0.2, 0.0, -9.0],
+            [5, 5, 0.9, 0.0, 1.0],  # "cat"
+            [4, 5, 0.3, 0.0, 3.0],  # of "cat sees": both
+            [-1, -1, 0.0, 0.0, 0.0],
+        ]
+    )
+    predictions, scores, loss = span_scores(output, rows, tokens)
+    assert predictions.tolist() == [[0, 7], [2, 10]]
+    assert scores[:, 0].tolist() == pytest.approx([0.2, 0.3]) and np.isnan(loss)

@@ -106,13 +106,14 @@ def test_the_best_span_is_that_of_a_plain_search(data):
     scores = torch.tensor([logits], dtype=torch.float64)
     labels = torch.tensor([[0, size - 1]])
     (found,) = make(max_answer_tokens=longest).outcomes(scores, labels, torch.tensor([inside]))
-    start, end, probability, loss = found.tolist()
+    start, end, probability, loss, both = found.tolist()
     expected = naive(logits, inside, longest)
     assert probability == pytest.approx(expected[2])
     if expected[0] < 0:
-        assert (start, end) == (-1, -1)
+        assert (start, end, both) == (-1, -1, 0)
     else:
         assert begin <= start <= end < start + longest
+        assert both == pytest.approx(logits[int(start)][0] + logits[int(end)][1])
         logs = scores[0].log_softmax(0)
         assert (logs[int(start), 0] + logs[int(end), 1]).exp().item() == pytest.approx(probability)
     logs = scores[0].log_softmax(0)
