@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from multitask.config import DataConfig
-from multitask.data.load import canonical, read_table, read_text
+from multitask.data.load import canonical
+from multitask.data.tables import read_table, read_text
 from multitask.errors import UserError
 from multitask.retrieval import (
     POINTS_A_LIST,

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from multitask.config import DataConfig
-from multitask.data.load import Rows, read_table, read_text
+from multitask.data.load import Rows
+from multitask.data.tables import read_table, read_text
 from multitask.errors import UserError
 
 YEARS = ("STS12", "STS13", "STS14", "STS15", "STS16")

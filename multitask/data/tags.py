@@ -15,9 +15,9 @@ from multitask.data.load import (
     column_of,
     read_columns,
     rows_of,
-    table_of,
     texts_from_file,
 )
+from multitask.data.tables import table_of
 from multitask.data.tokenize import Tokens
 from multitask.errors import UserError
 

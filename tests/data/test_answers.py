@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from datasets import Dataset, DatasetDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +12,6 @@ from multitask.data.answers import asked_rows, characters_of, placed_answers
 from multitask.data.load import Rows, label_reader
 from multitask.data.tokenize import tokenize
 from multitask.errors import UserError
-from multitask.token_scores import span_scores
 from tests.conftest import WORDS
 from tests.token_run import token_config, write_lines
 
@@ -187,23 +185,3 @@ def test_windows_share_stride_tokens_and_hold_the_answer_where_it_fits(tiny_enco
         else:
             expected = [-1, -1] if cut else [0, 0]
         assert placed.answers[i].tolist() == expected
-
-
-def test_the_window_with_the_highest_logits_answers(tiny_encoder):
-    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
-    rows = Rows("here", ["0", "1"], [("who ?", "the man"), ("who ?", "a cat sees dog")], None)
-    options = {"siamese": False, "max_length": 7, "characters": True, "stride": 1}
-    tokens = tokenize(rows, tokenizer, **options)
-    assert tokens.owners.tolist() == [0, 1, 1, 1]
-    # start, end, probability, loss, logits
-    output = torch.tensor(
-        [
-            [4, 5, 0.2, 0.0, -9.0],
-            [5, 5, 0.9, 0.0, 1.0],  # "cat"
-            [4, 5, 0.3, 0.0, 3.0],  # of "cat sees": both
-            [-1, -1, 0.0, 0.0, 0.0],
-        ]
-    )
-    predictions, scores, loss = span_scores(output, rows, tokens)
-    assert predictions.tolist() == [[0, 7], [2, 10]]
-    assert scores[:, 0].tolist() == pytest.approx([0.2, 0.3]) and np.isnan(loss)
