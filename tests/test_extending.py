@@ -72,11 +72,8 @@ def test_worked_example_trains(config, more, project, tiny_overrides, course_fil
 
 
 @pytest.mark.parametrize(
-    ("config", "task", "rows", "epochs", "floor"),
-    [
-        ("my_entities.yaml", "entities", tagged, 4, 0.9),
-        ("my_answers.yaml", "answers", asked, 16, 0.5),
-    ],
+    ("task", "rows", "epochs", "floor"),
+    [("entities", tagged, 4, 0.9), ("answers", asked, 16, 0.5)],
 )
 def test_worked_example_of_words_learns(task, rows, epochs, floor, project, tiny_encoder, tmp_path):
     for seed, (split, size) in enumerate((("train", 320), ("dev", 40))):

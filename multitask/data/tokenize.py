@@ -170,12 +170,10 @@ def _tokenize(
         found["truncated"][:] = False
     if "characters" in also:
         last = len(rows.texts[0]) - 1
-        places = [
-            place if sequence == last else (-1, -1)
-            for e in encoded.encodings
-            for place, sequence in zip(e.offsets, e.sequence_ids, strict=True)
-        ]
-        found["spans"] = np.asarray(places, dtype=np.int32)
+        places = [np.asarray(e.offsets, dtype=np.int32) for e in encoded.encodings]
+        whose = [np.array([one == last for one in e.sequence_ids]) for e in encoded.encodings]
+        found["spans"] = np.concatenate(places)
+        found["spans"][~np.concatenate(whose)] = -1
     if "words" in also:
         numbers = [-1 if word is None else word for e in encoded.encodings for word in e.word_ids]
         found["words"] = np.asarray(numbers, dtype=np.int32)
