@@ -429,9 +429,9 @@ def _warnings(
                 found.append(f"{task}: {share:.1%} of {split} inputs truncated at {length} tokens")
             if part.get("cut"):
                 what = "words are cut off, and predicted as O"
-                if not part["label_counts"]:
-                    dropped = split == "train"
-                    what = f"answers are cut off{': the rows are left out' if dropped else ''}"
+                if config.tasks[task].input == "cross":
+                    dropped = ": the rows are left out" if split == "train" else ""
+                    what = f"answers are cut off{dropped}"
                 found.append(f"{task}: {part['cut']} {split} {what}")
         if task not in trained and not config.tasks[task].only_scored:
             named = [stage.tasks for stage in config.stages or [] if stage.tasks]

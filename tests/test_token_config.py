@@ -142,7 +142,8 @@ def test_check_shows_tags_answers_and_what_is_cut(config, capsys):
     assert re.search(r"warning: qa: \d+ dev answers are cut off\n", out)
     assert run_multitask.main(["check", str(config), "tasks.ner.max_length=6"]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"warning: ner: \d+ dev words are cut off, and predicted as O", out)
+    for split in ("dev", "test"):
+        assert re.search(rf"warning: ner: \d+ {split} words are cut off, and predicted as O", out)
 
 
 def test_rows_whose_answer_is_cut_leave_train_and_stay_in_dev(config):
