@@ -193,6 +193,8 @@ def test_the_first_metric_is_the_default_and_errors_are_not_selectable():
         "number": ("pearson", "spearman"),
         "tokens": ("accuracy",),
         "views": ("probability", "accuracy"),
+        "tags": ("f1", "precision", "recall", "accuracy"),
+        "span": ("f1", "exact_match"),
     }
     for label_type, make in SETS.items():
         assert tuple(metrics.compute(label_type, *make())) == metrics.METRICS[label_type]

@@ -6,6 +6,7 @@ import pytest
 
 from multitask import registry
 from multitask.errors import UserError
+from multitask.metrics import METRICS
 
 NAMES = [(kind, name) for kind, names in registry.KINDS.items() for name in names]
 
@@ -17,8 +18,8 @@ def test_every_name_is_documented(kind, name):
     assert found.__doc__
     assert inspect.getmodule(found).__doc__
     if kind == "head":
-        assert found.takes in ("vector", "pair", "tokens", "views")
-        assert found.label_type in ("class", "binary", "number", "tokens", "views")
+        assert found.takes in ("vector", "pair", "tokens", "views", "sequence")
+        assert found.label_type in METRICS
 
 
 @pytest.mark.parametrize(
