@@ -13,6 +13,7 @@ from multitask.errors import UserError
 from multitask.geometry import cosines
 from multitask.inference import TrainedRun, load
 from multitask.retrieval import TextIndex, check_origin, open_index
+from multitask.tagging import OUTSIDE
 from multitask.vectors import Vectors, run_vectors
 
 # of each text
@@ -70,7 +71,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Result:
-    """A prediction: of classes with their probabilities, or a number between two ends.
+    """A prediction: of classes with their probabilities, a number between two ends, or words.
 
     ``of`` says of which of two texts; ``notes`` are what a reader should know beside it.
     """
@@ -172,6 +173,8 @@ def about(served: Served, task: str) -> str:
         "binary": " or ".join(reader.names),
         "number": f"a number from {reader.low:g} to {reader.high:g}",
         "views": "a vector each, no prediction",
+        "tags": "a tag for each word",
+        "span": "an answer to the first in the second",
     }.get(reader.label_type, "more than this page shows")
     if reader.label_type == "views":
         return f"one text or two → {gives}"
@@ -186,7 +189,7 @@ def answers(served: Served, texts: Sequence[str]) -> list[TaskAnswer]:
 
 def _answer(served: Served, task: str, texts: Sequence[str]) -> TaskAnswer:
     what, kind = about(served, task), served.kind(task)
-    if kind not in ("class", "binary", "number", "views"):
+    if kind not in ("class", "binary", "number", "views", "tags", "span"):
         return TaskAnswer(task, what, message="Not shown here: use the command `predict`.")
     if served.needs_pair(task) and len(texts) < 2:
         return TaskAnswer(task, what, message="Needs a second text.")
@@ -207,6 +210,14 @@ def _predicted(served: Served, task: str, texts: Sequence[str], of: str) -> Resu
     reader = served.run.readers[task]
     notes = cut(served, task, texts)
     (found,) = served.run.predict(task, [texts[0] if len(texts) == 1 else tuple(texts)])
+    if reader.label_type == "tags":
+        pairs = zip(found["words"], found["prediction"], strict=True)
+        named = [f"{word} ({tag})" for word, tag in pairs if tag != OUTSIDE]
+        return Result(of, ", ".join(named) or f"{OUTSIDE} alone", notes=notes)
+    if reader.label_type == "span":
+        chance, start, end = found["scores"][0], found["start"], found["end"]
+        notes.append(f"Probability {chance:.2f}; characters {start} to {end} of the second text.")
+        return Result(of, found["prediction"] or "no answer", notes=notes)
     if reader.label_type == "number":
         number = found["prediction"]
         if not reader.low <= number <= reader.high:
@@ -242,7 +253,7 @@ def cut(served: Served, task: str, texts: Sequence[str]) -> list[str]:
     rows: list[tuple[str, ...]] = [(text,) for text in texts]
     if entry.input == "cross":
         rows = [tuple(texts)]
-    if not served.run.tokens(task, rows).truncated.any():
+    if entry.stride is not None or not served.run.tokens(task, rows).truncated.any():
         return []
     return [f"Cut at {entry.max_length} tokens: the rest was not read."]
 

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import run_multitask
 from multitask import load
 from multitask.errors import UserError
 from multitask.serve import answers
 from multitask.serve.answers import Served, open_run
 from tests.html_page import ADDRESSES, Parsed, page_text
+from tests.token_run import token_config, write_token_files
 
 pytest.importorskip("flask", reason="flask is not installed (dev requirement)")
 from multitask.serve.app import MAX_BYTES, make_app
@@ -250,3 +252,27 @@ def test_neighbours_stand_in_the_page(served, tmp_path):
     assert "Nearest texts" in text and "To the second text" in text
     for found in answers.neighbours(indexed, TEXT):
         assert f"{found.cosine:.3f} {' '.join(found.text.split())} line {found.line}" in text
+
+
+def test_tagged_words_and_answers_are_what_predict_says(tiny_encoder, tmp_path):
+    config = token_config(tmp_path, tiny_encoder, write_token_files(tmp_path, train=32))
+    assert run_multitask.main([str(config), "training.max_steps=8"]) == 0
+    made = open_run(tmp_path / "run", None)
+    context = "eats man . today dog sees house"
+    found = {one.task: one for one in answers.answers(made, ["who is there ?", context])}
+    assert found["ner"].about == "one text → a tag for each word"
+    _, second = found["ner"].results
+    (expected,) = made.run.predict("ner", [context])
+    shown = second.prediction.split(", ") if second.prediction != "O alone" else []
+    tagged = zip(expected["words"], expected["prediction"], strict=True)
+    assert shown == [f"{word} ({tag})" for word, tag in tagged if tag != "O"]
+    (result,) = found["qa"].results
+    (expected,) = made.run.predict("qa", [("who is there ?", context)])
+    assert result.prediction == expected["prediction"] != ""
+    assert result.notes[-1].endswith(
+        f"{expected['start']} to {expected['end']} of the second text."
+    )
+    needs = {one.task: one.message for one in answers.answers(made, [context])}
+    assert needs == {"ner": "", "qa": "Needs a second text."}
+    shown = check(post(make_app(made).test_client(), "who is there ?", context))
+    assert result.prediction in shown and second.prediction in shown
