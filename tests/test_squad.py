@@ -16,6 +16,7 @@ from multitask.squad import normalised, outcome, word_f1
         ("U.S.", "us"),
         ("the-best", "thebest"),  # punctuation goes first, then articles
         ("«Zürich»", "«zürich»"),  # other punctuation than ASCII's stays
+        ("b’a’c", "b’ ’c"),  # an article leaves a space
         ("The a", ""),
     ],
 )
