@@ -80,12 +80,16 @@ def trivial_token_loss(train: Tokens, masking: Masking) -> float:
 def trivial_loss(head: Any, labels: np.ndarray, classes: int, device: torch.device) -> float:
     """The mean loss of a head's trivial predictor on its training labels [N].
 
-    Classes get their frequencies (one that never occurs, that of a single row), numbers their
-    mean; the loss is the head's own, so that class weights and smoothing count.
+    Classes get their frequencies (one that never occurs, that of a single row; several at once,
+    [N, C], each its own), numbers their mean; the loss is the head's own, so that class weights and
+    smoothing count.
     """
     gold = label_tensor(labels).to(device)
     if head.label_type == "number":
         scores = gold.mean().expand(len(gold))
+    elif head.label_type == "labels":
+        counts = gold.sum(0).clamp(min=1, max=len(gold) - 1)  # finite where all rows are alike
+        scores = torch.logit(counts / len(gold)).expand(len(gold), -1)
     elif head.label_type == "binary":
         scores = torch.logit(gold.float().mean()).expand(len(gold))
     else:

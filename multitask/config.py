@@ -33,7 +33,15 @@ EMBEDDED_DIR = Path(__file__).parent / "data" / "embedded"
 PACKAGED_ENCODER = "packaged-minilm"
 DataFormat = Literal["auto", "csv", "tsv", "jsonl", "txt", "conll", "parquet", "disk", "hub"]
 # keys of `data` that a task with another task's rows has for itself
-OWN_LABELS = ("label", "labels", "tag_scheme", "label_range", "unlabelled", "same_rows_as")
+OWN_LABELS = (
+    "label",
+    "labels",
+    "label_separator",
+    "tag_scheme",
+    "label_range",
+    "unlabelled",
+    "same_rows_as",
+)
 # the columns of a task's texts, by its input
 TEXT_KEYS = {
     "single": ("text",),
@@ -150,6 +158,13 @@ class DataConfig(Strict):
         "to a name, or a list of values. `1`, `1.0` and `'1'` are one value, as are `true` and "
         "`True`. Two values with one name form one class. "
         "Default: the values found in train; 0 and 1 (or false and true) for a binary head.",
+    )
+    label_separator: str = Field(
+        ",",
+        min_length=1,
+        description="Several classes at once: what stands between them in a text, such as `3,10`; "
+        "JSON and Parquet may have lists. A row of no class has an empty list, or an empty text "
+        "with `unlabelled: []`.",
     )
     tag_scheme: Literal["IOB2", "IOB1", "IOE2", "IOE1", "IOBES", "BILOU"] = Field(
         "IOB2",
@@ -363,7 +378,8 @@ class TaskConfig(Strict):
     metric: str | None = Field(
         None,
         description="Metric of selection, early stopping and overall score. Classes: "
-        f"{', '.join(SELECTABLE['class'])}; binary: {', '.join(SELECTABLE['binary'])}; numbers: "
+        f"{', '.join(SELECTABLE['class'])}; binary: {', '.join(SELECTABLE['binary'])}; several "
+        f"classes at once: {', '.join(SELECTABLE['labels'])}; numbers: "
         f"{', '.join(SELECTABLE['number'])}; masked tokens: {', '.join(SELECTABLE['tokens'])}; "
         f"contrastive: {', '.join(SELECTABLE['views'])}; tagged words: "
         f"{', '.join(SELECTABLE['tags'])}; answers: {', '.join(SELECTABLE['span'])}. "

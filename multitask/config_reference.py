@@ -81,6 +81,7 @@ METHODS = {
 LABEL_TYPES = {
     "class": "classes",
     "binary": "two classes",
+    "labels": "any number of classes",
     "number": "a number",
     "tokens": "masked tokens",
     "views": "which texts go together",

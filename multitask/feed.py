@@ -66,7 +66,8 @@ class TrainRows:
         if self.in_tokens:
             return replace(inputs, share=share, step_rows=whole)
         labels = self.labels[task][rows]
-        if labels.ndim == 2 and not share:  # a contrastive row that counts on another rank
+        contrastive = labels.ndim == 2 and labels.dtype.kind == "i"
+        if contrastive and not share:  # a row that counts on another rank
             labels = np.full_like(labels, -1)
         return inputs.with_labels(labels, share, whole)
 

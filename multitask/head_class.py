@@ -33,6 +33,9 @@ def head_class(config: Config, task: str) -> Any:
         raise config.error((*path, "eval_pooling"), message)
     if head.takes == "views":
         _check_views(config, task)
+    if head.label_type == "labels" and entry.course_file:
+        message = f"head {entry.head.name!r}: that format has one label a row: leave this out"
+        raise config.error((*path, "course_file"), message)
     inputs = {
         "vector": ("single", "cross"),
         "pair": ("siamese",),

@@ -40,7 +40,7 @@ from multitask.evaluate import (
 from multitask.head_class import head_class
 from multitask.metrics import OUTCOMES
 from multitask.model import MultiTaskModel, build_model
-from multitask.outcomes import in_words
+from multitask.outcomes import in_words, numbers_of
 from multitask.pretrained import load_saved
 
 Text = str | Sequence[str]
@@ -229,8 +229,13 @@ def described(scores: Scores, reader: LabelReader, rows: Rows) -> list[dict[str,
     if reader.label_type in OUTCOMES:
         worded = in_words(replace(rows, labels=None), reader, scores.predictions, scores.scores)
         return [{k: v for k, v in one.items() if k not in NEEDS_LABELS} for one in worded]
-    results = []
+    results: list[dict[str, Any]] = []
     for prediction, shown in zip(scores.predictions, scores.scores, strict=True):
+        if reader.label_type == "labels":
+            numbers = numbers_of(prediction)
+            names = [reader.names[number] for number in numbers]
+            results.append({"prediction": numbers, "names": names, "scores": shown.tolist()})
+            continue
         result = {"prediction": prediction.item(), "scores": shown.tolist()}
         if reader.names:
             result["name"] = reader.names[prediction]

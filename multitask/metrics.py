@@ -1,9 +1,11 @@
 """Scores of a whole evaluation set, their bootstrap intervals, and how scores are compared.
 
-A leaf: numpy and scipy only, never torch. Seven label types:
+A leaf: numpy and scipy only, never torch. Eight label types:
 
 - ``class``: labels and predictions int [N], scores = probabilities [N, C]
 - ``binary``: labels and predictions 0/1 [N], scores = probability of 1 [N, 1]
+- ``labels`` (several classes at once): labels and predictions 0/1 [N, C], scores = probabilities
+  [N, C]
 - ``number``: labels and predictions float [N], scores = the predictions [N, 1]
 - ``tokens``: labels = masked tokens of each text, predictions = those predicted right (int [N]),
   scores = their summed negative log-likelihood [N, 1]; a metric is over all tokens of the rows
@@ -17,7 +19,8 @@ correlation where one side is constant or not finite, and the average precision 
 positives or with NaN scores (of a set with positives only it is 1). F1 follows scikit-learn: 0
 where nothing is positive in labels or predictions (as are precision and recall of entities); macro
 F1 averages over the classes that occur in either, so that a class missing from a small set costs
-nothing. ``mcc`` is Matthews' correlation
+nothing. Of several classes at once F1 is over all decisions (micro), and ``exact_match`` is the
+share of rows with all their classes right and no other. ``mcc`` is Matthews' correlation
 coefficient, of several classes R_K (Gorodkin 2004), as scikit-learn has it: 0 where labels or
 predictions are constant.
 """
@@ -37,6 +40,7 @@ Array = npt.NDArray[Any]
 METRICS: dict[str, tuple[str, ...]] = {
     "class": ("accuracy", "macro_f1", "mcc", "mae"),
     "binary": ("accuracy", "f1", "average_precision", "mcc"),
+    "labels": ("f1", "macro_f1", "exact_match"),
     "number": ("pearson", "spearman", "mse"),
     "tokens": ("accuracy", "perplexity"),
     "views": ("probability", "accuracy"),
@@ -133,13 +137,17 @@ def trivial(
     """Predictions [n] and scores [n, C or 1] of a model that only knows the training labels.
 
     The majority class (the smallest of equals) with the training frequencies as scores, or the
-    mean of the numbers. Raises ValueError without training labels.
+    mean of the numbers; of several classes at once [n, C] those of more than half the rows. Raises
+    ValueError without training labels.
     """
     if not len(train_labels):
         raise ValueError("the trivial baseline needs training labels")
     if label_type == "number":
         mean = float(np.mean(train_labels))
         return np.full(n, mean), np.full((n, 1), mean)
+    if label_type == "labels":
+        frequencies = np.asarray(train_labels, dtype=float).mean(axis=0)
+        return np.tile((frequencies > 0.5).astype(np.int64), (n, 1)), np.tile(frequencies, (n, 1))
     classes = 2 if label_type == "binary" else num_classes or 0
     counts = np.bincount(np.asarray(train_labels, dtype=np.int64), minlength=classes)
     frequencies = counts / counts.sum()
@@ -211,6 +219,9 @@ def resampled_values(
     names = names or METRICS[label_type]
     if not set(names) <= set(METRICS[label_type]):
         raise ValueError(f"metrics of {label_type}: {METRICS[label_type]}, not {names}")
+    if label_type == "labels":
+        values = _label_values(np.asarray(labels) > 0.5, np.asarray(predictions) > 0.5, rows)
+        return {name: values[name] for name in names}
     if label_type == "number":
         sides = [np.asarray(side, dtype=np.float64)[rows] for side in (labels, predictions)]
         return {name: _number_value(name, *sides) for name in names}
@@ -256,6 +267,26 @@ def _outcome_values(
         "accuracy": _divide(sums["right_words"], sums["words"]),
     }
     return {name: np.where(sums["words"] > 0, values[name], np.nan) for name in names}
+
+
+def _label_values(gold: Array, predicted: Array, rows: Array) -> dict[str, Array]:
+    """Metrics of several classes at once: bool [N, C] twice, int [R, M] to [R] each."""
+
+    def counts(cells: Array) -> Array:
+        """How often each class occurs in each set of rows: [R, C]."""
+        return np.stack([column[rows].sum(axis=1) for column in cells.T], axis=1)
+
+    right, known, found = counts(gold & predicted), counts(gold), counts(predicted)
+    occurs = known + found > 0
+    by_class = 2 * right / np.maximum(known + found, 1)
+    together = (known + found).sum(axis=1)
+    values = {
+        "f1": 2 * right.sum(axis=1) / np.maximum(together, 1),
+        "macro_f1": by_class.sum(axis=1) / np.maximum(occurs.sum(axis=1), 1),
+        "exact_match": (gold == predicted).all(axis=1)[rows].sum(axis=1) / max(rows.shape[1], 1),
+    }
+    undefined = np.full(len(rows), np.nan)
+    return {name: value if rows.shape[1] else undefined for name, value in values.items()}
 
 
 def _divide(numerator: Array, denominator: Array) -> Array:

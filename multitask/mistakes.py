@@ -17,6 +17,10 @@ def _confidence(label_type: str, record: dict[str, Any]) -> float | None:
     if label_type == "tags":
         known = [scores[i] for i in _wrong_words(record) if scores[i] is not None]
         return max(known, default=None)
+    if label_type == "labels":
+        wrong = set(record["label"]) ^ set(record["prediction"])
+        known = [scores[i] for i in wrong if scores[i] is not None]
+        return max((max(one, 1 - one) for one in known), default=None)
     if label_type == "span":
         return None if scores[0] is None else float(scores[0])
     if label_type == "class":
@@ -44,6 +48,8 @@ def _shown(result: dict[str, Any], record: dict[str, Any], key: str) -> str:
         return f"{value:.2f}"
     if label_type == "tags":
         return ", ".join(f"{record['words'][i]}: {value[i]}" for i in _wrong_words(record))
+    if label_type == "labels":
+        return ", ".join(classes[number] for number in value) or "-"
     if label_type == "span":
         return value if isinstance(value, str) else " | ".join(value)
     return str(classes[int(value)]) if classes else str(value)

@@ -27,6 +27,7 @@ HUB_NAMES = {"packaged-minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 TASK_TYPES = {
     "class": "text-classification",
     "binary": "text-classification",
+    "labels": "text-classification",
     "number": "sentence-similarity",
     "tokens": "fill-mask",
     "views": "feature-extraction",

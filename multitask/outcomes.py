@@ -23,14 +23,20 @@ def metric_columns(
 def confusion_columns(
     rows: Rows, reader: LabelReader, predictions: Array
 ) -> tuple[Array, Array] | None:
-    """Gold and predicted class of every row, or word; None for a task without classes."""
-    if not reader.names:
+    """Gold and predicted class of every row, or word; None where a row has no single class."""
+    if not reader.names or reader.label_type == "labels":
         return None
     if reader.label_type != "tags":
         return rows.gold, predictions
     gold = rows.gold
     inside = gold >= 0
     return gold[inside], np.where(predictions < 0, outside(reader), predictions)[inside]
+
+
+def numbers_of(cells: Array) -> list[int]:
+    """Which classes of a row of several, 0/1 [C], are there."""
+    found: list[int] = np.flatnonzero(np.asarray(cells) > 0.5).tolist()
+    return found
 
 
 def outside(reader: LabelReader) -> int:

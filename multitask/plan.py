@@ -128,6 +128,9 @@ def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
             shown = "no label"
         elif reader.label_type == "tags":
             shown = " ".join(reader.names[tag] for tag in label if tag >= 0)
+        elif reader.label_type == "labels":
+            named = [reader.names[number] for number in numbers_of(label)]
+            shown = f"labels {', '.join(named) or 'none'}"
         elif reader.label_type == "span":
             start, end = label
             shown = f"answer {split.rows.texts[owner][1][start:end]!r}"

@@ -30,7 +30,6 @@ from multitask.drawing import (
     step_axis,
 )
 from multitask.errors import UserError
-from multitask.metrics import UNLABELLED
 from multitask.plots_conflict import draw_conflict
 from multitask.plots_space import draw_space
 
@@ -85,7 +84,7 @@ def draw_all(run_dir: Path) -> list[Path]:
         if result["label_type"] == "number":
             records = load_lines(run_dir / "predictions" / f"{task}.dev.jsonl")
             drawn[f"scatter_{task}"] = _scatter(task, result, records)
-        elif result["label_type"] not in (*UNLABELLED, "span"):
+        elif "confusion" in result["dev"]:
             drawn[f"confusion_{task}"] = _confusion(task, result)
     drawn["schedule"] = _schedule(report, events)
     for name, draw in (("conflict", draw_conflict), ("space", draw_space)):

@@ -11,7 +11,7 @@ from multitask.evaluate import Scores
 from multitask.files import write_text
 from multitask.glue import submission
 from multitask.metrics import OUTCOMES
-from multitask.outcomes import in_words
+from multitask.outcomes import in_words, numbers_of
 
 
 def write_predictions(
@@ -43,12 +43,17 @@ def write_predictions(
             record = {"id": name, "texts": texts, **worded[i]}
             lines.append(json.dumps(record, ensure_ascii=False))
             continue
-        label = None if rows.labels is None else rows.labels[i].tolist()
+        if reader.label_type == "labels":
+            label = None if rows.labels is None else numbers_of(rows.labels[i])
+            prediction = numbers_of(predictions[i])
+        else:
+            label = None if rows.labels is None else rows.labels[i].tolist()
+            prediction = predictions[i].item()
         record = {
             "id": name,
             "texts": texts,
             "label": label,
-            "prediction": predictions[i].item(),
+            "prediction": prediction,
             "scores": [round(float(score), 6) for score in scores.scores[i]],
         }
         lines.append(json.dumps(record, ensure_ascii=False))

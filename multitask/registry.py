@@ -53,6 +53,7 @@ HEADS = {
     "euclidean_similarity": "heads.euclidean:EuclideanSimilarityHead",
     "binary": "heads.binary:BinaryHead",
     "regression": "heads.regression:RegressionHead",
+    "multi_label": "heads.multi_label:MultiLabelHead",
     "token_classification": "heads.token_classification:TokenClassificationHead",
     "span": "heads.span:SpanHead",
     "masked_lm": "heads.masked_lm:MaskedLMHead",

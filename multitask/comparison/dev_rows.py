@@ -71,6 +71,10 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
             return _checked(_with_outcomes(run, file, result, records), split, result, advice)
         scores = np.array([record["scores"] for record in records], dtype=float)
         labels = [record["label"] for record in records]
+        predictions = [record["prediction"] for record in records]
+        if label_type == "labels":
+            labels = [one if one is None else _cells(one, scores.shape[1]) for one in labels]
+            predictions = [_cells(one, scores.shape[1]) for one in predictions]
         rows = Rows(
             str(file),
             [str(record["id"]) for record in records],
@@ -78,15 +82,18 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
             None if split == "test" and None in labels else np.array(labels, dtype=kind),
         )
         # Saved numbers are clipped to the label range, reported metrics are not.
-        predictions = (
-            scores[:, 0]
-            if result["label_type"] == "number"
-            else np.array([record["prediction"] for record in records], dtype=kind)
-        )
-        found = scored_rows(run, result, rows, predictions, scores)
+        said = scores[:, 0] if label_type == "number" else np.array(predictions, dtype=kind)
+        found = scored_rows(run, result, rows, said, scores)
         return _checked(found, split, result, advice)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise UserError(f"{file}: damaged or incomplete: {advice}") from error
+
+
+def _cells(numbers: Sequence[int], classes: int) -> Array:
+    """The classes of a row as 0/1 [C]. Raises IndexError for one outside them."""
+    cells = np.zeros(classes, dtype=np.int64)
+    cells[list(numbers)] = 1
+    return cells
 
 
 def _with_outcomes(
@@ -140,7 +147,8 @@ def check_same_rows(task: str, first: ScoredRows, other: ScoredRows, split: str 
     elif one.answers is not None and two.answers is not None:
         content = ("label", [a != b for a, b in zip(one.answers, two.answers, strict=True)])
     else:
-        content = ("label", (one.labels != two.labels).tolist())
+        differ = one.labels != two.labels
+        content = ("label", (differ if differ.ndim == 1 else differ.any(axis=1)).tolist())
     for what, differ in (
         ("id", [a != b for a, b in zip(one.ids, two.ids, strict=True)]),
         content,

@@ -18,11 +18,14 @@ def average(label_type: str, members: Sequence[Array]) -> tuple[Array, Array]:
     """Predictions [N] and scores [N, C or 1] of an ensemble from its members' scores.
 
     Scores are the plain mean of probabilities or numbers. The class is the most probable one (the
-    first of equals), and 1 where its probability is above one half.
+    first of equals), and 1 where its probability is above one half; of several classes at once
+    all that are above it.
     """
     scores = np.stack(members).mean(axis=0, dtype=np.float64)
     if label_type == "number":
         return scores[:, 0], scores
+    if label_type == "labels":
+        return (scores > 0.5).astype(np.int64), scores
     if label_type == "binary":
         return (scores[:, 0] > 0.5).astype(np.int64), scores
     return scores.argmax(axis=1), scores

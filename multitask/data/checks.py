@@ -1,13 +1,12 @@
 """What is worth knowing about the rows before training: counts, duplicates, dev rows in train."""
 
-from collections import Counter
 from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from multitask.data.load import LabelReader, Rows
+from multitask.data.load import LabelReader, Rows, class_counts
 
 
 def row_key(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -20,8 +19,7 @@ def describe(rows: Rows, reader: LabelReader) -> dict[str, Any]:
     keys = {row_key(texts) for texts in rows.texts}
     counts: dict[str, int] = {}
     if rows.labels is not None and reader.names:
-        found = Counter(rows.labels.ravel().tolist())
-        counts = {name: found.get(i, 0) for i, name in enumerate(reader.names)}
+        counts = dict(zip(reader.names, class_counts(rows.labels, len(reader.names)), strict=True))
     return {
         "rows": len(rows),
         "unlabelled_dropped": rows.unlabelled_dropped,

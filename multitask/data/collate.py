@@ -90,7 +90,7 @@ class Batch:
 
 
 def label_tensor(labels: np.ndarray) -> Tensor:
-    """Class ids int64 [N], or numbers float32 [N]."""
+    """Class ids int64 [N], or numbers float32 [N]; of several classes at once float32 [N, C]."""
     made = torch.from_numpy(labels)
     return made.float() if made.is_floating_point() else made
 

@@ -31,7 +31,8 @@ WITHOUT_CLASSES = {
 class Rows:
     """One split of one task.
 
-    ``labels`` is int64 class ids, 0/1, or float64 numbers [N]; None where the split has none. Of a
+    ``labels`` is int64 class ids, 0/1, or float64 numbers [N]; of several classes at once float64
+    0/1 [N, C]; None where the split has none. Of a
     contrastive task it numbers the texts of each row [N, texts], equal texts alike.
     ``texts`` holds one text a row, two for a pair, three for a triplet. Where words are tagged,
     ``words`` are those of each row, its text has spaces between them, and ``labels`` are their tags
@@ -75,9 +76,10 @@ class Rows:
 class LabelReader:
     """How a task's label values become numbers.
 
-    ``label_type`` is the head's: "class", "binary", "number", "tags", "span" (answers), or "tokens"
-    or "views" (no labels). ``ids`` maps a canonical value to its class; it is empty for numbers,
-    whose range is ``low`` to ``high``, and for answers. ``scheme`` says how tags mark entities.
+    ``label_type`` is the head's: "class", "labels" (several classes at once), "binary", "number",
+    "tags", "span" (answers), or "tokens" or "views" (no labels). ``ids`` maps a canonical value to
+    its class; it is empty for numbers, whose range is ``low`` to ``high``, and for answers.
+    ``scheme`` says how tags mark entities.
     """
 
     label_type: str
@@ -90,7 +92,7 @@ class LabelReader:
     def head_context(self, labels: np.ndarray | None = None) -> dict[str, Any]:
         """What a head may be built with; class counts are those of ``labels`` (1 without)."""
         classes = range(len(self.names))
-        counts = [1 if labels is None else int((labels == number).sum()) for number in classes]
+        counts = [1 for _ in classes] if labels is None else class_counts(labels, len(classes))
         return {
             "num_labels": len(classes),
             "class_counts": counts,
@@ -111,6 +113,13 @@ class LabelReader:
         if not self.low <= number <= self.high:  # NaN fails too
             raise ValueError(f"expected a number from {self.low:g} to {self.high:g}")
         return number
+
+
+def class_counts(labels: np.ndarray, classes: int) -> list[int]:
+    """How many rows, or tagged words, have each class; ``labels`` as in ``Rows``."""
+    if labels.ndim == 2 and labels.dtype.kind == "f":
+        return np.nansum(labels, axis=0).astype(int).tolist()
+    return [int((labels == number).sum()) for number in range(classes)]
 
 
 def canonical(value: Any) -> str:
@@ -159,7 +168,7 @@ def label_reader(config: Config, task: str, label_type: str) -> LabelReader:
     if mapping is None and label_type == "binary":
         mapping = {"0": "0", "1": "1", "false": "0", "true": "1"}
     elif mapping is None:
-        mapping = {value: value for value in _label_values(config, task)}
+        mapping = {value: value for value in _label_values(config, task, label_type)}
     names = tuple(dict.fromkeys(mapping.values()))
     if label_type == "binary" and len(names) != 2:
         raise config.error((*path, "labels"), f"the head takes 2 classes, not {len(names)}")
@@ -176,13 +185,15 @@ def label_reader(config: Config, task: str, label_type: str) -> LabelReader:
     return LabelReader(label_type, ids, names)
 
 
-def _label_values(config: Config, task: str) -> list[str]:
+def _label_values(config: Config, task: str, label_type: str) -> list[str]:
     if config.tasks[task].only_scored:  # no training rows of its own
         task = config.tasks[task].share_head or task
     data = config.tasks[task].data
     columns, source = read_columns(config, task, "train")
     skip = set(map(canonical, data.unlabelled))
     cells = column_of(columns, data, "label", source)
+    if label_type == "labels":
+        cells = [class_values(cell, data) or [] for cell in cells]
     every = (v for cell in cells for v in (cell if isinstance(cell, list) else [cell]))
     values = {canonical(value) for value in every} - skip
     if len(values) < 2:
@@ -248,14 +259,20 @@ def load_together(
 
 
 def is_missing(labels: np.ndarray) -> np.ndarray:
-    """Which labels [N] are absent: NaN among numbers, negative among classes; no row of texts."""
+    """Which labels [N] are absent: NaN among numbers, negative among classes; no row of texts.
+
+    Of several classes at once [N, C], where one is NaN all are.
+    """
     if labels.ndim == 2:
-        return np.zeros(len(labels), dtype=bool)
+        several = labels.dtype.kind == "f"
+        return np.isnan(labels).any(axis=1) if several else np.zeros(len(labels), dtype=bool)
     return np.isnan(labels) if labels.dtype.kind == "f" else labels < 0
 
 
 def _labels(data: DataConfig, columns: dict, rows: Rows, reader: LabelReader) -> np.ndarray:
     """Every row's label, marked where it is missing."""
+    if reader.label_type == "labels":
+        return _several_labels(data, columns, rows, reader)
     unlabelled = set(map(canonical, data.unlabelled))
     values = [canonical(value) for value in column_of(columns, data, "label", rows.source)]
     number = reader.label_type == "number"
@@ -267,6 +284,36 @@ def _labels(data: DataConfig, columns: dict, rows: Rows, reader: LabelReader) ->
             except ValueError as error:
                 where = f"{rows.source}, row {i + 1} (id {rows.ids[i]})"
                 raise UserError(f"{where}: {data.label} is {value!r}: {error}") from None
+    return labels
+
+
+def class_values(cell: Any, data: DataConfig) -> list[str] | None:
+    """The classes that a cell names, of several at once; None where it is without label.
+
+    A list, or a text that is cut at ``data.label_separator``.
+    """
+    if isinstance(cell, list):
+        return [canonical(value) for value in cell]
+    text = canonical(cell)
+    if cell is None or text in set(map(canonical, data.unlabelled)):
+        return None
+    return [canonical(part) for part in str(cell).split(data.label_separator) if part.strip()]
+
+
+def _several_labels(data: DataConfig, columns: dict, rows: Rows, reader: LabelReader) -> np.ndarray:
+    """Every row's classes, 0/1 [N, C]; NaN where it has no label."""
+    labels = np.full((len(rows), len(reader.names)), np.nan)
+    for i, cell in enumerate(column_of(columns, data, "label", rows.source)):
+        values = class_values(cell, data)
+        if values is None:
+            continue
+        labels[i] = 0
+        for value in values:
+            try:
+                labels[i, int(reader.read(value))] = 1
+            except ValueError as error:
+                where = f"{rows.source}, row {i + 1} (id {rows.ids[i]})"
+                raise UserError(f"{where}: {data.label} names {value!r}: {error}") from None
     return labels
 
 

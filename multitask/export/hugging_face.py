@@ -9,6 +9,7 @@ from torch import Tensor
 
 from heads.binary import BinaryHead
 from heads.classification import ClassificationHead
+from heads.multi_label import MultiLabelHead
 from heads.regression import RegressionHead
 from multitask.errors import UserError
 from multitask.export.parts import TOLERANCE, Parts, largest_difference, plain_encoder
@@ -22,6 +23,7 @@ CLASSIFIERS = {"bert": BERT, "roberta": ROBERTA, "xlm-roberta": ROBERTA, "camemb
 PROBLEMS = {
     "class": "single_label_classification",
     "binary": "multi_label_classification",
+    "labels": "multi_label_classification",
     "number": "regression",
 }
 
@@ -46,8 +48,9 @@ def export_classifier(parts: Parts, directory: Path) -> None:
     check_classifier(parts)
     config = parts.encoder.config.__class__.from_dict(parts.encoder.config.to_dict())
     kind, names = parts.reader.label_type, list(parts.reader.names)
-    config.num_labels = len(names) if kind == "class" else 1
-    if kind == "class":
+    several = kind in ("class", "labels")
+    config.num_labels = len(names) if several else 1
+    if several:
         config.id2label = dict(enumerate(names))
         config.label2id = {name: number for number, name in enumerate(names)}
     config.problem_type = PROBLEMS[kind]
@@ -68,7 +71,9 @@ def check_classifier(parts: Parts) -> None:
     parts.check_encoder("transformers")
     instead = "export it with --format onnx, or the encoder alone with --encoder-only"
     entry, own = parts.config.tasks[parts.task], f"tasks.{parts.task}"
-    if not isinstance(parts.head, ClassificationHead | BinaryHead | RegressionHead):
+    if not isinstance(
+        parts.head, ClassificationHead | BinaryHead | MultiLabelHead | RegressionHead
+    ):
         reason = "no sequence classifier of transformers has such a head"
         raise UserError(f"{own}.head: {entry.head.name}: {reason}: {instead}")
     kind = parts.encoder.config.model_type

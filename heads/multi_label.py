@@ -1,0 +1,35 @@
+"""Several classes at once, each for itself: one sigmoid a class (Devlin et al. 2019's vector)."""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class MultiLabelHead(nn.Module):
+    """Linear(d, C); each class is a binary decision of its own.
+
+    Args:
+        dim: width d of the vector.
+        num_labels: classes C.
+    """
+
+    takes: ClassVar[str] = "vector"
+    label_type: ClassVar[str] = "labels"
+
+    def __init__(self, dim: int, num_labels: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(dim, num_labels)
+
+    def forward(self, vector: Tensor) -> Tensor:
+        """[B, d] -> logits [B, C]."""
+        return self.linear(vector)
+
+    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """logits [B, C], labels 0/1 [B, C] -> mean binary cross-entropy over rows and classes."""
+        return functional.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype))
+
+    def predict(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """logits [B, C] -> (0/1 [B, C], where the probability is above one half; probabilities)."""
+        probabilities = scores.sigmoid()
+        return (probabilities > 0.5).long(), probabilities
