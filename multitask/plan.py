@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from multitask.model import adapter_part, parameter_counts
+from multitask.outcomes import numbers_of
 from multitask.prepare import Prepared
 from multitask.stages import Stage
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sklearn.metrics import average_precision_score, f1_score, matthews_corrcoef
+from sklearn.metrics import accuracy_score, average_precision_score, f1_score, matthews_corrcoef
 
 from multitask import metrics
 
@@ -117,13 +117,31 @@ def views_set(rows=200, seed=0):
     return np.arange(2 * rows).reshape(rows, 2), (chance[:, 0] > 0.5).astype(int), chance
 
 
+def labels_set(rows=300, seed=0):
+    generator = np.random.default_rng(seed)
+    chances = generator.random((rows, 4)) * [0.9, 0.8, 1.0, 0.6]
+    return (generator.random((rows, 4)) < chances).astype(float), (chances > 0.5) * 1, chances
+
+
 SETS = {
+    "labels": labels_set,
     "class": class_set,
     "binary": binary_set,
     "number": number_set,
     "tokens": tokens_set,
     "views": views_set,
 }
+
+
+@given(arrays(int, st.tuples(st.integers(1, 30), st.just(4)), elements=st.integers(0, 3)))
+def test_metrics_of_several_classes_equal_scikit_learns(cells):
+    gold, predicted = cells % 2, cells // 2
+    found = metrics.compute("labels", gold.astype(float), predicted, predicted.astype(float))
+    occurs = [c for c in range(4) if gold[:, c].any() or predicted[:, c].any()]
+    assert found["f1"] == pytest.approx(f1_score(gold, predicted, average="micro", zero_division=0))
+    by_class = f1_score(gold, predicted, average=None, zero_division=0)
+    assert found["macro_f1"] == pytest.approx(np.mean(by_class[occurs]) if occurs else 0)
+    assert found["exact_match"] == pytest.approx(accuracy_score(gold, predicted))
 
 
 @given(two_columns(st.integers(0, 3)))
@@ -185,10 +203,14 @@ def test_number_metrics_equal_their_formulas(columns):
 
 
 def test_the_first_metric_is_the_default_and_errors_are_not_selectable():
-    first = [names[0] for names in metrics.METRICS.values()]
-    assert first == ["accuracy", "accuracy", "pearson", "accuracy", "probability", "f1", "f1"]
+    first = {label_type: names[0] for label_type, names in metrics.METRICS.items()}
+    assert first == {
+        "class": "accuracy", "binary": "accuracy", "labels": "f1", "number": "pearson",
+        "tokens": "accuracy", "views": "probability", "tags": "f1", "span": "f1",
+    }  # fmt: skip
     assert metrics.SELECTABLE == {
         "class": ("accuracy", "macro_f1", "mcc"),
+        "labels": ("f1", "macro_f1", "exact_match"),
         "binary": ("accuracy", "f1", "average_precision", "mcc"),
         "number": ("pearson", "spearman"),
         "tokens": ("accuracy",),

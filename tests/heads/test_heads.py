@@ -61,6 +61,7 @@ def labels(head):
         "class": torch.tensor([0, 2, 1, 2, 0]),
         "binary": torch.tensor([0, 1, 1, 0, 1]),
         "number": torch.tensor([1.0, 4.8, 2.5, 3.0, 5.0]),
+        "labels": torch.tensor([[0, 1, 1], [0, 0, 0], [1, 1, 1], [1, 0, 0], [0, 0, 1]]).float(),
     }[head.label_type]
 
 
@@ -71,7 +72,7 @@ def labels(head):
 def test_declares_what_it_takes_and_predicts(name):
     head = resolve("head", name)
     assert head.takes in ("vector", "pair")
-    assert head.label_type in ("class", "binary", "number")
+    assert head.label_type in ("class", "binary", "number", "labels")
     arguments = list(inspect.signature(head.forward).parameters)[1:]
     assert len(arguments) == {"vector": 1, "pair": 2}[head.takes]
 
@@ -84,7 +85,7 @@ def test_scores_loss_and_gradients(name, options, same):
     if same:
         inputs = inputs[:1] * len(inputs)
     scores = head(*inputs)
-    assert scores.shape == ((B, C) if head.label_type == "class" else (B,))
+    assert scores.shape == ((B, C) if head.label_type in ("class", "labels") else (B,))
     loss = head.loss(scores, labels(head))
     assert loss.shape == () and loss.isfinite()
     loss.backward()
@@ -100,6 +101,10 @@ def test_predictions_are_in_range(name, options):
     with torch.no_grad():
         scores = 10 * head(*vectors(head, rows=50))
     predictions, shown = head.predict(scores)
+    if head.label_type == "labels":
+        assert predictions.dtype == torch.int64 and shown.shape == (50, C)
+        assert torch.equal(predictions, (shown > 0.5).long()) and 0 < predictions.sum() < 50 * C
+        return
     assert predictions.shape == (50,) and shown.shape == (
         50,
         C if head.label_type == "class" else 1,
@@ -204,6 +209,7 @@ NAIVE_SCORES = {
     "ordinal": naive_ordinal,
     "classification": lambda head, x, **_: affine(head.linear, x),
     "binary": lambda head, x: affine(head.linear, x)[0],
+    "multi_label": lambda head, x: affine(head.linear, x),
     "regression": lambda head, x: scaled(affine(head.linear, x)[0]),
     "siamese_paraphrase": naive_siamese,
     "cosine_regression": naive_cosine,
@@ -242,7 +248,13 @@ def naive_number_loss(scores, gold, **_):
     return math.fsum((x - y) ** 2 for x, y in zip(scores, gold, strict=True)) / len(gold)
 
 
+def naive_labels_loss(scores, gold, **_):
+    pairs = [naive_binary_loss(*row) for row in zip(scores, gold, strict=True)]
+    return math.fsum(pairs) / len(pairs)
+
+
 NAIVE_LOSS = {
+    "labels": naive_labels_loss,
     "class": naive_class_loss,
     "binary": naive_binary_loss,
     "number": naive_number_loss,
