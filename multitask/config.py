@@ -31,7 +31,9 @@ from multitask.registry import KINDS, check_name
 EMBEDDED = "embedded"
 EMBEDDED_DIR = Path(__file__).parent / "data" / "embedded"
 PACKAGED_ENCODER = "packaged-minilm"
-DataFormat = Literal["auto", "csv", "tsv", "jsonl", "txt", "conll", "parquet", "disk", "hub"]
+DataFormat = Literal[
+    "auto", "csv", "tsv", "jsonl", "txt", "conll", "documents", "parquet", "disk", "hub"
+]
 # keys of `data` that a task with another task's rows has for itself
 OWN_LABELS = (
     "label",
@@ -96,7 +98,9 @@ class DataConfig(Strict):
         description="How to read `train`, `dev` and `test`. `auto` goes by the file's ending. "
         "`csv` and `tsv` separate by comma and tab whatever the ending (the CS224N `.csv` files "
         "are `tsv`). `txt`: one text a line, no header. `conll`: a word a line, its tag in the "
-        "last column, a blank line between sentences. `disk`: `path` is a directory that "
+        "last column, a blank line between sentences. `documents`: a sentence a line, a blank line "
+        "between documents, read as pairs of a sentence and the next (label 1) or one of another "
+        "document (0). `disk`: `path` is a directory that "
         "`DatasetDict.save_to_disk` wrote. `hub`: `path` is a hub id, or a local directory that "
         "`load_dataset` reads.",
     )

@@ -1,6 +1,7 @@
 """The worked examples of docs/extending.md, run as they stand there."""
 
 import json
+import random
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import run_multitask
 from multitask import registry
 from tests.conftest import ROOT
+from tests.test_multi_label import made as several_classes
 from tests.token_run import asked, tagged, write_lines
 
 BLOCK = re.compile(r"```(python|yaml)\n(.*?)```", re.DOTALL)
@@ -92,3 +94,51 @@ def test_worked_example_of_words_learns(task, rows, epochs, floor, project, tiny
     assert found["metric"] == "f1" and not found["flags"]
     assert found["dev"]["f1"] > found["baselines"]["trivial"]["f1"] + 0.3
     assert found["dev"]["f1"] > floor
+
+
+def running_text(documents: int, seed: int) -> str:
+    """Documents that tell the same story, each in other words: what comes next is known."""
+    rng = random.Random(seed)
+    story, verbs = "man cat house big".split(), "sees eats likes finds".split()
+    made = [[f"{one} {rng.choice(verbs)}" for one in story] for _ in range(documents)]
+    return "\n\n".join("\n".join(sentences) for sentences in made)
+
+
+def test_worked_example_of_next_sentences_learns(project, tiny_encoder, tmp_path):
+    for seed, (split, documents) in enumerate((("train", 300), ("dev", 40))):
+        (tmp_path / f"text-{split}.txt").write_text(running_text(documents, seed))
+    changes = [
+        f"data_dir={tmp_path}",
+        f"encoder.name={tiny_encoder}",
+        f"output_dir={tmp_path / 'run'}",
+        "training.epochs=8",
+        "training.lr=3e-3",
+        "defaults.max_length=32",
+        "tasks.masked_words.loss_weight=0.2",  # there are few distinct sentences
+    ]
+    config = project / "configs" / "my_pretraining.yaml"
+    assert run_multitask.main([str(config), *changes]) == 0
+    found = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"]
+    scores, baselines = found["next_sentence"]["dev"], found["next_sentence"]["baselines"]
+    # a random second sentence could be the next one in a quarter of the cases
+    assert scores["accuracy"] > 0.75 > baselines["trivial"]["accuracy"]
+    words = found["masked_words"]
+    assert words["dev"]["accuracy"] > words["baselines"]["trivial"]["accuracy"]
+
+
+def test_worked_example_of_several_classes_learns(project, tiny_encoder, tmp_path):
+    for seed, (split, size) in enumerate((("train", 320), ("dev", 60))):
+        rows = [{"text": r["text"], "emotions": r["classes"]} for r in several_classes(size, seed)]
+        write_lines(tmp_path / f"emotions-{split}.jsonl", rows)
+    changes = [
+        f"data_dir={tmp_path}",
+        f"encoder.name={tiny_encoder}",
+        f"output_dir={tmp_path / 'run'}",
+        "tasks.emotions.max_length=32",
+        "training.epochs=8",
+        "training.lr=3e-3",
+    ]
+    config = project / "configs" / "my_emotions.yaml"
+    assert run_multitask.main([str(config), *changes]) == 0
+    found = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"]["emotions"]
+    assert found["dev"]["f1"] > 0.8 and not found["flags"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from multitask.config import DataConfig
 from multitask.data.conll import read_conll
+from multitask.data.documents import read_documents
 from multitask.errors import UserError
 
 FORMATS = {
@@ -51,6 +52,12 @@ def read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
         return _read_csv(file, "," if form == "csv" else "\t", data)
     if form == "jsonl":
         return _read_jsonl(file)
+    if form == "documents":
+        if data.text2 is None:
+            raise UserError(
+                f"{file}: documents are read as pairs: name the second one by `data.text2`"
+            )
+        return read_documents(read_text(file), file, data.text, data.text2, data.label)
     if form == "conll":
         return read_conll(read_text(file), file, data.text, data.label)
     import pyarrow.parquet
