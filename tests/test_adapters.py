@@ -212,7 +212,7 @@ def test_stages_freeze_and_release_adapters(prepared, tmp_path):
     loop = build_trainer(made, tmp_path, lambda line: None)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     at_end = {}
-    turn = loop._turn
+    turn = loop.turn
 
     def watched():
         said = turn()
@@ -229,7 +229,7 @@ def test_stages_freeze_and_release_adapters(prepared, tmp_path):
             before.update({name: value.clone() for name, value in now.items()})
         return said
 
-    loop._turn = watched
+    loop.turn = watched
     loop.run()
     assert at_end == dict(enumerate(expected))
 

@@ -96,7 +96,7 @@ def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides
 
     loop = build_trainer(made, tmp_path, lambda line: None)
     rates, at_end = [], {}
-    turn = loop._turn
+    turn = loop.turn
 
     def watched():
         index = loop.stage_index
@@ -106,7 +106,7 @@ def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides
             at_end[index] = moved(loop)
         return said
 
-    loop._turn = watched
+    loop.turn = watched
     loop.run()
     names = set(made.model.state_dict())
     encoder = {name for name in names if name.startswith("encoder")}

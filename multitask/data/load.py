@@ -244,8 +244,8 @@ def load_together(
 ) -> dict[str, Rows]:
     """The rows of tasks that share them: one list of rows, and each task's labels.
 
-    Rows without any label are left out, and counted; a label that is missing beside others is marked (see
-    ``is_missing``).
+    Rows without any label are left out, and counted; a label that is missing beside others is
+    marked (see ``is_missing``).
     """
     columns, source = read_columns(config, tasks[0], split)
     rows = rows_of(config.tasks[tasks[0]].data, columns, source)
