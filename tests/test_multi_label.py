@@ -12,6 +12,7 @@ from multitask.config import load_config
 from multitask.data.load import label_reader, load_rows
 from multitask.errors import UserError
 from multitask.run import dev_results
+from multitask.serve.answers import answers, open_run
 from tests.test_bad_input import complaint
 
 MARKS = {"animal": "cat", "size": "big", "place": "house"}
@@ -167,6 +168,17 @@ def test_transformers_takes_it_as_a_multi_label_model(run_dir, tmp_path):
     model = AutoModelForSequenceClassification.from_pretrained(target)
     assert model.config.problem_type == "multi_label_classification"
     assert model.config.id2label == {0: "animal", 1: "place", 2: "size"}
+
+
+def test_the_local_page_shows_every_class_with_its_probability(run_dir):
+    served = open_run(run_dir, None)
+    (answer,) = answers(served, ["the big cat sees"])
+    (result,) = answer.results
+    (expected,) = load(run_dir).predict("about", ["the big cat sees"])
+    assert result.prediction == ", ".join(expected["names"]) == "animal, size"
+    assert [share.probability for share in result.shares] == expected["scores"]
+    assert [share.chosen for share in result.shares] == [True, False, True]
+    assert answer.about == "one text → any of 3 classes"
 
 
 def test_what_has_one_label_a_row_is_refused(config, capsys):

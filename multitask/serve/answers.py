@@ -172,6 +172,7 @@ def about(served: Served, task: str) -> str:
         "class": f"{len(reader.names)} classes",
         "binary": " or ".join(reader.names),
         "number": f"a number from {reader.low:g} to {reader.high:g}",
+        "labels": f"any of {len(reader.names)} classes",
         "views": "a vector each, no prediction",
         "tags": "a tag for each word",
         "span": "an answer to the first in the second",
@@ -189,7 +190,7 @@ def answers(served: Served, texts: Sequence[str]) -> list[TaskAnswer]:
 
 def _answer(served: Served, task: str, texts: Sequence[str]) -> TaskAnswer:
     what, kind = about(served, task), served.kind(task)
-    if kind not in ("class", "binary", "number", "views", "tags", "span"):
+    if kind not in ("class", "binary", "labels", "number", "views", "tags", "span"):
         return TaskAnswer(task, what, message="Not shown here: use the command `predict`.")
     if served.needs_pair(task) and len(texts) < 2:
         return TaskAnswer(task, what, message="Needs a second text.")
@@ -226,14 +227,17 @@ def _predicted(served: Served, task: str, texts: Sequence[str], of: str) -> Resu
     scores = found["scores"]
     if reader.label_type == "binary":
         scores = [1 - scores[0], scores[0]]
+    several = reader.label_type == "labels"
+    chosen = found["prediction"] if several else [found["prediction"]]
     shares = [
-        Share(name, score, number == found["prediction"])
+        Share(name, score, number in chosen)
         for number, (name, score) in enumerate(zip(reader.names, scores, strict=True))
     ]
     if len(shares) > MOST_CLASSES:
         notes.append(f"The {MOST_CLASSES} likeliest of {len(shares)} classes.")
         shares = sorted(shares, key=lambda share: -share.probability)[:MOST_CLASSES]
-    return Result(of, found["name"], shares, notes=notes)
+    shown = ", ".join(found["names"]) or "none" if several else found["name"]
+    return Result(of, shown, shares, notes=notes)
 
 
 def _compared(served: Served, task: str, texts: Sequence[str]) -> tuple[list[Result], str]:
