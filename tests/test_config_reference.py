@@ -30,7 +30,7 @@ def models(model: type[BaseModel]) -> set[type[BaseModel]]:
     """Every model that a field mentions, however deep."""
     found = {model}
     for field in model.model_fields.values():
-        for inner in re.findall(r"multitask\.config\.(\w+)", str(field.annotation)):
+        for inner in re.findall(r"multitask\.config\.\w+\.(\w+)", str(field.annotation)):
             found |= models(getattr(multitask.config, inner))
     return found
 

@@ -1,0 +1,50 @@
+"""The typed configuration: every key of a YAML file, its type, default, range and meaning.
+
+``load_config`` reads a file (see ``multitask.config_file`` for ``extends``, ``defaults`` and
+overrides), validates it against these models and reports the first mistake in one line with file,
+line, key path and the nearest valid key. No torch import here. ``docs/configuration.md`` is
+generated from the models' descriptions.
+"""
+
+from multitask.config.base import (
+    EMBEDDED,
+    EMBEDDED_DIR,
+    PACKAGED_ENCODER,
+    Choice,
+    Strict,
+    model_in,
+)
+from multitask.config.config import Config
+from multitask.config.data import TEXT_KEYS, DataConfig
+from multitask.config.encoder import BitLinearConfig, EncoderConfig, InitFromConfig
+from multitask.config.explain import explain
+from multitask.config.load import load_config, load_run_config, load_saved_config
+from multitask.config.task import CourseFileConfig, EarlyStoppingConfig, SmartConfig, TaskConfig
+from multitask.config.training import StageConfig, TrainingConfig
+from multitask.config_file import KeyPath
+
+__all__ = [
+    "EMBEDDED",
+    "EMBEDDED_DIR",
+    "PACKAGED_ENCODER",
+    "TEXT_KEYS",
+    "BitLinearConfig",
+    "Choice",
+    "Config",
+    "CourseFileConfig",
+    "DataConfig",
+    "EarlyStoppingConfig",
+    "EncoderConfig",
+    "InitFromConfig",
+    "KeyPath",
+    "SmartConfig",
+    "StageConfig",
+    "Strict",
+    "TaskConfig",
+    "TrainingConfig",
+    "explain",
+    "load_config",
+    "load_run_config",
+    "load_saved_config",
+    "model_in",
+]

@@ -1,0 +1,128 @@
+"""What one model alone cannot check: names of methods, and of other tasks."""
+
+from multitask.config.base import Choice
+from multitask.config.config import Config
+from multitask.config.sharing import share_head, share_pooling, share_rows
+from multitask.config_file import KeyPath
+from multitask.errors import UserError, suggest
+from multitask.registry import check_name
+
+
+def check_names(config: Config) -> None:
+    """Raise UserError for a method that there is not, and for files that two tasks would write."""
+    choices: list[tuple[KeyPath, str, Choice | None]] = [
+        (("training", kind), kind, getattr(config.training, kind))
+        for kind in ("sampler", "gradient_surgery")
+    ]
+    for number, stage in enumerate(config.stages or []):
+        choices.append((("stages", number, "sampler"), "sampler", stage.sampler))
+    for name, task in config.tasks.items():
+        if not name.isidentifier():
+            raise config.error(("tasks", name), "a task's name must be letters, digits and '_'")
+        for kind in ("adapter", "pooling", "projection", "head"):
+            choices.append((("tasks", name, kind), kind, getattr(task, kind)))
+        choices.append((("tasks", name, "eval_pooling"), "pooling", task.eval_pooling))
+    files = [task.course_file.name for task in config.tasks.values() if task.course_file]
+    for name, task in config.tasks.items():
+        if task.course_file and files.count(task.course_file.name) > 1:
+            message = f"two tasks would write {task.course_file.name}-dev-output.csv"
+            raise config.error(("tasks", name, "course_file", "name"), message)
+    for name, task in config.tasks.items():
+        twins = [n for n, t in config.tasks.items() if t.glue_file == task.glue_file]
+        if task.glue_file and twins[0] != name:
+            message = f"{twins[0]} and {name} would both write {task.glue_file}.tsv"
+            raise config.error(("tasks", name, "glue_file"), message)
+    for path, kind, choice in choices:
+        if choice is not None:
+            try:
+                check_name(kind, choice.name)
+            except UserError as error:
+                raise config.error(path, str(error)) from None
+
+
+def check_references(config: Config) -> None:
+    """Check what names a task, and complete the tasks that share rows or a head with another."""
+    tasks = tuple(name for name in config.tasks if not config.tasks[name].evaluate_only)
+    _check_evaluate_only(config, tasks)
+    for name, task in config.tasks.items():
+        if task.data.same_rows_as is not None:
+            share_rows(config, name)
+        if task.share_head is not None:
+            share_head(config, name)
+        if task.smart and task.smart.dropout == "eval" and config.encoder.gradient_checkpointing:
+            message = "layers are computed again with dropout: not with gradient_checkpointing"
+            raise config.error(("tasks", name, "smart", "dropout"), message)
+        if task.share_pooling is not None:
+            share_pooling(config, name)
+        _check_sources(config, name)
+    lengths: list[tuple[KeyPath, str | int | None]] = [
+        (("training", "epoch"), config.training.epoch)
+    ]
+    for number, stage in enumerate(config.stages or []):
+        lengths.append((("stages", number, "epoch"), stage.epoch))
+        for place, task_name in enumerate(stage.tasks or []):
+            if task_name not in tasks:
+                where = ("stages", number, "tasks", place)
+                raise config.error(where, f"no task {task_name!r}{suggest(task_name, tasks)}")
+            if config.tasks[task_name].only_scored:
+                message = f"{task_name} has no `data.train`: it is only scored"
+                raise config.error(("stages", number, "tasks", place), message)
+    select = config.training.select
+    if select not in ("joint", "per_task", *config.tasks):
+        hint = suggest(select, ("joint", "per_task", *config.tasks))
+        raise config.error(("training", "select"), f"expected joint, per_task or a task{hint}")
+    if select in tasks and config.tasks[select].only_scored:
+        message = f"{select} has no `data.train` and is scored at the end only: name another task"
+        raise config.error(("training", "select"), message)
+    for path, value in lengths:
+        if isinstance(value, str) and value != "longest" and value not in tasks:
+            hint = suggest(value, ("longest", *tasks))
+            raise config.error(path, f"expected longest, a task or a number of steps{hint}")
+
+
+def _check_sources(config: Config, name: str) -> None:
+    """The tasks in ``texts_of`` have rows to train on."""
+    for place, source in enumerate(config.tasks[name].data.texts_of or []):
+        others = tuple(
+            other
+            for other, entry in config.tasks.items()
+            if not entry.data.texts_of and not entry.only_scored
+        )
+        if source not in others:
+            path = ("tasks", name, "data", "texts_of", place)
+            raise config.error(
+                path, f"expected a task with rows of its own{suggest(source, others)}"
+            )
+
+
+def _check_evaluate_only(config: Config, trained: tuple[str, ...]) -> None:
+    """Tasks that are only evaluated have nothing that belongs to training."""
+    if not trained:
+        first = next(iter(config.tasks))
+        raise config.error(("tasks", first, "evaluate_only"), "no task is left to train")
+    for name, task in config.tasks.items():
+        hosts: dict[KeyPath, str | None] = {
+            ("data", "same_rows_as"): task.data.same_rows_as,
+            ("share_head",): task.share_head,
+            ("share_pooling",): task.share_pooling,
+        }
+        for path, other in hosts.items():
+            if other is not None and other not in trained:
+                message = f"{other!r} is only evaluated: name a task that trains"
+                raise config.error(("tasks", name, *path), message)
+        if not task.evaluate_only:
+            continue
+        if task.share_head is None and task.share_pooling is None:
+            message = "name the task whose vectors are scored: `share_head` or `share_pooling`"
+            raise config.error(("tasks", name, "evaluate_only"), message)
+        if task.data.dev is None:
+            message = "the task is only evaluated (`evaluate_only`): name the rows"
+            raise config.error(("tasks", name, "data", "dev"), message)
+        for key, given in (
+            ("train", task.data.train),
+            ("same_rows_as", task.data.same_rows_as),
+            ("texts_of", task.data.texts_of),
+        ):
+            if given is not None:
+                message = "the task is only evaluated (`evaluate_only`): leave this out"
+                raise config.error(("tasks", name, "data", key), message)

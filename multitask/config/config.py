@@ -1,0 +1,81 @@
+"""A whole config."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import (
+    Field,
+    PrivateAttr,
+)
+
+from multitask.config.base import (
+    EMBEDDED,
+    EMBEDDED_DIR,
+    Strict,
+)
+from multitask.config.encoder import EncoderConfig, InitFromConfig
+from multitask.config.task import TaskConfig
+from multitask.config.training import StageConfig, TrainingConfig
+from multitask.config_file import KeyPath, Tree, dump_yaml
+from multitask.errors import UserError
+
+
+class Config(Strict):
+    """A whole run."""
+
+    data_dir: str = Field(
+        EMBEDDED,
+        description="Directory that the data files are relative to; `embedded` is the small "
+        "synthetic sample inside the project.",
+    )
+    output_dir: str = Field("", description="Run directory; default `runs/NAME-OF-THE-YAML`.")
+    seed: int = Field(
+        11711, ge=0, lt=2**63, description="Seed of initialisation, dropout and batches."
+    )
+    device: str = Field(
+        "auto", description="`auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:1`, `mps`."
+    )
+    encoder: EncoderConfig = Field(default_factory=EncoderConfig, description="The shared encoder.")
+    init_from: InitFromConfig | None = Field(
+        None,
+        description="Start from a finished run of the same encoder, trained on another task: its "
+        "directory, or the keys below.",
+    )
+    training: TrainingConfig = Field(
+        default_factory=TrainingConfig, description="The training loop."
+    )
+    stages: list[StageConfig] | None = Field(
+        None,
+        min_length=1,
+        description="Parts of the training, one after the other; default: one, as `training` says.",
+    )
+    tasks: dict[str, TaskConfig] = Field(
+        min_length=1, description="The tasks by name; `defaults:` beside it is shared by all."
+    )
+    _tree: Tree = PrivateAttr(default_factory=Tree)
+
+    def error(self, path: KeyPath, message: str | UserError) -> UserError:
+        """A UserError that names the file and line that hold ``path``, or a key below it."""
+        if isinstance(message, UserError):
+            path = (*path, *message.key)
+        return self._tree.error(path, str(message))
+
+    def selecting_tasks(self) -> dict[str, str]:
+        """For each task the one whose evaluations select its weights: itself, if it trains."""
+        return {
+            name: (task.share_head or task.share_pooling or name) if task.only_scored else name
+            for name, task in self.tasks.items()
+        }
+
+    def data_path(self, name: str) -> Path:
+        """A data file's path: absolute, or relative to ``data_dir``."""
+        root = EMBEDDED_DIR if self.data_dir == EMBEDDED else Path(self.data_dir)
+        return root / name
+
+    def dump(self) -> str:
+        """The resolved config as YAML: no ``extends``, no ``defaults``, every value written."""
+        return dump_yaml(self.resolved())
+
+    def resolved(self) -> dict[str, Any]:
+        """The resolved config as plain values."""
+        return self.model_dump(mode="json")

@@ -1,0 +1,182 @@
+"""``tasks.NAME.data``: where a task's rows come from."""
+
+from typing import Any, Literal
+
+from pydantic import (
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from multitask.config.base import Strict, mistake
+
+DataFormat = Literal[
+    "auto", "csv", "tsv", "jsonl", "txt", "conll", "documents", "parquet", "disk", "hub"
+]
+# the columns of a task's texts, by its input
+TEXT_KEYS = {
+    "single": ("text",),
+    "siamese": ("text", "text2"),
+    "cross": ("text", "text2"),
+    "triplet": ("text", "text2", "text3"),
+}
+
+
+class DataConfig(Strict):
+    """Where a task's rows come from, and how they are read."""
+
+    format: DataFormat = Field(
+        "auto",
+        description="How to read `train`, `dev` and `test`. `auto` goes by the file's ending. "
+        "`csv` and `tsv` separate by comma and tab whatever the ending (the CS224N `.csv` files "
+        "are `tsv`). `txt`: one text a line, no header. `conll`: a word a line, its tag in the "
+        "last column, a blank line between sentences. `documents`: a sentence a line, a blank line "
+        "between documents, read as pairs of a sentence and the next (label 1) or one of another "
+        "document (0). `disk`: `path` is a directory that "
+        "`DatasetDict.save_to_disk` wrote. `hub`: `path` is a hub id, or a local directory that "
+        "`load_dataset` reads.",
+    )
+    path: str | None = Field(
+        None, description="Hub id or directory of a whole data set (`format: hub` or `disk`)."
+    )
+    subset: str | None = Field(None, description="Configuration name of a hub data set.")
+    train: str | None = Field(
+        None, description="Training rows: a file (relative to `data_dir`) or a split's name."
+    )
+    dev: str | None = Field(
+        None,
+        description="Development rows: a file or a split's name. Here as in `train` and `test`, a "
+        "`*` in a file's name joins all that fit, by name, such as `STS12/*.tsv`.",
+    )
+    dev_share: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Instead of `dev`: about this share of the training rows, taken out of them by "
+        "a hash of their first text (equal ones stay together), the same in every run.",
+    )
+    test: str | None = Field(
+        None, description="Rows to predict, labelled or not: a file or a split's name."
+    )
+    quoting: bool = Field(
+        True,
+        description='csv and tsv: standard CSV quoting. `false`: a `"` is an ordinary character, '
+        "as in the GLUE files.",
+    )
+    header: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="csv and tsv: the columns' names in files without a header line, such as "
+        "CoLA's. A file whose first line holds the `text` column's name has one.",
+    )
+    text: str = Field(
+        "sentence",
+        description="Column of the (first) text; of a list of words where each has a tag.",
+    )
+    text2: str | None = Field(None, description="Column of the second text of a pair.")
+    text3: str | None = Field(
+        None, description="Column of the third text of a triplet: the hard negative."
+    )
+    where: dict[str, str] | None = Field(
+        None,
+        description="Keep the rows that have these values in these columns, such as "
+        "`{is_duplicate: 1}`; in every split that has the columns.",
+    )
+    label: str = Field(
+        "label",
+        description="Column of the label; of a list of tags, one a word; of the answers to a "
+        'question, `{"text": [...], "answer_start": [...]}`.',
+    )
+    id: str | None = Field(None, description="Column of the row's id; default: the row number.")
+    labels: dict[str, str] | None = Field(
+        None,
+        description="Class labels in the order of their ids: a mapping from the value in the file "
+        "to a name, or a list of values. `1`, `1.0` and `'1'` are one value, as are `true` and "
+        "`True`. Two values with one name form one class. "
+        "Default: the values found in train; 0 and 1 (or false and true) for a binary head.",
+    )
+    label_separator: str = Field(
+        ",",
+        min_length=1,
+        description="Several classes at once: what stands between them in a text, such as `3,10`; "
+        "JSON and Parquet may have lists. A row of no class has an empty list, or an empty text "
+        "with `unlabelled: []`.",
+    )
+    tag_scheme: Literal["IOB2", "IOB1", "IOE2", "IOE1", "IOBES", "BILOU"] = Field(
+        "IOB2",
+        description="How the tags of words mark entities. What does not follow it is no entity.",
+    )
+    label_range: list[float] | None = Field(
+        None, description="Lowest and highest value of a numeric label, such as `[0, 5]`."
+    )
+    unlabelled: list[str] = Field(
+        default=[""], description="Label values that mean 'no label'; such rows are counted."
+    )
+    same_rows_as: str | None = Field(
+        None,
+        description="Another task whose rows these are, with a label column of their own: both "
+        "train together, with one encoder pass, in that task's turns. Beside it only `label`, "
+        "`labels`, `label_range` and `unlabelled` are given; a row may lack either label.",
+    )
+    texts_of: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="Masked language modelling, or contrastive learning with `input: single`, on "
+        "the texts of these tasks' rows: train on those they train on, score those of their dev "
+        "rows. Each distinct text once, the sides of a pair apart. Instead of `train` and `dev`.",
+    )
+    corpus: str | None = Field(
+        None,
+        description="Name of the corpus the rows were drawn from, compared with what the encoder "
+        "is known to have seen (`encoder.seen_corpora`).",
+    )
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _labels(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            value = {str(item): str(item) for item in value}
+        if isinstance(value, dict):
+            if any(isinstance(name, dict | list | None) for name in value.values()):
+                raise ValueError("expected a name for every value")
+            value = {str(key): str(name) for key, name in value.items()}
+            if len(set(value.values())) < 2:
+                raise ValueError("at least two classes are needed")
+        return value
+
+    @field_validator("where", mode="before")
+    @classmethod
+    def _where(cls, value: Any) -> Any:
+        if isinstance(value, dict):  # `1` as well as `"1"`
+            value = {
+                k: v if isinstance(v, dict | list | None) else str(v) for k, v in value.items()
+            }
+        return value
+
+    @field_validator("unlabelled", mode="before")
+    @classmethod
+    def _unlabelled(cls, value: Any) -> Any:
+        if isinstance(value, list):  # `-1` as well as `"-1"`
+            value = [str(item) if isinstance(item, int | float) else item for item in value]
+        return value
+
+    @field_validator("label_range")
+    @classmethod
+    def _range(cls, value: list[float] | None) -> list[float] | None:
+        if value is not None and (len(value) != 2 or value[0] >= value[1]):
+            raise ValueError("expected [lowest, highest] with lowest < highest")
+        return value
+
+    @model_validator(mode="after")
+    def _whole(self) -> "DataConfig":
+        for key in ("train", "dev", "test") if self.texts_of else ():
+            if getattr(self, key) is not None:
+                raise mistake(key, "`texts_of` says whose rows these are: leave this out")
+        if self.dev_share and (self.dev or self.texts_of):
+            raise mistake("dev_share", "it stands instead of `dev` and `texts_of`: leave it out")
+        if self.format in ("disk", "hub") and not self.path and not self.texts_of:
+            raise mistake("format", f"format {self.format} needs `path`")
+        if self.labels and self.label_range:
+            message = "`labels` (classes) and `label_range` (numbers) exclude each other"
+            raise mistake("label_range", f"{message}: set one of them to null")
+        return self

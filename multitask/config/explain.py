@@ -1,0 +1,77 @@
+"""A mistake of a YAML file in the file's own words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import (
+    BaseModel,
+    ValidationError,
+)
+
+from multitask.config.base import (
+    model_in,
+)
+from multitask.config.config import Config
+from multitask.config.task import TaskConfig
+from multitask.config_file import CHOICES, KeyPath, Tree
+from multitask.errors import UserError, suggest
+
+_EXPECTED = {
+    "int_type": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "string_type": "expected text",
+    "bool_type": "expected true or false",
+    "list_type": "expected a list",
+    "dict_type": "expected keys and values",
+    "model_type": "expected keys and values",
+}
+
+
+def _fields_at(path: KeyPath, model: Any) -> Mapping[str, Any]:
+    """The fields of the model at a key path below ``model``, for the nearest valid key."""
+    for part in path:
+        if model is None:
+            return {}
+        if isinstance(part, int):  # of a list, whose model is its items'
+            continue
+        if part == "tasks" and model is Config:
+            model = dict
+        elif model is dict:
+            model = TaskConfig
+        else:
+            annotation = model.model_fields[part].annotation if part in model.model_fields else None
+            model = model_in(annotation)
+    return model.model_fields if isinstance(model, type) and issubclass(model, BaseModel) else {}
+
+
+def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserError:
+    """The first mistake of a file read as ``model``, in the file's own words."""
+    problems = error.errors(include_url=False)
+    # an unknown key first: it often explains the missing one
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    path: KeyPath = tuple(problem["loc"])
+    kind = problem["type"]
+    if kind == "extra_forbidden":
+        known = tuple(_fields_at(path[:-1], model))
+        if path[:-1] == ():
+            known = (*known, *(("defaults",) if model is Config else ()), "extends")
+        return tree.error(path, f"unknown key{suggest(str(path[-1]), known)}")
+    if kind == "missing":
+        hint = ""
+        if path[:1] == ("tasks",) and tree.where(path[:2]).startswith("command line"):
+            others = [name for name in tree.value["tasks"] if name != path[1]]
+            hint = f"; to change a task, name one of {', '.join(others)}" if others else ""
+        return tree.error(path[:-1], f"the key {path[-1]!r} is missing{hint}")
+    shown = repr(problem["input"])
+    shown = {"None": "null", "True": "true", "False": "false"}.get(shown, shown)
+    message = _EXPECTED.get(kind) or problem["msg"].removeprefix("Value error, ")
+    if kind == "at_key":
+        path = (*path, problem["ctx"]["key"])
+    if kind == "model_type" and path[-1] in CHOICES:
+        message = "expected a name, or a name and options"
+    if kind not in ("value_error", "at_key", "too_short"):
+        message = f"{message.replace('Input should be', 'should be')}, not {shown[:80]}"
+    if kind == "too_short":
+        message = f"at least one {str(path[-1]).removesuffix('s')} is needed"
+    return tree.error(path, message)

@@ -1,0 +1,114 @@
+"""What a task takes over from the task whose rows, pooling or head it shares."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from multitask.config.config import Config
+from multitask.config.data import DataConfig
+from multitask.config_file import KeyPath, Tree
+from multitask.errors import suggest
+
+# keys of `data` that a task with another task's rows has for itself
+OWN_LABELS = (
+    "label",
+    "labels",
+    "label_separator",
+    "tag_scheme",
+    "label_range",
+    "unlabelled",
+    "same_rows_as",
+)
+# keys of a task that come with another task's pooling, or with its head
+SHARED_WITH_POOLING = ("adapter", "pooling", "eval_pooling", "projection")
+SHARED_WITH_HEAD = (
+    "input",
+    "adapter",
+    "pooling",
+    "eval_pooling",
+    "projection",
+    "head",
+    "dropout",
+)
+
+
+def inherit(tree: Tree) -> None:
+    """Fill in what a task takes over from the task whose rows or head it shares."""
+    tasks = tree.value.get("tasks")
+    for name, task in tasks.items() if isinstance(tasks, dict) else ():
+        if not isinstance(task, dict):
+            continue
+        others = tuple(other for other in tasks if other != name)
+        data = task.get("data")
+        host_name = data.get("same_rows_as") if isinstance(data, dict) else None
+        for key, other in (
+            ("data.same_rows_as", host_name),
+            ("share_head", task.get("share_head")),
+            ("share_pooling", task.get("share_pooling")),
+        ):
+            if isinstance(other, str) and other not in others:
+                path = ("tasks", name, *key.split("."))
+                raise tree.error(path, f"expected another task{suggest(other, others)}")
+        host = tasks.get(host_name)
+        if isinstance(data, dict) and isinstance(host, dict) and isinstance(host.get("data"), dict):
+            rows = {key: value for key, value in host["data"].items() if key not in OWN_LABELS}
+            task["data"] = {**rows, **data}
+            _fill(task, host, ("input", "max_length"))
+        pools = tasks.get(task.get("share_pooling"))
+        if isinstance(pools, dict):
+            _fill(task, pools, SHARED_WITH_POOLING)
+        owner = tasks.get(task.get("share_head"))
+        if isinstance(owner, dict):
+            _fill(task, owner, SHARED_WITH_HEAD)
+            own, theirs = task.get("data") or {}, owner.get("data")
+            if isinstance(theirs, dict) and not {"labels", "label_range"} & set(own):
+                _fill(own, theirs, ("labels", "label_range"))
+
+
+def _fill(into: dict[str, Any], origin: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    into.update({key: origin[key] for key in keys if key in origin and key not in into})
+
+
+def share_rows(config: Config, name: str) -> None:
+    """Raise UserError unless the task fits the rows of the one that it names."""
+    task = config.tasks[name]
+    path: KeyPath = ("tasks", name, "data", "same_rows_as")
+    host = config.tasks[task.data.same_rows_as or ""]
+    if host.data.same_rows_as is not None:
+        raise config.error(path, f"name the task with the rows: {host.data.same_rows_as!r}")
+    if host.only_scored:
+        raise config.error(path, f"{task.data.same_rows_as} has no training rows: name another")
+    for key in ("input", "max_length"):
+        if getattr(task, key) != getattr(host, key):
+            raise config.error(("tasks", name, key), f"must be as in {task.data.same_rows_as!r}")
+    for key in DataConfig.model_fields:
+        if key not in OWN_LABELS and getattr(task.data, key) != getattr(host.data, key):
+            message = f"the rows are those of {task.data.same_rows_as!r}: leave this to that task"
+            raise config.error((*path[:-1], key), message)
+
+
+def share_head(config: Config, name: str) -> None:
+    """Raise UserError unless the task fits the head of the one that it names."""
+    task = config.tasks[name]
+    path: KeyPath = ("tasks", name, "share_head")
+    owner = config.tasks[task.share_head or ""]
+    if owner.share_head is not None:
+        raise config.error(path, f"name the task that owns the head: {owner.share_head!r}")
+    if task.only_scored and task.data.dev is None and task.data.test is None:
+        message = "the task has no rows at all: name `train`, `dev` or `test`"
+        raise config.error(("tasks", name, "data"), message)
+    for key in SHARED_WITH_HEAD:
+        if getattr(task, key) != getattr(owner, key):
+            raise config.error(("tasks", name, key), f"must be as in {task.share_head!r}")
+
+
+def share_pooling(config: Config, name: str) -> None:
+    """Raise UserError unless the task fits the pooling of the one that it names."""
+    task = config.tasks[name]
+    path: KeyPath = ("tasks", name, "share_pooling")
+    owner = config.tasks[task.share_pooling or ""]
+    if owner.share_pooling or owner.share_head or task.share_head:
+        message = "name a task with a pooling of its own, and leave out `share_head`"
+        raise config.error(path, message)
+    for key in SHARED_WITH_POOLING:
+        if getattr(task, key) != getattr(owner, key):
+            raise config.error(("tasks", name, key), f"must be as in {task.share_pooling!r}")
