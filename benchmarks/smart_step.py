@@ -26,8 +26,8 @@ from multitask.model import MultiTaskModel
 from multitask.objective import Smoothing
 from multitask.optimizer import build_optimizer
 from multitask.prepare import prepare
+from multitask.step import train_step
 from multitask.tables import markdown_table
-from multitask.trainer import train_step
 from smart.divergence import DIVERGENCES
 from smart.teacher import follow, teacher_of
 

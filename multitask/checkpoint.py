@@ -4,10 +4,11 @@ A checkpoint is a directory ``step-NNNNNNNN`` with one safetensors file a group 
 ``state.json`` that holds the rest and the SHA-256 of every file. Nothing is unpickled.
 """
 
+import contextlib
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,39 @@ def prune(directory: Path, keep: int) -> None:
         shutil.rmtree(old)
     for scrap in directory.glob(".step-*.tmp"):
         shutil.rmtree(scrap, ignore_errors=True)
+
+
+def newest_intact(run_dir: Path, say: Callable[[str], None]) -> Path | None:
+    """The newest checkpoint that is whole; None without any.
+
+    A damaged one is named to ``say``, and set aside. Raises UserError where all are damaged.
+    """
+    found = checkpoints(run_dir / "checkpoints")
+    damaged = []
+    for path in reversed(found):
+        try:
+            load_checkpoint(path)
+        except Damaged as problem:
+            say(f"warning: {problem}; falling back to the checkpoint before it")
+            damaged.append(path)
+            continue
+        for other in damaged:  # out of the way of the checkpoints to come, not deleted
+            other.rename(other.with_name(f"damaged-{other.name}"))
+        return path
+    if found:
+        raise UserError(f"{run_dir}: every checkpoint is damaged: start again with --overwrite")
+    return None
+
+
+def prune_weights(run_dir: Path, wanted: set[int]) -> None:
+    """Delete the weights of steps that are neither wanted nor best in a checkpoint."""
+    for path in checkpoints(run_dir / "checkpoints"):
+        with contextlib.suppress(OSError, ValueError):  # a damaged one refers to nothing
+            state = json.loads((path / "state.json").read_text())
+            wanted = wanted | set(state["best_steps"].values())
+    for file in (run_dir / "weights").glob("step-*.safetensors"):
+        if int(file.stem.removeprefix("step-")) not in wanted:
+            file.unlink()
 
 
 def pack_optimizer(optimizer: torch.optim.Optimizer) -> tuple[Tensors, list[dict[str, Any]]]:

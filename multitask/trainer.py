@@ -1,15 +1,13 @@
 """The training loop: steps, stages, evaluation, per-task early stopping, checkpoints."""
 
-import contextlib
 import json
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,11 +15,12 @@ from tqdm import tqdm
 
 from multitask import distributed
 from multitask.checkpoint import (
-    Damaged,
     checkpoints,
     load_checkpoint,
+    newest_intact,
     pack_optimizer,
     prune,
+    prune_weights,
     save_checkpoint,
     unpack_optimizer,
     weights_file,
@@ -34,13 +33,14 @@ from multitask.files import write_text
 from multitask.log import Log
 from multitask.metrics import joint
 from multitask.model import MultiTaskModel
-from multitask.objective import Smoothing, task_losses, weighted
+from multitask.objective import Smoothing
 from multitask.rng import pack_rng, unpack_rng
 from multitask.sampler import Step
 from multitask.signals import Signals
 from multitask.stages import Stage
+from multitask.step import Stepped, train_step
 from multitask.streams import TaskStream
-from multitask.surgery import Surgery, TaskGradients
+from multitask.surgery import Surgery
 from smart.teacher import follow
 
 FORMAT = 2  # of a checkpoint's state
@@ -48,75 +48,6 @@ FORMAT = 2  # of a checkpoint's state
 
 class Interrupted(Exception):
     """Ctrl-C or SIGTERM; the state is saved."""
-
-
-class Stepped(NamedTuple):
-    """What a step did: each task's mean loss, its mean SMART penalty, the gradient norm."""
-
-    losses: dict[str, float]
-    penalties: dict[str, float]
-    norm: float
-
-
-def train_step(
-    model: MultiTaskModel,
-    passes: Sequence[Mapping[str, Batch]],
-    weights: Mapping[str, float],
-    optimizer: torch.optim.Optimizer,
-    clip_norm: float | None,
-    watch: Callable[[str, Tensor, Tensor], None] = lambda task, scores, labels: None,
-    smoothing: Mapping[str, Smoothing] | None = None,
-    teacher: MultiTaskModel | None = None,
-    surgery: Surgery | None = None,
-) -> Stepped:
-    """One optimizer step from one batch of each task a pass.
-
-    Parameters of other tasks have no gradient (None, not zero), so AdamW leaves them and their
-    momentum alone. Raises NotFinite, with the weights untouched, for a loss or gradient that is
-    not a finite number.
-    """
-    losses: dict[str, float] = {}
-    penalties: dict[str, float] = {}
-    apart = TaskGradients(model.shared()) if surgery else None
-    for batches in passes:
-        outcomes = task_losses(model, batches, smoothing, teacher, apart=surgery is not None)
-        objectives = {}
-        for task, found in outcomes.items():
-            share = batches[task].share
-            part = found.loss * share
-            losses[task] = losses.get(task, 0.0) + part.item()
-            if found.penalty is not None:
-                penalty = found.penalty * share
-                penalties[task] = penalties.get(task, 0.0) + penalty.item()
-                part = part + penalty
-            objectives[task] = weighted(model, task, weights[task] * part, share)
-            watch(task, found.scores.detach(), batches[task].gold)
-        if apart is None:
-            torch.stack(list(objectives.values())).sum().backward()
-        else:
-            for task, objective in objectives.items():
-                apart.backward(task, objective)
-    distributed.add_gradients(_touched(model))
-    if apart is not None and surgery is not None:
-        apart.sum_over_ranks()
-        apart.combine(surgery)
-    touched = _touched(model)
-    summed = distributed.total([*losses.values(), *penalties.values()], touched[0].device)
-    norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf).item()
-    if not math.isfinite(sum(summed)) or not math.isfinite(norm):
-        optimizer.zero_grad(set_to_none=True)
-        shown = ", ".join(f"task {t}: loss {v}" for t, v in zip(losses, summed, strict=False))
-        raise NotFinite(f"{shown}, gradient norm {norm}")
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    means = iter(summed)
-    return Stepped(
-        {task: next(means) for task in losses}, {task: next(means) for task in penalties}, norm
-    )
-
-
-def _touched(model: MultiTaskModel) -> list[torch.nn.Parameter]:
-    return [parameter for parameter in model.parameters() if parameter.grad is not None]
 
 
 @dataclass
@@ -439,17 +370,7 @@ class Trainer:
             tensors["surgery"] = self.surgery.state_dict()
         save_checkpoint(directory, self.step, tensors, state)
         prune(directory, self.keep_checkpoints)
-        self._prune_weights()
-
-    def _prune_weights(self) -> None:
-        wanted = set(self.selection.best_steps().values())
-        for path in checkpoints(self.run_dir / "checkpoints"):
-            with contextlib.suppress(OSError, ValueError):  # a damaged one refers to nothing
-                state = json.loads((path / "state.json").read_text())
-                wanted |= set(state["best_steps"].values())
-        for file in (self.run_dir / "weights").glob("step-*.safetensors"):
-            if int(file.stem.removeprefix("step-")) not in wanted:
-                file.unlink()
+        prune_weights(self.run_dir, set(self.selection.best_steps().values()))
 
     def restore(self) -> bool:
         """Go back to the newest intact checkpoint; False when there is none.
@@ -459,32 +380,13 @@ class Trainer:
         Raises:
             UserError: every checkpoint is damaged, or the data are not those it was made with.
         """
-        path = distributed.on_first(self._newest_intact)
+        path = distributed.on_first(lambda: newest_intact(self.run_dir, self.say))
         if path is None:
             return False
         tensors, state = load_checkpoint(path)
         distributed.on_first(lambda: self._check(path, state))
         self._restore(tensors, state)
         return True
-
-    def _newest_intact(self) -> Path | None:
-        found = checkpoints(self.run_dir / "checkpoints")
-        damaged = []
-        for path in reversed(found):
-            try:
-                load_checkpoint(path)
-            except Damaged as problem:
-                self.say(f"warning: {problem}; falling back to the checkpoint before it")
-                damaged.append(path)
-                continue
-            for other in damaged:  # out of the way of the checkpoints to come, not deleted
-                other.rename(other.with_name(f"damaged-{other.name}"))
-            return path
-        if found:
-            raise UserError(
-                f"{self.run_dir}: every checkpoint is damaged: start again with --overwrite"
-            )
-        return None
 
     def _check(self, path: Path, state: Mapping[str, Any]) -> None:
         if state.get("format") != FORMAT:

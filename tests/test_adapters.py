@@ -21,7 +21,7 @@ from multitask.prepare import prepare
 from multitask.pretrained import load_pretrained
 from multitask.registry import build
 from multitask.run import build_trainer
-from multitask.trainer import train_step
+from multitask.step import train_step
 from tests.conftest import ROOT
 from tests.test_model import CONTEXT, TASKS, D, batch, every_task, scores_of
 from tests.test_resume import events, kill_inside, results

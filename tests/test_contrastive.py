@@ -14,7 +14,7 @@ from multitask.errors import UserError
 from multitask.feed import next_batches
 from multitask.objective import task_losses
 from multitask.prepare import prepare
-from multitask.trainer import train_step
+from multitask.step import train_step
 from tests.conftest import save_tiny_encoder
 from tests.contrastive_run import write_config, write_triplets
 from tests.masked_lm_run import events, report_of

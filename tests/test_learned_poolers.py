@@ -9,7 +9,7 @@ from multitask.model import build_model
 from multitask.objective import Smoothing, task_losses
 from multitask.optimizer import build_optimizer
 from multitask.pretrained import load_pretrained
-from multitask.trainer import train_step
+from multitask.step import train_step
 from smart.adversarial import Ascent
 from tests.conftest import ROOT
 from tests.test_model import CONTEXT, WEIGHTS, batch, scores_of

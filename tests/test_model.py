@@ -14,7 +14,7 @@ from multitask.model import build_model, parameter_counts
 from multitask.objective import task_losses
 from multitask.optimizer import build_optimizer
 from multitask.pretrained import load_pretrained
-from multitask.trainer import train_step
+from multitask.step import train_step
 from tests.conftest import ROOT, WORDS
 
 D, TASKS = 32, ("sst", "qqp", "sts")

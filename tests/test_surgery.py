@@ -8,8 +8,8 @@ from torch import nn
 
 from multitask import surgery
 from multitask.errors import UserError
+from multitask.step import train_step
 from multitask.surgery import Surgery, TaskGradients, cosines
-from multitask.trainer import train_step
 from tests.test_model import batch
 from tests.test_objective import make  # noqa: F401
 

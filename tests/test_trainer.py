@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import run_multitask
-from multitask import trainer
+from multitask import step, trainer
 from multitask.checkpoint import checkpoints, load_checkpoint
 from multitask.config import load_config
 from multitask.prepare import prepare
@@ -211,7 +211,7 @@ def test_resume_with_another_config_names_the_keys(tiny_overrides, monkeypatch, 
 
 
 def test_nan_loss_stops_with_the_last_checkpoint_intact(tiny_overrides, monkeypatch, capsys):
-    original, calls = trainer.task_losses, []
+    original, calls = step.task_losses, []
 
     def poisoned(*args, **more):
         calls.append(1)
@@ -219,7 +219,7 @@ def test_nan_loss_stops_with_the_last_checkpoint_intact(tiny_overrides, monkeypa
         found = original(*args, **more)
         return {task: one._replace(loss=one.loss * factor) for task, one in found.items()}
 
-    monkeypatch.setattr(trainer, "task_losses", poisoned)
+    monkeypatch.setattr(step, "task_losses", poisoned)
     assert run_multitask.main(command(tiny_overrides)) == 2
     line = error_line(capsys)
     assert "step 11, task qqp" in line and "nan" in line and "step-00000009" in line
