@@ -128,6 +128,19 @@ def test_commands_of_a_page_run_in_order(page, desk, six_layers, capsys):
         )
 
 
+def test_the_readmes_table_names_commands_and_configs_that_there_are():
+    rows = re.findall(r"^\| .* \| `(.*)` \| \[.*\) \|$", PAGES[0].read_text(), re.MULTILINE)
+    assert len(rows) > 15
+    for row in rows:
+        first, *rest = words = shlex.split(row)
+        if first not in run_multitask.COMMANDS:
+            first, rest = "train", words
+        run_multitask.command_parser(first).parse_intermixed_args(rest)  # exits where it is wrong
+        for word in words:
+            if word.endswith(".yaml") and "/my_" not in word:
+                assert (ROOT / word).is_file(), row
+
+
 def test_the_pages_hold_commands():
     assert len(commands(ROOT / "README.md")) >= 8
     assert len(commands(ROOT / "docs" / "cs224n.md")) >= 6
