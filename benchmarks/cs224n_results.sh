@@ -32,6 +32,7 @@ run siamese $multi
 run single-sst $multi tasks.qqp=null tasks.sts=null training.epochs=3
 run single-qqp $multi tasks.sst=null tasks.sts=null
 run single-sts $multi tasks.sst=null tasks.qqp=null training.epochs=4
+run best configs/cs224n_best.yaml
 run cross $cross
 run cross-single-qqp $cross tasks.sst=null tasks.sts=null
 run cross-single-sts $cross tasks.sst=null tasks.qqp=null training.epochs=4

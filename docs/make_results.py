@@ -10,6 +10,7 @@ says where a table goes: a line `<!-- measured: KIND NAME -->`, then the table, 
 Nothing is typed by hand: tests/test_results.py checks that.
 """
 
+import contextlib
 import json
 import math
 import re
@@ -22,6 +23,8 @@ DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
 
 from multitask.comparison.tables import markdown_tables  # noqa: E402
+from multitask.errors import UserError  # noqa: E402
+from multitask.sweep.grid import load_grid  # noqa: E402
 from multitask.tables import markdown_table  # noqa: E402
 
 REPORTS = DOCS / "results"
@@ -109,7 +112,7 @@ def runs(_: str) -> str:
     return f"{markdown_table(header, lines)}\n\n{markdown_table(titles, sources)}\n"
 
 
-def load_grid(name: str) -> dict[str, Any] | None:
+def measured_grid(name: str) -> dict[str, Any] | None:
     """A saved comparison of a grid; None where it was not measured yet."""
     file = GRIDS / f"{name}.json"
     return json.loads(file.read_text()) if file.is_file() else None
@@ -117,7 +120,7 @@ def load_grid(name: str) -> dict[str, Any] | None:
 
 def grid(name: str) -> str:
     """All tables of a grid, and where they come from."""
-    comparison = load_grid(name)
+    comparison = measured_grid(name)
     if comparison is None:
         return "Not measured yet.\n"
     parts = [part for title, table in markdown_tables(comparison) for part in (f"{title}:", table)]
@@ -134,7 +137,7 @@ def _source(comparison: dict[str, Any]) -> str:
 
 def minibert(_: str) -> str:
     """The two tables of the multi-task mini-BERT paper, printed value and ours side by side."""
-    comparison = load_grid("multitask_minibert")
+    comparison = measured_grid("multitask_minibert")
     if comparison is None:
         return "Not measured yet.\n"
     groups = {group["name"]: group for group in comparison["groups"]}
@@ -212,7 +215,7 @@ def save(directory: Path) -> None:
         return
     found = json.loads(comparison.read_text())
     reports = [json.loads(f.read_text()) for f in sorted(directory.glob("cells/*/*/report.json"))]
-    (config,) = (DOCS.parent / "configs").rglob(f"{directory.name}.yaml")
+    config = _grid_file(directory.name, [group["name"] for group in found["groups"]])
     shown = config.relative_to(DOCS.parent)
     found["source"] = {
         "command": f"python run_multitask.py ablate {shown} data_dir=DIR",
@@ -222,6 +225,15 @@ def save(directory: Path) -> None:
     }
     GRIDS.mkdir(exist_ok=True)
     (GRIDS / f"{directory.name}.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+def _grid_file(name: str, cells: list[str]) -> Path:
+    """The grid of configs/ that is called so and has these cells."""
+    for file in sorted((DOCS.parent / "configs").rglob(f"{name}.yaml")):
+        with contextlib.suppress(UserError):  # no grid, or one to be extended
+            if [cell.name for cell in load_grid(file).cells] == cells:
+                return file
+    raise SystemExit(f"no grid {name}.yaml in configs/ has the cells {', '.join(cells)}")
 
 
 def main(directories: list[str]) -> None:
