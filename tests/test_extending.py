@@ -73,6 +73,7 @@ def test_worked_example_trains(config, more, project, tiny_overrides, course_fil
         assert report["tasks"]["sts"]["pooling"] == "first_last"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "rows", "epochs", "floor"),
     [("entities", tagged, 4, 0.9), ("answers", asked, 16, 0.5)],
@@ -104,6 +105,7 @@ def running_text(documents: int, seed: int) -> str:
     return "\n\n".join("\n".join(sentences) for sentences in made)
 
 
+@pytest.mark.slow
 def test_worked_example_of_next_sentences_learns(project, tiny_encoder, tmp_path):
     for seed, (split, documents) in enumerate((("train", 300), ("dev", 40))):
         (tmp_path / f"text-{split}.txt").write_text(running_text(documents, seed))
@@ -126,6 +128,7 @@ def test_worked_example_of_next_sentences_learns(project, tiny_encoder, tmp_path
     assert words["dev"]["accuracy"] > words["baselines"]["trivial"]["accuracy"]
 
 
+@pytest.mark.slow
 def test_worked_example_of_several_classes_learns(project, tiny_encoder, tmp_path):
     for seed, (split, size) in enumerate((("train", 320), ("dev", 60))):
         rows = [{"text": r["text"], "emotions": r["classes"]} for r in several_classes(size, seed)]

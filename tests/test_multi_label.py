@@ -138,6 +138,7 @@ def test_prediction_files_and_a_loaded_run_agree(run_dir, capsys):
     assert f"{reported['f1']:.3f}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_runs_are_compared_and_averaged(config, run_dir, tmp_path, capsys):
     other = tmp_path / "other"
     more = ["seed=2", "training.epochs=1", "training.loss_normalization=unit"]
@@ -158,6 +159,7 @@ def test_runs_are_compared_and_averaged(config, run_dir, tmp_path, capsys):
     assert record["prediction"] == np.flatnonzero(means > 0.5).tolist()
 
 
+@pytest.mark.slow
 def test_transformers_takes_it_as_a_multi_label_model(run_dir, tmp_path):
     from transformers import AutoModelForSequenceClassification
 

@@ -164,6 +164,7 @@ def test_rows_whose_answer_is_cut_leave_train_and_stay_in_dev(config):
         )
 
 
+@pytest.mark.slow
 def test_windows_lose_no_answer_and_give_one_prediction_a_row(config, tmp_path, capsys):
     changes = ["tasks.qa.max_length=13", "tasks.qa.stride=3"]
     made = prepare(load_config(config, changes), torch.device("cpu"), print)
@@ -210,6 +211,7 @@ def test_a_steps_batches_count_words_and_answers(config):
     assert len(drawn["qa"].gold) == 5 and len(drawn["ner"].gold) > 3
 
 
+@pytest.mark.slow
 def test_another_data_set_under_the_same_head_and_masked_words_of_both(config, tmp_path, files):
     more = [
         "tasks.far={share_head: ner, evaluate_only: true, data: {dev: ner-dev.jsonl, "

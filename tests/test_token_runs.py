@@ -200,6 +200,7 @@ def test_words_behind_max_length_are_counted_and_predicted_as_outside(run_dir, f
     assert found["recall"] < 0.9 and np.sum(found["confusion"]) == len(words) * 8
 
 
+@pytest.mark.slow
 def test_joint_steps_with_unit_losses_and_gradient_conflict(config, tmp_path):
     directory = tmp_path / "run"
     changes = [
@@ -222,6 +223,7 @@ def test_joint_steps_with_unit_losses_and_gradient_conflict(config, tmp_path):
     assert 1.0 < first["ner"] < 3.0 and 1.5 < first["qa"] < 4.0  # log 7 and log 15: as yet a guess
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_numbers(config, tmp_path):
     more = [*FAST, "training.max_steps=12", "training.checkpoint_steps=3", "training.eval_steps=6"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -232,6 +234,7 @@ def test_a_killed_run_resumes_to_the_same_numbers(config, tmp_path):
     assert report_of(cut)["tasks"] == report_of(whole)["tasks"]
 
 
+@pytest.mark.slow
 def test_a_comparison_resamples_the_rows_of_both_kinds(run_dir, config, tmp_path, capsys):
     other = tmp_path / "other"
     more = [*FAST, "training.max_steps=6", f"output_dir={other}"]

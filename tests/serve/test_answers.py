@@ -289,6 +289,7 @@ def test_an_index_of_another_run_is_refused(contrastive, index):
         open_run(contrastive.run.directory, index)
 
 
+@pytest.mark.slow
 def test_another_encoder_of_transformers_has_pictures_too(tmp_path, course_files):
     from tests.conftest import save_tiny_encoder
 

@@ -254,6 +254,7 @@ def test_neighbours_stand_in_the_page(served, tmp_path):
         assert f"{found.cosine:.3f} {' '.join(found.text.split())} line {found.line}" in text
 
 
+@pytest.mark.slow
 def test_tagged_words_and_answers_are_what_predict_says(tiny_encoder, tmp_path):
     config = token_config(tmp_path, tiny_encoder, write_token_files(tmp_path, train=32))
     assert run_multitask.main([str(config), "training.max_steps=8"]) == 0
