@@ -46,6 +46,7 @@ def test_cosines_are_those_of_autograd(make):  # noqa: F811
         assert found[part]["sst-qqp"] == pytest.approx(cosine_similarity(one, other, dim=0).item())
 
 
+@pytest.mark.slow
 def test_measuring_is_logged_and_changes_no_step(tiny_overrides, tmp_path):
     runs = []
     for number, more in enumerate(([], ["training.conflict_steps=2"])):

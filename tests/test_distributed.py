@@ -182,6 +182,7 @@ def test_a_checkpoint_of_one_process_resumes_on_two(command, alone, tmp_path, mo
     assert_same_training(run_dir, alone)
 
 
+@pytest.mark.slow
 def test_bad_input_is_said_once(command, tmp_path):
     result = launch(TORCHRUN, "run_multitask.py", *command, "tasks.qqp.batch_size=1")
     assert result.returncode != 0

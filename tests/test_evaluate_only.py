@@ -59,6 +59,7 @@ def events(run: Path, kind: str) -> list[dict]:
     return [line for line in lines if line["event"] == kind]
 
 
+@pytest.mark.slow
 def test_a_suite_is_followed_and_changes_nothing_else(config, tiny_encoder, course_files, capsys):
     more = ["training.select=per_task", "training.holdout=0.2"]
     assert train(config, tiny_encoder, course_files, *more) == 0

@@ -155,6 +155,7 @@ def test_several_runs_stand_below_one_another(run_dir, tmp_path, monkeypatch):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_layer_attention_with_and_without_concat(attention_runs, tmp_path):
     """Short and long texts apart; a task with another's pooling is among them."""
     assert main(*attention_runs, "--output", tmp_path) == 0

@@ -67,6 +67,7 @@ def test_gradient_checkpointing_is_switched_on(configure):
         assert encoder.gradient_checkpointing == (value == "true")
 
 
+@pytest.mark.slow
 def test_both_implementations_train_to_the_same_numbers(tiny_overrides, tmp_path):
     """Without dropout, whose random numbers differ: a swap of encoders that no loss notices."""
     encoder = save_tiny_encoder(tmp_path / "encoder", attention_probs_dropout_prob=0.0)

@@ -40,6 +40,7 @@ def run(tiny_overrides, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_what_is_off_equals_the_plain_run_bit_for_bit(run):
     plain = run("plain")
     for name, smart in (("zero", "{weight: 0.0}"), ("never", "{every: 1000, bregman: 1.0}")):

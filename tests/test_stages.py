@@ -126,7 +126,7 @@ def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides
     ("more", "nth"),
     [
         pytest.param([STAGES], 3, marks=pytest.mark.slow),  # first stage, before any checkpoint
-        ([STAGES], 10),  # second stage
+        pytest.param([STAGES], 10, marks=pytest.mark.slow),  # second stage
         pytest.param([STAGES], 17, marks=pytest.mark.slow),  # third stage
         pytest.param(["training.combine=joint"], 5, marks=pytest.mark.slow),
         pytest.param(

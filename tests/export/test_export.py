@@ -185,6 +185,7 @@ def onnx():
         pytest.importorskip(package, reason="an extra of `export`")
 
 
+@pytest.mark.slow
 def test_onnx_and_its_int8_variant_score_siamese_pairs(onnx, run_dir, tmp_path, capsys):
     target = tmp_path / "model"
     assert main(run_dir, target, "--format", "onnx", "--task", "qqp", "--int8") == 0
@@ -201,6 +202,7 @@ def test_onnx_and_its_int8_variant_score_siamese_pairs(onnx, run_dir, tmp_path, 
     assert sizes[0] < sizes[1]
 
 
+@pytest.mark.slow
 def test_onnx_carries_an_adapter_and_a_pooling_with_weights(onnx, special, tmp_path):
     target = tmp_path / "model"
     assert main(special, target, "--format", "onnx", "--task", "sts") == 0
