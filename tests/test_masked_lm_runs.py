@@ -129,6 +129,7 @@ def test_report_and_commands_of_a_run_with_masked_lm(run_dir, command, tmp_path,
     assert load(run_dir).encode(["a good film"]).shape == (1, 32)
 
 
+@pytest.mark.slow
 def test_comparison_and_ensemble_with_a_run_that_has_no_masked_lm(
     run_dir, command, tmp_path, capsys
 ):

@@ -192,10 +192,8 @@ distributed.destroy_process_group()
 """
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [5, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (8, 1))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [5, 8, 1])
 def test_two_processes_have_the_gradient_of_one_with_the_whole_batch(rows, tmp_path):
     """Trap 8: a gather without gradient halves it. Uneven and empty shares too."""
     script, out = tmp_path / "two.py", tmp_path / "out.json"
