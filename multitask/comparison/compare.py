@@ -18,7 +18,7 @@ from multitask.comparison import tables
 from multitask.comparison.axes import marginals
 from multitask.comparison.dev_rows import ScoredRows, check_same_rows, load_split, resampled_metric
 from multitask.comparison.groups import Group, group_runs, is_probe, run_config
-from multitask.comparison.held_out import held_out
+from multitask.comparison.held_out import held_out, over_seeds
 from multitask.comparison.notes import notes
 from multitask.comparison.page import comparison_page
 from multitask.comparison.plots import draw_all
@@ -227,8 +227,6 @@ def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
 
 def _summary(scores: list[float], samples: Array) -> dict[str, Any]:
     """Mean, standard deviation and interval of one group's score; NaN if one seed's is NaN."""
-    mean = statistics.fmean(scores)
-    low, high = percentiles(samples) if math.isfinite(mean) else (math.nan, math.nan)
-    several = len(scores) > 1 and math.isfinite(mean)
-    sd = statistics.stdev(scores) if several else math.nan
-    return {"values": scores, "mean": mean, "sd": sd, "low": low, "high": high}
+    found = over_seeds(scores)
+    low, high = percentiles(samples) if math.isfinite(found["mean"]) else (math.nan, math.nan)
+    return {**found, "low": low, "high": high}

@@ -30,11 +30,12 @@ def held_out(
     overall = None
     if counted and set(counted) <= set(whole):
         by_seed = zip(*(whole[task] for task in counted), strict=True)
-        overall = _summary([statistics.fmean(scores) for scores in by_seed])
-    return {"tasks": {task: _summary(found) for task, found in whole.items()}, "overall": overall}
+        overall = over_seeds([statistics.fmean(scores) for scores in by_seed])
+    return {"tasks": {task: over_seeds(found) for task, found in whole.items()}, "overall": overall}
 
 
-def _summary(values: list[float]) -> dict[str, Any]:
+def over_seeds(values: list[float]) -> dict[str, Any]:
+    """The scores of a group's seeds with their mean and standard deviation, NaN where undefined."""
     mean = statistics.fmean(values)
     several = len(values) > 1 and math.isfinite(mean)
     return {"values": values, "mean": mean, "sd": statistics.stdev(values) if several else math.nan}
