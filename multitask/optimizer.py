@@ -9,7 +9,6 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from multitask.config import TrainingConfig
 from multitask.model import MultiTaskModel, adapter_part
-from multitask.row_lazy import RowLazyAdamW
 
 
 def build_optimizer(
@@ -17,7 +16,6 @@ def build_optimizer(
     training: TrainingConfig,
     head_lrs: Mapping[str, float],
     adapter_lrs: Mapping[str, float] | None = None,
-    row_lazy: bool = False,
 ) -> torch.optim.AdamW:
     """Fused AdamW over the parameters that are not frozen.
 
@@ -25,8 +23,7 @@ def build_optimizer(
     of the one above; each task named in ``head_lrs`` trains what it owns at the rate given there,
     and its adapter at that of ``adapter_lrs``, by default ``training.lr``.
     Biases and LayerNorms (every parameter with fewer than two dimensions) are not decayed, nor
-    are learned loss weights, which train at ``training.head_lr``. ``row_lazy``: the word embedding,
-    unless it is frozen, is updated row by row (``RowLazyAdamW``).
+    are learned loss weights, which train at ``training.head_lr``.
     """
     groups: list[dict[str, Any]] = []
     inside = dict.fromkeys(head_lrs, training.lr) | dict(adapter_lrs or {})
@@ -47,9 +44,6 @@ def build_optimizer(
                     {"params": chosen, "lr": lr, "weight_decay": weight_decay, "name": name}
                 )
     betas = (training.betas[0], training.betas[1])
-    words = model.encoder.word_embedding
-    if row_lazy and words.weight.requires_grad:
-        return RowLazyAdamW(groups, words, betas=betas, eps=training.eps, fused=True)
     return torch.optim.AdamW(groups, betas=betas, eps=training.eps, fused=True)
 
 

@@ -381,7 +381,6 @@ def run_result(
             "versions": _versions(),
             "device": str(prepared.device),
             "precision": "bf16" if prepared.model.autocast else "fp32",
-            "row_lazy": any(stage.row_lazy for stage in prepared.stages),
             "processes": distributed.world(),
             **training,
             "selection_split": prepared.selection_split,

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 
-from multitask import distributed
 from multitask.config import Config, KeyPath, StageConfig, TrainingConfig
 from multitask.errors import UserError, suggest
 from multitask.feed import TrainRows
@@ -31,7 +30,6 @@ class Stage:
         adapter_lrs: learning rate of each task's adapter, for those that have one.
         sampler: whose turn it is, over the streams that have a task here.
         steps: planned optimizer steps.
-        row_lazy: the word embedding is updated row by row.
     """
 
     name: str
@@ -42,13 +40,11 @@ class Stage:
     adapter_lrs: dict[str, float]
     sampler: Any
     steps: int
-    row_lazy: bool
 
     def begin(self, model: MultiTaskModel) -> tuple[torch.optim.Optimizer, LambdaLR]:
         """Freeze and release the model's parts; a new optimizer and a new schedule."""
         model.freeze(self.frozen)
-        rates = self.head_lrs, self.adapter_lrs
-        optimizer = build_optimizer(model, self.settings, *rates, row_lazy=self.row_lazy)
+        optimizer = build_optimizer(model, self.settings, self.head_lrs, self.adapter_lrs)
         return optimizer, build_scheduler(optimizer, self.settings, self.steps)
 
 
@@ -145,23 +141,7 @@ def _plan(
     steps = settings.epochs * sampler.steps_per_epoch
     steps = min(steps, settings.max_steps or steps)
     name = entry.name or str(number + 1)
-    row_lazy = _row_lazy(config, settings, model, tasks)
-    return Stage(name, tasks, frozen, settings, rates, inside, sampler, steps, row_lazy)
-
-
-def _row_lazy(
-    config: Config, settings: TrainingConfig, model: MultiTaskModel, tasks: Sequence[str]
-) -> bool:
-    """Whether the word embedding can be updated row by row, and it pays.
-
-    Not where all of it is read or gets a gradient: by a tied head, a teacher, surgery, the log of
-    conflicts, other processes; nor on a GPU, where the whole update takes less than its parts.
-    """
-    tied = any(model.head(task).label_type == "tokens" for task in tasks)
-    teacher = any(config.tasks[task].smart and config.tasks[task].smart.bregman for task in tasks)
-    whole = tied or teacher or settings.gradient_surgery or settings.conflict_steps
-    on_cpu = model.encoder.word_embedding.weight.device.type == "cpu"
-    return settings.row_lazy and not whole and on_cpu and distributed.world() == 1
+    return Stage(name, tasks, frozen, settings, rates, inside, sampler, steps)
 
 
 def _frozen(

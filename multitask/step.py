@@ -67,7 +67,7 @@ def train_step(
         apart.combine(surgery)
     touched = _touched(model)
     summed = distributed.total([*losses.values(), *penalties.values()], touched[0].device)
-    norm = _clip(touched, clip_norm or math.inf)
+    norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf).item()
     if not math.isfinite(sum(summed)) or not math.isfinite(norm):
         optimizer.zero_grad(set_to_none=True)
         shown = ", ".join(f"task {t}: loss {v}" for t, v in zip(losses, summed, strict=False))
@@ -78,20 +78,6 @@ def train_step(
     return Stepped(
         {task: next(means) for task in losses}, {task: next(means) for task in penalties}, norm
     )
-
-
-def _clip(parameters: Sequence[torch.nn.Parameter], most: float) -> float:
-    """torch's ``clip_grad_norm_``, which takes no sparse gradients; the norm before clipping."""
-    numbers = []
-    for parameter in parameters:
-        if parameter.grad is not None and parameter.grad.is_sparse:
-            parameter.grad = parameter.grad.coalesce()
-            numbers.append(parameter.grad.values())
-        elif parameter.grad is not None:
-            numbers.append(parameter.grad)
-    norm = torch.nn.utils.get_total_norm(numbers)
-    torch.nn.utils.clip_grads_with_norm_(parameters, most, norm)
-    return norm.item()
 
 
 def _touched(model: MultiTaskModel) -> list[torch.nn.Parameter]:

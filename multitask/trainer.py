@@ -35,7 +35,6 @@ from multitask.metrics import joint
 from multitask.model import MultiTaskModel
 from multitask.objective import Smoothing
 from multitask.rng import pack_rng, unpack_rng
-from multitask.row_lazy import RowLazyAdamW
 from multitask.sampler import Step
 from multitask.signals import Signals
 from multitask.stages import Stage
@@ -44,7 +43,7 @@ from multitask.streams import TaskStream
 from multitask.surgery import Surgery
 from smart.teacher import follow
 
-FORMAT = 3  # of a checkpoint's state
+FORMAT = 2  # of a checkpoint's state
 
 
 class Interrupted(Exception):
@@ -160,7 +159,6 @@ class Trainer:
                     self.save()
                 if self._anyone_interrupted():
                     self._stop_interrupted()
-        self._close_optimizer()
         if distributed.rank() == 0:
             prune(self.run_dir / "checkpoints", keep=1)
 
@@ -171,17 +169,12 @@ class Trainer:
         """Go on to the next stage: new optimizer and schedule, patience anew."""
         self.epochs_before, self.stage_began = self.epoch, self.step
         self.stage_index += 1
-        self._close_optimizer()
         self.optimizer, self.scheduler = self.stage.begin(self.model)
         self.selection.begin_anew()
         self._turns = (-1, [])
         self.train_scores, self._seen = {}, {}
         self.log.write("stage", step=self.step, stage=self.stage.name, tasks=self.stage.tasks)
         self.say(f"stage {self.stage.name}: {', '.join(self.stage.tasks)}")
-
-    def _close_optimizer(self) -> None:
-        if isinstance(self.optimizer, RowLazyAdamW):
-            self.optimizer.close()
 
     def turn(self) -> str:
         """The next step: the tasks whose turn it is; those that have stopped are left out."""
@@ -282,8 +275,6 @@ class Trainer:
 
     def _evaluate(self) -> None:
         """Evaluate every task, keep new bests, stop tasks out of patience, save."""
-        if isinstance(self.optimizer, RowLazyAdamW):
-            self.optimizer.catch_up()
 
         def between_batches() -> None:
             if self.interrupted and distributed.world() == 1:  # else after it, all together
@@ -419,7 +410,6 @@ class Trainer:
         stage = state["stage"]
         self.stage_index, self.stage_began = stage["index"], stage["began"]
         self.epochs_before, self.train_scores = stage["epochs_before"], stage["train_scores"]
-        self._close_optimizer()
         self.optimizer, self.scheduler = self.stage.begin(self.model)
         self.model.load_state_dict(tensors["model"])
         if self.teacher is not None:
