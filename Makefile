@@ -39,10 +39,12 @@ test-slow: setup  ## what `test` leaves out: kills, several processes, every com
 # Each table of docs/performance.md: DATA is the directory of the course's files, the machine idle
 BENCHMARKS := training_step trainers methods profile_step encode encoder attention poolers smart_step processes
 bench: setup  ## measure everything of docs/performance.md (an hour or so on 2 cores)
+	mkdir -p .bench  # the tables name the commit: nothing tracked changes before the last is made
 	for name in $(BENCHMARKS); do \
-		$(BIN)/python -m benchmarks.$$name $(DATA) > .bench && mv .bench docs/results/benchmarks/$$name.md || exit; \
+		$(BIN)/python -m benchmarks.$$name $(DATA) > .bench/$$name.md || exit; \
 	done
-	$(BIN)/python -m benchmarks.training_step $(DATA) --size base --steps 3 > .bench && mv .bench docs/results/benchmarks/training_step_base.md
+	$(BIN)/python -m benchmarks.training_step $(DATA) --size base --steps 3 > .bench/training_step_base.md
+	mv .bench/*.md docs/results/benchmarks/
 	$(BIN)/python docs/make_results.py
 	$(BIN)/python -m benchmarks.figure
 
