@@ -12,9 +12,11 @@ collator.
 """
 
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -187,7 +189,8 @@ def main() -> None:
         rates: dict[str, list[float]] = {name: [] for name in trainers}
         for _ in range(arguments.rounds):
             for name, rate in trainers.items():
-                rates[name].append(rate())
+                with redirect_stdout(sys.stderr):  # the peers print a line at their end
+                    rates[name].append(rate())
         default, best, *_ = rates.values()
         for name, found in rates.items():
             beside = [
