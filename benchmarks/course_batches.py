@@ -124,6 +124,16 @@ def headline(threads: int, rounds: int) -> str:
     return f"{', '.join(parts)}, commit {git_revision()}\n"
 
 
+def peak_mib() -> float:
+    """The largest resident size that this process has had (Linux).
+
+    Not `ru_maxrss`, in which a process starts with the size of the one that started it.
+    """
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
+
+
 def matmul_ceiling(dtype: torch.dtype) -> float:
     """FLOP a second of large matrix products at MiniLM's shapes: the best of 20."""
     left, right = torch.randn(1024, 384).to(dtype), torch.randn(384, 1536).to(dtype)

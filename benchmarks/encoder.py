@@ -7,7 +7,6 @@ hidden states of the last layer; medians over rounds, all variants in turn in on
 memory is measured in a process of its own for each variant.
 """
 
-import resource
 import statistics
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from benchmarks.course_batches import (
     mixed_steps,
     padded,
     parser,
+    peak_mib,
     ratio,
     read_tokens,
     started,
@@ -91,9 +91,9 @@ def peak(directory: Path, kind: str, work: str, bf16: bool) -> int:
 def print_peak(directory: Path, kind: str, work: str, bf16: bool) -> None:
     steps, encode = read_steps(directory)[work], build(kind)
     run(encode, steps[:1], False, bf16)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_mib()
     run(encode, steps, True, bf16)
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+    print(round(peak_mib() - before))
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ Peak memory is that of a process of its own a variant.
 """
 
 import multiprocessing
-import resource
 import statistics
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -18,7 +17,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.course_batches import headline, in_turn, parser, ratio, started
+from benchmarks.course_batches import headline, in_turn, parser, peak_mib, ratio, started
 from multitask.config import load_config
 from multitask.data.collate import Batch
 from multitask.feed import next_batches
@@ -117,7 +116,7 @@ def peak_memory(directory: Path, name: str, answers: Any) -> None:
     """Run one variant in this process and tell its peak memory in MiB."""
     torch.set_num_threads(1)
     variants(directory, 6)[name]()
-    answers.put(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    answers.put(peak_mib())
 
 
 def memory(directory: Path, name: str) -> float:
