@@ -44,14 +44,18 @@ def sdpa_attention(
 
 def packings(masks: list[Tensor], stretch: float, slack: int) -> list[Packing]:
     packing_module.STRETCH, packing_module.SLACK = stretch, slack
-    return [Packing(mask) for mask in masks]
+    made = [Packing(mask) for mask in masks]
+    for packing in made:
+        assert packing.groups  # made on first use, by the constants of then
+    return made
 
 
 def run(attention: Attention, batches: list[tuple[Packing, Tensor]], rate: float) -> None:
     """Forward and backward over all batches."""
     for packing, qkv in batches:
         inputs = qkv.requires_grad_()
-        found = attention(*inputs.chunk(3, dim=-1), packing, HEADS, rate)
+        with torch.autocast("cpu", torch.bfloat16, enabled=qkv.dtype == torch.bfloat16):
+            found = attention(*inputs.chunk(3, dim=-1), packing, HEADS, rate)
         found.backward(torch.ones_like(found))
         inputs.grad = None
 
