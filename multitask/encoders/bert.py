@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, gelu, linear
 from torch.utils.checkpoint import checkpoint
 
+from multitask.encoders import kernels
 from multitask.encoders.adapter import Adapter
 from multitask.encoders.dropout import Dropout, dropout
 from multitask.encoders.packing import Packing
@@ -66,19 +67,24 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.dropout = dropout
+        self.attend = self_attention  # or the compiled one
         self.qkv = FusedLinear(dim, 3 * dim)
         self.output = nn.Linear(dim, dim)
 
     def forward(self, hidden: Tensor, packing: Packing, first_only: bool = False) -> Tensor:
         """[N, d] -> [N, d]; with ``first_only`` [B, d], the queries of the first tokens alone."""
-        if first_only:
-            dim = hidden.shape[1]
-            query = self.qkv(hidden[packing.first], slice(dim))
-            key, value = self.qkv(hidden, slice(dim, None)).chunk(2, dim=-1)
-        else:
-            query, key, value = self.qkv(hidden).chunk(3, dim=-1)
         rate = self.dropout if self.training else 0.0
+        if not first_only:
+            return self.output(self.attend(self.qkv(hidden), packing, self.heads, rate))
+        dim = hidden.shape[1]
+        query = self.qkv(hidden[packing.first], slice(dim))
+        key, value = self.qkv(hidden, slice(dim, None)).chunk(2, dim=-1)
         return self.output(packed_attention(query, key, value, packing, self.heads, rate))
+
+
+def self_attention(qkv: Tensor, packing: Packing, heads: int, dropout_rate: float) -> Tensor:
+    """``packed_attention`` of query, key and value side by side: [N, 3 d] -> [N, d]."""
+    return packed_attention(*qkv.chunk(3, dim=-1), packing, heads, dropout_rate)
 
 
 def packed_attention(
@@ -129,6 +135,11 @@ class FeedForward(nn.Module):
         return self.down(gelu(self.up(hidden)))
 
 
+def add_norm(added: Tensor, residual: Tensor, norm: nn.LayerNorm, dropout_rate: float) -> Tensor:
+    """LayerNorm(residual + dropout(added)): [N, d] each -> [N, d]."""
+    return norm(residual + dropout(added, dropout_rate))
+
+
 class Layer(nn.Module):
     """One Transformer block, LayerNorm after each residual sum.
 
@@ -145,7 +156,8 @@ class Layer(nn.Module):
         self.attention_norm = nn.LayerNorm(dim, eps=eps)
         self.feed_forward = FeedForward(dim, inner)
         self.output_norm = nn.LayerNorm(dim, eps=eps)
-        self.dropout = Dropout(dropout)
+        self.dropout = dropout
+        self.add_norm = add_norm  # or the compiled one
 
     def forward(
         self,
@@ -158,17 +170,19 @@ class Layer(nn.Module):
         """[N, d] -> [N, d], or [B, d] for the first tokens alone; ``number``: for the adapter."""
         first = packing.first if first_only else None
         own = hidden if first is None else hidden[first]
-        added = self.dropout(self.attention(hidden, packing, first_only))
+        rate = self.dropout if self.training else 0.0
+        left = rate if adapter is None else 0.0  # adapters are given what is dropped out already
+        added = self.attention(hidden, packing, first_only)
         if adapter is not None:
-            added = adapter.after_attention(number, added)
-        attended = self.attention_norm(own + added)
-        added = self.dropout(self.feed_forward(attended))
+            added = adapter.after_attention(number, dropout(added, rate))
+        attended = self.add_norm(added, own, self.attention_norm, left)
+        added = self.feed_forward(attended)
         if adapter is not None:
-            added = adapter.after_feed_forward(number, added)
+            added = adapter.after_feed_forward(number, dropout(added, rate))
             attend = partial(packed_attention, packing=packing)
             beside = adapter.beside(number, hidden, first, attend)
             added = added if beside is None else added + beside
-        return self.output_norm(attended + added)
+        return self.add_norm(added, attended, self.output_norm, left)
 
 
 class BertEncoder(nn.Module):
@@ -244,6 +258,12 @@ class BertEncoder(nn.Module):
     def norm_eps(self) -> float:
         """eps of the LayerNorms."""
         return self.embeddings.norm.eps
+
+    def use_kernels(self) -> None:
+        """Compute with the compiled kernels, on a CPU. Raises as ``kernels.load_kernels``."""
+        kernels.load_kernels()
+        for layer in self.layers:
+            layer.add_norm, layer.attention.attend = kernels.add_norm, kernels.attention
 
     def reinitialise(self, count: int) -> None:
         """Fresh weights for the top ``count`` layers (Zhang et al. 2021, section 4)."""

@@ -23,11 +23,15 @@ def dropout(x: Tensor, rate: float) -> Tensor:
 def keep_mask(shape: torch.Size, rate: float, dtype: torch.dtype) -> Tensor:
     """0 with probability ``rate``, else 1/(1 - rate); from torch's default generator."""
     count = shape.numel()
-    draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
-    numbers = draws.view(torch.int16)[:count]  # uniform in -2^15 .. 2^15 - 1
     dropped = round(rate * LEVELS)
-    keep = torch.ge(numbers, dropped - LEVELS // 2, out=torch.empty(count, dtype=dtype))
+    keep = torch.ge(draws(count), dropped - LEVELS // 2, out=torch.empty(count, dtype=dtype))
     return keep.mul_(LEVELS / (LEVELS - dropped)).view(shape)
+
+
+def draws(count: int) -> Tensor:
+    """int16 [count], uniform in -2^15 .. 2^15 - 1; from torch's default generator."""
+    words = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
+    return words.view(torch.int16)[:count]
 
 
 class Dropout(nn.Module):

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 # A group takes the next longer sequence while that one is at most STRETCH times the group's
 # shortest plus SLACK tokens (measure: benchmarks/attention.py).
@@ -60,6 +60,8 @@ class Packing:
         slots: int64 [N], each packed token's place in [B * T].
         positions: int64 [N], its position in its own sequence, from 0.
         first: int64 [B], the packed row of each sequence's first token, shortest sequence first.
+        starts: int64 [B + 1], these and N.
+        squares: the sum of the squared lengths.
     """
 
     def __init__(self, mask: Tensor) -> None:
@@ -71,7 +73,10 @@ class Packing:
             raise ValueError("a sequence without tokens")
         rows, columns = mask[self._order].nonzero(as_tuple=True)
         self.slots = self._order[rows] * mask.shape[1] + columns
-        self.first = self._lengths.cumsum(0) - self._lengths
+        ends = self._lengths.cumsum(0)
+        self.starts = nn.functional.pad(ends, (1, 0))
+        self.first = self.starts[:-1]
+        self.squares = int(self._lengths.square().sum())
         self.positions = torch.arange(len(rows), device=mask.device) - self.first[rows]
 
     @cached_property
