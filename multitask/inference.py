@@ -9,6 +9,7 @@ run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -41,7 +42,7 @@ from multitask.head_class import head_class
 from multitask.metrics import OUTCOMES
 from multitask.model import MultiTaskModel, build_model
 from multitask.outcomes import in_words, numbers_of
-from multitask.pretrained import load_saved
+from multitask.pretrained import load_saved, use_kernels
 
 Text = str | Sequence[str]
 NEEDS_LABELS = ("label", "measured")
@@ -81,6 +82,7 @@ class TrainedRun:
             task: label_reader(config, task, head.label_type) for task, head in heads.items()
         }
         encoder, self.tokenizer = load_saved(directory / "encoder", config)
+        use_kernels(config, encoder, self.device, partial(print, file=sys.stderr))
         context = {task: reader.head_context() for task, reader in self.readers.items()}
         autocast = use_autocast(config.training.precision, self.device)
         self.model = build_model(config, encoder, context, autocast=autocast)

@@ -42,7 +42,7 @@ from multitask.head_class import head_class
 from multitask.init_from import read_start, start_encoder, start_tasks
 from multitask.metrics import SELECTABLE
 from multitask.model import MultiTaskModel, build_model
-from multitask.pretrained import load_pretrained, seen_corpora
+from multitask.pretrained import load_pretrained, seen_corpora, use_kernels
 from multitask.registry import build
 from multitask.stages import Stage, plan_stages
 from multitask.streams import TaskStream
@@ -150,6 +150,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
 
     say(f"encoder: {config.encoder.name}")
     encoder, tokenizer = load_pretrained(config, say)
+    use_kernels(config, encoder, device, say)
     start = read_start(config)
     if start is not None:
         start_encoder(config, start, encoder, tokenizer)

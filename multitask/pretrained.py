@@ -115,8 +115,9 @@ def _change(config: Config, encoder: Encoder) -> None:
         encoder.gradient_checkpointing = wanted.gradient_checkpointing
         _quantise(config, encoder)
         return
-    for option in ("reinit_layers", "from_scratch", "bitlinear", "gradient_checkpointing"):
-        if getattr(wanted, option) not in (0, False, None):
+    own = ("reinit_layers", "from_scratch", "bitlinear", "gradient_checkpointing", "kernels")
+    for option in own:
+        if getattr(wanted, option) not in (0, False, None, "torch"):
             message = "our own encoder has it; this one runs in `transformers`"
             raise config.error(("encoder", option), message)
 
@@ -129,6 +130,22 @@ def _quantise(config: Config, encoder: BertEncoder) -> None:
             quantise(encoder, wanted.layers)
         except ValueError as error:
             raise config.error(("encoder", "bitlinear", "layers"), str(error)) from None
+
+
+def use_kernels(
+    config: Config, encoder: Encoder, device: torch.device, say: Callable[[str], None]
+) -> None:
+    """Switch on what ``encoder.kernels`` asks for; ``say`` is told where that cannot be."""
+    if config.encoder.kernels == "torch" or not isinstance(encoder, BertEncoder):
+        return
+    if device.type != "cpu":
+        say(f"encoder.kernels: compiled for a CPU, not for {device}: torch's operators are used")
+        return
+    try:
+        encoder.use_kernels()
+    except Exception as error:  # no compiler, none that works, no place to write: many kinds
+        reason = " ".join(str(error).split())[:200]
+        say(f"encoder.kernels: cannot be compiled ({reason}): torch's operators are used")
 
 
 def load_saved(directory: Path, config: Config) -> tuple[Encoder, Any]:

@@ -148,13 +148,14 @@ def _duration(seconds: float) -> str:
 
 def _summary(report: dict[str, Any]) -> str:
     encoder, steps, tasks = report["encoder"], report["steps"], report["tasks"]
+    how = report["precision"] + (", compiled kernels" if report["kernels"] == "compiled" else "")
     ways = {"joint": "jointly", "per_task": "for each task"}
     selected = ways.get(report["select"], f"for {report['select']}")
     return (
         f"{', '.join(tasks)} on {encoder['name']} ({encoder['parameters'] / 1e6:.1f} M parameters):"
         f" mean dev score {score(report['overall']['mean'])} after {steps['done']:,} of "
         f"{steps['planned']:,} steps in {_duration(report['wall_time_s'])} on {report['device']} "
-        f"({report['precision']}), seed {report['seed']}; weights selected {selected} on "
+        f"({how}), seed {report['seed']}; weights selected {selected} on "
         f"{report['selection_split']}."
     )
 

@@ -381,6 +381,7 @@ def run_result(
             "versions": _versions(),
             "device": str(prepared.device),
             "precision": "bf16" if prepared.model.autocast else "fp32",
+            "kernels": "compiled" if prepared.model.encoder.compiled else "torch",
             "processes": distributed.world(),
             **training,
             "selection_split": prepared.selection_split,

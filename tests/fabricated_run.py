@@ -103,6 +103,7 @@ def write_run(
         "versions": {"python": "3.11.7", "torch": "2.13.0"},
         "device": "cpu",
         "precision": "bf16",
+        "kernels": "torch",
         "wall_time_s": 812.3,
         "train_sentences_per_s": 310.24,
         "steps": {"planned": steps, "done": steps},

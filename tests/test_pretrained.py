@@ -11,7 +11,7 @@ from multitask import load
 from multitask.config import load_config
 from multitask.encoders import BertEncoder, HFEncoder
 from multitask.errors import UserError
-from multitask.pretrained import load_pretrained
+from multitask.pretrained import load_pretrained, use_kernels
 from tests.conftest import ROOT, save_tiny_encoder
 
 PRESET = ROOT / "configs" / "cs224n.yaml"
@@ -39,7 +39,9 @@ def test_another_architecture_runs_in_transformers_and_a_line_says_why(configure
     assert SAYS in line and "it runs in `transformers`" in line
 
 
-@pytest.mark.parametrize("option", ["reinit_layers=1", "gradient_checkpointing=true"])
+@pytest.mark.parametrize(
+    "option", ["reinit_layers=1", "gradient_checkpointing=true", "kernels=compiled"]
+)
 def test_options_of_ours_are_refused_elsewhere(configure, option):
     config = configure("encoder.implementation=transformers", f"encoder.{option}")
     name = option.partition("=")[0]
@@ -65,6 +67,20 @@ def test_gradient_checkpointing_is_switched_on(configure):
     for value in ("true", "false"):
         encoder, _ = load_pretrained(configure(f"encoder.gradient_checkpointing={value}"))
         assert encoder.gradient_checkpointing == (value == "true")
+
+
+def test_a_line_says_why_there_are_no_kernels(configure, monkeypatch):
+    def fail():
+        raise RuntimeError("no\n  compiler")
+
+    config = configure("encoder.kernels=compiled")
+    monkeypatch.setattr("multitask.encoders.kernels.load_kernels", fail)
+    for device, reason in (("cpu", "cannot be compiled (no compiler)"), ("cuda", "not for cuda")):
+        encoder, said = load_pretrained(config)[0], []
+        use_kernels(config, encoder, torch.device(device), said.append)
+        (line,) = said
+        assert line.startswith("encoder.kernels: ") and reason in line
+        assert line.endswith("torch's operators are used") and not encoder.compiled
 
 
 @pytest.mark.slow

@@ -53,11 +53,20 @@ def plain_optimizer(encoder, linear, training):
     return torch.optim.AdamW(groups, betas=tuple(training.betas), eps=training.eps, fused=False)
 
 
-def test_fifty_steps_have_the_losses_of_a_plain_loop(tiny_overrides, tiny_encoder, tmp_path):
+@pytest.mark.parametrize(
+    "kernels",
+    ["torch", pytest.param("compiled", marks=pytest.mark.slow)],  # built: a minute
+)
+def test_fifty_steps_have_the_losses_of_a_plain_loop(
+    kernels, tiny_overrides, tiny_encoder, tmp_path
+):
     directory = without_dropout(tiny_encoder, tmp_path / "encoder")
-    overrides = [*tiny_overrides, *SETTINGS, f"encoder.name={directory}"]
+    overrides = [*tiny_overrides, *SETTINGS, f"encoder.name={directory}",
+                 f"encoder.kernels={kernels}"]  # fmt: skip
     config = load_config(ROOT / "configs" / "cs224n.yaml", overrides)
     prepared = prepare(config, torch.device("cpu"), lambda line: None)
+    if kernels == "compiled" and not prepared.model.encoder.compiled:
+        pytest.skip("there is no compiler")
     trainer = build_trainer(prepared, tmp_path, lambda line: None)
     encoder = BertModel.from_pretrained(directory, add_pooling_layer=False)
     linear = torch.nn.ModuleDict()

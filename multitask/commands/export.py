@@ -42,7 +42,9 @@ def run(arguments: argparse.Namespace) -> None:
             name = option.replace("_", "-")
             raise UserError(f"--{name} is for --format {needed}, not {form}")
     # one place, and the precision that the other libraries have too
-    config = load_run_config(run_dir, ["device=cpu", "training.precision=fp32"])
+    config = load_run_config(
+        run_dir, ["device=cpu", "training.precision=fp32", "encoder.kernels=torch"]
+    )
     tasks = list(config.tasks)
     if task is None and len(tasks) > 1:
         raise UserError(f"{run_dir}: several tasks: say which with --task: {', '.join(tasks)}")

@@ -62,6 +62,12 @@ class EncoderConfig(Strict):
         description="Compute each layer again in the backward pass: less memory, about a third "
         "more time (own encoder only).",
     )
+    kernels: Literal["torch", "compiled"] = Field(
+        "torch",
+        description="`compiled`: on a CPU, attention and dropout + sum + LayerNorm in C++, built "
+        "on first use (a minute, once); where that fails a line says so and torch goes on (own "
+        "encoder only).",
+    )
     dropout: float | None = Field(
         None, ge=0, lt=1, description="Hidden dropout inside the encoder; default: the model's own."
     )

@@ -84,7 +84,8 @@ class SelfAttention(nn.Module):
 
 def self_attention(qkv: Tensor, packing: Packing, heads: int, dropout_rate: float) -> Tensor:
     """``packed_attention`` of query, key and value side by side: [N, 3 d] -> [N, d]."""
-    return packed_attention(*qkv.chunk(3, dim=-1), packing, heads, dropout_rate)
+    query, key, value = qkv.chunk(3, dim=-1)
+    return packed_attention(query, key, value, packing, heads, dropout_rate)
 
 
 def packed_attention(
@@ -206,6 +207,7 @@ class BertEncoder(nn.Module):
             the encoder either.
         config: the checkpoint's `transformers` config; None where there was none.
         gradient_checkpointing: compute each layer again in the backward pass, to save memory.
+        compiled: whether ``use_kernels`` was called.
 
     New weights are normal with standard deviation .02, biases 0, LayerNorms 1 and 0 (the published
     BERT code's ``initializer_range``).
@@ -235,6 +237,7 @@ class BertEncoder(nn.Module):
         self.mlm_weights: dict[str, Tensor] | None = None
         self.config: Any = None
         self.gradient_checkpointing = False
+        self.compiled = False
         self.embeddings = Embeddings(
             vocab_size, dim, positions, token_types, first_position, dropout, eps
         )
@@ -262,8 +265,10 @@ class BertEncoder(nn.Module):
     def use_kernels(self) -> None:
         """Compute with the compiled kernels, on a CPU. Raises as ``kernels.load_kernels``."""
         kernels.load_kernels()
+        layer: Any
         for layer in self.layers:
             layer.add_norm, layer.attention.attend = kernels.add_norm, kernels.attention
+        self.compiled = True
 
     def reinitialise(self, count: int) -> None:
         """Fresh weights for the top ``count`` layers (Zhang et al. 2021, section 4)."""

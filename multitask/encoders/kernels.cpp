@@ -14,7 +14,7 @@ using at::Tensor;
 
 namespace {
 
-// An element whose draw (uniform in -2^15 .. 2^15 - 1) is below `limit` is dropped.
+// Elements whose draw (uniform in -2^15 .. 2^15 - 1) is below `limit` are dropped.
 struct Dropout {
   const int16_t* draws;  // null: nothing is dropped
   int limit;
@@ -23,10 +23,21 @@ struct Dropout {
   Dropout(const std::optional<Tensor>& given, int64_t dropped)
       : draws(given ? given->const_data_ptr<int16_t>() : nullptr),
         limit(static_cast<int>(dropped) - 32768),
-        scale(draws ? 65536.0f / (65536 - dropped) : 1.0f) {}
+        scale(65536.0f / (65536 - dropped)) {}
 
-  float factor(int64_t place) const {
-    return draws == nullptr ? 1.0f : draws[place] >= limit ? scale : 0.0f;
+  // to = from times 0 or `scale`; `place` is that of the first of the n draws.
+  template <typename From, typename To>
+  void apply(const From* __restrict from, int64_t place, int64_t n, To* __restrict to) const {
+    if (draws == nullptr) {
+      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(static_cast<float>(from[i]));
+      return;
+    }
+    const int16_t* __restrict own = draws + place;
+    const int bound = limit;
+    const float kept = scale;
+    for (int64_t i = 0; i < n; ++i) {
+      to[i] = static_cast<To>(static_cast<float>(from[i]) * (own[i] >= bound ? kept : 0.0f));
+    }
   }
 };
 
@@ -40,6 +51,43 @@ void by_type(const Tensor& tensor, F&& call) {
   }
 }
 
+// sums = residual + sums; out = LayerNorm(sums). Returns the mean and 1 / sd.
+std::pair<float, float> norm_row(
+    const float* __restrict residual, const float* __restrict weight, const float* __restrict bias,
+    float eps, int64_t dim, float* __restrict sums, float* __restrict out) {
+  float total = 0, squares = 0;
+  for (int64_t i = 0; i < dim; ++i) {
+    sums[i] += residual[i];
+    total += sums[i];
+  }
+  const float mean = total / dim;
+  for (int64_t i = 0; i < dim; ++i) squares += (sums[i] - mean) * (sums[i] - mean);
+  const float scale = 1.0f / std::sqrt(squares / dim + eps);
+  for (int64_t i = 0; i < dim; ++i) out[i] = (sums[i] - mean) * scale * weight[i] + bias[i];
+  return {mean, scale};
+}
+
+// The gradient of `sums`; those of weight and bias are added up.
+void norm_row_backward(
+    const float* __restrict gradient, const float* __restrict sums, float mean, float scale,
+    const float* __restrict weight, int64_t dim, float* __restrict d_weight,
+    float* __restrict d_bias, float* __restrict d_sums) {
+  float one = 0, two = 0;  // means of g w and of g w (s - mean) / sd
+  for (int64_t i = 0; i < dim; ++i) {
+    const float normal = (sums[i] - mean) * scale;
+    d_weight[i] += gradient[i] * normal;
+    d_bias[i] += gradient[i];
+    one += gradient[i] * weight[i];
+    two += gradient[i] * weight[i] * normal;
+  }
+  one /= dim;
+  two /= dim;
+  for (int64_t i = 0; i < dim; ++i) {
+    const float normal = (sums[i] - mean) * scale;
+    d_sums[i] = (gradient[i] * weight[i] - one - normal * two) * scale;
+  }
+}
+
 // out = LayerNorm(residual + dropout(added)); the sums, means and 1 / sd are for the way back.
 std::tuple<Tensor, Tensor, Tensor, Tensor> add_norm(
     const Tensor& added, const Tensor& residual, const Tensor& weight, const Tensor& bias,
@@ -48,8 +96,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> add_norm(
   Tensor out = at::empty_like(residual), sums = at::empty_like(residual);
   Tensor means = at::empty({rows}, residual.options()), scales = at::empty_like(means);
   const Dropout drop(draws, dropped);
-  const float* r = residual.const_data_ptr<float>();
-  const float* w = weight.const_data_ptr<float>();
+  const float *r = residual.const_data_ptr<float>(), *w = weight.const_data_ptr<float>();
   const float* b = bias.const_data_ptr<float>();
   float *y = out.data_ptr<float>(), *s = sums.data_ptr<float>();
   float *m = means.data_ptr<float>(), *v = scales.data_ptr<float>();
@@ -58,24 +105,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> add_norm(
     at::parallel_for(0, rows, 16, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const int64_t at = row * dim;
-        float total = 0, squares = 0;
-#pragma omp simd reduction(+ : total)
-        for (int64_t i = 0; i < dim; ++i) {
-          s[at + i] = r[at + i] + static_cast<float>(x[at + i]) * drop.factor(at + i);
-          total += s[at + i];
-        }
-        const float mean = total / dim;
-#pragma omp simd reduction(+ : squares)
-        for (int64_t i = 0; i < dim; ++i) {
-          squares += (s[at + i] - mean) * (s[at + i] - mean);
-        }
-        const float scale = 1.0f / std::sqrt(squares / dim + static_cast<float>(eps));
-#pragma omp simd
-        for (int64_t i = 0; i < dim; ++i) {
-          y[at + i] = (s[at + i] - mean) * scale * w[i] + b[i];
-        }
-        m[row] = mean;
-        v[row] = scale;
+        drop.apply(x + at, at, dim, s + at);
+        std::tie(m[row], v[row]) = norm_row(r + at, w, b, eps, dim, s + at, y + at);
       }
     });
   });
@@ -93,39 +124,20 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> add_norm_backward(
   const int64_t parts = at::get_num_threads(), share = (rows + parts - 1) / parts;
   Tensor d_weight = at::zeros({parts, dim}, sums.options()), d_bias = at::zeros_like(d_weight);
   const Dropout drop(draws, dropped);
-  const float* g = gradient.const_data_ptr<float>();
-  const float* s = sums.const_data_ptr<float>();
-  const float* m = means.const_data_ptr<float>();
-  const float* v = scales.const_data_ptr<float>();
+  const float *g = gradient.const_data_ptr<float>(), *s = sums.const_data_ptr<float>();
+  const float *m = means.const_data_ptr<float>(), *v = scales.const_data_ptr<float>();
   const float* w = weight.const_data_ptr<float>();
-  float* d = d_residual.data_ptr<float>();
+  float *d = d_residual.data_ptr<float>(), *dw = d_weight.data_ptr<float>();
+  float* db = d_bias.data_ptr<float>();
   by_type(d_added, [&](auto zero) {
     auto* x = d_added.data_ptr<decltype(zero)>();
     at::parallel_for(0, parts, 1, [&](int64_t first, int64_t last) {
       for (int64_t part = first; part < last; ++part) {
-        float* dw = d_weight.data_ptr<float>() + part * dim;
-        float* db = d_bias.data_ptr<float>() + part * dim;
+        const int64_t own = part * dim;
         for (int64_t row = part * share; row < std::min(rows, (part + 1) * share); ++row) {
           const int64_t at = row * dim;
-          const float mean = m[row], scale = v[row];
-          float one = 0, two = 0;  // means of g w and of g w (s - mean) / sd
-#pragma omp simd reduction(+ : one, two)
-          for (int64_t i = 0; i < dim; ++i) {
-            const float normal = (s[at + i] - mean) * scale, own = g[at + i];
-            dw[i] += own * normal;
-            db[i] += own;
-            one += own * w[i];
-            two += own * w[i] * normal;
-          }
-          one /= dim;
-          two /= dim;
-#pragma omp simd
-          for (int64_t i = 0; i < dim; ++i) {
-            const float normal = (s[at + i] - mean) * scale;
-            const float found = (g[at + i] * w[i] - one - normal * two) * scale;
-            d[at + i] = found;
-            x[at + i] = static_cast<decltype(zero)>(found * drop.factor(at + i));
-          }
+          norm_row_backward(g + at, s + at, m[row], v[row], w, dim, dw + own, db + own, d + at);
+          drop.apply(d + at, at, dim, x + at);
         }
       }
     });
@@ -167,9 +179,8 @@ template <typename T>
 void read(const T* from, int64_t stride, const Part& part, float factor, Matrix& to) {
   to.shape(part.length, part.size);
   for (int64_t i = 0; i < part.length; ++i) {
-    const T* source = from + (part.row + i) * stride + part.column;
-    float* row = to.row(i);
-#pragma omp simd
+    const T* __restrict source = from + (part.row + i) * stride + part.column;
+    float* __restrict row = to.row(i);
     for (int64_t c = 0; c < part.size; ++c) row[c] = static_cast<float>(source[c]) * factor;
     for (int64_t c = part.size; c < to.stride; ++c) row[c] = 0;
   }
@@ -178,9 +189,8 @@ void read(const T* from, int64_t stride, const Part& part, float factor, Matrix&
 template <typename T>
 void write(const Matrix& from, int64_t stride, const Part& part, float factor, T* to) {
   for (int64_t i = 0; i < part.length; ++i) {
-    T* target = to + (part.row + i) * stride + part.column;
-    const float* row = from.row(i);
-#pragma omp simd
+    T* __restrict target = to + (part.row + i) * stride + part.column;
+    const float* __restrict row = from.row(i);
     for (int64_t c = 0; c < part.size; ++c) target[c] = static_cast<T>(row[c] * factor);
   }
 }
@@ -224,6 +234,26 @@ void multiply(const Matrix& a, const Matrix& b, Matrix& c) {
   }
 }
 
+void softmax_row(const float* __restrict scores, int64_t n, float* __restrict weights) {
+  float highest = scores[0], total = 0;
+  for (int64_t j = 1; j < n; ++j) highest = std::max(highest, scores[j]);
+  for (int64_t j = 0; j < n; ++j) {
+    weights[j] = std::exp(scores[j] - highest);
+    total += weights[j];
+  }
+  const float factor = 1.0f / total;
+  for (int64_t j = 0; j < n; ++j) weights[j] *= factor;
+}
+
+// gradient: that of the weights after dropout, made that of the scores.
+void softmax_row_backward(
+    const float* __restrict weights, const float* __restrict dropped, int64_t n,
+    float* __restrict gradient) {
+  float total = 0;
+  for (int64_t j = 0; j < n; ++j) total += gradient[j] * dropped[j];
+  for (int64_t j = 0; j < n; ++j) gradient[j] = gradient[j] * dropped[j] - weights[j] * total;
+}
+
 std::vector<int64_t> squares_before(const int64_t* starts, int64_t sequences) {
   std::vector<int64_t> found(sequences + 1, 0);
   for (int64_t b = 0; b < sequences; ++b) {
@@ -259,21 +289,9 @@ std::tuple<Tensor, Tensor> attention(
         transpose(k, turned);
         multiply<false>(q, turned, p);
         for (int64_t i = 0; i < n; ++i) {
-          float* row = p.row(i);
-          float* kept = all + part.weights + i * n;
-          float highest = row[0], total = 0;
-          for (int64_t j = 1; j < n; ++j) highest = std::max(highest, row[j]);
-#pragma omp simd reduction(+ : total)
-          for (int64_t j = 0; j < n; ++j) {
-            row[j] = std::exp(row[j] - highest);
-            total += row[j];
-          }
-          const float factor = 1.0f / total;
-#pragma omp simd
-          for (int64_t j = 0; j < n; ++j) {
-            kept[j] = row[j] * factor;
-            row[j] = kept[j] * drop.factor(part.weights + i * n + j);
-          }
+          const int64_t place = part.weights + i * n;
+          softmax_row(p.row(i), n, all + place);
+          drop.apply(all + place, place, n, p.row(i));
         }
         multiply<false>(p, v, o);
         write(o, dim, part, 1.0f, output);
@@ -311,17 +329,9 @@ Tensor attention_backward(
         multiply<false>(g, turned, dp);
         p.shape(n, n);
         for (int64_t i = 0; i < n; ++i) {
-          const float* kept = all + part.weights + i * n;
-          float *row = dp.row(i), *dropped_row = p.row(i), total = 0;
-#pragma omp simd reduction(+ : total)
-          for (int64_t j = 0; j < n; ++j) {
-            const float factor = drop.factor(part.weights + i * n + j);
-            dropped_row[j] = kept[j] * factor;
-            row[j] *= factor;
-            total += row[j] * kept[j];
-          }
-#pragma omp simd
-          for (int64_t j = 0; j < n; ++j) row[j] = kept[j] * (row[j] - total);
+          const int64_t place = part.weights + i * n;
+          drop.apply(all + place, place, n, p.row(i));
+          softmax_row_backward(all + place, p.row(i), n, dp.row(i));
         }
         multiply<false>(dp, k, found);
         write(found, 3 * dim, part, scale, output);

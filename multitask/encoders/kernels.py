@@ -1,8 +1,7 @@
 """Compiled CPU kernels for what an encoder layer does between its matrix products.
 
 An option (``encoder.kernels: compiled``): ``kernels.cpp`` is built on first use by torch's own
-loader and kept in its cache. Where there is no compiler, one line says so and torch's operators
-go on.
+loader and kept in its cache (``TORCH_EXTENSIONS_DIR``). What they gain: docs/performance.md.
 """
 
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from multitask.encoders.dropout import LEVELS, draws
 from multitask.encoders.packing import Packing
@@ -72,6 +72,7 @@ class _AddNorm(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         *saved, drawn = ctx.saved_tensors
         found = torch.ops.multitask.add_norm_backward(
@@ -95,6 +96,7 @@ class _Attention(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         *saved, drawn = ctx.saved_tensors
         found = torch.ops.multitask.attention_backward(

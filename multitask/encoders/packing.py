@@ -60,8 +60,6 @@ class Packing:
         slots: int64 [N], each packed token's place in [B * T].
         positions: int64 [N], its position in its own sequence, from 0.
         first: int64 [B], the packed row of each sequence's first token, shortest sequence first.
-        starts: int64 [B + 1], these and N.
-        squares: the sum of the squared lengths.
     """
 
     def __init__(self, mask: Tensor) -> None:
@@ -73,11 +71,18 @@ class Packing:
             raise ValueError("a sequence without tokens")
         rows, columns = mask[self._order].nonzero(as_tuple=True)
         self.slots = self._order[rows] * mask.shape[1] + columns
-        ends = self._lengths.cumsum(0)
-        self.starts = nn.functional.pad(ends, (1, 0))
-        self.first = self.starts[:-1]
-        self.squares = int(self._lengths.square().sum())
+        self.first = self._lengths.cumsum(0) - self._lengths
         self.positions = torch.arange(len(rows), device=mask.device) - self.first[rows]
+
+    @cached_property
+    def starts(self) -> Tensor:
+        """int64 [B + 1]: ``first``, then N."""
+        return nn.functional.pad(self._lengths.cumsum(0), (1, 0))
+
+    @cached_property
+    def squares(self) -> int:
+        """The sum of the squared lengths."""
+        return int(self._lengths.square().sum())
 
     @cached_property
     def groups(self) -> list[Group]:
