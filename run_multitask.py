@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import sys
 from types import ModuleType
 
@@ -49,6 +50,7 @@ def print_help() -> None:
 
 
 def main(arguments: list[str]) -> int:
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch: large tensors in huge pages
     if not arguments or arguments[0] in ("-h", "--help"):
         print_help()
         return 0 if arguments else 2

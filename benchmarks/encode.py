@@ -70,9 +70,11 @@ def main() -> None:
     shared = {"class_counts": None, "num_labels": 5, "low": 0.0, "high": 5.0}
     context = dict.fromkeys(config.tasks, shared)
     models = {}
-    for bf16 in (False, True):
+    for name in ("fp32", "bf16", "bf16, compiled kernels"):
         encoder, tokenizer = load_pretrained(config)
-        models[bf16] = build_model(config, encoder, context, autocast=bf16)
+        if "compiled" in name:
+            encoder.use_kernels()
+        models[name] = build_model(config, encoder, context, autocast=name != "fp32")
     run_peer = partial(peer.encode, texts, show_progress_bar=False, normalize_embeddings=False)
 
     def peer_bf16() -> np.ndarray:
@@ -84,8 +86,7 @@ def main() -> None:
         "transformers pipeline": partial(pipeline_encode, pipeline, texts),
         "sentence-transformers": run_peer,
         "sentence-transformers, bf16": peer_bf16,
-        "ours, fp32": partial(encode, models[False], tokenizer, texts),
-        "ours, bf16": partial(encode, models[True], tokenizer, texts),
+        **{f"ours, {name}": partial(encode, m, tokenizer, texts) for name, m in models.items()},
     }
     expected = run_peer()
     times = in_turn(variants, arguments.rounds)

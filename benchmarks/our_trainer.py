@@ -1,6 +1,8 @@
 """Our trainer for benchmarks: built as a run builds it, its steps taken one by one."""
 
+import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ ROWS = 3000
 def prepared_run(directory: Path, overrides: Sequence[str]) -> Prepared:
     """The MiniLM preset on the first ``ROWS`` rows of each task, with these overrides."""
     every = [f"data_dir={directory}", f"defaults.max_rows={ROWS}", *overrides]
-    return prepare(load_config(CONFIG, every), torch.device("cpu"), lambda line: None)
+    return prepare(load_config(CONFIG, every), torch.device("cpu"), partial(print, file=sys.stderr))
 
 
 class Stepper:

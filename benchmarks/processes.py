@@ -3,9 +3,10 @@
     python -m benchmarks.processes DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
 
 Start-up: `--help`, a config error, `check`, and a run's first training step, with no cached tokens
-and with them; wall seconds from the start of the process, medians over rounds, in turn. Peak
-memory: the largest resident size of a process that takes 60 mixed training steps (fp32, batches of
-32), ours and a plain `transformers` loop (see benchmarks/training_step.py).
+and with them; wall seconds from the start of the process, medians over rounds, in turn. Then 60
+mixed training steps (batches of 32) in a process of their own: their seconds and the largest
+resident size, of a plain `transformers` loop (see benchmarks/training_step.py) and of ours; ours
+with huge pages for large tensors, as run_multitask.py asks for, and without.
 """
 
 import os
@@ -88,13 +89,18 @@ def start_up(directory: Path, scratch: Path, rounds: int) -> list[list[str]]:
     return [[name, f"{statistics.median(found):.2f}"] for name, found in times.items()]
 
 
-def train_ours(directory: Path) -> None:
+def train_ours(directory: Path, precision: str = "fp32") -> float:
+    """Seconds of the steps."""
     with tempfile.TemporaryDirectory() as scratch:
-        prepared = prepared_run(directory, ["training.precision=fp32"])
-        Stepper(prepared, Path(scratch)).steps(STEPS)
+        prepared = prepared_run(directory, [f"training.precision={precision}"])
+        stepper = Stepper(prepared, Path(scratch))
+        began = time.perf_counter()
+        stepper.steps(STEPS)
+        return time.perf_counter() - began
 
 
-def train_loop(directory: Path) -> None:
+def train_loop(directory: Path) -> float:
+    """Seconds of the steps."""
     from benchmarks.training_step import Loop, train
     from multitask.pretrained import load_tokenizer, packaged_directory
 
@@ -102,24 +108,33 @@ def train_loop(directory: Path) -> None:
     tokens = read_tokens(directory, load_tokenizer(name), 3000)
     loop = Loop(name)
     optimizer = torch.optim.AdamW(loop.parameters(), 1e-5)
-    train(loop, optimizer, mixed_steps(tokens, STEPS, grouped=False), bf16=False)
+    steps = mixed_steps(tokens, STEPS, grouped=False)
+    began = time.perf_counter()
+    train(loop, optimizer, steps, bf16=False)
+    return time.perf_counter() - began
 
 
-TRAINING = {"transformers loop": train_loop, "ours": train_ours}
+HUGE_PAGES = "THP_MEM_ALLOC_ENABLE"  # run_multitask.py sets it
+TRAINING = {
+    "transformers loop": (train_loop, "0"),
+    "ours": (train_ours, "1"),
+    "ours, bf16": (partial(train_ours, precision="bf16"), "1"),
+    "ours, bf16, usual pages": (partial(train_ours, precision="bf16"), "0"),
+}
 
 
-def peak_memory(name: str, directory: Path, threads: int) -> float:
-    """Largest resident MiB of a process that trains for ``STEPS`` steps."""
+def train_alone(name: str, directory: Path, threads: int) -> tuple[float, float]:
+    """Seconds, and the largest resident MiB, of a process that trains for ``STEPS`` steps."""
     code = (
-        "import sys, pathlib, torch; from benchmarks.processes import TRAINING; "
-        "torch.set_num_threads(int(sys.argv[3])); TRAINING[sys.argv[1]](pathlib.Path(sys.argv[2]))"
+        "import sys, pathlib, torch; from benchmarks.course_batches import peak_mib; "
+        "from benchmarks.processes import TRAINING; torch.set_num_threads(int(sys.argv[3])); "
+        "print(TRAINING[sys.argv[1]][0](pathlib.Path(sys.argv[2])), peak_mib())"
     )
     command = [sys.executable, "-c", code, name, str(directory), str(threads)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"the training of {name} failed")
-    return usage.ru_maxrss / 1024
+    variables = {**os.environ, HUGE_PAGES: TRAINING[name][1]}
+    done = subprocess.run(command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, check=True)
+    seconds, peak = map(float, done.stdout.split()[-2:])
+    return seconds, peak
 
 
 def main() -> None:
@@ -127,13 +142,19 @@ def main() -> None:
     directory = arguments.directory
     with tempfile.TemporaryDirectory() as scratch:
         starts = start_up(directory, Path(scratch), arguments.rounds)
-    peaks = {name: peak_memory(name, directory, arguments.threads) for name in TRAINING}
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in TRAINING}
+    for _ in range(arguments.rounds):
+        for name, runs in found.items():
+            runs.append(train_alone(name, directory, arguments.threads))
     print(headline(arguments.threads, arguments.rounds))
     print(markdown_table(("start", "seconds"), starts))
-    base = peaks["transformers loop"]
-    rows = [[name, f"{peak:.0f}", f"{peak / base:.2f}"] for name, peak in peaks.items()]
+    medians = {name: [statistics.median(v) for v in zip(*runs, strict=True)]
+               for name, runs in found.items()}  # fmt: skip
+    base = medians["transformers loop"][1]
+    rows = [[name, f"{seconds:.1f}", f"{peak:.0f}", f"{peak / base:.2f}"]
+            for name, (seconds, peak) in medians.items()]  # fmt: skip
     print()
-    print(markdown_table((f"{STEPS} training steps", "peak MiB", "x loop"), rows))
+    print(markdown_table((f"{STEPS} training steps", "seconds", "peak MiB", "x loop"), rows))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     python -m benchmarks.profile_step DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
 
 torch's profiler over whole steps of the trainer (SST, QQP, STS in turn, batches of 32 rows), in
-fp32 and in bf16 autocast. An operator's own time counts for the first kind whose words its name
-holds; what no operator of torch takes is "outside torch": Python, batching, the log. The profiler
-itself slows the small operators.
+fp32, in bf16 autocast, and so with the compiled kernels. An operator's own time counts for the
+first kind whose words its name holds; what no operator of torch takes is "outside torch": Python,
+batching, the log. The profiler itself slows the small operators.
 """
 
 import tempfile
@@ -19,6 +19,7 @@ from benchmarks.our_trainer import Stepper, prepared_run
 from multitask.tables import markdown_table
 
 KINDS = {
+    "compiled kernels": ("multitask::",),
     "matrix products": ("::mm", "addmm", "linear"),
     "attention: products and softmax": ("bmm", "softmax", "masked_fill"),
     "rows in and out of groups": ("index_add", "index_select", "scatter", "gather", "::index"),
@@ -54,12 +55,13 @@ def main() -> None:
     arguments = started(parser(__doc__, steps=30))
     columns = {}
     with tempfile.TemporaryDirectory() as scratch:
-        for precision in ("fp32", "bf16"):
-            overrides = [f"training.precision={precision}"]
+        for name in ("fp32", "bf16", "bf16, compiled kernels"):
+            kernels = "compiled" if "compiled" in name else "torch"
+            overrides = [f"training.precision={name[:4]}", f"encoder.kernels={kernels}"]
             prepared = prepared_run(arguments.directory, overrides)
             stepper = Stepper(prepared, Path(scratch))
             stepper.steps(6)
-            columns[precision] = shares(stepper, arguments.steps)
+            columns[name] = shares(stepper, arguments.steps)
             stepper.trainer.log.close()
     order = sorted(columns["bf16"], key=lambda kind: -columns["bf16"][kind])
     print(headline(arguments.threads, 1))

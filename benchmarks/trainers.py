@@ -43,6 +43,8 @@ ONLY = {
     "STS-B": ["tasks.sst=null", "tasks.qqp=null"],
     "QQP and STS-B": ["tasks.sst=null", UV],
 }
+FP32, BF16 = "training.precision=fp32", "training.precision=bf16"
+COMPILED = "encoder.kernels=compiled"
 PEERS = {"SST-5": "transformers.Trainer"}
 Rate = Callable[[], float]  # useful tokens a second
 
@@ -146,9 +148,9 @@ def sentence_transformers_trainer(rows: dict[str, Rows], steps: int, *, best: bo
     return clock.tokens / clock.seconds
 
 
-def ours(directory: Path, work: str, steps: int, *, precision: str) -> float:
+def ours(directory: Path, work: str, steps: int, *changes: str) -> float:
     """Our trainer, its own steps: batches, schedule and log as in a run."""
-    prepared = prepared_run(directory, [*ONLY[work], f"training.precision={precision}"])
+    prepared = prepared_run(directory, [*ONLY[work], *changes])
     with tempfile.TemporaryDirectory() as scratch:
         stepper = Stepper(prepared, Path(scratch))
         stepper.steps(WARM)
@@ -173,8 +175,9 @@ def contenders(directory: Path, work: str, steps: int) -> dict[str, Rate]:
     return {
         name: partial(peer, best=False),
         f"{name}, bf16{grouped}": partial(peer, best=True),
-        "ours, fp32": partial(ours, directory, work, steps, precision="fp32"),
-        "ours, bf16": partial(ours, directory, work, steps, precision="bf16"),
+        "ours, fp32": partial(ours, directory, work, steps, FP32),
+        "ours, bf16": partial(ours, directory, work, steps, BF16),
+        "ours, bf16, compiled kernels": partial(ours, directory, work, steps, BF16, COMPILED),
     }
 
 

@@ -58,9 +58,11 @@ class Loop(nn.Module):
 class Ours(nn.Module):
     """Our encoder under the same heads."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, compiled: bool = False) -> None:
         super().__init__()
         self.encoder = encoder_from_pretrained(name)
+        if compiled:
+            self.encoder.use_kernels()
         self.heads = heads(self.encoder.dim)
 
     def forward(self, step: Step) -> Tensor:
@@ -114,11 +116,13 @@ def main() -> None:
         transformers.BertModel(transformers.BertConfig()).save_pretrained(name)
     batches = {g: mixed_steps(tokens, arguments.steps, grouped=g) for g in (False, True)}
     loop, ours, course = Loop(name), Ours(name), Loop(name, "eager", calls=2)
+    compiled = Ours(name, compiled=True)
     optimizers = [
         torch.optim.AdamW(loop.parameters(), 1e-5),
         torch.optim.AdamW(loop.parameters(), 1e-5, fused=True),
         torch.optim.AdamW(ours.parameters(), 1e-5, fused=True),
         torch.optim.AdamW(course.parameters(), 1e-5),
+        torch.optim.AdamW(compiled.parameters(), 1e-5, fused=True),
     ]
     variants = {  # name: (model, optimizer, length-grouped batches, bf16)
         "the course's loop": (course, optimizers[3], False, False),
@@ -129,6 +133,8 @@ def main() -> None:
         "ours, grouped, fp32": (ours, optimizers[2], True, False),
         "ours, bf16": (ours, optimizers[2], False, True),
         "ours, grouped, bf16": (ours, optimizers[2], True, True),
+        "ours, grouped, fp32, compiled kernels": (compiled, optimizers[4], True, False),
+        "ours, grouped, bf16, compiled kernels": (compiled, optimizers[4], True, True),
     }
     runs = {
         name: partial(train, model, optimizer, batches[grouped], bf16)
