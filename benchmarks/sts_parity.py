@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from multitask.config import PACKAGED_ENCODER
 from multitask.data.sts import read_suites
+from multitask.names import PACKAGED_ENCODER
 from multitask.pretrained import packaged_directory
 from multitask.sts import score_suites
 from multitask.tables import markdown_table

@@ -22,7 +22,7 @@ from multitask.errors import UserError
 from multitask.evaluate import Scores
 from multitask.files import write_text
 from multitask.inference import TrainedRun, described
-from multitask.metrics import OUTCOMES, UNLABELLED
+from multitask.metric_names import OUTCOMES, UNLABELLED
 from multitask.plots import load_report
 from multitask.predictions import write_predictions
 

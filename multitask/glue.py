@@ -8,10 +8,12 @@ numbers are refused where a config reads 0 and 1 in another order. No torch, no 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from multitask.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np  # every config error would wait for it
 
 ENTAILMENT = ("entailment", "not_entailment")
 NLI = ("entailment", "neutral", "contradiction")
@@ -78,7 +80,9 @@ def check_index(name: str, ids: Sequence[str]) -> str | None:
     return None
 
 
-def submission(name: str, ids: Sequence[str], predictions: np.ndarray, names: Sequence[str]) -> str:
+def submission(
+    name: str, ids: Sequence[str], predictions: "np.ndarray", names: Sequence[str]
+) -> str:
     """The text of a file of the server: a header, then index and prediction of every row.
 
     Args:
@@ -93,7 +97,7 @@ def submission(name: str, ids: Sequence[str], predictions: np.ndarray, names: Se
     check_index(name, ids)
     labels = FILES[name].labels
     if not labels:
-        values = [f"{number:.5f}" for number in np.clip(predictions, 0, 5)]
+        values = [f"{number:.5f}" for number in predictions.clip(0, 5)]
     elif labels == NUMBERS:
         values = [str(int(number)) for number in predictions]
     else:

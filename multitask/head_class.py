@@ -3,7 +3,7 @@
 from typing import Any
 
 from multitask.config import Config
-from multitask.metrics import OUTCOMES, SELECTABLE
+from multitask.metric_names import OUTCOMES, SELECTABLE
 from multitask.registry import resolve
 from smart.divergence import DIVERGENCES
 

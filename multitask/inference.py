@@ -39,7 +39,7 @@ from multitask.evaluate import (
     task_maskings,
 )
 from multitask.head_class import head_class
-from multitask.metrics import OUTCOMES
+from multitask.metric_names import OUTCOMES
 from multitask.model import MultiTaskModel, build_model
 from multitask.outcomes import in_words, numbers_of
 from multitask.pretrained import load_saved, use_kernels

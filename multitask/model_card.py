@@ -8,7 +8,7 @@ from typing import Any
 
 from multitask.config_file import load_tree
 from multitask.files import write_text
-from multitask.metrics import METRICS
+from multitask.metric_names import METRICS
 from multitask.page import Code, Lines, Section, Table, Text, markdown_block
 from multitask.report import (
     DATA_HEADER,

@@ -7,7 +7,8 @@ import numpy as np
 
 from multitask import squad, tagging
 from multitask.data.load import LabelReader, Rows
-from multitask.metrics import OUTCOMES, Array
+from multitask.metric_names import OUTCOMES
+from multitask.metrics import Array
 
 
 def metric_columns(

@@ -10,7 +10,7 @@ from multitask.data.load import LabelReader, Rows
 from multitask.evaluate import Scores
 from multitask.files import write_text
 from multitask.glue import submission
-from multitask.metrics import OUTCOMES
+from multitask.metric_names import OUTCOMES
 from multitask.outcomes import in_words, numbers_of
 
 

@@ -17,7 +17,7 @@ from multitask.baselines import (
     trivial_token_loss,
     trivial_view_loss,
 )
-from multitask.config import EMBEDDED, Config
+from multitask.config import Config
 from multitask.data.checks import count_overlap, describe
 from multitask.data.load import LabelReader, Rows, label_reader
 from multitask.data.masking import Masking, masking_of
@@ -40,8 +40,9 @@ from multitask.generator import MaskedLM, load_generator
 from multitask.glue import check_index, check_labels
 from multitask.head_class import head_class
 from multitask.init_from import read_start, start_encoder, start_tasks
-from multitask.metrics import SELECTABLE
+from multitask.metric_names import SELECTABLE
 from multitask.model import MultiTaskModel, build_model
+from multitask.names import EMBEDDED
 from multitask.pretrained import load_pretrained, seen_corpora, use_kernels
 from multitask.registry import build
 from multitask.stages import Stage, plan_stages

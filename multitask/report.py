@@ -10,7 +10,7 @@ from typing import Any
 
 from multitask.files import write_text
 from multitask.html_report import write_html
-from multitask.metrics import METRICS, UNLABELLED
+from multitask.metric_names import METRICS, UNLABELLED
 from multitask.mistakes import MISTAKES, mistakes
 from multitask.page import (
     Block,

@@ -34,6 +34,7 @@ from multitask.encoders.bitlinear import set_strength
 from multitask.evaluate import Scores, measure
 from multitask.feed import next_batches, sampled_batches
 from multitask.files import without_nan, write_text
+from multitask.metric_names import METRICS, OUTCOMES, UNLABELLED
 from multitask.model import parameter_counts
 from multitask.model_card import write_card
 from multitask.objective import Smoothing
@@ -238,7 +239,7 @@ def _baselines(
         if task.only_scored and not task.evaluate_only and "dev" not in splits:
             continue
         found[name] = {"trivial": _trivial(prepared, name), "frozen": None}
-        if task.only_scored or reader.label_type in (*metrics.UNLABELLED, *metrics.OUTCOMES):
+        if task.only_scored or reader.label_type in (*UNLABELLED, *OUTCOMES):
             continue
         whole = config.encoder.freeze is True and task.adapter is None  # the run is the baseline
         if config.training.frozen_baseline and not whole:
@@ -263,12 +264,12 @@ def _trivial(prepared: Prepared, task: str) -> dict[str, Any]:
     """Scores on dev of a predictor that looks at no text; None each for an evaluate-only task."""
     entry, reader = prepared.config.tasks[task], prepared.readers[task]
     if entry.evaluate_only:
-        return dict.fromkeys(metrics.METRICS[reader.label_type])
+        return dict.fromkeys(METRICS[reader.label_type])
     dev = prepared.splits[task]["dev"]
     if reader.label_type == "views":
         return trivial_view_scores(prepared.model.head(task), dev.rows)
     train = prepared.splits[prepared.config.selecting_tasks()[task]]["train"]
-    if reader.label_type in metrics.OUTCOMES:
+    if reader.label_type in OUTCOMES:
         return trivial_outcome_scores(train.rows, dev.rows, reader)
     if task in prepared.maskings:
         return trivial_token_scores(train.tokens, dev, prepared.maskings[task])

@@ -26,6 +26,6 @@ def word_f1(predicted: str, gold: str) -> float:
 
 def outcome(predicted: str, answers: Sequence[str]) -> tuple[float, float]:
     """F1 and exact match of one row, the best over its answers, as in
-    ``multitask.metrics.OUTCOMES``."""
+    ``multitask.metric_names.OUTCOMES``."""
     exact = any(normalised(predicted) == normalised(gold) for gold in answers)
     return max(word_f1(predicted, gold) for gold in answers), float(exact)

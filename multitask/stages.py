@@ -10,7 +10,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from multitask.config import Config, KeyPath, StageConfig, TrainingConfig
 from multitask.errors import UserError, suggest
 from multitask.feed import TrainRows
-from multitask.metrics import OUTCOMES, UNLABELLED
+from multitask.metric_names import OUTCOMES, UNLABELLED
 from multitask.model import MultiTaskModel
 from multitask.optimizer import build_optimizer, build_scheduler
 from multitask.registry import build

@@ -42,7 +42,7 @@ def entities(tags: Sequence[str], scheme: str) -> set[tuple[str, int, int]]:
 
 
 def outcome(gold: Sequence[str], predicted: Sequence[str], scheme: str) -> tuple[int, ...]:
-    """What is measured of one sentence: ``multitask.metrics.OUTCOMES`` of tags."""
+    """What is measured of one sentence: ``multitask.metric_names.OUTCOMES`` of tags."""
     known, found = entities(gold, scheme), entities(predicted, scheme)
     right = sum(one == other for one, other in zip(gold, predicted, strict=True))
     return len(known), len(found), len(known & found), len(gold), right

@@ -14,6 +14,7 @@ import numpy as np
 
 from multitask import metrics
 from multitask.config_file import dump_yaml
+from multitask.metric_names import METRICS
 
 CLASSES = ["very | negative", "negative", "neutral", "costs $5 or $6", "very positive"]
 PAIR = {"text": "sentence1", "text2": "sentence2"}
@@ -185,7 +186,7 @@ def _result(task, label_type, labels, predictions, scores, steps):
         "label_type": label_type,
         "classes": CLASSES if label_type == "class" else None,
         "label_range": [0, 5] if label_type == "number" else None,
-        "metric": metrics.METRICS[label_type][0],
+        "metric": METRICS[label_type][0],
         "input": "single" if task == "sst" else "siamese",
         "pooling": "cls",
         "head": "classification",
@@ -194,7 +195,7 @@ def _result(task, label_type, labels, predictions, scores, steps):
         "dev_intervals": metrics.intervals(label_type, *columns, resamples=200),
         "baselines": {
             "trivial": metrics.compute(label_type, labels, *guess),
-            "frozen": dict.fromkeys(metrics.METRICS[label_type], 0.3),
+            "frozen": dict.fromkeys(METRICS[label_type], 0.3),
         },
         "flags": [],
         "data": {
@@ -227,7 +228,7 @@ def _events(generator, steps, stop, tasks):
                     name: {
                         metric: None if step == steps // 6 and name == "sts" else value * gain
                         for metric, value in result["dev"].items()
-                        if metric in metrics.METRICS[result["label_type"]]
+                        if metric in METRICS[result["label_type"]]
                     }
                     for name, result in tasks.items()
                 }

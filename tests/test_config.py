@@ -430,7 +430,7 @@ def run(arguments):
         return end.code
 
 status = {code}
-slow = {{"torch", "transformers", "datasets", "pandas", "sklearn", "scipy", "matplotlib"}}
+slow = {{"numpy", "torch", "transformers", "datasets", "pandas", "sklearn", "scipy", "matplotlib"}}
 print("LOADED", sorted(slow & set(sys.modules)), status)
 """
     result = subprocess.run(

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask.config import PACKAGED_ENCODER, load_config
+from multitask.config import load_config
+from multitask.names import PACKAGED_ENCODER
 from multitask.registry import build
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT, save_tiny_encoder

@@ -12,7 +12,8 @@ from multitask.data.load import LabelReader, Rows
 from multitask.data.tokenize import Tokens
 from multitask.encoders.hf import encoder_from_pretrained
 from multitask.evaluate import Split, measure, score_split
-from multitask.metrics import METRICS, compute
+from multitask.metric_names import METRICS
+from multitask.metrics import compute
 from multitask.model import MultiTaskModel
 from multitask.registry import build
 from multitask.task_module import TaskModule

@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, matthews_corrcoef
 
 from multitask import metrics
+from multitask.metric_names import METRICS, SELECTABLE
 
 
 @pytest.fixture(autouse=True)
@@ -203,12 +204,12 @@ def test_number_metrics_equal_their_formulas(columns):
 
 
 def test_the_first_metric_is_the_default_and_errors_are_not_selectable():
-    first = {label_type: names[0] for label_type, names in metrics.METRICS.items()}
+    first = {label_type: names[0] for label_type, names in METRICS.items()}
     assert first == {
         "class": "accuracy", "binary": "accuracy", "labels": "f1", "number": "pearson",
         "tokens": "accuracy", "views": "probability", "tags": "f1", "span": "f1",
     }  # fmt: skip
-    assert metrics.SELECTABLE == {
+    assert SELECTABLE == {
         "class": ("accuracy", "macro_f1", "mcc"),
         "labels": ("f1", "macro_f1", "exact_match"),
         "binary": ("accuracy", "f1", "average_precision", "mcc"),
@@ -219,7 +220,7 @@ def test_the_first_metric_is_the_default_and_errors_are_not_selectable():
         "span": ("f1", "exact_match"),
     }
     for label_type, make in SETS.items():
-        assert tuple(metrics.compute(label_type, *make())) == metrics.METRICS[label_type]
+        assert tuple(metrics.compute(label_type, *make())) == METRICS[label_type]
 
 
 @pytest.mark.parametrize("label_type", SETS)
@@ -344,7 +345,7 @@ def test_intervals_are_percentiles_of_the_metric_of_resampled_rows(label_type, m
 def test_metrics_asked_for_by_name_are_the_same_and_no_others(label_type):
     columns = (*SETS[label_type](rows=40), None, np.arange(40)[None])
     every = metrics.resampled_values(label_type, *columns)
-    for name in metrics.METRICS[label_type]:
+    for name in METRICS[label_type]:
         assert metrics.resampled_values(label_type, *columns, names=[name]) == {name: every[name]}
     with pytest.raises(ValueError, match="mrr"):
         metrics.resampled_values(label_type, *columns, names=["mrr"])

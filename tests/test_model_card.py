@@ -8,7 +8,7 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard
 
-from multitask.metrics import METRICS
+from multitask.metric_names import METRICS
 from multitask.model_card import Exported, card, write_card
 from tests.conftest import ROOT
 from tests.fabricated_run import write_run

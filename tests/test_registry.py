@@ -6,7 +6,7 @@ import pytest
 
 from multitask import registry
 from multitask.errors import UserError
-from multitask.metrics import METRICS
+from multitask.metric_names import METRICS
 
 NAMES = [(kind, name) for kind, names in registry.KINDS.items() for name in names]
 

@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from multitask import metrics
 from multitask.errors import UserError
+from multitask.metric_names import METRICS
 from multitask.mistakes import mistakes
 from multitask.page import markdown_block
 from multitask.report import load_report, terminal_table, write_reports
@@ -58,7 +58,7 @@ def test_every_score_equals_report_json(run):
     expected = {}
     for task, result in report["tasks"].items():
         frozen = result["baselines"]["frozen"] or {}
-        for name in metrics.METRICS[result["label_type"]]:
+        for name in METRICS[result["label_type"]]:
             low, high = result["dev_intervals"][name]
             expected[task, name.replace("_", r"\_")] = [
                 f"{result['dev'][name]:.3f} [{low:.3f}, {high:.3f}]",

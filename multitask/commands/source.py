@@ -2,7 +2,7 @@
 
 import argparse
 
-from multitask.config import PACKAGED_ENCODER
+from multitask.names import PACKAGED_ENCODER
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 
 from multitask.data.load import Rows
 from multitask.errors import UserError
-from multitask.metrics import OUTCOMES, Array, resampled_rows, resampled_values
+from multitask.metric_names import OUTCOMES
+from multitask.metrics import Array, resampled_rows, resampled_values
 from multitask.plots import load_lines
 
 # Scores are saved with six digits and may be written again on another device: the predictions

@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError
 
 from multitask.config import Strict, explain
 from multitask.config_file import load_extended
-from multitask.metrics import SELECTABLE
+from multitask.metric_names import SELECTABLE
 
 
 class Column(Strict):

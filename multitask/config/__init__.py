@@ -7,9 +7,7 @@ generated from the models' descriptions.
 """
 
 from multitask.config.base import (
-    EMBEDDED,
     EMBEDDED_DIR,
-    PACKAGED_ENCODER,
     Choice,
     Strict,
     model_in,
@@ -24,9 +22,7 @@ from multitask.config.training import StageConfig, TrainingConfig
 from multitask.config_file import KeyPath
 
 __all__ = [
-    "EMBEDDED",
     "EMBEDDED_DIR",
-    "PACKAGED_ENCODER",
     "TEXT_KEYS",
     "BitLinearConfig",
     "Choice",

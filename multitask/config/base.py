@@ -11,9 +11,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-EMBEDDED = "embedded"
 EMBEDDED_DIR = Path(__file__).parent.parent / "data" / "embedded"
-PACKAGED_ENCODER = "packaged-minilm"
 
 
 def mistake(key: str, message: str) -> PydanticCustomError:

@@ -8,16 +8,13 @@ from pydantic import (
     PrivateAttr,
 )
 
-from multitask.config.base import (
-    EMBEDDED,
-    EMBEDDED_DIR,
-    Strict,
-)
+from multitask.config.base import EMBEDDED_DIR, Strict
 from multitask.config.encoder import EncoderConfig, InitFromConfig
 from multitask.config.task import TaskConfig
 from multitask.config.training import StageConfig, TrainingConfig
 from multitask.config_file import KeyPath, Tree, dump_yaml
 from multitask.errors import UserError
+from multitask.names import EMBEDDED
 
 
 class Config(Strict):

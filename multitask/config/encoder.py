@@ -7,7 +7,8 @@ from pydantic import (
     model_validator,
 )
 
-from multitask.config.base import PACKAGED_ENCODER, Strict
+from multitask.config.base import Strict
+from multitask.names import PACKAGED_ENCODER
 
 
 class BitLinearConfig(Strict):

@@ -7,15 +7,13 @@ from pydantic import (
     ValidationError,
 )
 
-from multitask.config.base import (
-    EMBEDDED,
-)
 from multitask.config.checks import check_names, check_references
 from multitask.config.config import Config
 from multitask.config.explain import explain
 from multitask.config.sharing import inherit
 from multitask.config_file import load_tree
 from multitask.errors import UserError
+from multitask.names import EMBEDDED
 
 
 def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:

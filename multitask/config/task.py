@@ -12,7 +12,7 @@ from multitask.config.base import Choice, Strict, mistake
 from multitask.config.data import TEXT_KEYS, DataConfig
 from multitask.errors import suggest
 from multitask.glue import FILES as GLUE_FILES
-from multitask.metrics import SELECTABLE
+from multitask.metric_names import SELECTABLE
 from multitask.registry import KINDS
 
 

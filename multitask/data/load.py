@@ -16,7 +16,7 @@ import numpy as np
 from multitask.config import TEXT_KEYS, Config, DataConfig
 from multitask.data.tables import FORMATS, read_table, read_text, table_of
 from multitask.errors import UserError, suggest
-from multitask.metrics import UNLABELLED
+from multitask.metric_names import UNLABELLED
 from multitask.tagging import check_tags
 
 # label types without classes or a range, and what their heads do

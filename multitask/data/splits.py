@@ -7,7 +7,7 @@ from multitask.data.checks import split_holdout, subset
 from multitask.data.load import LabelReader, Rows, labelled_only, load_rows, load_together
 from multitask.data.texts import split_rows, unlabelled_rows
 from multitask.data.token_labels import READERS
-from multitask.metrics import OUTCOMES, UNLABELLED
+from multitask.metric_names import OUTCOMES, UNLABELLED
 
 
 def streams(config: Config) -> dict[str, list[str]]:

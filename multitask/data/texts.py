@@ -9,7 +9,7 @@ from multitask.config import Config
 from multitask.data.load import LabelReader, Rows, load_rows
 from multitask.data.token_labels import READERS
 from multitask.errors import UserError
-from multitask.metrics import UNLABELLED
+from multitask.metric_names import UNLABELLED
 
 
 def distinct_texts(parts: Iterable[Rows]) -> Rows:

@@ -21,6 +21,7 @@ from multitask.export.onnx import (
     session,
 )
 from multitask.export.parts import Parts
+from multitask.metric_names import SELECTABLE
 
 
 def _split_gemm(graph: Any) -> None:
@@ -123,7 +124,7 @@ def compare_int8(
         given = [row[:1] for row in texts]
     else:
         entry = parts.config.tasks[parts.task]
-        metric = entry.metric or metrics.SELECTABLE[parts.reader.label_type][0]
+        metric = entry.metric or SELECTABLE[parts.reader.label_type][0]
     batches = feeds(parts, given)
     files = [directory / FILE, directory / INT8_FILE]
     outputs, speeds = [], []

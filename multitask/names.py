@@ -1,0 +1,4 @@
+"""Names that stand in a config for what comes with the project; ``--help`` shows them too."""
+
+EMBEDDED = "embedded"
+PACKAGED_ENCODER = "packaged-minilm"
