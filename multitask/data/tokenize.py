@@ -209,13 +209,12 @@ def _key(
     stride: int | None,
 ) -> str:
     """A hash of everything the result depends on."""
-    backend = json.loads(tokenizer.backend_tokenizer.to_str())
-    backend.pop("padding"), backend.pop("truncation")  # they change with every call
-    settings = [backend, tokenizer.model_input_names, siamese, max_length]
-    settings += also
+    backend = tokenizer.backend_tokenizer
+    backend.no_padding(), backend.no_truncation()  # every call of the tokenizer sets its own
+    settings = [tokenizer.model_input_names, siamese, max_length, *also]
     settings += [] if stride is None else [stride]
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    digest.update(json.dumps(rows.texts).encode())
+    digest = hashlib.sha256(backend.to_str().encode())
+    digest.update(json.dumps([settings, rows.texts]).encode())
     return digest.hexdigest()[:32]
 
 
