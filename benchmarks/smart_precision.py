@@ -18,7 +18,7 @@ from multitask.feed import sampled_batches
 from multitask.model import MultiTaskModel
 from multitask.objective import Smoothing, task_losses
 from multitask.prepare import prepare
-from multitask.run import git_revision
+from multitask.result import git_revision
 from multitask.tables import markdown_table
 from smart.adversarial import Ascent
 

@@ -1,7 +1,7 @@
 """Everything a run needs, loaded and checked: config -> data -> encoder -> model -> sampler."""
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,6 @@ from multitask.baselines import (
     trivial_view_loss,
 )
 from multitask.config import Config
-from multitask.data.checks import count_overlap, describe
 from multitask.data.load import LabelReader, Rows, label_reader
 from multitask.data.masking import Masking, masking_of
 from multitask.data.splits import load_splits, streams
@@ -37,14 +36,15 @@ from multitask.evaluate import (
 )
 from multitask.feed import TrainRows
 from multitask.generator import MaskedLM, load_generator
-from multitask.glue import check_index, check_labels
+from multitask.glue import check_labels
 from multitask.head_class import head_class
 from multitask.init_from import read_start, start_encoder, start_tasks
 from multitask.metric_names import SELECTABLE
 from multitask.model import MultiTaskModel, build_model
 from multitask.names import EMBEDDED
-from multitask.pretrained import load_pretrained, seen_corpora, use_kernels
+from multitask.pretrained import load_pretrained, use_kernels
 from multitask.registry import build
+from multitask.remarks import data_warnings, describe_splits, glue_remarks
 from multitask.stages import Stage, plan_stages
 from multitask.streams import TaskStream
 from multitask.sts import looked_up, space
@@ -196,7 +196,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         feeds[name] = TrainRows(tokens, labels, stream, masks, keep_text=name in fillings)
     stages = plan_stages(config, model, feeds)
     trained = {task for stage in stages for task in stage.tasks}
-    data = {task: _describe(config, task, splits, readers[task]) for task in splits}
+    data = {task: describe_splits(config, task, splits, readers[task]) for task in splits}
     chosen = {
         name: task.metric or SELECTABLE[readers[name].label_type][0]
         for name, task in config.tasks.items()
@@ -215,7 +215,7 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
         _loss_weights(config, model, splits, readers, maskings, device),
         _surgery(config),
         maskings,
-        [*_warnings(config, data, trained), *_glue_remarks(config, splits)],
+        [*data_warnings(config, data, trained), *glue_remarks(config, splits)],
         start.described if start else None,
     )
 
@@ -337,19 +337,6 @@ def _check_glue_labels(config: Config, readers: Mapping[str, LabelReader]) -> No
                 raise config.error(("tasks", name, "glue_file"), error) from None
 
 
-def _glue_remarks(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> list[str]:
-    """A line for each test set whose rows are not as many as the GLUE server wants."""
-    found = []
-    for name, task in config.tasks.items():
-        if task.glue_file is not None and "test" in splits[name]:
-            try:
-                remark = check_index(task.glue_file, splits[name]["test"].rows.ids)
-            except UserError as error:
-                raise config.error(("tasks", name, "glue_file"), error) from None
-            found += [f"{name}: {remark}"] if remark else []
-    return found
-
-
 def _tokenized(
     config: Config, task: str, rows: Rows, tokenizer: Any, reader: LabelReader, training: bool
 ) -> Split:
@@ -377,67 +364,3 @@ def _tokenized(
     left = _tokenized(config, task, rows.take(kept), tokenizer, reader, training)
     left.rows.unlabelled_dropped = rows.unlabelled_dropped
     return Split(left.rows, left.tokens, cut)
-
-
-def _describe(
-    config: Config, task: str, splits: Mapping[str, Mapping[str, Split]], reader: LabelReader
-) -> dict[str, dict[str, Any]]:
-    data = config.tasks[task].data
-    # what a task that is only evaluated shall not have seen is what any other trains on
-    owner = splits[config.selecting_tasks()[task]]
-    trained_on = list(splits.values()) if config.tasks[task].evaluate_only else [owner]
-    found = {}
-    for name, split in splits[task].items():
-        of_train = name == "holdout" or (name == "dev" and data.dev_share is not None)
-        file = data.train if of_train else getattr(data, name)
-        if data.texts_of:
-            file = f"texts of {', '.join(data.texts_of)}"
-        found[name] = {"file": file, **describe(split.rows, reader)}
-        found[name]["truncated_share"] = split.tokens.truncated_share
-        if split.cut is not None:
-            found[name]["cut"] = split.cut
-        if split.tokens.owners is not None:
-            found[name]["windows"] = len(split.tokens)
-        found[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
-        if name in ("dev", "test"):  # a held-out slice of train selects: it counts as train
-            seen = [own[p].rows for own in trained_on for p in ("train", "holdout") if p in own]
-            found[name]["in_train"] = count_overlap(split.rows, seen)
-    return found
-
-
-def _warnings(
-    config: Config, data: Mapping[str, Mapping[str, Mapping[str, Any]]], trained: Collection[str]
-) -> list[str]:
-    found = []
-    seen = seen_corpora(config)
-    for task, parts in data.items():
-        corpus = config.tasks[task].data.corpus
-        if corpus in seen:
-            name = config.encoder.name
-            found.append(f"{task}: {name} has seen {corpus}: {seen[corpus]}")
-        for split, part in parts.items():
-            if part.get("in_train"):
-                found.append(
-                    f"{task}: {part['in_train']} of {part['rows']} {split} rows are in train"
-                )
-            if part["unlabelled_dropped"]:
-                found.append(
-                    f"{task}: {part['unlabelled_dropped']} {split} rows without a label dropped"
-                )
-            if part["empty_texts"]:
-                found.append(f"{task}: {part['empty_texts']} {split} rows with an empty text")
-            if part["truncated_share"] >= 0.01:
-                share, length = part["truncated_share"], config.tasks[task].max_length
-                found.append(f"{task}: {share:.1%} of {split} inputs truncated at {length} tokens")
-            if part.get("cut"):
-                what = "words are cut off, and predicted as O"
-                if config.tasks[task].input == "cross":
-                    dropped = ": the rows are left out" if split == "train" else ""
-                    what = f"answers are cut off{dropped}"
-                found.append(f"{task}: {part['cut']} {split} {what}")
-        if task not in trained and not config.tasks[task].only_scored:
-            named = [stage.tasks for stage in config.stages or [] if stage.tasks]
-            left_out = named and not any(task in tasks for tasks in named)
-            why = "in no stage" if left_out else "nothing to train (frozen encoder, no parameters)"
-            found.append(f"{task}: {why}: only evaluated")
-    return found

@@ -35,7 +35,7 @@ from multitask.metric_names import OUTCOMES, UNLABELLED
 from multitask.model import MultiTaskModel
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, initial_model, prepare
-from multitask.run import git_revision, run_result, task_result
+from multitask.result import git_revision, run_result, task_result
 from multitask.run_directory import save_config
 from multitask.sweep.claims import exclusive, holder
 from multitask.sweep.grid import PROBED, Cell, Grid

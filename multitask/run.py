@@ -1,10 +1,6 @@
 """Wire one run: config -> data -> model -> sampler -> trainer -> evaluation -> report."""
 
 import json
-import platform
-import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -27,23 +23,20 @@ from multitask.baselines import (
 from multitask.checkpoint import read_tensors, weights_file
 from multitask.config import Config, SmartConfig
 from multitask.conflict import gradient_cosines
-from multitask.data.load import LabelReader, Rows
 from multitask.device import pick_device
 from multitask.early_stopping import Selection, selected_steps
 from multitask.encoders.bitlinear import set_strength
-from multitask.evaluate import Scores, measure
+from multitask.evaluate import measure
 from multitask.feed import next_batches, sampled_batches
 from multitask.files import without_nan, write_text
 from multitask.metric_names import METRICS, OUTCOMES, UNLABELLED
-from multitask.model import parameter_counts
 from multitask.model_card import write_card
 from multitask.objective import Smoothing
-from multitask.outcomes import confusion_columns, metric_columns
 from multitask.plan import describe_data
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, prepare
-from multitask.pretrained import seen_corpora
 from multitask.report import terminal_table, write_reports
+from multitask.result import git_revision, run_result, task_result
 from multitask.run_directory import check_directory, save_config, start_directory
 from multitask.score_watch import summary, watched_weights, weighs_states
 from multitask.stages import trained_parameters
@@ -334,124 +327,3 @@ def finish(
         write_reports(run_dir)
         write_card(run_dir)
     return report
-
-
-def task_result(
-    prepared: Prepared,
-    config: Config,
-    task: str,
-    scores: Scores,
-    baselines: Mapping[str, Any],
-) -> dict[str, Any]:
-    """A task's entry in report.json, but for how it was trained, from its dev ``scores``."""
-    entry, reader = config.tasks[task], prepared.readers[task]
-    metric = prepared.metrics[task]
-    measured = dev_results(scores, prepared.splits[task]["dev"].rows, reader)
-    return {
-        "label_type": reader.label_type,
-        "classes": list(reader.names) or None,
-        "label_range": [reader.low, reader.high] if reader.label_type == "number" else None,
-        "metric": metric,
-        "evaluate_only": entry.evaluate_only,
-        "input": entry.input,
-        "pooling": entry.pooling.name,
-        "head": entry.head.name,
-        **measured,
-        "baselines": baselines,
-        "flags": flags(metric, measured["dev"], baselines),
-        "data": prepared.data[task],
-    }
-
-
-def run_result(
-    prepared: Prepared,
-    config: Config,
-    tasks: Mapping[str, Mapping[str, Any]],
-    training: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The whole of report.json: the entries of the tasks, and how they were trained."""
-    counted = metrics.joint_tasks(
-        {n: task["label_type"] for n, task in tasks.items() if not task["evaluate_only"]}
-    )
-    headline = {name: tasks[name]["dev"][tasks[name]["metric"]] for name in counted}
-    found: dict[str, Any] = without_nan(
-        {
-            "format": 1,
-            "command": shlex.join(["python", *sys.argv]),
-            "seed": config.seed,
-            "versions": _versions(),
-            "device": str(prepared.device),
-            "precision": "bf16" if prepared.model.autocast else "fp32",
-            "kernels": "compiled" if prepared.model.encoder.compiled else "torch",
-            "processes": distributed.world(),
-            **training,
-            "selection_split": prepared.selection_split,
-            "init_from": prepared.init_from,
-            "encoder": {
-                "name": config.encoder.name,
-                "parameters": parameter_counts(prepared.model)["encoder"],
-                "seen_corpora": list(seen_corpora(config)),
-            },
-            "overall": {
-                "mean": metrics.joint(headline),
-                "cs224n": _course_score(tasks),
-            },
-            "tasks": tasks,
-            "warnings": prepared.warnings,
-        }
-    )
-    return found
-
-
-def _course_score(tasks: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """The course's overall score; None unless its three tasks are there, under their names."""
-    course = {"sst": "accuracy", "qqp": "accuracy", "sts": "pearson"}
-    try:
-        values = {task: tasks[task]["dev"][metric] for task, metric in course.items()}
-    except KeyError:
-        return None
-    return metrics.overall_cs224n(values, course)
-
-
-def dev_results(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, Any]:
-    """The ``dev`` and ``dev_intervals`` entries of a task's report."""
-    columns = metric_columns(rows, reader, scores.predictions, scores.scores)
-    classes = len(reader.names)
-    points = metrics.compute(reader.label_type, *columns, classes)
-    found: dict[str, Any] = {"rows": len(rows), **points, "loss": scores.loss}
-    pairs = confusion_columns(rows, reader, scores.predictions)
-    if pairs is not None:
-        found["confusion"] = metrics.confusion(*pairs, classes)
-    spans = metrics.intervals(reader.label_type, *columns, classes)
-    return {"dev": found, "dev_intervals": {name: list(span) for name, span in spans.items()}}
-
-
-def flags(metric: str, dev: Mapping[str, Any], baselines: Mapping[str, Any]) -> list[str]:
-    """A line for each baseline that the trained score does not reach (NaN reaches none)."""
-    found = []
-    for name, words in (("frozen", "frozen-encoder"), ("trivial", "trivial")):
-        floor = (baselines[name] or {}).get(metric)
-        if floor is None:
-            continue
-        if not dev[metric] >= floor:
-            found.append(f"below the {words} baseline ({dev[metric]:.3f} < {floor:.3f})")
-        elif name == "trivial" and dev[metric] == floor:
-            found.append(f"not above the {words} baseline ({floor:.3f})")
-    return found
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    packages = ("torch", "transformers", "datasets", "scikit-learn")
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
-
-
-def git_revision() -> str | None:
-    """The project's commit, marked where files differ from it; None outside git."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    try:
-        result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return result.stdout.strip()

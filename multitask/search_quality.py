@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from multitask.config import DataConfig
-from multitask.data.load import canonical
+from multitask.data.columns import canonical
 from multitask.data.tables import read_table, read_text
 from multitask.errors import UserError
 from multitask.retrieval import (

@@ -11,7 +11,7 @@ from multitask import load
 from multitask.config import load_config
 from multitask.data.load import label_reader, load_rows
 from multitask.errors import UserError
-from multitask.run import dev_results
+from multitask.result import dev_results
 from multitask.serve.answers import answers, open_run
 from tests.test_bad_input import complaint
 

@@ -12,7 +12,7 @@ import run_multitask
 from multitask import load
 from multitask.errors import UserError
 from multitask.mistakes import mistakes
-from multitask.run import dev_results
+from multitask.result import dev_results
 from multitask.squad import outcome
 from multitask.tagging import entities
 from tests.kill import kill_inside

@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> None:
     config = load_run_config(arguments.run, arguments.overrides)
 
     from multitask.inference import TrainedRun
-    from multitask.run import dev_results
+    from multitask.result import dev_results
 
     trained = TrainedRun(arguments.run, config)
     results = {}

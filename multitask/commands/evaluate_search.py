@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"--limit: expected a whole number ≥ 1, not {arguments.limit}")
     questions = read_questions(arguments.pairs, arguments.limit)
 
-    from multitask.run import git_revision
+    from multitask.result import git_revision
     from multitask.vectors import open_vectors
 
     vectors = open_vectors(

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config
-from multitask.data.load import LabelReader, Rows, column_of, read_columns, rows_of
+from multitask.data.columns import column_of, read_columns
+from multitask.data.load import LabelReader, Rows, rows_of
 from multitask.data.tokenize import Tokens
 from multitask.errors import UserError
 

@@ -5,7 +5,6 @@ dropped and counted.
 """
 
 import math
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from multitask.config import TEXT_KEYS, Config, DataConfig
-from multitask.data.tables import FORMATS, read_table, read_text, table_of
-from multitask.errors import UserError, suggest
+from multitask.data.columns import canonical, column_of, read_columns, text_of
+from multitask.data.tables import read_text, table_of
+from multitask.errors import UserError
 from multitask.metric_names import UNLABELLED
 from multitask.tagging import check_tags
 
@@ -120,23 +120,6 @@ def class_counts(labels: np.ndarray, classes: int) -> list[int]:
     if labels.ndim == 2 and labels.dtype.kind == "f":
         return np.nansum(labels, axis=0).astype(int).tolist()
     return [int((labels == number).sum()) for number in range(classes)]
-
-
-def canonical(value: Any) -> str:
-    """One spelling a value: ``1``, ``1.0`` and ``' 1.0 '`` are ``'1'``, ``True`` is ``'true'``;
-    missing is ``''``."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    text = str(value).strip()
-    if text.lower() in ("true", "false"):
-        return text.lower()
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    if not math.isfinite(number):  # a class may be called `nan`
-        return text
-    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def label_reader(config: Config, task: str, label_type: str) -> LabelReader:
@@ -342,7 +325,7 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
 def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
     """The texts and ids of a table, without labels. Raises UserError for a missing column."""
     keys = [key for key in TEXT_KEYS["triplet"] if getattr(data, key) is not None]
-    sides = [[_text(value) for value in column_of(columns, data, key, source)] for key in keys]
+    sides = [[text_of(value) for value in column_of(columns, data, key, source)] for key in keys]
     if not sides[0]:
         raise UserError(f"{source}: no rows")
     for key, texts in zip(keys, sides, strict=True):
@@ -353,91 +336,5 @@ def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
     if data.id is None:
         ids = [str(i) for i in range(len(sides[0]))]
     else:
-        ids = [_text(value) for value in column_of(columns, data, "id", source)]
+        ids = [text_of(value) for value in column_of(columns, data, "id", source)]
     return Rows(source, ids, list(zip(*sides, strict=True)), None)
-
-
-def _text(value: Any) -> str:
-    return "" if value is None or value != value else str(value)
-
-
-def column_of(columns: dict[str, list], data: DataConfig, key: str, source: str) -> list:
-    """The column that a key of ``data`` names. Raises UserError where there is none."""
-    name = getattr(data, key)
-    if name not in columns:
-        hint = suggest(name, tuple(column for column in columns if column))
-        raise UserError(f"{source}: no column {name!r}{hint}; `data.{key}` names it")
-    return columns[name]
-
-
-def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
-    """A split's rows as columns by name, and how to call it in a message.
-
-    Those that ``data.where`` keeps; ``data.dev_share`` of the training rows are the dev set.
-    """
-    data = config.tasks[task].data
-    share = data.dev_share if split in ("train", "dev") else None
-    columns, source = _every_row(config, task, "train" if share else split)
-    wanted = {k: canonical(v) for k, v in (config.tasks[task].data.where or {}).items()}
-    if split == "test" and not set(wanted) <= set(columns):
-        return columns, source  # what is to be predicted may lack the column
-    for name in wanted:
-        if name not in columns:
-            hint = suggest(name, tuple(columns))
-            path = ("tasks", task, "data", "where")
-            raise config.error(path, f"{source} has no column {name!r}{hint}")
-    count = len(next(iter(columns.values()), []))
-    kept = [i for i in range(count) if all(canonical(columns[k][i]) == wanted[k] for k in wanted)]
-    if share:
-        first = [_text(value).split() for value in column_of(columns, data, "text", source)]
-        dev = [zlib.crc32(" ".join(words).encode()) < share * 2**32 for words in first]
-        kept = [i for i in kept if dev[i] == (split == "dev")]
-    if len(kept) == count:
-        return columns, source
-    return {name: [values[i] for i in kept] for name, values in columns.items()}, source
-
-
-def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
-    data = config.tasks[task].data
-    name = getattr(data, split)
-    path = ("tasks", task, "data", split)
-    if name is None:
-        raise config.error(path, f"the task has no {split} data: name it as `{split}:`")
-    if data.format in ("disk", "hub"):
-        return _read_dataset(config, task, name)
-    file = config.data_path(name)
-    files = sorted(file.parent.glob(file.name)) if "*" in file.name else [file]
-    if not files or not files[0].is_file():
-        raise config.error(path, f"no such file: {file} (is `data_dir` right?)")
-    form = FORMATS.get(file.suffix.lower()) if data.format == "auto" else data.format
-    if form is None:
-        raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
-    tables = [read_table(one, form, data) for one in files]
-    for one, table in zip(files, tables, strict=True):
-        if set(table) != set(tables[0]):
-            raise UserError(f"{one}: its columns are not those of {files[0].name}")
-    return {name: [v for table in tables for v in table[name]] for name in tables[0]}, str(file)
-
-
-def _read_dataset(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
-    import datasets
-
-    data = config.tasks[task].data
-    assert data.path is not None  # the config's validator asks for it
-    local = config.data_path(data.path)
-    where = str(local) if local.exists() else data.path
-    try:
-        if data.format == "disk":
-            found = datasets.load_from_disk(where)
-            if not isinstance(found, datasets.DatasetDict):
-                raise ValueError("it has no splits; save a DatasetDict")
-            if split not in found:
-                raise ValueError(f"its splits are {', '.join(map(str, found))}")
-            table = found[split]
-        else:
-            table = datasets.load_dataset(where, data.subset, split=split)
-    except Exception as error:  # the library raises many kinds, all of them about this input
-        reason = " ".join(str(error).split())[:300]
-        message = f"cannot load the data set {where!r}, split {split!r}: {reason}"
-        raise config.error(("tasks", task, "data", "path"), message) from error
-    return table.to_dict(), f"{where}[{split}]"

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config, DataConfig
+from multitask.data.columns import column_of, read_columns
 from multitask.data.load import (
     LabelReader,
     Rows,
     canonical,
-    column_of,
-    read_columns,
     rows_of,
     texts_from_file,
 )

@@ -1,0 +1,91 @@
+"""What is worth knowing about a run's data before training, for plan, report and warnings."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from multitask.config import Config
+from multitask.data.checks import count_overlap, describe
+from multitask.data.load import LabelReader
+from multitask.errors import UserError
+from multitask.evaluate import Split
+from multitask.glue import check_index
+from multitask.pretrained import seen_corpora
+
+
+def describe_splits(
+    config: Config, task: str, splits: Mapping[str, Mapping[str, Split]], reader: LabelReader
+) -> dict[str, dict[str, Any]]:
+    data = config.tasks[task].data
+    # what a task that is only evaluated shall not have seen is what any other trains on
+    owner = splits[config.selecting_tasks()[task]]
+    trained_on = list(splits.values()) if config.tasks[task].evaluate_only else [owner]
+    found = {}
+    for name, split in splits[task].items():
+        of_train = name == "holdout" or (name == "dev" and data.dev_share is not None)
+        file = data.train if of_train else getattr(data, name)
+        if data.texts_of:
+            file = f"texts of {', '.join(data.texts_of)}"
+        found[name] = {"file": file, **describe(split.rows, reader)}
+        found[name]["truncated_share"] = split.tokens.truncated_share
+        if split.cut is not None:
+            found[name]["cut"] = split.cut
+        if split.tokens.owners is not None:
+            found[name]["windows"] = len(split.tokens)
+        found[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
+        if name in ("dev", "test"):  # a held-out slice of train selects: it counts as train
+            seen = [own[p].rows for own in trained_on for p in ("train", "holdout") if p in own]
+            found[name]["in_train"] = count_overlap(split.rows, seen)
+    return found
+
+
+def data_warnings(
+    config: Config, data: Mapping[str, Mapping[str, Mapping[str, Any]]], trained: Collection[str]
+) -> list[str]:
+    found = []
+    seen = seen_corpora(config)
+    for task, parts in data.items():
+        corpus = config.tasks[task].data.corpus
+        if corpus in seen:
+            name = config.encoder.name
+            found.append(f"{task}: {name} has seen {corpus}: {seen[corpus]}")
+        for split, part in parts.items():
+            if part.get("in_train"):
+                found.append(
+                    f"{task}: {part['in_train']} of {part['rows']} {split} rows are in train"
+                )
+            if part["unlabelled_dropped"]:
+                found.append(
+                    f"{task}: {part['unlabelled_dropped']} {split} rows without a label dropped"
+                )
+            if part["empty_texts"]:
+                found.append(f"{task}: {part['empty_texts']} {split} rows with an empty text")
+            if part["truncated_share"] >= 0.01:
+                share, length = part["truncated_share"], config.tasks[task].max_length
+                found.append(f"{task}: {share:.1%} of {split} inputs truncated at {length} tokens")
+            if part.get("cut"):
+                what = "words are cut off, and predicted as O"
+                if config.tasks[task].input == "cross":
+                    dropped = ": the rows are left out" if split == "train" else ""
+                    what = f"answers are cut off{dropped}"
+                found.append(f"{task}: {part['cut']} {split} {what}")
+        if task not in trained and not config.tasks[task].only_scored:
+            named = [stage.tasks for stage in config.stages or [] if stage.tasks]
+            left_out = named and not any(task in tasks for tasks in named)
+            why = "in no stage" if left_out else "nothing to train (frozen encoder, no parameters)"
+            found.append(f"{task}: {why}: only evaluated")
+    return found
+
+
+def glue_remarks(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> list[str]:
+    """A line for each test set whose rows are not as many as the GLUE server wants."""
+    found = []
+    for name, task in config.tasks.items():
+        if task.glue_file is not None and "test" in splits[name]:
+            try:
+                remark = check_index(task.glue_file, splits[name]["test"].rows.ids)
+            except UserError as error:
+                raise config.error(("tasks", name, "glue_file"), error) from None
+            found += [f"{name}: {remark}"] if remark else []
+    return found
