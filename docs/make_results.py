@@ -4,7 +4,7 @@
     python docs/make_results.py RUN_DIR ... # first copy what these directories hold
 
 A run directory called NAME-SEED leaves its report as results/NAME-SEED.json; the directory of an
-ablation leaves its comparison, with the commits and minutes of its runs, as
+ablation, or of `report`, leaves its comparison, with the commits and minutes of its runs, as
 results/grids/NAME.json; results/written/NAME.md is what `sts` or `evaluate-search` wrote. A page
 says where a table goes: a line `<!-- measured: KIND NAME -->`, then the table, then `<!-- end -->`.
 Nothing is typed by hand: tests/test_results.py checks that.
@@ -214,11 +214,19 @@ def save(directory: Path) -> None:
         (REPORTS / f"{directory.name}.json").write_text(json.dumps(report, indent=1) + "\n")
         return
     found = json.loads(comparison.read_text())
-    reports = [json.loads(f.read_text()) for f in sorted(directory.glob("cells/*/*/report.json"))]
-    config = _grid_file(directory.name, [group["name"] for group in found["groups"]])
-    shown = config.relative_to(DOCS.parent)
+    if (directory / "cells").is_dir():
+        files = sorted(directory.glob("cells/*/*/report.json"))
+        config = _grid_file(directory.name, [group["name"] for group in found["groups"]])
+        command = f"ablate {config.relative_to(DOCS.parent)} data_dir=DIR"
+    else:  # what `report` wrote: it names the runs
+        runs = [Path(run) for group in found["groups"] for run in group["runs"]]
+        files = [run / "report.json" for run in runs]
+        command = f"report {' '.join(f'runs/{run.name}' for run in runs)}"
+        for group in found["groups"]:
+            group["runs"] = [f"runs/{Path(run).name}" for run in group["runs"]]
+    reports = [json.loads(file.read_text()) for file in files]
     found["source"] = {
-        "command": f"python run_multitask.py ablate {shown} data_dir=DIR",
+        "command": f"python run_multitask.py {command}",
         "commits": sorted({str(report["git_revision"]) for report in reports}),
         "runs": len(reports),
         "minutes": round(sum(report["wall_time_s"] for report in reports) / 60),

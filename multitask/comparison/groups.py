@@ -5,6 +5,7 @@ from pathlib import Path
 from re import sub
 from typing import Any
 
+from multitask.config import load_config
 from multitask.config_file import load_tree
 from multitask.errors import UserError
 from multitask.plots import load_report
@@ -70,7 +71,10 @@ def run_config(run: Path) -> dict[str, Any]:
     config = load_tree(file).value
     if not isinstance(config.get("seed"), int):
         raise UserError(f"{file}: the key 'seed' is missing: not the config that a run saves")
-    return dict(config)
+    try:
+        return load_config(file).resolved()  # a key that is newer than the run has its default
+    except UserError:
+        return dict(config)
 
 
 def _names(firsts: list[tuple[int, Path]]) -> list[str]:

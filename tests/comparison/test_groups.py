@@ -32,6 +32,16 @@ def test_runs_that_differ_in_seed_and_place_are_one_group_in_order_of_seeds(run)
     ]
 
 
+def test_a_key_that_is_newer_than_a_run_has_its_default(run):
+    data = {"train": "t.csv", "dev": "d.csv", "id": "id", "text": "text", "label": "label"}
+    task = {"data": {**data, "labels": {0: "no", 1: "yes"}}, "pooling": "cls"}
+    task |= {"input": "single", "head": "classification"}
+    old = run("a-1", 1, tasks={"t": task})
+    new = run("a-2", 2, tasks={"t": task}, training={"combine": "alternate"})
+    other = run("b-1", 1, tasks={"t": task}, training={"combine": "joint"})
+    assert [group.runs for group in group_runs([old, new, other])] == [[old, new], [other]]
+
+
 def test_a_probe_and_a_trained_run_of_one_config_are_two_groups(run):
     trained, probe, other = run("trained/a-1", 1), run("probe/a-1", 1), run("probe/a-2", 2)
     (trained / "report.json").write_text("{}")
