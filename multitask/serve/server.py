@@ -50,7 +50,7 @@ def serve(app: "Flask", listening: socket.socket, busy: Lock) -> None:
 
     # Threads, since a browser opens connections that it does not use: one would block all others.
     port, handle = listening.getsockname()[1], listening.fileno()
-    make_server(
-        ADDRESS, port, app, threaded=True, request_handler=Handler, fd=handle
-    ).serve_forever()
+    server: Any = make_server(ADDRESS, port, app, threaded=True, request_handler=Handler, fd=handle)
+    server.serve_forever()
+    server.handle_error = lambda *_: None  # of a connection that ends because we end
     busy.acquire()
