@@ -5,8 +5,8 @@
 
 A run directory called NAME-SEED leaves its report as results/NAME-SEED.json; the directory of an
 ablation, or of `report`, leaves its comparison, with the commits and minutes of its runs, as
-results/grids/NAME.json; results/written/NAME.md is what `sts` or `evaluate-search` wrote. A page
-says where a table goes: a line `<!-- measured: KIND NAME -->`, then the table, then `<!-- end -->`.
+results/grids/NAME.json; that of `table`, called as its layout, results/papers/NAME.json; what `sts`
+or `evaluate-search` wrote is copied to results/written/NAME.md by hand. A page says where a table goes: a line `<!-- measured: KIND NAME -->`, then the table, then `<!-- end -->`.
 Nothing is typed by hand: tests/test_results.py checks that.
 """
 
@@ -22,13 +22,16 @@ from typing import Any
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
 
+from multitask.comparison.paper_files import paper_markdown  # noqa: E402
 from multitask.comparison.tables import markdown_tables  # noqa: E402
+from multitask.config_file import dump_override  # noqa: E402
 from multitask.errors import UserError  # noqa: E402
 from multitask.sweep.grid import load_grid  # noqa: E402
 from multitask.tables import markdown_table  # noqa: E402
 
 REPORTS = DOCS / "results"
 GRIDS = REPORTS / "grids"
+PAPERS = REPORTS / "papers"
 BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 COLUMNS = [
     ("sst", "accuracy"),
@@ -128,6 +131,16 @@ def grid(name: str) -> str:
     return "\n\n".join([*parts, *([notes] if notes else []), _source(comparison)]) + "\n"
 
 
+def paper(name: str) -> str:
+    """What `table` wrote: the paper's table with ours in it, and where ours comes from."""
+    file = PAPERS / f"{name}.json"
+    if not file.is_file():
+        return "Not measured yet.\n"
+    table = json.loads(file.read_text())
+    text = paper_markdown(table).partition("\n\n")[2].replace("## ", "#### ")
+    return f"{text}\n{_source(table)}\n"
+
+
 def _source(comparison: dict[str, Any]) -> str:
     source = comparison["source"]
     commits = ", ".join(source["commits"])
@@ -191,6 +204,7 @@ KINDS = {
     "runs": runs,
     "grid": grid,
     "minibert": minibert,
+    "paper": paper,
     "benchmark": benchmark,
     "written": written,
 }
@@ -207,32 +221,69 @@ def pages() -> list[Path]:
 
 
 def save(directory: Path) -> None:
-    """Copy a run's report, or an ablation's comparison with its source, into docs/results."""
-    comparison = directory / "comparison.json"
-    if not comparison.is_file():
+    """Copy a run's report, or a comparison or a paper's table with its source, into docs/results."""
+    if (directory / "paper.json").is_file():
+        _save_paper(directory)
+    elif (directory / "comparison.json").is_file():
+        _save_comparison(directory)
+    else:
         report = json.loads((directory / "report.json").read_text())
         (REPORTS / f"{directory.name}.json").write_text(json.dumps(report, indent=1) + "\n")
-        return
-    found = json.loads(comparison.read_text())
+
+
+def _save_comparison(directory: Path) -> None:
+    """Of an ablation, or what `report` wrote."""
+    found = json.loads((directory / "comparison.json").read_text())
+    runs = [Path(run) for group in found["groups"] for run in group["runs"]]
     if (directory / "cells").is_dir():
-        files = sorted(directory.glob("cells/*/*/report.json"))
         config = _grid_file(directory.name, [group["name"] for group in found["groups"]])
         command = f"ablate {config.relative_to(DOCS.parent)} data_dir=DIR"
-    else:  # what `report` wrote: it names the runs
-        runs = [Path(run) for group in found["groups"] for run in group["runs"]]
-        files = [run / "report.json" for run in runs]
+        command = " ".join([command, *_overrides(directory, config)])
+    else:
         command = f"report {' '.join(f'runs/{run.name}' for run in runs)}"
         for group in found["groups"]:
             group["runs"] = [f"runs/{Path(run).name}" for run in group["runs"]]
-    reports = [json.loads(file.read_text()) for file in files]
-    found["source"] = {
+    found["source"] = _found_source(command, directory, runs)
+    _write(GRIDS / f"{directory.name}.json", found)
+
+
+def _save_paper(directory: Path) -> None:
+    """What `table` wrote."""
+    found = json.loads((directory / "paper.json").read_text())
+    cells = [cell for row in found["rows"] for cell in row["cells"] if cell]
+    runs = [Path(run) for cell in cells for run in cell.get("runs", [])]
+    (layout,) = (DOCS.parent / "configs").rglob(f"{directory.name}.yaml")
+    grids = dict.fromkeys(f"runs/{run.parents[2].name}" for run in runs)
+    command = f"table {layout.relative_to(DOCS.parent)} {' '.join(grids)}"
+    found["source"] = _found_source(command, directory, list(dict.fromkeys(runs)))
+    _write(PAPERS / f"{directory.name}.json", found)
+
+
+def _found_source(command: str, directory: Path, runs: list[Path]) -> dict[str, Any]:
+    """Command, commits and time; ``runs`` are as the command named them, from where it was run."""
+    reports = []
+    for run in runs:
+        starts = [Path(), *directory.resolve().parents]
+        places = [place for start in starts if (place := start / run / "report.json").is_file()]
+        reports.append(json.loads(places[0].read_text()))
+    return {
         "command": f"python run_multitask.py {command}",
         "commits": sorted({str(report["git_revision"]) for report in reports}),
         "runs": len(reports),
         "minutes": round(sum(report["wall_time_s"] for report in reports) / 60),
     }
-    GRIDS.mkdir(exist_ok=True)
-    (GRIDS / f"{directory.name}.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+def _overrides(directory: Path, config: Path) -> list[str]:
+    """What the command line of an ablation added to its file."""
+    asked = load_grid(directory / "grid.yaml").resolved["set"]
+    own = load_grid(config).resolved["set"] | {"data_dir": asked.get("data_dir")}
+    return [dump_override(key, value) for key, value in asked.items() if own.get(key) != value]
+
+
+def _write(file: Path, found: dict[str, Any]) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def _grid_file(name: str, cells: list[str]) -> Path:

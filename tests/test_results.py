@@ -30,6 +30,8 @@ def test_every_saved_grid_is_on_a_page(make_results):
     for file in make_results.GRIDS.glob("*.json"):
         shown = f"grid {file.stem} -->" in text or file.stem == "multitask_minibert"
         assert shown, file.name
+    for file in make_results.PAPERS.glob("*.json"):
+        assert f"paper {file.stem} -->" in text, file.name
 
 
 def test_saved_files_come_from_clean_commits(make_results):
@@ -38,7 +40,7 @@ def test_saved_files_come_from_clean_commits(make_results):
         assert revision and not revision.endswith("dirty"), file
     for file in (make_results.REPORTS / "written").glob("*.md"):
         assert "-dirty" not in file.read_text() and "git revision: None" not in file.read_text()
-    for file in make_results.GRIDS.glob("*.json"):
+    for file in [*make_results.GRIDS.glob("*.json"), *make_results.PAPERS.glob("*.json")]:
         for revision in json.loads(file.read_text())["source"]["commits"]:
             assert revision != "None" and not revision.endswith("dirty"), file
 

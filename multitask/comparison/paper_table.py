@@ -114,7 +114,7 @@ def _column(
     for group, entry in zip(groups, made["groups"], strict=True):
         score = dict(entry["tasks"][column.task])
         score["difference"] = score["difference"] if present else None
-        score["seeds"] = entry["seeds"]
+        score |= {key: entry[key] for key in ("runs", "seeds")}
         data = reports[group.runs[0]]["tasks"][column.task]["data"]
         score["train_rows"] = data["train"]["rows"] if "train" in data else None
         score |= _times([reports[run] for run in group.runs], column.task)
@@ -149,6 +149,7 @@ def _cell(
         difference = {**difference, **scaled}
     return {
         "values": values,
+        "runs": score["runs"],
         "seeds": score["seeds"],
         **percent,
         "median": median,

@@ -40,7 +40,8 @@ def sweep(
 
     Raises:
         UserError: ``output`` holds something else or runs with other configs, before anything
-            runs; some runs failed, or the sweep was interrupted, when the rest is done.
+            runs; some runs failed, when the rest is done; the sweep was interrupted. The table of
+            what is finished is then written.
     """
     _check_output(output)
     _check_kind(grid, output)
@@ -49,18 +50,22 @@ def sweep(
     output.mkdir(parents=True, exist_ok=True)
     with exclusive(output / "grid"):
         write_text(output / "grid.yaml", dump_yaml(grid.resolved))
+    stopped = False
+    failed: list[Failure] = []
     with Progress(len(runs), jobs) as progress:
         try:
             with _sigterm_as_interrupt():
                 failed = train(runs, progress)
         except KeyboardInterrupt:
-            done = sum(run.finished for run in runs)
-            raise UserError(
-                f"interrupted: {done} of {len(runs)} runs are finished in {output}; go on with "
-                "the same command"
-            ) from None
+            stopped = True
     with exclusive(output / "grid"):
         write_table(grid, runs, output, failed)
+    if stopped:
+        done = sum(run.finished for run in runs)
+        raise UserError(
+            f"interrupted: {done} of {len(runs)} runs are finished in {output}; go on with "
+            "the same command"
+        )
     if failed:
         names = ", ".join(failure.run.name for failure in failed)
         logs = "" if grid.probe else f"; see their logs ({output}/cells/CELL/seed-N.log)"
@@ -87,7 +92,7 @@ def plan_runs(grid: Grid, output: Path) -> list[Run]:
 def write_table(
     grid: Grid, runs: Sequence[Run], output: Path, failed: Sequence[Failure]
 ) -> list[Path]:
-    """Compare what is finished, name what failed, and print the table; returns the files.
+    """Compare what is finished, name what is not, and print the table; returns the files.
 
     Tasks that are trained apart are compared apart, in ``tasks/TASK``.
     """
@@ -142,6 +147,9 @@ def _compare(
     comparison["notes"] += [
         f"Failed, and not in the table: {failure.run.name}: {failure.reason}" for failure in failed
     ]
+    done = sum(run.finished for run in runs)
+    if done + len(failed) < len(runs):
+        comparison["notes"].append(f"Interrupted: {done} of {len(runs)} runs are finished.")
     files = write_comparison(output, comparison)
     print(text_page(comparison))
     for file in files:

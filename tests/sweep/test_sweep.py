@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -250,6 +251,22 @@ def test_ctrl_c_ends_the_children_and_says_how_to_go_on(number, grid, monkeypatc
     assert "error: interrupted: 0 of 4 runs are finished in runs/g; go on with the same" in output
     assert not any(claims.alive(pid) for found in processes for pid, _ in found)
     assert claims.try_claim(Path("runs/g/cells/a/seed-1")) is not None  # freed, for every host
+
+
+def test_an_interrupted_sweep_leaves_the_table_of_what_is_finished(grid, monkeypatch):
+    assert ablate(grid) == 0
+    shutil.rmtree("runs/g/cells/b/seed-2")
+    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
+    grid.with_name("hold").touch()
+    process = background(grid)
+    until(lambda: Path("runs/g/cells/b/seed-2/metrics.jsonl").exists())
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "Interrupted: 3 of 4 runs are finished." in output
+    saved = json.loads(Path("runs/g/comparison.json").read_text())
+    assert [group["seeds"] for group in saved["groups"]] == [[1, 2], [1]]
+    assert saved["notes"] == ["Interrupted: 3 of 4 runs are finished."]
 
 
 def test_a_run_that_was_killed_after_its_report_is_settled_not_trained_again(grid, capsys):
