@@ -6,8 +6,9 @@
 A run directory called NAME-SEED leaves its report as results/NAME-SEED.json; the directory of an
 ablation, or of `report`, leaves its comparison, with the commits and minutes of its runs, as
 results/grids/NAME.json; that of `table`, called as its layout, results/papers/NAME.json; what `sts`
-or `evaluate-search` wrote is copied to results/written/NAME.md by hand. A page says where a table goes: a line `<!-- measured: KIND NAME -->`, then the table, then `<!-- end -->`.
-Nothing is typed by hand: tests/test_results.py checks that.
+or `evaluate-search` wrote is copied to results/written/NAME.md by hand. A page says where a table
+goes: a line `<!-- measured: KIND NAME -->`, then the table, then `<!-- end -->`. Nothing is typed by
+hand: tests/test_results.py checks that.
 """
 
 import contextlib
@@ -221,7 +222,7 @@ def pages() -> list[Path]:
 
 
 def save(directory: Path) -> None:
-    """Copy a run's report, or a comparison or a paper's table with its source, into docs/results."""
+    """Copy a run's report, a comparison or a paper's table, with its source, into docs/results."""
     if (directory / "paper.json").is_file():
         _save_paper(directory)
     elif (directory / "comparison.json").is_file():

@@ -144,6 +144,17 @@ def course_data() -> Path:
     return COURSE_DATA
 
 
+@pytest.fixture(scope="session")
+def built_kernels() -> None:
+    """Builds the compiled kernels; the test skips where there is no compiler."""
+    from multitask.encoders.kernels import load_kernels
+
+    try:
+        load_kernels()
+    except (OSError, RuntimeError) as error:
+        pytest.skip(f"no compiler: {' '.join(str(error).split())[:200]}")
+
+
 @pytest.fixture
 def tiny_overrides(tiny_encoder: Path, course_files: Path, tmp_path: Path) -> list[str]:
     """Overrides that make configs/cs224n.yaml a run of seconds."""

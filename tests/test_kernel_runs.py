@@ -4,20 +4,14 @@ import pytest
 
 import run_multitask
 from multitask import load
-from multitask.encoders import kernels
 from tests.conftest import ROOT
 from tests.kill import kill_inside
 from tests.masked_lm_run import report_of
 
-pytestmark = pytest.mark.slow  # a compiler's minute
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _built():
-    try:
-        kernels.load_kernels()
-    except Exception as error:
-        pytest.skip(f"no compiler: {' '.join(str(error).split())[:200]}")
+pytestmark = [
+    pytest.mark.slow,  # a compiler's minute
+    pytest.mark.usefixtures("built_kernels"),
+]
 
 
 def test_a_run_names_its_kernels_and_goes_on_with_them(tiny_overrides, tmp_path):

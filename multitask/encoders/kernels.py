@@ -28,7 +28,7 @@ def load_kernels() -> None:
     """Build or find the kernels: ``torch.ops.multitask``.
 
     Raises:
-        RuntimeError, OSError: there is no compiler, or it failed.
+        RuntimeError, OSError, or what else torch's loader raises: no compiler, or it failed.
     """
     from torch.utils.cpp_extension import load
 

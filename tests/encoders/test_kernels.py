@@ -13,16 +13,10 @@ from multitask.encoders.packing import Packing
 LENGTHS = [1, 2, 7, 16, 17, 33]
 RATE = 0.1
 
-
-pytestmark = pytest.mark.slow  # a compiler's minute
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _built():
-    try:
-        kernels.load_kernels()
-    except (OSError, RuntimeError) as error:
-        pytest.skip(f"no compiler: {' '.join(str(error).split())[:200]}")
+pytestmark = [
+    pytest.mark.slow,  # a compiler's minute
+    pytest.mark.usefixtures("built_kernels"),
+]
 
 
 def packing_of(lengths):
