@@ -7,7 +7,7 @@ A run directory called NAME-SEED leaves its report as results/NAME-SEED.json; th
 ablation, or of `report`, leaves its comparison, with the commits and minutes of its runs, as
 results/grids/NAME.json; that of `table`, called as its layout, results/papers/NAME.json; what `sts`
 or `evaluate-search` wrote is copied to results/written/NAME.md by hand. A page says where a table
-goes: a line `<!-- measured: KIND NAME -->`, then the table, then `<!-- end -->`. Nothing is typed by
+goes: a line `<!-- measured: KIND NAME -->`, the table, then `<!-- end -->`. Nothing is typed by
 hand: tests/test_results.py checks that.
 """
 
