@@ -90,6 +90,7 @@ def test_the_grids_are_those_of_the_papers():
         ("hire/table4", "hire/minilm_ablation"),
         ("hire/table5", "hire/minilm_ablation"),
         ("hire/table6", "hire/minilm_ablation"),
+        ("papers/layer_attention_table2", "ablations/layer_attention"),
     ],
 )
 def test_a_tables_rows_are_cells_of_its_grid(layout, grid):
