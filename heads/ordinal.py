@@ -13,9 +13,10 @@ class OrdinalHead(nn.Module):
     """The cumulative logit model, also called proportional odds.
 
     P(y <= k) = sigmoid(t_k - w . x) with one direction w and thresholds t_0 < ... < t_(C-2), so
-    that P(y = k) is a difference of two of these. Thresholds are the first and positive gaps, so
-    they stay in order; at the start all classes are equally likely where w . x = 0. The order of
-    the classes is that of ``data.labels``.
+    that P(y = k) is a difference of two of these. Thresholds are their middle and the logarithms
+    of their gaps: they stay in order, and widen fast enough for the slope that fine-tuning gives
+    w . x. At the start all classes are equally likely where w . x = 0. The order of the classes
+    is that of ``data.labels``.
 
     Args:
         dim: width d of the vector.
@@ -30,10 +31,9 @@ class OrdinalHead(nn.Module):
         self.linear = nn.Linear(dim, 1, bias=False)
         shares = [(k + 1) / num_labels for k in range(num_labels - 1)]
         even = [math.log(share / (1 - share)) for share in shares]
-        self.first = nn.Parameter(torch.tensor(even[0]))
         gaps = [above - below for below, above in pairwise(even)]
-        # softplus of it is the gap
-        self.raw_gaps = nn.Parameter(torch.tensor([math.log(math.expm1(gap)) for gap in gaps]))
+        self.middle = nn.Parameter(torch.zeros(()))
+        self.log_gaps = nn.Parameter(torch.tensor(gaps).log())
 
     def forward(self, vector: Tensor) -> Tensor:
         """[B, d] -> log-probabilities [B, C].
@@ -41,8 +41,8 @@ class OrdinalHead(nn.Module):
         With a = t_k - w . x and b = t_(k-1) - w . x, sigmoid(a) - sigmoid(b) is
         sigmoid(a) sigmoid(-b) (1 - exp(b - a)): no difference of near numbers.
         """
-        gaps = functional.softplus(self.raw_gaps)
-        thresholds = self.first + functional.pad(gaps.cumsum(0), (1, 0))
+        gaps = self.log_gaps.exp()
+        thresholds = functional.pad(gaps.cumsum(0), (1, 0)) + self.middle - gaps.sum() / 2
         logits = thresholds - self.linear(vector)
         below = functional.pad(functional.logsigmoid(logits), (0, 1))
         above = functional.pad(functional.logsigmoid(-logits), (1, 0))

@@ -198,8 +198,9 @@ def naive_siamese(head, u, v, features=("abs_diff",)):
 
 def naive_ordinal(head, x):
     """log P(y = k), as differences of cumulative probabilities."""
-    gaps = [math.log1p(math.exp(raw)) for raw in head.raw_gaps.tolist()]
-    thresholds = [head.first.item() + math.fsum(gaps[:k]) for k in range(C - 1)]
+    gaps = [math.exp(raw) for raw in head.log_gaps.tolist()]
+    lowest = head.middle.item() - math.fsum(gaps) / 2
+    thresholds = [lowest + math.fsum(gaps[:k]) for k in range(C - 1)]
     direction = dot(head.linear.weight[0].tolist(), x)
     cumulative = [0.0, *(1 / (1 + math.exp(direction - t)) for t in thresholds), 1.0]
     return [math.log(high - low) for low, high in pairwise(cumulative)]
@@ -411,7 +412,7 @@ def test_ordinal_classes_are_equally_likely_at_the_start(classes):
 def test_ordinal_with_two_classes_is_logistic_regression():
     head = make("ordinal", num_labels=2)
     (vector,) = vectors(head)
-    expected = torch.sigmoid(head.linear(vector)[:, 0] - head.first)
+    expected = torch.sigmoid(head.linear(vector)[:, 0] - head.middle)
     torch.testing.assert_close(head.predict(head(vector))[1][:, 1], expected)
 
 
