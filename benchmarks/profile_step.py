@@ -1,30 +1,35 @@
-"""Where the time of our training step goes.
+"""Where the time of a training step goes: a plain `transformers` loop's, then ours.
 
     python -m benchmarks.profile_step DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
 
-torch's profiler over whole steps of the trainer (SST, QQP, STS in turn, batches of 32 rows), in
-fp32, in bf16 autocast, and so with the compiled kernels. An operator's own time counts for the
-first kind whose words its name holds; what no operator of torch takes is "outside torch": Python,
-batching, the log. The profiler itself slows the small operators.
+torch's profiler over whole steps (SST, QQP, STS in turn, batches of 32 rows): of the loop of
+benchmarks/training_step.py, and of the trainer in fp32, in bf16 autocast, and so with the compiled
+kernels. An operator's own time counts for the first kind whose words its name holds, and for the
+optimizer inside its step; what no operator of torch takes is "outside torch": Python, batching, the
+log. The profiler itself slows the small operators.
 """
 
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import torch
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.course_batches import headline, parser, started
+from benchmarks.course_batches import headline, mixed_steps, parser, read_tokens, started
 from benchmarks.our_trainer import Stepper, prepared_run
+from benchmarks.training_step import Loop, train
+from multitask.pretrained import load_tokenizer, packaged_directory
 from multitask.tables import markdown_table
 
 KINDS = {
     "compiled kernels": ("multitask::",),
     "matrix products": ("::mm", "addmm", "linear"),
-    "attention: products and softmax": ("bmm", "softmax", "masked_fill"),
+    "attention: products and softmax": ("bmm", "softmax", "scaled_dot", "masked_fill"),
     "rows in and out of groups": ("index_add", "index_select", "scatter", "gather", "::index"),
     "filling with zeros": ("fill_", "zero_"),
-    "optimizer": ("adamw",),
     "clipping": ("vector_norm", "foreach"),
     "GELU": ("gelu",),
     "LayerNorm": ("layer_norm",),
@@ -32,40 +37,66 @@ KINDS = {
     "copies and casts": ("copy_", "_to_copy", "clone", "::cat"),
     "additions, products, sums": ("::add", "::mul", "::sum", "::div", "::where", "::ge", "::sub"),
 }
-OTHER, OUTSIDE = "other operators", "outside torch"
+OPTIMIZER, OTHER, OUTSIDE = "optimizer", "other operators", "outside torch"
+OURS = {  # the column's title: precision and kernels
+    "fp32": ("fp32", "torch"),
+    "bf16": ("bf16", "torch"),
+    "bf16, compiled kernels": ("bf16", "compiled"),
+}
 
 
-def shares(stepper: Stepper, count: int) -> dict[str, float]:
-    """The share of each kind in the wall time of ``count`` steps."""
-    began = time.perf_counter()
+def seconds(steps: Callable[[], None]) -> dict[str, float]:
+    """What each kind takes of the wall time of these steps."""
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         began = time.perf_counter()
-        stepper.steps(count)
+        steps()
         wall = time.perf_counter() - began
-    found = dict.fromkeys([*KINDS, OTHER, OUTSIDE], 0.0)
-    for event in profiler.key_averages():
-        if "::" in event.key:
-            kinds = (k for k, words in KINDS.items() if any(word in event.key for word in words))
-            found[next(kinds, OTHER)] += event.self_cpu_time_total / 1e6 / wall
-    found[OUTSIDE] = 1 - sum(found.values())
+    found = dict.fromkeys([*KINDS, OPTIMIZER, OTHER, OUTSIDE], 0.0)
+    for event in profiler.events() or ():
+        if "::" in event.name:
+            found[_kind(event)] += event.self_cpu_time_total / 1e6
+    found[OUTSIDE] = wall - sum(found.values())
     return found
+
+
+def _kind(event: torch.autograd.profiler_util.FunctionEvent) -> str:
+    parent = event.cpu_parent
+    while parent is not None:
+        if parent.name.startswith("Optimizer.step"):
+            return OPTIMIZER
+        parent = parent.cpu_parent
+    kinds = (k for k, words in KINDS.items() if any(word in event.name for word in words))
+    return next(kinds, OTHER)
+
+
+def loop_seconds(directory: Path, count: int) -> dict[str, float]:
+    """That of the plain loop."""
+    name = str(packaged_directory())
+    model = Loop(name)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-5)
+    tokens = read_tokens(directory, load_tokenizer(name), 6000)
+    batches = mixed_steps(tokens, 6 + count, grouped=False)
+    train(model, optimizer, batches[:6], bf16=False)
+    return seconds(partial(train, model, optimizer, batches[6:], bf16=False))
 
 
 def main() -> None:
     arguments = started(parser(__doc__, steps=30))
-    columns = {}
+    columns = {"transformers loop, fp32": loop_seconds(arguments.directory, arguments.steps)}
     with tempfile.TemporaryDirectory() as scratch:
-        for name in ("fp32", "bf16", "bf16, compiled kernels"):
-            kernels = "compiled" if "compiled" in name else "torch"
-            overrides = [f"training.precision={name[:4]}", f"encoder.kernels={kernels}"]
-            prepared = prepared_run(arguments.directory, overrides)
-            stepper = Stepper(prepared, Path(scratch))
+        for name, (precision, kernels) in OURS.items():
+            overrides = [f"training.precision={precision}", f"encoder.kernels={kernels}"]
+            stepper = Stepper(prepared_run(arguments.directory, overrides), Path(scratch))
             stepper.steps(6)
-            columns[name] = shares(stepper, arguments.steps)
+            columns[f"ours, {name}"] = seconds(partial(stepper.steps, arguments.steps))
             stepper.trainer.log.close()
-    order = sorted(columns["bf16"], key=lambda kind: -columns["bf16"][kind])
+    kinds = sorted(columns["ours, bf16"], key=lambda kind: -columns["ours, bf16"][kind])
+    walls = {name: sum(column.values()) for name, column in columns.items()}
+    rows = [["milliseconds a step", *(f"{1e3 * walls[c] / arguments.steps:.0f}" for c in columns)]]
+    rows += [
+        [kind, *(f"{100 * columns[c][kind] / walls[c]:.1f} %" for c in columns)] for kind in kinds
+    ]
     print(headline(arguments.threads, 1))
-    rows = [[kind, *(f"{100 * columns[p][kind]:.1f} %" for p in columns)] for kind in order]
     print(markdown_table(("kind", *columns), rows))
 
 
