@@ -137,13 +137,13 @@ def paper(name: str) -> str:
     file = PAPERS / f"{name}.json"
     if not file.is_file():
         return "Not measured yet.\n"
-    table = json.loads(file.read_text())
-    text = paper_markdown(table).partition("\n\n")[2].replace("## ", "#### ")
-    return f"{text}\n{_source(table)}\n"
+    found = json.loads(file.read_text())
+    text = paper_markdown(found["table"]).partition("\n\n")[2].replace("## ", "### ")
+    return f"{text}\n{_source(found)}\n"
 
 
-def _source(comparison: dict[str, Any]) -> str:
-    source = comparison["source"]
+def _source(saved: dict[str, Any]) -> str:
+    source = saved["source"]
     commits = ", ".join(source["commits"])
     runs, minutes = source["runs"], source["minutes"]
     return f"`{source['command']}`, commit {commits}: {runs} runs, {minutes} minutes in all."
@@ -250,14 +250,14 @@ def _save_comparison(directory: Path) -> None:
 
 def _save_paper(directory: Path) -> None:
     """What `table` wrote."""
-    found = json.loads((directory / "paper.json").read_text())
-    cells = [cell for row in found["rows"] for cell in row["cells"] if cell]
+    table = json.loads((directory / "paper.json").read_text())
+    cells = [cell for row in table["rows"] for cell in row["cells"] if cell]
     runs = [Path(run) for cell in cells for run in cell.get("runs", [])]
     (layout,) = (DOCS.parent / "configs").rglob(f"{directory.name}.yaml")
     grids = dict.fromkeys(f"runs/{run.parents[2].name}" for run in runs)
     command = f"table {layout.relative_to(DOCS.parent)} {' '.join(grids)}"
-    found["source"] = _found_source(command, directory, list(dict.fromkeys(runs)))
-    _write(PAPERS / f"{directory.name}.json", found)
+    source = _found_source(command, directory, list(dict.fromkeys(runs)))
+    _write(PAPERS / f"{directory.name}.json", {"table": table, "source": source})
 
 
 def _found_source(command: str, directory: Path, runs: list[Path]) -> dict[str, Any]:

@@ -49,3 +49,28 @@ def test_a_changed_number_is_noticed(make_results):
     page = (ROOT / "docs" / "results.md").read_text()
     assert make_results.renewed(page.replace("0.493 ± 0.003", "0.593 ± 0.003")) == page != ""
     assert "0.493 ± 0.003" in page
+
+
+def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(
+    make_results, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(make_results, "PAPERS", tmp_path / "papers")
+    run = "runs/hire_minilm/cells/cola-hire/seed-1"  # as seen from where `table` was run
+    (tmp_path / run).mkdir(parents=True)
+    report = {"git_revision": "abc1234", "wall_time_s": 120.0}
+    (tmp_path / run / "report.json").write_text(json.dumps(report))
+    table = {"rows": [{"cells": [None, {"printed": 68.0}, {"runs": [run]}, {"runs": [run]}]}]}
+    directory = tmp_path / "runs" / "table1_minilm"
+    directory.mkdir()
+    (directory / "paper.json").write_text(json.dumps(table))
+    make_results.save(directory)
+    command = "table configs/hire/table1_minilm.yaml runs/hire_minilm"
+    assert json.loads((tmp_path / "papers" / "table1_minilm.json").read_text()) == {
+        "table": table,
+        "source": {
+            "command": f"python run_multitask.py {command}",
+            "commits": ["abc1234"],
+            "runs": 1,
+            "minutes": 2,
+        },
+    }
