@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,8 @@ class Exported:
         what: a sentence: which parts of the run it holds.
         usage: Python that loads it.
         notes: what was checked and measured when it was written.
+        command: what wrote it.
+        versions: of the packages that wrote and read it.
     """
 
     task: str
@@ -59,6 +61,8 @@ class Exported:
     what: str
     usage: str
     notes: Sequence[str]
+    command: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 def write_card(run_dir: Path) -> Path:
@@ -88,6 +92,10 @@ def card(run_dir: Path, exported: Exported | None = None) -> str:
         parts += [markdown_block(Lines(exported.notes), run_dir)]
     for section in _sections(report, shown, tasks):
         parts += [f"## {section.title}", *(markdown_block(b, run_dir) for b in section.blocks)]
+    if exported is not None:
+        lines = [f"{package}: {version}" for package, version in exported.versions.items()]
+        blocks = (Code(exported.command), Lines(lines))
+        parts += ["## How it was exported", *(markdown_block(b, run_dir) for b in blocks)]
     config = file.read_text(encoding="utf-8").rstrip()
     parts += ["## Config", f"````yaml\n{config}\n````"]
     return f"{_header(name, shown, tasks, exported)}\n" + "\n\n".join(parts) + "\n"

@@ -1,6 +1,6 @@
 """What a task of words or of answers predicted: in words, and measured row by row."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,13 @@ def numbers_of(cells: Array) -> list[int]:
     """Which classes of a row of several, 0/1 [C], are there."""
     found: list[int] = np.flatnonzero(np.asarray(cells) > 0.5).tolist()
     return found
+
+
+def cells_of(numbers: Sequence[int], classes: int) -> Array:
+    """The reverse: 0/1 [C]. Raises IndexError for a class outside them."""
+    cells = np.zeros(classes, dtype=np.int64)
+    cells[list(numbers)] = 1
+    return cells
 
 
 def outside(reader: LabelReader) -> int:

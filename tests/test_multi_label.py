@@ -172,6 +172,19 @@ def test_transformers_takes_it_as_a_multi_label_model(run_dir, tmp_path):
     assert model.config.id2label == {0: "animal", 1: "place", 2: "size"}
 
 
+@pytest.mark.slow
+def test_onnx_and_its_int8_variant_are_measured_on_several_classes(run_dir, tmp_path, capsys):
+    for package in ("onnx", "onnxruntime", "onnxscript"):
+        pytest.importorskip(package, reason="an extra of `export`")
+    target = tmp_path / "model"
+    given = ["export", str(run_dir), str(target), "--format", "onnx", "--int8"]
+    assert run_multitask.main(given) == 0
+    reported = json.loads((run_dir / "report.json").read_text())["tasks"]["about"]
+    said = capsys.readouterr().out
+    metric, score = reported["metric"], reported["dev"][reported["metric"]]
+    assert f"int8 on 80 dev rows: {metric} {score:.4f} in fp32" in said
+
+
 def test_the_local_page_shows_every_class_with_its_probability(run_dir):
     served = open_run(run_dir, None)
     (answer,) = answers(served, ["the big cat sees"])

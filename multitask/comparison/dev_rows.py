@@ -13,6 +13,7 @@ from multitask.data.load import Rows
 from multitask.errors import UserError
 from multitask.metric_names import OUTCOMES
 from multitask.metrics import Array, resampled_rows, resampled_values
+from multitask.outcomes import cells_of
 from multitask.plots import load_lines
 
 # Scores are saved with six digits and may be written again on another device: the predictions
@@ -74,8 +75,8 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
         labels = [record["label"] for record in records]
         predictions = [record["prediction"] for record in records]
         if label_type == "labels":
-            labels = [one if one is None else _cells(one, scores.shape[1]) for one in labels]
-            predictions = [_cells(one, scores.shape[1]) for one in predictions]
+            labels = [one if one is None else cells_of(one, scores.shape[1]) for one in labels]
+            predictions = [cells_of(one, scores.shape[1]) for one in predictions]
         rows = Rows(
             str(file),
             [str(record["id"]) for record in records],
@@ -88,13 +89,6 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
         return _checked(found, split, result, advice)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise UserError(f"{file}: damaged or incomplete: {advice}") from error
-
-
-def _cells(numbers: Sequence[int], classes: int) -> Array:
-    """The classes of a row as 0/1 [C]. Raises IndexError for one outside them."""
-    cells = np.zeros(classes, dtype=np.int64)
-    cells[list(numbers)] = 1
-    return cells
 
 
 def _with_outcomes(

@@ -22,6 +22,7 @@ from multitask.export.onnx import (
 )
 from multitask.export.parts import Parts
 from multitask.metric_names import SELECTABLE
+from multitask.outcomes import cells_of
 
 
 def _split_gemm(graph: Any) -> None:
@@ -147,6 +148,8 @@ def compare_int8(
 def _measured(parts: Parts, metric: str, output: np.ndarray, labels: Sequence[Any]) -> float:
     predictions, shown = parts.head.predict(torch.from_numpy(output))
     reader = parts.reader
+    if reader.label_type == "labels":
+        labels = [cells_of(numbers, len(reader.names)) for numbers in labels]
     found = metrics.compute(
         reader.label_type,
         np.asarray(labels),

@@ -1,7 +1,10 @@
 """Write one export: into a scratch directory, checked there, then renamed to its own name."""
 
+import shlex
 import shutil
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,12 @@ from multitask.files import write_text
 from multitask.model_card import TASK_TYPES, Exported, card
 
 CHECKED, MEASURED = 64, 1000  # rows, evenly spread over dev
+PACKAGES = {  # that write a format and read it back
+    "transformers": ("torch", "transformers"),
+    "sentence-transformers": ("torch", "transformers", "sentence-transformers"),
+    "onnx": ("torch", "onnx", "onnxscript", "onnxruntime"),
+    "ternary": ("torch", "safetensors"),
+}
 TEXTS = ("a quiet triumph.", "two men play chess in the park", "why is the sky blue?")
 
 
@@ -79,6 +88,11 @@ def write_export(
             "ternary": _ternary,
         }
         exported = make[form](parts, scratch, directory, rows, encoder_only, with_int8)
+        exported = replace(
+            exported,
+            command=shlex.join(["python", *sys.argv]),
+            versions={package: version(package) for package in PACKAGES[form]},
+        )
         write_text(scratch / "README.md", card(run_dir, exported))
         scratch.replace(directory)
     finally:
@@ -92,6 +106,7 @@ def _transformers(
     if encoder_only:
         hugging_face.export_encoder(parts, scratch)
         loader, what = "AutoModel", "The encoder alone, with the weights that serve the task."
+        what += " No pooler: AutoModel adds one with random weights, which nothing here uses."
         pipeline = "feature-extraction"
         output = "last_hidden_state"
     else:
@@ -125,7 +140,9 @@ def _sentences(
         f'model = SentenceTransformer("{directory}")',
         'model.encode(["A man is running.", "Someone runs."])',
     ]
-    what = f"Sentence vectors under the task's pooling ({parts.pooling_name}), without its head."
+    what = f"Sentence vectors under the task's pooling ({parts.pooling_name}), without its head"
+    left_out = parts.projection is not None and parts.model.tasks[parts.base].head.takes != "views"
+    what += " and before its projection." if left_out else "."
     note = f"loaded by sentence-transformers, {len(texts)} texts: lowest cosine {lowest:.7f}"
     pipeline = "sentence-similarity"
     library = "sentence-transformers"

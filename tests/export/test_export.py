@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+import transformers
 
 import run_multitask
 from heads.ordinal import OrdinalHead
@@ -73,6 +74,22 @@ def special(course_files, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def special_binary(tiny_encoder, course_files, tmp_path_factory):
+    """A cross-encoded paraphrase task."""
+    return trained(
+        tmp_path_factory.mktemp("runs") / "binary",
+        tiny_encoder,
+        course_files,
+        "tasks.sst=null",
+        "tasks.sts=null",
+        "tasks.qqp.input=cross",
+        "tasks.qqp.pooling=cls",
+        "tasks.qqp.projection=tanh",
+        "tasks.qqp.head=binary",
+    )
+
+
+@pytest.fixture(scope="module")
 def contrastive(tiny_encoder, course_files, tmp_path_factory):
     """A contrastive task with a projection, and a task that scores its vectors."""
     place = tmp_path_factory.mktemp("contrastive")
@@ -119,6 +136,46 @@ def test_transformers_gives_a_cross_encoded_number_on_the_label_scale(run_dir, t
     found = outputs(AutoModelForSequenceClassification, tmp_path / "model", PAIRS)
     wanted = [one["prediction"] for one in load(run_dir).predict("sts", PAIRS)]
     np.testing.assert_allclose([one.logits.item() for one in found], wanted, atol=1e-4)
+
+
+def test_a_binary_task_has_one_logit_in_transformers(special_binary, tmp_path):
+    from transformers import AutoModelForSequenceClassification
+
+    target = tmp_path / "model"
+    assert main(special_binary, target, "--format", "transformers", "--task", "qqp") == 0
+    found = outputs(AutoModelForSequenceClassification, target, PAIRS)
+    wanted = [one["scores"][0] for one in load(special_binary).predict("qqp", PAIRS)]
+    np.testing.assert_allclose([one.logits.sigmoid().item() for one in found], wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", ["transformers", "sentence-transformers", "onnx"])
+def test_an_export_that_gives_other_scores_is_not_written(
+    form, run_dir, tmp_path, capsys, monkeypatch
+):
+    for module, name, limit in (
+        ("hugging_face", "TOLERANCE", -1.0),
+        ("sentences", "LOWEST_COSINE", 2.0),
+        ("onnx", "TOLERANCE", -1.0),
+    ):
+        monkeypatch.setattr(f"multitask.export.{module}.{name}", limit)
+    needed = {"sentence-transformers": ["sentence_transformers"], "onnx": ["onnx", "onnxruntime"]}
+    for package in needed.get(form, []):
+        pytest.importorskip(package, reason="an extra of `export`")
+    task = "qqp" if form == "sentence-transformers" else "sst"
+    said = complaint(capsys, run_dir, tmp_path / "model", "--format", form, "--task", task)
+    assert "numbers" in said or "vectors" in said or "scores" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_card_of_an_export_tells_its_command_and_versions(run_dir, tmp_path, monkeypatch):
+    target = tmp_path / "model"
+    given = ["export", str(run_dir), str(target), "--format", "transformers", "--task", "sst"]
+    monkeypatch.setattr("sys.argv", ["run_multitask.py", *given])
+    assert run_multitask.main(given) == 0
+    card = (target / "README.md").read_text()
+    exported = card.partition("## How it was exported")[2].partition("\n## ")[0]
+    assert f"python run_multitask.py export {run_dir} {target} --format transformers" in exported
+    assert f"transformers: {transformers.__version__}" in exported
 
 
 def test_the_encoder_alone_has_the_tasks_weights(run_dir, tmp_path):
