@@ -38,7 +38,10 @@ test-slow: setup  ## what `test` leaves out: kills, several processes, every com
 
 # Each table of docs/performance.md: DATA is the directory of the course's files, the machine idle
 BENCHMARKS := training_step trainers methods profile_step encode encoder attention poolers smart_step processes
+bench: export PATH := $(abspath $(BIN)):$(PATH)
 bench: setup  ## measure everything of docs/performance.md (an hour and a half on 2 cores)
+	$(BIN)/python -m pip install --quiet ninja
+	$(BIN)/python -m pip install --quiet --no-deps smart-pytorch==0.0.4  # a peer
 	mkdir -p .bench  # the tables name the commit: nothing tracked changes before the last is made
 	for name in $(BENCHMARKS); do \
 		$(BIN)/python -m benchmarks.$$name $(DATA) > .bench/$$name.md || exit; \

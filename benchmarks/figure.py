@@ -39,7 +39,7 @@ def main() -> None:
         labels = [": ".join(row[k] for k in row if k in ("work", "trainer", "step", "encode"))
                   for row in rows]  # fmt: skip
         ratios = [float(row[column]) for row in rows]
-        colours = [BLUE if "ours" in label else GREY for label in labels]
+        colours = [BLUE if label.split(": ")[-1].startswith("ours") else GREY for label in labels]
         bars = axes.barh(labels, ratios, color=colours)
         axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=9)
         axes.invert_yaxis()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.profiler import record_function
 
 from multitask.config import load_config
 from multitask.prepare import Prepared, prepare
@@ -15,12 +16,17 @@ from multitask.trainer import Trainer
 
 CONFIG = Path(__file__).parent.parent / "configs" / "cs224n_minilm.yaml"
 ROWS = 3000
+BATCHING = "batching"  # its name in a profile
 
 
 def prepared_run(directory: Path, overrides: Sequence[str]) -> Prepared:
     """The MiniLM preset on the first ``ROWS`` rows of each task, with these overrides."""
     every = [f"data_dir={directory}", f"defaults.max_rows={ROWS}", *overrides]
-    return prepare(load_config(CONFIG, every), torch.device("cpu"), partial(print, file=sys.stderr))
+    config = load_config(CONFIG, every)
+    prepared = prepare(config, torch.device("cpu"), partial(print, file=sys.stderr))
+    if config.encoder.kernels == "compiled" and not prepared.model.encoder.compiled:
+        raise SystemExit("the compiled kernels cannot be built here: ninja and a C++ compiler")
+    return prepared
 
 
 class Stepper:
@@ -42,7 +48,8 @@ class Stepper:
         return self._tokens - before
 
     def _counted(self, *turns: Any) -> Any:
-        passes = self._take(*turns)
+        with record_function(BATCHING):
+            passes = self._take(*turns)
         inputs = {id(b.input_ids): b for batches in passes for b in batches.values()}
         self._tokens += sum(int(batch.attention_mask.sum()) for batch in inputs.values())
         return passes

@@ -4,9 +4,9 @@
 
 torch's profiler over whole steps (SST, QQP, STS in turn, batches of 32 rows): of the loop of
 benchmarks/training_step.py, and of the trainer in fp32, in bf16 autocast, and so with the compiled
-kernels. An operator's own time counts for the first kind whose words its name holds, and for the
-optimizer inside its step; what no operator of torch takes is "outside torch": Python, batching, the
-log. The profiler itself slows the small operators.
+kernels. An operator's own time counts for the first kind whose words its name holds, but inside
+the optimizer, batching or the embeddings' gradient for that; what no operator of torch takes is
+"outside torch": Python, the log. The profiler itself slows the small operators.
 """
 
 import tempfile
@@ -19,7 +19,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.course_batches import headline, mixed_steps, parser, read_tokens, started
-from benchmarks.our_trainer import Stepper, prepared_run
+from benchmarks.our_trainer import BATCHING, Stepper, prepared_run
 from benchmarks.training_step import Loop, train
 from multitask.pretrained import load_tokenizer, packaged_directory
 from multitask.tables import markdown_table
@@ -37,7 +37,12 @@ KINDS = {
     "copies and casts": ("copy_", "_to_copy", "clone", "::cat"),
     "additions, products, sums": ("::add", "::mul", "::sum", "::div", "::where", "::ge", "::sub"),
 }
-OPTIMIZER, OTHER, OUTSIDE = "optimizer", "other operators", "outside torch"
+INSIDE = {  # with all that is called there
+    "Optimizer.step": "optimizer",
+    BATCHING: BATCHING,
+    "aten::embedding_dense_backward": "gradient of the embeddings, its zeros too",
+}
+OTHER, OUTSIDE = "other operators", "outside torch"
 OURS = {  # the column's title: precision and kernels
     "fp32": ("fp32", "torch"),
     "bf16": ("bf16", "torch"),
@@ -51,20 +56,24 @@ def seconds(steps: Callable[[], None]) -> dict[str, float]:
         began = time.perf_counter()
         steps()
         wall = time.perf_counter() - began
-    found = dict.fromkeys([*KINDS, OPTIMIZER, OTHER, OUTSIDE], 0.0)
+    found = dict.fromkeys([*KINDS, *INSIDE.values(), OTHER, OUTSIDE], 0.0)
     for event in profiler.events() or ():
-        if "::" in event.name:
-            found[_kind(event)] += event.self_cpu_time_total / 1e6
+        if kind := _kind(event):
+            found[kind] += event.self_cpu_time_total / 1e6
     found[OUTSIDE] = wall - sum(found.values())
     return found
 
 
-def _kind(event: torch.autograd.profiler_util.FunctionEvent) -> str:
-    parent = event.cpu_parent
-    while parent is not None:
-        if parent.name.startswith("Optimizer.step"):
-            return OPTIMIZER
-        parent = parent.cpu_parent
+def _kind(event: torch.autograd.profiler_util.FunctionEvent) -> str | None:
+    """None: no operator, and inside none of ``INSIDE``."""
+    above: torch.autograd.profiler_util.FunctionEvent | None = event
+    while above is not None:
+        for name, kind in INSIDE.items():
+            if above.name.startswith(name):
+                return kind
+        above = above.cpu_parent
+    if "::" not in event.name:
+        return None
     kinds = (k for k, words in KINDS.items() if any(word in event.name for word in words))
     return next(kinds, OTHER)
 

@@ -11,7 +11,7 @@ def dropout(x: Tensor, rate: float) -> Tensor:
 
     On a CPU one 64-bit draw serves four elements, so the rate is rounded to a multiple of 2^-16
     (and the scale is that rate's); that takes about a tenth of the time of torch's own dropout,
-    backward included (benchmarks/training_step.py). Elsewhere it is torch's own.
+    backward included. Elsewhere it is torch's own.
     """
     if rate == 0:
         return x
