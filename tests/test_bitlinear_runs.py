@@ -155,6 +155,23 @@ def test_the_export_command_writes_the_same_file(trained, tmp_path, capsys):
     assert "load_ternary" in card and f"{size.fp32:,}" in card
 
 
+@pytest.mark.parametrize("form", ["transformers", "sentence-transformers", "onnx"])
+def test_other_formats_send_ternary_layers_to_their_own(form, trained, tmp_path, capsys):
+    if form == "onnx":
+        pytest.importorskip("onnxscript", reason="an extra of `export`")
+    given = (
+        "--format",
+        form,
+        "--task",
+        "sst",
+        *(["--encoder-only"] if form == "transformers" else []),
+    )
+    assert main("export", trained, tmp_path / "model", *given) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: encoder.bitlinear: ") and "--format ternary" in said
+    assert not (tmp_path / "model").exists()
+
+
 def test_a_plain_encoder_has_no_ternary_file(trained, tmp_path, capsys):
     plain, given = trained.with_name("plain"), ("--format", "ternary")
     assert main("export", plain, tmp_path / "ternary", *given) == 2

@@ -28,7 +28,8 @@ Texts = Sequence[tuple[str, ...]]
 def export_onnx(parts: Parts, directory: Path) -> None:
     """Write ``model.onnx`` and the tokenizer into an empty directory.
 
-    Raises UserError for a head or pooling that ONNX cannot carry, and where a package is missing.
+    Raises UserError for what ONNX cannot carry (a head, pooling or layers), and where a package is
+    missing.
     """
     for package in PACKAGES:
         required(package, PACKAGES)
@@ -37,6 +38,12 @@ def export_onnx(parts: Parts, directory: Path) -> None:
         what = "masked tokens" if parts.reader.label_type == "tokens" else "words"
         message = f"tasks.{parts.task}.head: {head} predicts {what}, not texts: "
         raise UserError(message + "export another task, or --format transformers --encoder-only")
+    if parts.config.encoder.bitlinear is not None:
+        # onnxruntime sums in another order, and rounding to 8 bits makes other numbers of that
+        message = (
+            "encoder.bitlinear: ONNX would give other scores, for inputs are rounded to 8 bits: "
+        )
+        raise UserError(message + "export it with --format ternary")
     names = input_names(parts)
     length = [torch.export.Dim("length"), torch.export.Dim("length_2")]
     batch = torch.export.Dim("batch")

@@ -87,15 +87,15 @@ class Parts:
 
     def check_encoder(self, library: str) -> None:
         """Raise UserError where the encoder's layers hold what ``library`` has no module for."""
-        instead = f"and {library} has no such module: export it with --format onnx"
+        without = f"and {library} has no such module: export it with --format"
         if self.adapter is not None:
             adapter = self.config.tasks[self.base].adapter
             name = "its adapter" if adapter is None else adapter.name
             key = f"tasks.{self.base}.adapter"
-            raise UserError(f"{key}: {name} stands in the encoder's layers, {instead}")
+            raise UserError(f"{key}: {name} stands in the encoder's layers, {without} onnx")
         if self.config.encoder.bitlinear is not None:
             message = "the encoder's layers have ternary weights and 8-bit inputs"
-            raise UserError(f"encoder.bitlinear: {message}, {instead}")
+            raise UserError(f"encoder.bitlinear: {message}, {without} ternary")
 
     def own_tokenizer(self) -> Any:
         """A tokenizer to save: cuts at the task's length, bakes in neither padding nor cuts."""
