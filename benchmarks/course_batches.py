@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multitask.result import git_revision
+from multitask.versions import git_revision
 
 BATCH = 32
 FILES = {

@@ -18,8 +18,8 @@ from multitask.feed import sampled_batches
 from multitask.model import MultiTaskModel
 from multitask.objective import Smoothing, task_losses
 from multitask.prepare import prepare
-from multitask.result import git_revision
 from multitask.tables import markdown_table
+from multitask.versions import git_revision
 from smart.adversarial import Ascent
 
 

@@ -5,10 +5,11 @@
 
 A run directory called NAME-SEED leaves its report as results/NAME-SEED.json; the directory of an
 ablation, or of `report`, leaves its comparison, with the commits and minutes of its runs, as
-results/grids/NAME.json; that of `table`, called as its layout, results/papers/NAME.json; what `sts`
-or `evaluate-search` wrote is copied to results/written/NAME.md by hand. A page says where a table
-goes: a line `<!-- measured: KIND NAME -->`, the table, then `<!-- end -->`. Nothing is typed by
-hand: tests/test_results.py checks that.
+results/grids/NAME.json; that of `table`, called as its layout, results/papers/NAME.json; that of
+`export` its card, results/exports/NAME.md. What `sts` or `evaluate-search` wrote is copied to
+results/written/NAME.md by hand. A page says where a table goes: a line
+`<!-- measured: KIND NAME -->`, the table, then `<!-- end -->`. Nothing is typed by hand:
+tests/test_results.py checks that.
 """
 
 import contextlib
@@ -33,6 +34,7 @@ from multitask.tables import markdown_table  # noqa: E402
 REPORTS = DOCS / "results"
 GRIDS = REPORTS / "grids"
 PAPERS = REPORTS / "papers"
+EXPORTS = REPORTS / "exports"
 BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 COLUMNS = [
     ("sst", "accuracy"),
@@ -132,6 +134,21 @@ def grid(name: str) -> str:
     return "\n\n".join([*parts, *([notes] if notes else []), _source(comparison)]) + "\n"
 
 
+def exported(name: str) -> str:
+    """What `export` checked and measured, its command and its commit: from the export's card."""
+    file = EXPORTS / f"{name}.md"
+    if not file.is_file():
+        return "Not measured yet.\n"
+    card = file.read_text().partition("\n# ")[2]
+    notes = "\n".join(re.findall(r"^- .*$", card.partition("\n## ")[0], re.MULTILINE))
+    made = card.partition("## How it was exported")[2]
+    command = re.search(r"^\s*(python .*)$", made, re.MULTILINE)
+    revision = re.search(r"git revision: (\S+)", made)
+    assert command and revision, file
+    shown = re.sub(r"/\S*/", "", command[1])
+    return f"{notes}\n\n`{shown}`, commit {revision[1]}\n"
+
+
 def paper(name: str) -> str:
     """What `table` wrote: the paper's table with ours in it, and where ours comes from."""
     file = PAPERS / f"{name}.json"
@@ -206,6 +223,7 @@ KINDS = {
     "grid": grid,
     "minibert": minibert,
     "paper": paper,
+    "exported": exported,
     "benchmark": benchmark,
     "written": written,
 }
@@ -227,6 +245,9 @@ def save(directory: Path) -> None:
         _save_paper(directory)
     elif (directory / "comparison.json").is_file():
         _save_comparison(directory)
+    elif not (directory / "report.json").is_file():
+        EXPORTS.mkdir(exist_ok=True)
+        (EXPORTS / f"{directory.name}.md").write_text((directory / "README.md").read_text())
     else:
         report = json.loads((directory / "report.json").read_text())
         (REPORTS / f"{directory.name}.json").write_text(json.dumps(report, indent=1) + "\n")

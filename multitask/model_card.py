@@ -52,7 +52,7 @@ class Exported:
         usage: Python that loads it.
         notes: what was checked and measured when it was written.
         command: what wrote it.
-        versions: of the packages that wrote and read it.
+        versions: of the packages that wrote and read it, and of this project.
     """
 
     task: str

@@ -35,13 +35,14 @@ from multitask.metric_names import OUTCOMES, UNLABELLED
 from multitask.model import MultiTaskModel
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, initial_model, prepare
-from multitask.result import git_revision, run_result, task_result
+from multitask.result import run_result, task_result
 from multitask.run_directory import save_config
 from multitask.sweep.claims import exclusive, holder
 from multitask.sweep.grid import PROBED, Cell, Grid
 from multitask.sweep.progress import Progress
 from multitask.sweep.runs import Failure, Run, mean_score
 from multitask.task_module import TaskModule
+from multitask.versions import git_revision
 
 # a task and what its probe depends on beside the seed
 Setting = tuple[str, str]

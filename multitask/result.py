@@ -1,11 +1,8 @@
 """What report.json holds: each task's scores and baselines, and what it takes to repeat the run."""
 
-import platform
 import shlex
-import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from multitask import distributed, metrics
@@ -17,6 +14,7 @@ from multitask.model import parameter_counts
 from multitask.outcomes import confusion_columns, metric_columns
 from multitask.prepare import Prepared
 from multitask.pretrained import seen_corpora
+from multitask.versions import versions
 
 
 def task_result(
@@ -62,7 +60,7 @@ def run_result(
             "format": 1,
             "command": shlex.join(["python", *sys.argv]),
             "seed": config.seed,
-            "versions": _versions(),
+            "versions": versions("torch", "transformers", "datasets", "scikit-learn"),
             "device": str(prepared.device),
             "precision": "bf16" if prepared.model.autocast else "fp32",
             "kernels": "compiled" if prepared.model.encoder.compiled else "torch",
@@ -121,20 +119,3 @@ def flags(metric: str, dev: Mapping[str, Any], baselines: Mapping[str, Any]) -> 
         elif name == "trivial" and dev[metric] == floor:
             found.append(f"not above the {words} baseline ({floor:.3f})")
     return found
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    packages = ("torch", "transformers", "datasets", "scikit-learn")
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
-
-
-def git_revision() -> str | None:
-    """The project's commit, marked where files differ from it; None outside git."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    try:
-        result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return result.stdout.strip()

@@ -36,12 +36,13 @@ from multitask.plan import describe_data
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, prepare
 from multitask.report import terminal_table, write_reports
-from multitask.result import git_revision, run_result, task_result
+from multitask.result import run_result, task_result
 from multitask.run_directory import check_directory, save_config, start_directory
 from multitask.score_watch import summary, watched_weights, weighs_states
 from multitask.stages import trained_parameters
 from multitask.tensorboard import event_files
 from multitask.trainer import Trainer
+from multitask.versions import git_revision
 from smart.adversarial import Ascent
 from smart.teacher import teacher_of
 

@@ -50,8 +50,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"--limit: expected a whole number ≥ 1, not {arguments.limit}")
     questions = read_questions(arguments.pairs, arguments.limit)
 
-    from multitask.result import git_revision
     from multitask.vectors import open_vectors
+    from multitask.versions import git_revision
 
     vectors = open_vectors(
         arguments.run, task=arguments.task, pooling=arguments.pooling, max_length=MAX_LENGTH

@@ -56,10 +56,10 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.analysis.layers_figure import draw_domains, draw_layers
     from multitask.drawing import save_figure
     from multitask.files import without_nan, write_text
-    from multitask.result import git_revision
     from multitask.sts import average, score_suites
     from multitask.sts_report import markdown_page, notes, terminal_table
     from multitask.vectors import open_vectors
+    from multitask.versions import git_revision
 
     vectors = open_vectors(
         arguments.run, task=arguments.task, pooling=arguments.pooling, overrides=arguments.overrides

@@ -4,7 +4,6 @@ import shlex
 import shutil
 import sys
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from multitask.export import hugging_face, int8, onnx, sentences
 from multitask.export.parts import Parts
 from multitask.files import write_text
 from multitask.model_card import TASK_TYPES, Exported, card
+from multitask.versions import git_revision, versions
 
 CHECKED, MEASURED = 64, 1000  # rows, evenly spread over dev
 PACKAGES = {  # that write a format and read it back
@@ -91,7 +91,7 @@ def write_export(
         exported = replace(
             exported,
             command=shlex.join(["python", *sys.argv]),
-            versions={package: version(package) for package in PACKAGES[form]},
+            versions={**versions(*PACKAGES[form]), "git revision": str(git_revision())},
         )
         write_text(scratch / "README.md", card(run_dir, exported))
         scratch.replace(directory)
