@@ -32,13 +32,18 @@ def test_every_saved_grid_is_on_a_page(make_results):
         assert shown, file.name
     for file in make_results.PAPERS.glob("*.json"):
         assert f"paper {file.stem} -->" in text, file.name
+    for file in make_results.EXPORTS.glob("*.md"):
+        assert f"exported {file.stem} -->" in text, file.name
 
 
 def test_saved_files_come_from_clean_commits(make_results):
     for file in make_results.REPORTS.glob("*.json"):
         revision = json.loads(file.read_text())["git_revision"]
         assert revision and not revision.endswith("dirty"), file
-    for file in (make_results.REPORTS / "written").glob("*.md"):
+    for file in (
+        *(make_results.REPORTS / "written").glob("*.md"),
+        *make_results.EXPORTS.glob("*.md"),
+    ):
         assert "-dirty" not in file.read_text() and "git revision: None" not in file.read_text()
     for file in [*make_results.GRIDS.glob("*.json"), *make_results.PAPERS.glob("*.json")]:
         for revision in json.loads(file.read_text())["source"]["commits"]:
