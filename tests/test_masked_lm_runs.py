@@ -36,6 +36,7 @@ def run_dir(command, tmp_path_factory):
     return directory
 
 
+@pytest.mark.slow
 def test_two_stages_of_one_config_and_the_loss_falls(overrides, tmp_path):
     directory = tmp_path / "run"
     learn = [

@@ -66,6 +66,7 @@ def main(capsys, *arguments):
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_both_kinds_learn_beside_a_sentence_task(run_dir):
     tasks = report_of(run_dir)["tasks"]
     ner, qa, mood = (tasks[name] for name in ("ner", "qa", "mood"))

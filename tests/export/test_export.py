@@ -148,7 +148,10 @@ def test_a_binary_task_has_one_logit_in_transformers(special_binary, tmp_path):
     np.testing.assert_allclose([one.logits.sigmoid().item() for one in found], wanted, atol=1e-4)
 
 
-@pytest.mark.parametrize("form", ["transformers", "sentence-transformers", "onnx"])
+@pytest.mark.parametrize(
+    "form",
+    ["transformers", "sentence-transformers", pytest.param("onnx", marks=pytest.mark.slow)],
+)
 def test_an_export_that_gives_other_scores_is_not_written(
     form, run_dir, tmp_path, capsys, monkeypatch
 ):

@@ -133,6 +133,7 @@ def test_what_is_typed_is_text_and_nothing_else(typed, client):
     assert len(Parsed(text).all("img")) == 2
 
 
+@pytest.mark.slow
 @given(first=st.text(max_size=60), second=st.text(max_size=60))
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
