@@ -65,7 +65,7 @@ def dump_override(key: str, value: Any) -> str:
         default_flow_style=True,
         width=math.inf,
     )
-    return f"{key}={text.removesuffix('...' + chr(10)).strip()}"
+    return f"{key}={text.removesuffix('...' + chr(10)).strip(' ' + chr(10))}"
 
 
 @dataclass
