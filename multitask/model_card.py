@@ -90,12 +90,12 @@ def card(run_dir: Path, exported: Exported | None = None) -> str:
     if exported is not None:
         parts += [markdown(exported.what), f"```python\n{exported.usage}\n```"]
         parts += [markdown_block(Lines(exported.notes), run_dir)]
-    for section in _sections(report, shown, tasks):
-        parts += [f"## {section.title}", *(markdown_block(b, run_dir) for b in section.blocks)]
+    sections = _sections(report, shown, tasks)
     if exported is not None:
         lines = [f"{package}: {version}" for package, version in exported.versions.items()]
-        blocks = (Code(exported.command), Lines(lines))
-        parts += ["## How it was exported", *(markdown_block(b, run_dir) for b in blocks)]
+        sections.append(Section("How it was exported", [Code(exported.command), Lines(lines)]))
+    for section in sections:
+        parts += [f"## {section.title}", *(markdown_block(b, run_dir) for b in section.blocks)]
     config = file.read_text(encoding="utf-8").rstrip()
     parts += ["## Config", f"````yaml\n{config}\n````"]
     return f"{_header(name, shown, tasks, exported)}\n" + "\n\n".join(parts) + "\n"

@@ -63,6 +63,11 @@ class Parts:
         return None if isinstance(found, nn.Identity) else found
 
     @property
+    def vector_projection(self) -> Any:
+        """What of it sentence vectors have (``TrainedRun.encode``): a contrastive task's own."""
+        return self.projection if self.model.tasks[self.base].head.takes == "views" else None
+
+    @property
     def head(self) -> Any:
         return self.model.head(self.task)
 

@@ -53,8 +53,8 @@ def _dense(parts: Parts) -> list[Any]:
         given = {"init_weight": weight.detach().float(), "init_bias": bias.detach().float()}
         return Dense(*shape, activation_function=activation, **given)
 
-    projection = parts.projection
-    if projection is None or parts.model.tasks[parts.base].head.takes != "views":
+    projection = parts.vector_projection
+    if projection is None:
         return []
     if isinstance(projection, MlpBatchNorm):  # in evaluation a batch norm is a linear map
         first, norm, _, second, last = projection.layers

@@ -141,8 +141,7 @@ def _sentences(
         'model.encode(["A man is running.", "Someone runs."])',
     ]
     what = f"Sentence vectors under the task's pooling ({parts.pooling_name}), without its head"
-    left_out = parts.projection is not None and parts.model.tasks[parts.base].head.takes != "views"
-    what += " and before its projection." if left_out else "."
+    what += "." if parts.projection is parts.vector_projection else " and before its projection."
     note = f"loaded by sentence-transformers, {len(texts)} texts: lowest cosine {lowest:.7f}"
     pipeline = "sentence-similarity"
     library = "sentence-transformers"
