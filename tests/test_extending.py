@@ -3,12 +3,15 @@
 import json
 import random
 import re
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
 import run_multitask
 from multitask import registry
+from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT
 from tests.test_multi_label import made as several_classes
 from tests.token_run import asked, tagged, write_lines
@@ -71,6 +74,25 @@ def test_worked_example_trains(config, more, project, tiny_overrides, course_fil
         assert report["tasks"]["sts"]["head"] == "manhattan"
     else:
         assert report["tasks"]["sts"]["pooling"] == "first_last"
+
+
+def test_the_levels_of_sst_are_several_classes(project, tiny_overrides, course_files, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["levels.py", str(course_files), str(project)])
+    runpy.run_path(str(project / "levels.py"))
+    classes = [f"at least {k}" for k in (1, 2, 3, 4)]
+    for split in ("train", "dev"):
+        course = (course_files / f"ids-sst-{split}.csv").read_text().splitlines()[1:]
+        made = (project / f"sst-levels-{split}.jsonl").read_text().splitlines()
+        for line, row in zip(course, made, strict=True):
+            assert json.loads(row)["levels"] == classes[: int(line.rpartition("\t")[2])]
+    grid = load_grid(ROOT / "configs/ablations/levels.yaml")
+    settings = [setting.text for setting in grid.cells[0].settings]
+    tiny = [o for o in tiny_overrides if not o.startswith(("data_dir=", "tasks."))]
+    tiny += [f"data_dir={project}", "tasks.levels.max_length=48"]
+    assert run_multitask.main([str(grid.base), *settings, *tiny]) == 0
+    directory = next(o.partition("=")[2] for o in tiny if o.startswith("output_dir="))
+    found = json.loads((Path(directory) / "report.json").read_text())["tasks"]["levels"]
+    assert found["classes"] == classes and found["metric"] == "exact_match"
 
 
 @pytest.mark.slow
