@@ -53,6 +53,8 @@ def save_tiny_encoder(directory: Path, kind: str = "bert", **changes: object) ->
     configs = {
         "bert": (transformers.BertConfig, {**common, **sizes}),
         "roberta": (transformers.RobertaConfig, {**common, **sizes, "type_vocab_size": 1}),
+        "xlm-roberta": (transformers.XLMRobertaConfig, {**common, **sizes, "type_vocab_size": 1}),
+        "camembert": (transformers.CamembertConfig, {**common, **sizes, "type_vocab_size": 1}),
         "electra": (transformers.ElectraConfig, {**common, **sizes, "embedding_size": 16}),
         "distilbert": (
             transformers.DistilBertConfig,

@@ -17,6 +17,7 @@ from tests.conftest import save_tiny_encoder
 
 KINDS = ("bert", "roberta")
 every_kind = pytest.mark.parametrize("kind", KINDS)
+SAME_AS_ROBERTA = ("xlm-roberta", "camembert")
 LENGTHS = [9, 1, 4, 30, 31, 4, 2, 17]
 # float32 sums in another order; float64 leaves no room for another formula
 EXACT = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -26,7 +27,7 @@ EXACT = {torch.float32: 1e-5, torch.float64: 1e-10}
 def directories(tmp_path_factory):
     """Tiny checkpoints whose every weight is random, LayerNorms and biases too."""
     found = {}
-    for kind in KINDS:
+    for kind in (*KINDS, *SAME_AS_ROBERTA):
         directory = save_tiny_encoder(tmp_path_factory.mktemp(kind), kind)
         model = transformers.AutoModel.from_pretrained(directory)
         generator = torch.Generator().manual_seed(0)
@@ -97,7 +98,7 @@ def test_every_hidden_state_equals_transformers(directories, kind, left, dtype, 
         assert (first[layer][:, 0] - wanted).abs().max() <= EXACT[dtype] * scale
 
 
-@every_kind
+@pytest.mark.parametrize("kind", (*KINDS, *SAME_AS_ROBERTA))
 def test_default_positions_are_those_of_transformers(directories, kind):
     """With pads behind, no position numbers need be given to `transformers`."""
     plain, encoder = load(directories[kind])

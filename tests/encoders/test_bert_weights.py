@@ -13,7 +13,7 @@ from multitask.encoders import bert_weights
 from multitask.encoders.bert_weights import encoder_from_config, encoder_from_pretrained
 from tests.conftest import save_tiny_encoder
 
-KINDS = ("bert", "roberta")
+KINDS = ("bert", "roberta", "xlm-roberta", "camembert")
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -48,7 +48,7 @@ def assert_weights_are_the_files(encoder, file):
 def test_weights_are_the_checkpoints_bit_for_bit(directories, kind):
     encoder = encoder_from_pretrained(str(directories[kind]))
     assert (encoder.dim, encoder.num_layers) == (32, 2)
-    assert encoder.max_positions == {"bert": 64, "roberta": 63}[kind]
+    assert encoder.max_positions == (64 if kind == "bert" else 63)
     assert_weights_are_the_files(encoder, directories[kind] / "model.safetensors")
     assert all(p.requires_grad and not p.is_meta for p in encoder.parameters())
 

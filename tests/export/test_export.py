@@ -129,6 +129,21 @@ def test_transformers_classifies_as_the_run_does(kind, run_dir, special, tmp_pat
     assert not list(target.glob("*.bin"))
 
 
+@pytest.mark.parametrize("kind", ["xlm-roberta", "camembert"])
+def test_relatives_of_roberta_classify_as_the_run_does(kind, course_files, tmp_path):
+    from transformers import AutoModelForSequenceClassification
+
+    encoder = save_tiny_encoder(tmp_path / "encoder", kind)
+    changes = ["tasks.sst.projection=tanh", "tasks.qqp=null", "tasks.sts=null"]
+    source = trained(tmp_path / "run", encoder, course_files, *changes)
+    target = tmp_path / "model"
+    assert main(source, target, "--format", "transformers", "--task", "sst") == 0
+    assert json.loads((target / "config.json").read_text())["model_type"] == kind
+    found = outputs(AutoModelForSequenceClassification, target, [(text,) for text in TEXTS])
+    for one, other in zip(found, load(source).predict("sst", TEXTS), strict=True):
+        np.testing.assert_allclose(one.logits.softmax(-1)[0], other["scores"], atol=1e-4)
+
+
 def test_transformers_gives_a_cross_encoded_number_on_the_label_scale(run_dir, tmp_path):
     from transformers import AutoModelForSequenceClassification
 
@@ -260,6 +275,21 @@ def test_onnx_and_its_int8_variant_score_siamese_pairs(onnx, run_dir, tmp_path, 
     np.testing.assert_allclose(1 / (1 + np.exp(-small)), wanted, atol=0.1)
     sizes = [(target / name).stat().st_size for name in ("model_int8.onnx", "model.onnx")]
     assert sizes[0] < sizes[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["classification", "ordinal"])
+def test_onnx_gives_a_classifiers_scores(onnx, kind, run_dir, tiny_encoder, course_files, tmp_path):
+    source = run_dir
+    if kind == "ordinal":
+        changes = ["tasks.sst.head=ordinal", "tasks.qqp=null", "tasks.sts=null"]
+        source = trained(tmp_path / "run", tiny_encoder, course_files, *changes)
+    target = tmp_path / "model"
+    assert main(source, target, "--format", "onnx", "--task", "sst") == 0
+    found = torch.from_numpy(graph(target / "model.onnx", [(text,) for text in TEXTS]))
+    wanted = [one["scores"] for one in load(source).predict("sst", TEXTS)]
+    head = load(source).model_for("sst").tasks["sst"].head
+    np.testing.assert_allclose(head.predict(found)[1], wanted, atol=1e-4)
 
 
 @pytest.mark.slow
