@@ -37,7 +37,7 @@ test-slow: setup  ## what `test` leaves out: kills, several processes, every com
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load -m slow
 
 # Each table of docs/performance.md: DATA is the directory of the course's files, the machine idle
-BENCHMARKS := training_step trainers methods profile_step encode encoder attention poolers smart_step processes
+BENCHMARKS := training_step trainers methods profile_step encode search encoder attention poolers smart_step processes
 bench: export PATH := $(abspath $(BIN)):$(PATH)
 bench: setup  ## measure everything of docs/performance.md (an hour and a half on 2 cores)
 	$(BIN)/python -m pip install --quiet ninja

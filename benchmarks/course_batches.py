@@ -3,8 +3,10 @@
 import argparse
 import csv
 import statistics
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from multitask.pretrained import packaged_directory
 from multitask.versions import git_revision
 
 BATCH = 32
@@ -20,6 +23,8 @@ FILES = {
     "qqp": ("quora-train.csv", ["sentence1", "sentence2"]),
     "sts": ("sts-train.csv", ["sentence1", "sentence2"]),
 }
+
+SIZES = ("minilm", "base")
 
 Rows = list[tuple[list[int], ...]]  # token ids of each sentence of a row
 
@@ -31,6 +36,21 @@ def parser(description: str | None, **numbers: int) -> argparse.ArgumentParser:
     for name, default in {"threads": 2, **numbers}.items():
         made.add_argument(f"--{name}", type=int, default=default)
     return made
+
+
+@contextmanager
+def weights(size: str) -> Iterator[str]:
+    """A directory: the packaged MiniLM, or random weights of BERT-base's size and its tokenizer."""
+    packaged = str(packaged_directory())
+    if size == "minilm":
+        yield packaged
+        return
+    import transformers  # not in every process whose memory is measured
+
+    with tempfile.TemporaryDirectory() as scratch:
+        transformers.AutoTokenizer.from_pretrained(packaged).save_pretrained(scratch)
+        transformers.BertModel(transformers.BertConfig()).save_pretrained(scratch)
+        yield scratch
 
 
 def started(made: argparse.ArgumentParser) -> argparse.Namespace:
@@ -118,9 +138,11 @@ def ratio(base: Sequence[float], seconds: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(base, seconds, strict=True))
 
 
-def headline(threads: int, rounds: int) -> str:
-    """What a table of numbers must say of how it was made."""
-    parts = (f"torch {torch.__version__}", f"{threads} threads", f"{rounds} rounds")
+def headline(threads: int, rounds: int, ceilings: Mapping[str, float] | None = None) -> str:
+    """What a table of numbers must say of how it was made; ``ceilings``: FLOP a second."""
+    parts = [f"torch {torch.__version__}", f"{threads} threads", f"{rounds} rounds"]
+    for precision, ceiling in (ceilings or {}).items():
+        parts.append(f"ceiling {ceiling / 1e9:.0f} GFLOP/s {precision}")
     return f"{', '.join(parts)}, commit {git_revision()}\n"
 
 

@@ -1,12 +1,14 @@
 """Sentences to vectors, text in, vectors out: ours, sentence-transformers, transformers' pipeline.
 
     pip install sentence-transformers
-    python -m benchmarks.encode DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
+    python -m benchmarks.encode DIRECTORY-OF-THE-COURSE-FILES [--threads 2] [--size base]
 
 5,000 mixed sentences of SST, QQP and STS, the packaged MiniLM under mean pooling, batches of 32
-(sentence-transformers' default); all variants in turn in one process, ratios by round.
+(sentence-transformers' default); all variants in turn in one process, ratios by round. `--size
+base` takes random weights of BERT-base's size, and 500 sentences.
 """
 
+import argparse
 import random
 import statistics
 from collections.abc import Sequence
@@ -17,17 +19,29 @@ import numpy as np
 import torch
 import transformers
 
-from benchmarks.course_batches import FILES, headline, in_turn, parser, ratio, read_texts, started
+from benchmarks.course_batches import (
+    FILES,
+    SIZES,
+    headline,
+    in_turn,
+    parser,
+    ratio,
+    read_texts,
+    started,
+    weights,
+)
 from multitask.config import load_config
 from multitask.data.load import Rows
 from multitask.data.tokenize import tokenize
 from multitask.evaluate import over_rows
 from multitask.model import MultiTaskModel, build_model
-from multitask.pretrained import load_pretrained, packaged_directory
+from multitask.pretrained import load_pretrained
 from multitask.tables import markdown_table
 
 ROOT = Path(__file__).parent.parent
 CPU = torch.device("cpu")
+PEERS = ("sentence-transformers", "sentence-transformers, bf16")
+SENTENCES = {"minilm": 5000, "base": 500}
 
 
 def sentences(directory: Path, count: int) -> list[str]:
@@ -59,14 +73,22 @@ def pipeline_encode(pipeline: transformers.Pipeline, texts: Sequence[str]) -> np
 
 
 def main() -> None:
-    arguments = started(parser(__doc__, rounds=5))
+    options = parser(__doc__, rounds=5)
+    options.add_argument("--size", choices=SIZES, default="minilm")
+    arguments = started(options)
+    with weights(arguments.size) as name:
+        measure(arguments, name)
+
+
+def measure(arguments: argparse.Namespace, directory: str) -> None:
+    """Print the table for the weights in a directory."""
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
         raise SystemExit("pip install sentence-transformers") from error
-    texts = sentences(arguments.directory, 5000)
-    peer = SentenceTransformer(str(packaged_directory()), device="cpu")
-    config = load_config(ROOT / "configs" / "cs224n_minilm.yaml")
+    texts = sentences(arguments.directory, SENTENCES[arguments.size])
+    peer = SentenceTransformer(directory, device="cpu")
+    config = load_config(ROOT / "configs" / "cs224n_minilm.yaml", [f"encoder.name={directory}"])
     shared = {"class_counts": None, "num_labels": 5, "low": 0.0, "high": 5.0}
     context = dict.fromkeys(config.tasks, shared)
     models = {}
@@ -81,7 +103,7 @@ def main() -> None:
         with torch.autocast("cpu", torch.bfloat16):
             return run_peer()
 
-    pipeline = transformers.pipeline("feature-extraction", str(packaged_directory()), device="cpu")
+    pipeline = transformers.pipeline("feature-extraction", directory, device="cpu")
     variants = {
         "transformers pipeline": partial(pipeline_encode, pipeline, texts),
         "sentence-transformers": run_peer,
@@ -98,11 +120,12 @@ def main() -> None:
         lines.append([
             name,
             f"{len(texts) / statistics.median(times[name]):.0f}",
-            f"{ratio(times['sentence-transformers'], times[name]):.2f}",
+            *(f"{ratio(times[peer], times[name]):.2f}" for peer in PEERS),
             f"{apart:.0e}",
         ])  # fmt: skip
     print(headline(arguments.threads, arguments.rounds))
-    header = ("encode", "sentences/s", "x sentence-transformers", "1 - cosine at most")
+    beside = [f"x {peer}" for peer in PEERS]
+    header = ("encode", "sentences/s", *beside, "1 - cosine at most")
     print(markdown_table(header, lines))
 
 

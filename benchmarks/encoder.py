@@ -109,11 +109,12 @@ def main() -> None:
         print_peak(arguments.directory, kind, work, bf16 == "1")
         return
     encoders = {kind: build(kind) for kind in KINDS}
+    ceilings = {"fp32": matmul_ceiling(torch.float32), "bf16": matmul_ceiling(torch.bfloat16)}
     lines = []
     for work, steps in read_steps(arguments.directory).items():
         useful = sum(int(step.mask.sum()) for step in steps)
         for bf16 in (False, True):
-            ceiling = matmul_ceiling(torch.bfloat16 if bf16 else torch.float32)
+            precision = "bf16" if bf16 else "fp32"
             for backward in (False, True):
                 variants = {k: partial(run, e, steps, backward, bf16) for k, e in encoders.items()}
                 times = in_turn(variants, arguments.rounds)
@@ -123,15 +124,15 @@ def main() -> None:
                     memory = peak(arguments.directory, kind, work, bf16) if backward else "-"
                     lines.append([
                         work,
-                        "bf16" if bf16 else "fp32",
+                        precision,
                         PASSES[backward],
                         kind,
                         f"{rate:.0f}",
                         f"{ratio(times['sdpa'], times[kind]):.2f}",
-                        f"{100 * flops / ceiling:.0f} %",
+                        f"{100 * flops / ceilings[precision]:.0f} %",
                         str(memory),
                     ])  # fmt: skip
-    print(headline(arguments.threads, arguments.rounds))
+    print(headline(arguments.threads, arguments.rounds, ceilings))
     header = "batches|precision|pass|encoder|useful tokens/s|x sdpa|of the matmul ceiling|peak MiB"
     print(markdown_table(header.split("|"), lines))
 

@@ -1,16 +1,17 @@
 """Whole trainers on the same rows: ours, `transformers.Trainer`, sentence-transformers' trainer.
 
     pip install sentence-transformers
-    python -m benchmarks.trainers DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
+    python -m benchmarks.trainers DIRECTORY-OF-THE-COURSE-FILES [--threads 2] [--size base]
 
-The packaged MiniLM, batches of 32 rows of the first 3,000 of each task: SST-5 on [CLS]; STS-B as a
-siamese cosine; QQP (softmax on [u; v; |u - v|]) and STS-B in round robin. Every trainer draws its
-own batches. Each round takes every trainer in turn in one process, and times the steps after the
-first six: useful (not padding) tokens a second, ratios by round. Data loading, clipping, schedule
-and the log are in it; tokenising is in it for sentence-transformers alone, which does it in its
-collator.
+The packaged MiniLM (`--size base`: random weights of BERT-base's size), batches of 32 rows of the
+first 3,000 of each task: SST-5 on [CLS]; STS-B as a siamese cosine; QQP (softmax on
+[u; v; |u - v|]) and STS-B in round robin. Every trainer draws its own batches. Each round takes
+every trainer in turn in one process, and times the steps after the first six: useful
+(not padding) tokens a second, ratios by round. Data loading, clipping, schedule and the log are in
+it; tokenising is in it for sentence-transformers alone, which does it in its collator.
 """
 
+import argparse
 import statistics
 import sys
 import tempfile
@@ -30,10 +31,9 @@ from transformers import (
     TrainingArguments,
 )
 
-from benchmarks.course_batches import BATCH, headline, parser, started
+from benchmarks.course_batches import BATCH, SIZES, headline, parser, started, weights
 from benchmarks.our_trainer import Stepper, prepared_run
 from multitask.data.load import Rows
-from multitask.pretrained import packaged_directory
 from multitask.tables import markdown_table
 
 WARM = 6
@@ -84,9 +84,8 @@ def settings(steps: int, *, best: bool) -> dict[str, Any]:
     }
 
 
-def transformers_trainer(rows: Rows, steps: int, *, best: bool) -> float:
+def transformers_trainer(name: str, rows: Rows, steps: int, *, best: bool) -> float:
     """`transformers.Trainer` on single sentences; at its best: bf16, batches grouped by length."""
-    name = str(packaged_directory())
     tokenizer = transformers.AutoTokenizer.from_pretrained(name)
     model = AutoModelForSequenceClassification.from_pretrained(name, num_labels=5)
     texts = [texts[0] for texts in rows.texts]
@@ -110,7 +109,9 @@ def transformers_trainer(rows: Rows, steps: int, *, best: bool) -> float:
     return clock.tokens / clock.seconds
 
 
-def sentence_transformers_trainer(rows: dict[str, Rows], steps: int, *, best: bool) -> float:
+def sentence_transformers_trainer(
+    name: str, rows: dict[str, Rows], steps: int, *, best: bool
+) -> float:
     """sentence-transformers' trainer on pairs; at its best: bf16."""
     from sentence_transformers import (
         SentenceTransformer,
@@ -119,15 +120,15 @@ def sentence_transformers_trainer(rows: dict[str, Rows], steps: int, *, best: bo
     )
     from sentence_transformers.sentence_transformer import losses
 
-    model = SentenceTransformer(str(packaged_directory()), device="cpu")
+    model = SentenceTransformer(name, device="cpu")
     model.max_seq_length = 128
     data, loss = {}, {}
     for task, found in rows.items():
         one, other = zip(*found.texts, strict=True)
         labels = found.gold / 5 if task == "sts" else found.gold.astype(int)
-        name = "score" if task == "sts" else "label"
+        column = "score" if task == "sts" else "label"
         data[task] = Dataset.from_dict(
-            {"sentence1": list(one), "sentence2": list(other), name: labels.tolist()}
+            {"sentence1": list(one), "sentence2": list(other), column: labels.tolist()}
         )
         loss[task] = (
             losses.CosineSimilarityLoss(model)
@@ -161,34 +162,43 @@ def ours(directory: Path, work: str, steps: int, *changes: str) -> float:
     return tokens / seconds
 
 
-def contenders(directory: Path, work: str, steps: int) -> dict[str, Rate]:
+def contenders(directory: Path, work: str, steps: int, weights: str) -> dict[str, Rate]:
     """Every trainer that can do this work, the peer's default first."""
-    prepared = prepared_run(directory, ONLY[work])
+    own = f"encoder.name={weights}"
+    prepared = prepared_run(directory, [*ONLY[work], own])
     rows = {task: splits["train"].rows for task, splits in prepared.splits.items()}
     peer: Callable[..., float] = (
-        partial(transformers_trainer, rows["sst"], steps)
+        partial(transformers_trainer, weights, rows["sst"], steps)
         if work == "SST-5"
-        else partial(sentence_transformers_trainer, rows, steps)
+        else partial(sentence_transformers_trainer, weights, rows, steps)
     )
     name = PEERS.get(work, "sentence-transformers' trainer")
     grouped = ", grouped by length" if work == "SST-5" else ""
     return {
         name: partial(peer, best=False),
         f"{name}, bf16{grouped}": partial(peer, best=True),
-        "ours, fp32": partial(ours, directory, work, steps, FP32),
-        "ours, bf16": partial(ours, directory, work, steps, BF16),
-        "ours, bf16, compiled kernels": partial(ours, directory, work, steps, BF16, COMPILED),
+        "ours, fp32": partial(ours, directory, work, steps, own, FP32),
+        "ours, bf16": partial(ours, directory, work, steps, own, BF16),
+        "ours, bf16, compiled kernels": partial(ours, directory, work, steps, own, BF16, COMPILED),
     }
 
 
 def main() -> None:
-    arguments = started(parser(__doc__, rounds=3, steps=24))
+    options = parser(__doc__, rounds=3, steps=24)
+    options.add_argument("--size", choices=SIZES, default="minilm")
+    arguments = started(options)
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     disable_progress_bars()
+    with weights(arguments.size) as name:
+        measure(arguments, name)
+
+
+def measure(arguments: argparse.Namespace, name: str) -> None:
+    """Print the table for the weights in directory ``name``."""
     lines = []
     for work in ONLY:
-        trainers = contenders(arguments.directory, work, arguments.steps)
+        trainers = contenders(arguments.directory, work, arguments.steps, name)
         rates: dict[str, list[float]] = {name: [] for name in trainers}
         for _ in range(arguments.rounds):
             for name, rate in trainers.items():

@@ -9,8 +9,8 @@ padding) tokens a second to the loop in the same round, its median over rounds. 
 random weights of BERT-base's size under the same tokenizer.
 """
 
+import argparse
 import statistics
-import tempfile
 from collections.abc import Sequence
 from functools import partial
 
@@ -19,6 +19,7 @@ import transformers
 from torch import Tensor, nn
 
 from benchmarks.course_batches import (
+    SIZES,
     Step,
     headline,
     in_turn,
@@ -28,9 +29,10 @@ from benchmarks.course_batches import (
     ratio,
     read_tokens,
     started,
+    weights,
 )
 from multitask.encoders.bert_weights import encoder_from_pretrained
-from multitask.pretrained import load_tokenizer, packaged_directory
+from multitask.pretrained import load_tokenizer
 from multitask.tables import markdown_table
 
 # A training step of all layers: 3 x 2 x weights of their matrix products
@@ -105,15 +107,16 @@ def train(
 
 def main() -> None:
     options = parser(__doc__, rounds=5, steps=12)
-    options.add_argument("--size", choices=list(FLOP_PER_TOKEN), default="minilm")
+    options.add_argument("--size", choices=SIZES, default="minilm")
     arguments = started(options)
     transformers.logging.set_verbosity_error()
-    name = str(packaged_directory())
+    with weights(arguments.size) as name:
+        measure(arguments, name)
+
+
+def measure(arguments: argparse.Namespace, name: str) -> None:
+    """Print the table for the weights in directory ``name``."""
     tokens = read_tokens(arguments.directory, load_tokenizer(name), 6000)
-    if arguments.size == "base":
-        scratch = tempfile.TemporaryDirectory()
-        name = scratch.name
-        transformers.BertModel(transformers.BertConfig()).save_pretrained(name)
     batches = {g: mixed_steps(tokens, arguments.steps, grouped=g) for g in (False, True)}
     loop, ours, course = Loop(name), Ours(name), Loop(name, "eager", calls=2)
     compiled = Ours(name, compiled=True)
@@ -151,7 +154,8 @@ def main() -> None:
         times_as_fast = ratio(base, times[name]) * useful[grouped] / useful[False]
         share = rate * FLOP_PER_TOKEN[arguments.size] / ceiling[bf16]
         lines.append([name, f"{rate:.0f}", f"{times_as_fast:.2f}", f"{100 * share:.0f} %"])
-    print(headline(arguments.threads, arguments.rounds))
+    ceilings = {"bf16" if bf16 else "fp32": found for bf16, found in ceiling.items()}
+    print(headline(arguments.threads, arguments.rounds, ceilings))
     print(markdown_table(("step", "useful tokens/s", "x loop", "of the matmul ceiling"), lines))
 
 
