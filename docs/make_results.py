@@ -3,7 +3,8 @@
     python docs/make_results.py             # renew the pages
     python docs/make_results.py RUN_DIR ... # first copy what these directories hold
 
-A run directory called NAME-SEED leaves its report as results/NAME-SEED.json; the directory of an
+A run directory called NAME-SEED leaves its report as results/NAME-SEED.json, or, with a contrastive
+task, as results/contrastive/NAME-SEED.json; the directory of an
 ablation, or of `report`, leaves its comparison, with the commits and minutes of its runs, as
 results/grids/NAME.json; that of `table`, called as its layout, results/papers/NAME.json; that of
 `export` its card, results/exports/NAME.md. What `sts` or `evaluate-search` wrote is copied to
@@ -34,6 +35,7 @@ from multitask.tables import markdown_table  # noqa: E402
 REPORTS = DOCS / "results"
 GRIDS = REPORTS / "grids"
 PAPERS = REPORTS / "papers"
+CONTRASTIVE = REPORTS / "contrastive"
 EXPORTS = REPORTS / "exports"
 BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 COLUMNS = [
@@ -59,10 +61,10 @@ MINIBERT_TABLE_2 = [
 ]
 
 
-def load_reports() -> dict[str, list[dict[str, Any]]]:
+def load_reports(directory: Path = REPORTS) -> dict[str, list[dict[str, Any]]]:
     """Reports by run name, seeds in order."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for file in sorted(REPORTS.glob("*.json")):
+    for file in sorted(directory.glob("*.json")):
         report = json.loads(file.read_text())
         found.setdefault(file.stem.rpartition("-")[0], []).append(report)
     return found
@@ -102,13 +104,12 @@ def runs(_: str) -> str:
     sources = []
     for name, found in reports.items():
         for report in found:
-            command = re.sub(r"data_dir=\S+", "data_dir=DIR", report["command"])
             steps = sorted({entry["selected_step"] for entry in report["tasks"].values()})
             flags = [f"{t}: {flag}" for t, e in report["tasks"].items() for flag in e["flags"]]
             sources.append([
                 name,
                 str(report["seed"]),
-                f"`{command}`",
+                f"`{command_of(report)}`",
                 str(report["git_revision"]),
                 f"{', '.join(map(str, steps))} of {report['steps']['planned']}",
                 f"{report['wall_time_s'] / 60:.0f}",
@@ -116,6 +117,34 @@ def runs(_: str) -> str:
             ])  # fmt: skip
     titles = ("run", "seed", "command", "commit", "selected step", "minutes", "flags")
     return f"{markdown_table(header, lines)}\n\n{markdown_table(titles, sources)}\n"
+
+
+def command_of(report: dict[str, Any]) -> str:
+    """As the reader would give it."""
+    return re.sub(r"data_dir=\S+", "data_dir=DIR", report["command"])
+
+
+def contrastive(_: str) -> str:
+    """STS-B dev before and after the runs with a contrastive task, and where they come from."""
+    lines = []
+    for name, reports in load_reports(CONTRASTIVE).items():
+        sts = [report["tasks"]["sts"] for report in reports]
+        parts = ([one["baselines"]["frozen"]["spearman"] for one in sts],
+                 [one["dev"]["spearman"] for one in sts])  # fmt: skip
+        steps = sorted({str(one["selected_step"]) for one in sts})
+        planned = reports[0]["steps"]["planned"]
+        minutes = sum(report["wall_time_s"] for report in reports) / 60
+        lines.append([
+            name,
+            ", ".join(str(report["seed"]) for report in reports),
+            *map(spread, parts),
+            f"{', '.join(steps)} of {planned}",
+            f"`{command_of(reports[0])}`",
+            ", ".join(sorted({str(report["git_revision"]) for report in reports})),
+            f"{minutes:.0f}",
+        ])  # fmt: skip
+    titles = "run|seeds|before|after|selected step|command|commit|minutes".split("|")
+    return f"{markdown_table(titles, lines)}\n" if lines else "Not measured yet.\n"
 
 
 def measured_grid(name: str) -> dict[str, Any] | None:
@@ -220,6 +249,7 @@ def written(name: str) -> str:
 
 KINDS = {
     "runs": runs,
+    "contrastive": contrastive,
     "grid": grid,
     "minibert": minibert,
     "paper": paper,
@@ -250,7 +280,8 @@ def save(directory: Path) -> None:
         (EXPORTS / f"{directory.name}.md").write_text((directory / "README.md").read_text())
     else:
         report = json.loads((directory / "report.json").read_text())
-        (REPORTS / f"{directory.name}.json").write_text(json.dumps(report, indent=1) + "\n")
+        views = any(task["label_type"] == "views" for task in report["tasks"].values())
+        _write((CONTRASTIVE if views else REPORTS) / f"{directory.name}.json", report)
 
 
 def _save_comparison(directory: Path) -> None:

@@ -19,8 +19,10 @@ def describe_splits(
 ) -> dict[str, dict[str, Any]]:
     data = config.tasks[task].data
     # what a task that is only evaluated shall not have seen is what any other trains on
-    owner = splits[config.selecting_tasks()[task]]
-    trained_on = list(splits.values()) if config.tasks[task].evaluate_only else [owner]
+    trained = config.trained_tasks()
+    host = config.selecting_tasks()[task]
+    apart = config.tasks[task].evaluate_only or host not in trained
+    trained_on = [splits[name] for name in (trained if apart else [host])]
     found = {}
     for name, split in splits[task].items():
         of_train = name == "holdout" or (name == "dev" and data.dev_share is not None)

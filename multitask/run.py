@@ -145,7 +145,8 @@ def build_trainer(
             found[task] = measure(scores, rows, reader)
             if weighs_states(pooler):
                 watched[task] = {"split": name, **summary(pooler, seen, prepared.device)}
-            if entry.evaluate_only and entry.input == "siamese" and reader.label_type == "number":
+            watched_only = task not in config.trained_tasks()
+            if watched_only and entry.input == "siamese" and reader.label_type == "number":
                 found[task] |= prepared.space(task, rows)
         layers = prepared.model.encoder.num_layers
         for task, one in watched.items():
@@ -233,6 +234,11 @@ def _baselines(
         if task.only_scored and not task.evaluate_only and "dev" not in splits:
             continue
         found[name] = {"trivial": _trivial(prepared, name), "frozen": None}
+        if task.share_pooling and name not in config.trained_tasks():
+            if config.training.frozen_baseline:  # its vectors before training
+                before = measure(prepared.score(name, "dev"), splits["dev"].rows, reader)
+                found[name]["frozen"] = before
+            continue
         if task.only_scored or reader.label_type in (*UNLABELLED, *OUTCOMES):
             continue
         whole = config.encoder.freeze is True and task.adapter is None  # the run is the baseline

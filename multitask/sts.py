@@ -26,6 +26,7 @@ def score_suites(
     suites: Mapping[str, Suite],
     encode: Encode,
     training: Iterable[Rows] | None = None,
+    selecting: Iterable[Rows] = (),
 ) -> dict[str, dict[str, Any]]:
     """Every suite's entry of sts.json; each distinct sentence is encoded once.
 
@@ -33,19 +34,25 @@ def score_suites(
         suites: the suites by name.
         encode: N texts -> vectors [N, d].
         training: what the encoder was trained on here; None where no run stands behind it.
+        selecting: the rows by which its weights were chosen.
 
     Returns:
-        By suite: ``pairs``, ``in_training`` (None without ``training``), ``scores`` over all pairs,
-        ``clean`` over those that are not in training (None where that is all of them or unknown),
-        ``subsets`` and ``space``. Correlations and their averages are NaN where one is undefined.
+        By suite: ``pairs``, ``in_training`` (None without ``training``), ``selecting``, how many
+        are among those rows, ``scores`` over all pairs, ``clean`` over those that are not in
+        training (None where that is all of them or unknown), ``subsets`` and ``space``.
+        Correlations and their averages are NaN where one is undefined.
     """
     vectors = looked_up([rows for suite in suites.values() for rows in suite.values()], encode)
     seen = None if training is None else text_sets(training, 2)
+    chosen_by = text_sets(selecting, 2)
     found = {}
     for name, suite in suites.items():
         similarities = {subset: cosines(*sides(rows, vectors)) for subset, rows in suite.items()}
         flags = None if seen is None else {n: seen_rows(rows, seen) for n, rows in suite.items()}
         found[name] = score_suite(suite, similarities, flags)
+        found[name]["selecting"] = sum(
+            int(seen_rows(rows, chosen_by).sum()) for rows in suite.values()
+        )
         found[name]["space"] = space(list(suite.values()), vectors, POSITIVE)
     return found
 

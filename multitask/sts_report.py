@@ -58,6 +58,11 @@ def notes(found: Mapping[str, Any]) -> list[str]:
         lines.append(f"no Avg: {', '.join(missing)} not found")
     if any(entry["clean"] for entry in entries.values()):
         lines.append("pairs that the run was trained on are left out of all rows but the one named")
+    lines += [
+        f"{name}: {entry['selecting']:,} of {entry['pairs']:,} pairs selected the run's weights"
+        for name, entry in entries.items()
+        if entry["selecting"]
+    ]
     if all(entry["in_training"] is None for entry in entries.values()):
         lines.append("a bare encoder: nothing is known here of the pairs it was trained on")
     if "STS-B" in entries:

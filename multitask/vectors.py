@@ -112,16 +112,21 @@ class Vectors:
         """Such as ``runs/sts, task sts``."""
         return f"{self.source}, task {self.task}" if self.task else self.source
 
-    def training_rows(self) -> list[Rows]:
-        """All rows that the run trains or selects on, task by task; none for an encoder.
+    def known_rows(self) -> tuple[list[Rows], list[Rows]]:
+        """What the run trains on or holds out of that; and the dev rows that select its weights.
 
-        Raises UserError where the training files are no longer there.
+        None for an encoder. Raises UserError where the files are no longer there.
         """
         if self.run is None:
-            return []
-        splits, _ = load_splits(self.run.config, self.run.readers)
-        names = ("train", "holdout")
-        return [own[name] for own in splits.values() for name in names if name in own]
+            return [], []
+        config = self.run.config
+        splits, _ = load_splits(config, self.run.readers)
+        trained = [splits[task] for task in config.trained_tasks()]
+        seen = [own[name] for own in trained for name in ("train", "holdout") if name in own]
+        if config.training.holdout:
+            return seen, []
+        select = config.training.select
+        return seen, [own["dev"] for own in ([splits[select]] if select in splits else trained)]
 
 
 def open_vectors(
@@ -169,7 +174,7 @@ def run_vectors(
     task = task or run.vector_task()
     encoder, adapter = run.encoder(task)
     entry = run.config.tasks[task]
-    model, part, name = run.model, task, _shown(entry.pooling)
+    model, part, name = run.model, task, _shown(entry.eval_pooling or entry.pooling)
     if pooling is not None:
         model, part, name = _fixed(encoder, pooling, adapter), ALONE, pooling
     elif name == "tokens":

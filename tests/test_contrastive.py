@@ -11,6 +11,7 @@ import run_multitask
 from multitask import load
 from multitask.config import load_config
 from multitask.errors import UserError
+from multitask.evaluate import measure
 from multitask.feed import next_batches
 from multitask.objective import task_losses
 from multitask.prepare import prepare
@@ -253,7 +254,8 @@ def test_a_run_learns_reports_and_exports(config, input, pooling, tmp_path, caps
     out = capsys.readouterr().out
     assert ("each text with itself" if input == "single" else "all other texts") in out
     assert "sts: in no stage: only evaluated" in out
-    assert run_multitask.main([*arguments, "training.epochs=12", "encoder.dropout=0.05"]) == 0
+    more = ["encoder.dropout=0.05", "training.frozen_baseline=true"]
+    assert run_multitask.main([*arguments, "training.epochs=12", *more]) == 0
     steps = [e["loss"] for e in events(directory) if e["event"] == "step"]
     assert np.mean(steps[-4:]) < 0.7 * np.mean(steps[:4])
     assert {e["task"] for e in events(directory) if e["event"] == "step"} == {"views"}
@@ -266,6 +268,12 @@ def test_a_run_learns_reports_and_exports(config, input, pooling, tmp_path, caps
         assert views["dev"]["accuracy"] == 1.0
     else:
         assert views["dev"]["accuracy"] > views["baselines"]["trivial"]["accuracy"]
+    start = prepared(arguments[0], "training.frozen_baseline=true")
+    rows, reader = start.splits["sts"]["dev"].rows, start.readers["sts"]
+    before = measure(start.score("sts", "dev"), rows, reader)
+    assert sts["baselines"]["frozen"]["spearman"] == pytest.approx(before["spearman"], abs=1e-6)
+    assert {"alignment", "uniformity", "mean_cosine"} <= set(evaluations[0]["tasks"]["sts"])
+    assert (directory / "figures" / "space.png").is_file()
     best = max(evaluations, key=lambda e: e["tasks"]["sts"]["spearman"])
     assert sts["selected_step"] == views["selected_step"] == best["step"]
     capsys.readouterr()

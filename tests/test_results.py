@@ -37,7 +37,7 @@ def test_every_saved_grid_is_on_a_page(make_results):
 
 
 def test_saved_files_come_from_clean_commits(make_results):
-    for file in make_results.REPORTS.glob("*.json"):
+    for file in [*make_results.REPORTS.glob("*.json"), *make_results.CONTRASTIVE.glob("*.json")]:
         revision = json.loads(file.read_text())["git_revision"]
         assert revision and not revision.endswith("dirty"), file
     for file in (

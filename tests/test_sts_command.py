@@ -12,6 +12,7 @@ import run_multitask
 from multitask import load
 from multitask.data.sts import NAMES, read_suites
 from multitask.geometry import cosines
+from tests.contrastive_run import write_config, write_triplets
 from tests.sts_files import write_suites
 
 
@@ -67,6 +68,31 @@ def test_pairs_of_the_runs_training_file_are_left_out(run_copy, suites, tmp_path
     entry = json.loads((run_copy / "scores" / "sts.json").read_text())["suites"]["STS12"]
     assert (entry["pairs"], entry["in_training"], entry["clean"]["pairs"]) == (43, 1, 42)
     assert "| STS12 | MSRpar | 21 |" in (run_copy / "scores" / "sts.md").read_text()
+
+
+def test_a_task_that_no_stage_trains_was_not_seen_but_may_have_selected(
+    tiny_encoder, course_files, suites, tmp_path, capsys
+):
+    files = Path(shutil.copytree(course_files, tmp_path / "files"))
+    write_triplets(files)
+    config = write_config(tmp_path / "c.yaml", tiny_encoder, files, "siamese")
+    short = ["training.max_steps=1", f"output_dir={tmp_path / 'run'}"]
+    assert run_multitask.main([config, *short]) == 0
+    data = Path(shutil.copytree(suites, tmp_path / "sts"))
+    lines = []
+    for name, columns in (("sts-train", (2, 4)), ("sts-dev", (2, 4)), ("triplets", (0, 2))):
+        file = next(files.glob(f"{name}.*"))
+        for row in file.read_text().splitlines()[1:]:
+            lines.append("\t".join([*row.split("\t")[slice(*columns)], "5\n"]))
+    file = data / "STS12" / "MSRpar.tsv"
+    file.write_text(file.read_text() + "".join(lines))
+    assert main(tmp_path / "run", "--data", data) == 0
+    counts = [len(next(files.glob(f"{n}.*")).read_text().splitlines()) - 1
+              for n in ("sts-dev", "triplets")]  # fmt: skip
+    entry = json.loads((tmp_path / "run/scores/sts.json").read_text())["suites"]["STS12"]
+    assert (entry["selecting"], entry["in_training"]) == (counts[0], round(0.8 * counts[1]))
+    said = f"STS12: {counts[0]} of {entry['pairs']} pairs selected the run's weights"
+    assert said in capsys.readouterr().out
 
 
 def test_a_bare_encoder_under_a_named_pooling(tiny_encoder, suites, tmp_path, capsys):

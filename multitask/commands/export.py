@@ -7,7 +7,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from multitask.commands.source import add_overrides
+
 if TYPE_CHECKING:
+    from multitask.config import Config
     from multitask.export.write import DevRows
 
 FORMATS = ("transformers", "sentence-transformers", "onnx", "ternary")
@@ -18,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directory", metavar="DIR", type=Path, help="where to: a directory that is not there yet"
     )
+    add_overrides(parser)
     parser.add_argument("--format", required=True, choices=FORMATS, help="who is to load it")
     parser.add_argument("--task", metavar="T", help="the task; needed where the run has several")
     parser.add_argument(
@@ -42,9 +46,8 @@ def run(arguments: argparse.Namespace) -> None:
             name = option.replace("_", "-")
             raise UserError(f"--{name} is for --format {needed}, not {form}")
     # one place, and the precision that the other libraries have too
-    config = load_run_config(
-        run_dir, ["device=cpu", "training.precision=fp32", "encoder.kernels=torch"]
-    )
+    fixed = ["device=cpu", "training.precision=fp32", "encoder.kernels=torch"]
+    config = load_run_config(run_dir, [*arguments.overrides, *fixed])
     tasks = list(config.tasks)
     if task is None and len(tasks) > 1:
         raise UserError(f"{run_dir}: several tasks: say which with --task: {', '.join(tasks)}")
@@ -64,22 +67,21 @@ def run(arguments: argparse.Namespace) -> None:
         run_dir,
         arguments.directory,
         form,
-        _dev_rows(run_dir, task),
+        _dev_rows(run_dir, config, task),
         encoder_only=arguments.encoder_only,
         with_int8=arguments.int8,
     )
     print("\n".join([*lines, f"written: {arguments.directory}"]))
 
 
-def _dev_rows(run_dir: Path, task: str) -> "DevRows":
+def _dev_rows(run_dir: Path, config: "Config", task: str) -> "DevRows":
     """The dev rows that the run saved with its predictions; a few texts where there are none."""
-    from multitask.config import load_run_config
     from multitask.export.write import TEXTS, DevRows
     from multitask.plots import load_lines
 
     file = run_dir / "predictions" / f"{task}.dev.jsonl"
     if not file.is_file():
-        sides = 1 if load_run_config(run_dir).tasks[task].input == "single" else 2
+        sides = 1 if config.tasks[task].input == "single" else 2
         return DevRows([(text, TEXTS[0])[:sides] for text in TEXTS], None)
     records = load_lines(file)
     labels = [record["label"] for record in records]

@@ -64,10 +64,15 @@ def run(arguments: argparse.Namespace) -> None:
     vectors = open_vectors(
         arguments.run, task=arguments.task, pooling=arguments.pooling, overrides=arguments.overrides
     )
-    training = None if vectors.run is None else vectors.training_rows()
+    training, selecting = vectors.known_rows()
     output = arguments.output or vectors.scores_directory
     output.mkdir(parents=True, exist_ok=True)
-    entries = score_suites(suites, lambda texts: vectors.encode(texts, "sentences"), training)
+    entries = score_suites(
+        suites,
+        lambda texts: vectors.encode(texts, "sentences"),
+        None if vectors.run is None else training,
+        selecting,
+    )
     found: dict[str, Any] = {
         "format": 1,
         "of": vectors.describe(),

@@ -57,6 +57,14 @@ class Config(Strict):
             path = (*path, *message.key)
         return self._tree.error(path, str(message))
 
+    def trained_tasks(self) -> list[str]:
+        """The tasks with training rows that some stage trains on."""
+        named = [stage.tasks or list(self.tasks) for stage in self.stages or []]
+        staged = {task for tasks in named for task in tasks} if named else set(self.tasks)
+        return [
+            name for name, task in self.tasks.items() if name in staged and not task.only_scored
+        ]
+
     def selecting_tasks(self) -> dict[str, str]:
         """For each task the one whose evaluations select its weights: itself, if it trains."""
         return {

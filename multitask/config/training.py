@@ -108,7 +108,9 @@ class TrainingConfig(Strict):
         "(`joint`), each task's own best (`per_task`), or those that are best for the named task.",
     )
     frozen_baseline: bool = Field(
-        True, description="Also train the heads on the frozen encoder, and report them beside."
+        True,
+        description="Also train the heads on the frozen encoder, and report them beside; of a task "
+        "that no stage trains, with `share_pooling`, the score before training.",
     )
     tensorboard: bool = Field(
         False,

@@ -14,6 +14,7 @@ from heads.ordinal import OrdinalHead
 from multitask import UserError, load
 from multitask.config import BitLinearConfig
 from multitask.export import requirement
+from multitask.vectors import open_vectors
 from tests.conftest import save_tiny_encoder
 from tests.contrastive_run import write_config, write_triplets
 
@@ -221,6 +222,19 @@ def test_sentence_transformers_gives_the_runs_vectors(run_dir, contrastive, tmp_
         np.testing.assert_allclose(found, wanted, atol=1e-5)
         assert model.max_seq_length == 40
         assert "library_name: sentence-transformers" in (target / "README.md").read_text()
+
+
+def test_another_pooling_is_exported_after_training(contrastive, tmp_path):
+    library = pytest.importorskip("sentence_transformers", reason="an extra of `export`")
+    changes = [f"tasks.{task}.eval_pooling=max" for task in ("views", "sts")]
+    given = ("--format", "sentence-transformers", "--task", "views")
+    assert main(contrastive, tmp_path / "model", *changes, *given) == 0
+    found = library.SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS)
+    run = load(contrastive, changes)
+    np.testing.assert_allclose(found, run.encode(TEXTS, task="views"), atol=1e-5)
+    assert np.abs(found - load(contrastive).encode(TEXTS, task="views")).max() > 0.01
+    vectors = open_vectors(str(contrastive), task="views", overrides=changes)
+    assert vectors.pooling == "max"
 
 
 def test_a_batch_norm_is_folded_into_its_linear_layer():
