@@ -43,7 +43,13 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["bert_from_scratch_sst2", "bert_from_scratch_sst2_minilm"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("bert_from_scratch_sst2", marks=pytest.mark.slow),
+        "bert_from_scratch_sst2_minilm",
+    ],
+)
 def test_exercise_2_trains_on_1000_rows_with_loss_and_accuracy_per_epoch(
     name, desk, tiny_encoder, capsys
 ):

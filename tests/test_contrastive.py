@@ -242,7 +242,7 @@ def test_eval_pooling_stands_in_for_pooling_and_mlp(config):
     ("input", "pooling"),
     [
         ("single", "mean"),
-        ("siamese", "mean"),
+        pytest.param("siamese", "mean", marks=pytest.mark.slow),
         ("triplet", "{name: layer_attention, variant: avg_all, concat_cls_last: false}"),
     ],
 )

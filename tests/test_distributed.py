@@ -111,11 +111,8 @@ def assert_same_report(directory, reference):
             np.testing.assert_allclose(scores, right, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "launcher",
-    [TORCHRUN, pytest.param(ACCELERATE, marks=pytest.mark.slow)],
-    ids=["torchrun", "accelerate"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", [TORCHRUN, ACCELERATE], ids=["torchrun", "accelerate"])
 def test_two_processes_equal_one_with_the_joined_batch(launcher, command, alone, tmp_path):
     result = launch(launcher, "run_multitask.py", *command, f"output_dir={tmp_path / 'run'}")
     assert result.returncode == 0, result.stderr

@@ -9,9 +9,7 @@ import run_multitask
 from tests.kill import kill_inside
 
 
-def slow(*values: object) -> object:
-    return pytest.param(*values, marks=pytest.mark.slow)
-
+pytestmark = pytest.mark.slow
 
 SETTINGS = ["training.epochs=3", "training.checkpoint_steps=4"]
 
@@ -50,13 +48,13 @@ def uninterrupted(overrides: list[str], tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.parametrize(
     ("place", "when", "nth"),
     [
-        slow("multitask.trainer:train_step", "before", 3),  # no checkpoint yet
+        ("multitask.trainer:train_step", "before", 3),  # no checkpoint yet
         ("multitask.trainer:train_step", "after", 14),  # between two checkpoints
-        slow("multitask.evaluate:score_split", "before", 5),  # inside an evaluation
-        slow("multitask.trainer:Trainer._keep_best", "after", 2),  # weights written, not the rest
-        slow("multitask.checkpoint:write_text", "before", 6),  # inside a checkpoint
-        slow("multitask.trainer:prune", "before", 4),  # checkpoint written, old ones still there
-        slow("multitask.predictions:write_predictions", "before", 2),  # trained, report unfinished
+        ("multitask.evaluate:score_split", "before", 5),  # inside an evaluation
+        ("multitask.trainer:Trainer._keep_best", "after", 2),  # weights written, not the rest
+        ("multitask.checkpoint:write_text", "before", 6),  # inside a checkpoint
+        ("multitask.trainer:prune", "before", 4),  # checkpoint written, old ones still there
+        ("multitask.predictions:write_predictions", "before", 2),  # trained, report unfinished
     ],
 )
 def test_killed_run_resumes_to_the_same_numbers(

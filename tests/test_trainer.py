@@ -103,9 +103,9 @@ def flip(file: Path) -> None:
     ("name", "damage"),
     [
         ("model.safetensors", truncate),
-        ("optimizer.safetensors", flip),
-        ("rng.safetensors", Path.unlink),
-        ("state.json", truncate),
+        pytest.param("optimizer.safetensors", flip, marks=pytest.mark.slow),
+        pytest.param("rng.safetensors", Path.unlink, marks=pytest.mark.slow),
+        pytest.param("state.json", truncate, marks=pytest.mark.slow),
     ],
 )
 def test_damaged_checkpoint_falls_back(

@@ -18,6 +18,8 @@ import torch
 import run_multitask
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 CELLS = ("cls", "mean")
 
 
@@ -97,7 +99,6 @@ def test_a_grid_is_trained_and_compared(finished):
     assert reports[0] != reports[1]
 
 
-@pytest.mark.slow
 def test_a_killed_sweep_comes_to_the_numbers_of_runs_without_a_stop(finished, tmp_path):
     assert "resuming " in (finished / "cells" / "cls" / "seed-2.log").read_text()
     assert "resuming " not in (finished / "cells" / "mean" / "seed-2.log").read_text()
