@@ -8,7 +8,6 @@ import pytest
 import run_multitask
 from tests.kill import kill_inside
 
-
 pytestmark = pytest.mark.slow
 
 SETTINGS = ["training.epochs=3", "training.checkpoint_steps=4"]
