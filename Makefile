@@ -37,7 +37,8 @@ test-slow: setup  ## what `test` leaves out: kills, several processes, every com
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load -m slow
 
 # Each table of docs/performance.md: DATA is the directory of the course's files, the machine idle
-BENCHMARKS := training_step trainers methods profile_step encode search encoder attention poolers smart_step processes
+BENCHMARKS := training_step trainers methods profile_step encode search encoder attention poolers smart_step contrastive_memory processes
+SUITES = $(DATA)/../sts
 bench: export PATH := $(abspath $(BIN)):$(PATH)
 bench: setup  ## measure everything of docs/performance.md (an hour and a half on 2 cores)
 	$(BIN)/python -m pip install --quiet ninja
@@ -47,6 +48,9 @@ bench: setup  ## measure everything of docs/performance.md (an hour and a half o
 		$(BIN)/python -m benchmarks.$$name $(DATA) > .bench/$$name.md || exit; \
 	done
 	$(BIN)/python -m benchmarks.training_step $(DATA) --size base --steps 3 > .bench/training_step_base.md
+	$(BIN)/python -m benchmarks.encode $(DATA) --size base --rounds 3 > .bench/encode_base.md
+	$(BIN)/python -m benchmarks.trainers $(DATA) --size base --steps 6 > .bench/trainers_base.md
+	$(BIN)/python -m benchmarks.sts_parity $(SUITES) > .bench/sts_parity.md
 	mv .bench/*.md docs/results/benchmarks/
 	$(BIN)/python docs/make_results.py
 	$(BIN)/python -m benchmarks.figure

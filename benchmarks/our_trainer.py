@@ -19,10 +19,10 @@ ROWS = 3000
 BATCHING = "batching"  # its name in a profile
 
 
-def prepared_run(directory: Path, overrides: Sequence[str]) -> Prepared:
-    """The MiniLM preset on the first ``ROWS`` rows of each task, with these overrides."""
+def prepared_run(directory: Path, overrides: Sequence[str], preset: Path = CONFIG) -> Prepared:
+    """A preset on the first ``ROWS`` rows of each task, with these overrides."""
     every = [f"data_dir={directory}", f"defaults.max_rows={ROWS}", *overrides]
-    config = load_config(CONFIG, every)
+    config = load_config(preset, every)
     prepared = prepare(config, torch.device("cpu"), partial(print, file=sys.stderr))
     if config.encoder.kernels == "compiled" and not prepared.model.encoder.compiled:
         raise SystemExit("the compiled kernels cannot be built here: ninja and a C++ compiler")

@@ -1,18 +1,17 @@
 """Do our STS scores equal those of sentence-transformers, on every suite, and in which time?
 
-    python -m benchmarks.sts_parity DIRECTORY-OF-THE-SUITES
+    python -m benchmarks.sts_parity DIRECTORY-OF-THE-SUITES [--threads 2]
 
 The packaged MiniLM with mean pooling in fp32, texts cut at 128 tokens, the same rows; the library
 encodes each distinct sentence once as well. One line a suite, then the seconds of each side.
 """
 
-import argparse
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
+from benchmarks.course_batches import headline, parser, started
 from multitask.data.sts import read_suites
 from multitask.names import PACKAGED_ENCODER
 from multitask.pretrained import packaged_directory
@@ -22,9 +21,8 @@ from multitask.vectors import MAX_LENGTH, open_vectors
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    suites = read_suites(parser.parse_args().directory)
+    arguments = started(parser(__doc__))
+    suites = read_suites(arguments.directory)
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
@@ -44,8 +42,9 @@ def main() -> None:
         found[name] = {n: entry["scores"]["all"]["spearman"] for n, entry in entries.items()}
     ours, theirs = found.values()
     rows = [[n, f"{ours[n]:.5f}", f"{theirs[n]:.5f}", f"{ours[n] - theirs[n]:+.1e}"] for n in ours]
+    print(headline(arguments.threads, 1))
     print(markdown_table(["suite", *found, "difference"], rows))
-    print(", ".join(f"{name}: {value:.0f} s" for name, value in seconds.items()))
+    print("\n" + ", ".join(f"{name}: {value:.0f} s" for name, value in seconds.items()))
 
 
 if __name__ == "__main__":
