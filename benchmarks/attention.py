@@ -1,12 +1,13 @@
 """Which form of attention is fastest over a ragged batch on this machine: forward and backward.
 
-    python -m benchmarks.attention DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
+    python -m benchmarks.attention DIRECTORY-OF-THE-COURSE-FILES [--threads 2] [--device cuda]
 
 MiniLM's 12 heads of width 32 over the packed queries, keys and values of real batches of 32 rows.
 `groups S, K`: sequences of similar length together, as ours are (`multitask.encoders.packing`,
 STRETCH S and SLACK K), with explicit softmax or sdpa inside. `padded`: the whole batch padded to
-its longest. Nested tensors have no kernel for this on a CPU: the reason is printed. All forms in
-turn in one process; milliseconds are medians over rounds, for all batches together.
+its longest. `nested tensors` need neither (`encoder.kernels: varlen`): a flash kernel in bf16 on a
+GPU, sequence by sequence on a CPU. All forms in turn in one process; milliseconds are medians over
+rounds, for all batches together.
 """
 
 import statistics
@@ -19,6 +20,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from benchmarks.course_batches import headline, in_turn, mixed_steps, parser, read_tokens, started
 from multitask.encoders import packing as packing_module
+from multitask.encoders import varlen
 from multitask.encoders.bert import packed_attention
 from multitask.encoders.packing import Packing
 from multitask.pretrained import load_tokenizer, packaged_directory
@@ -54,23 +56,29 @@ def run(attention: Attention, batches: list[tuple[Packing, Tensor]], rate: float
     """Forward and backward over all batches."""
     for packing, qkv in batches:
         inputs = qkv.requires_grad_()
-        with torch.autocast("cpu", torch.bfloat16, enabled=qkv.dtype == torch.bfloat16):
+        kind = qkv.device.type
+        with torch.autocast(kind, torch.bfloat16, enabled=qkv.dtype == torch.bfloat16):
             found = attention(*inputs.chunk(3, dim=-1), packing, HEADS, rate)
         found.backward(torch.ones_like(found))
         inputs.grad = None
+    if kind == "cuda":
+        torch.cuda.synchronize()
 
 
-def nested(packing: Packing, qkv: Tensor) -> Tensor:
-    ends = torch.cat([packing.first, torch.tensor([len(qkv)])])
-    whole = torch.nested.nested_tensor_from_jagged(qkv, ends)
-    q, k, v = (x.unflatten(-1, (HEADS, -1)).transpose(1, 2) for x in whole.chunk(3, -1))
-    return scaled_dot_product_attention(q, k, v)
+def nested_attention(
+    query: Tensor, key: Tensor, value: Tensor, packing: Packing, heads: int, rate: float
+) -> Tensor:
+    """As ``packed_attention``, over nested tensors."""
+    return varlen.attention(torch.cat([query, key, value], dim=-1), packing, heads, rate)
 
 
 def main() -> None:
-    arguments = started(parser(__doc__, rounds=7))
+    options = parser(__doc__, rounds=7)
+    options.add_argument("--device", default="cpu")
+    arguments = started(options)
     tokens = read_tokens(arguments.directory, load_tokenizer(str(packaged_directory())), 3000)
     masks = [step.mask for step in mixed_steps(tokens, 6, grouped=False)]
+    masks = [mask.to(arguments.device) for mask in masks]
     packed = {
         "groups 1.3, 3": packings(masks, 1.3, 3),
         "groups 1.15, 2": packings(masks, 1.15, 2),
@@ -80,7 +88,7 @@ def main() -> None:
     forms: dict[str, Attention] = {"explicit": packed_attention, "sdpa": sdpa_attention}
     lines = []
     for dtype in (torch.float32, torch.bfloat16):
-        inputs = [torch.randn(int(mask.sum()), 3 * WIDTH).to(dtype) for mask in masks]
+        inputs = [torch.randn(int(m.sum()), 3 * WIDTH).to(m.device, dtype) for m in masks]
         times = {}
         for rate in (0.0, 0.1):
             variants = {
@@ -88,6 +96,8 @@ def main() -> None:
                 for name, made in packed.items()
                 for form, attention in forms.items()
             }
+            every = list(zip(packed["padded"], inputs, strict=True))
+            variants["nested tensors", "sdpa"] = partial(run, nested_attention, every, rate)
             named = {" / ".join(key): variant for key, variant in variants.items()}
             times[rate] = in_turn(named, arguments.rounds)
         for name in times[0.0]:
@@ -96,10 +106,6 @@ def main() -> None:
     print(headline(arguments.threads, arguments.rounds))
     header = ("precision", "sequences", "form", "ms without dropout", "ms with dropout .1")
     print(markdown_table(header, lines))
-    try:
-        nested(packed["padded"][0], torch.randn(int(masks[0].sum()), 3 * WIDTH))
-    except RuntimeError as error:
-        print(f"nested tensors: {error}")
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def measure(arguments: argparse.Namespace, directory: str) -> None:
     for name in ("fp32", "bf16", "bf16, compiled kernels"):
         encoder, tokenizer = load_pretrained(config)
         if "compiled" in name:
-            encoder.use_kernels()
+            encoder.use_kernels("compiled")
         models[name] = build_model(config, encoder, context, autocast=name != "fp32")
     run_peer = partial(peer.encode, texts, show_progress_bar=False, normalize_embeddings=False)
 

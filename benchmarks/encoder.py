@@ -48,7 +48,7 @@ def build(kind: str) -> Callable[[Step], Tensor]:
     if "ours" in kind:
         encoder = encoder_from_pretrained(name).train()
         if "compiled" in kind:
-            encoder.use_kernels()
+            encoder.use_kernels("compiled")
 
         def ours(step: Step) -> Tensor:
             embedded = encoder.embed(step.ids, torch.zeros_like(step.ids), step.mask)

@@ -64,7 +64,7 @@ class Ours(nn.Module):
         super().__init__()
         self.encoder = encoder_from_pretrained(name)
         if compiled:
-            self.encoder.use_kernels()
+            self.encoder.use_kernels("compiled")
         self.heads = heads(self.encoder.dim)
 
     def forward(self, step: Step) -> Tensor:

@@ -65,8 +65,8 @@ def describe_plan(prepared: Prepared) -> list[str]:
     """The plan of a prepared run, as lines."""
     config = prepared.config
     precision = "bf16 autocast" if prepared.model.autocast else "fp32"
-    if prepared.model.encoder.compiled:
-        precision += ", compiled kernels"
+    if prepared.model.encoder.kernels != "torch":
+        precision += f", {prepared.model.encoder.kernels} kernels"
     lines = [f"device {prepared.device}, {precision}, run directory {config.output_dir}", ""]
     lines += describe_data(prepared)
     lines += ["", "parameters"]

@@ -137,13 +137,15 @@ def use_kernels(
     config: Config, encoder: Encoder, device: torch.device, say: Callable[[str], None]
 ) -> None:
     """Switch on what ``encoder.kernels`` asks for; ``say`` is told where that cannot be."""
-    if config.encoder.kernels == "torch" or not isinstance(encoder, BertEncoder):
+    kind = config.encoder.kernels
+    if kind == "torch" or not isinstance(encoder, BertEncoder):
         return
-    if device.type != "cpu":
-        say(f"encoder.kernels: compiled for a CPU, not for {device}: torch's operators are used")
+    own = {"compiled": "cpu", "varlen": "cuda"}[kind]
+    if device.type != own:
+        say(f"encoder.kernels: {kind} is for {own}, not for {device}: torch's operators are used")
         return
     try:
-        encoder.use_kernels()
+        encoder.use_kernels(kind)
     except Exception as error:  # no compiler, none that works, no place to write: many kinds
         reason = " ".join(str(error).split())[:200]
         say(f"encoder.kernels: cannot be compiled ({reason}): torch's operators are used")

@@ -148,7 +148,8 @@ def _duration(seconds: float) -> str:
 
 def _summary(report: dict[str, Any]) -> str:
     encoder, steps, tasks = report["encoder"], report["steps"], report["tasks"]
-    how = report["precision"] + (", compiled kernels" if report["kernels"] == "compiled" else "")
+    kernels = "" if report["kernels"] == "torch" else f", {report['kernels']} kernels"
+    how = report["precision"] + kernels
     ways = {"joint": "jointly", "per_task": "for each task"}
     selected = ways.get(report["select"], f"for {report['select']}")
     return (

@@ -63,7 +63,7 @@ def run_result(
             "versions": versions("torch", "transformers", "datasets", "scikit-learn"),
             "device": str(prepared.device),
             "precision": "bf16" if prepared.model.autocast else "fp32",
-            "kernels": "compiled" if prepared.model.encoder.compiled else "torch",
+            "kernels": prepared.model.encoder.kernels,
             "processes": distributed.world(),
             **training,
             "selection_split": prepared.selection_split,

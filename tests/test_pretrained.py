@@ -73,14 +73,18 @@ def test_a_line_says_why_there_are_no_kernels(configure, monkeypatch):
     def fail():
         raise RuntimeError("no\n  compiler")
 
-    config = configure("encoder.kernels=compiled")
+    compiled, varlen = (configure(f"encoder.kernels={kind}") for kind in ("compiled", "varlen"))
     monkeypatch.setattr("multitask.encoders.kernels.load_kernels", fail)
-    for device, reason in (("cpu", "cannot be compiled (no compiler)"), ("cuda", "not for cuda")):
+    for config, device, reason in (
+        (compiled, "cpu", "cannot be compiled (no compiler)"),
+        (compiled, "cuda", "compiled is for cpu, not for cuda"),
+        (varlen, "cpu", "varlen is for cuda, not for cpu"),
+    ):
         encoder, said = load_pretrained(config)[0], []
         use_kernels(config, encoder, torch.device(device), said.append)
         (line,) = said
         assert line.startswith("encoder.kernels: ") and reason in line
-        assert line.endswith("torch's operators are used") and not encoder.compiled
+        assert line.endswith("torch's operators are used") and encoder.kernels == "torch"
 
 
 @pytest.mark.slow

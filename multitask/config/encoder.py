@@ -63,10 +63,11 @@ class EncoderConfig(Strict):
         description="Compute each layer again in the backward pass: less memory, about a third "
         "more time (own encoder only).",
     )
-    kernels: Literal["torch", "compiled"] = Field(
+    kernels: Literal["torch", "compiled", "varlen"] = Field(
         "torch",
         description="`compiled`: on a CPU, attention and dropout + sum + LayerNorm in C++, built "
-        "on first use (a minute, once); where that fails a line says so and torch goes on (own "
+        "on first use (a minute, once). `varlen`: on a GPU, attention over nested tensors, which "
+        "is a flash kernel in bf16. Where it cannot be had a line says so and torch goes on (own "
         "encoder only).",
     )
     dropout: float | None = Field(

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, gelu, linear
 from torch.utils.checkpoint import checkpoint
 
-from multitask.encoders import kernels
+from multitask.encoders import kernels, varlen
 from multitask.encoders.adapter import Adapter
 from multitask.encoders.dropout import Dropout, dropout
 from multitask.encoders.packing import Packing
@@ -67,7 +67,7 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.attend = self_attention  # or the compiled one
+        self.attend = self_attention  # or what `use_kernels` asks for
         self.qkv = FusedLinear(dim, 3 * dim)
         self.output = nn.Linear(dim, dim)
 
@@ -207,7 +207,7 @@ class BertEncoder(nn.Module):
             the encoder either.
         config: the checkpoint's `transformers` config; None where there was none.
         gradient_checkpointing: compute each layer again in the backward pass, to save memory.
-        compiled: whether ``use_kernels`` was called.
+        kernels: "torch", or what ``use_kernels`` was called with.
 
     New weights are normal with standard deviation .02, biases 0, LayerNorms 1 and 0 (the published
     BERT code's ``initializer_range``).
@@ -237,7 +237,7 @@ class BertEncoder(nn.Module):
         self.mlm_weights: dict[str, Tensor] | None = None
         self.config: Any = None
         self.gradient_checkpointing = False
-        self.compiled = False
+        self.kernels = "torch"
         self.embeddings = Embeddings(
             vocab_size, dim, positions, token_types, first_position, dropout, eps
         )
@@ -262,13 +262,22 @@ class BertEncoder(nn.Module):
         """eps of the LayerNorms."""
         return self.embeddings.norm.eps
 
-    def use_kernels(self) -> None:
-        """Compute with the compiled kernels, on a CPU. Raises as ``kernels.load_kernels``."""
-        kernels.load_kernels()
+    def use_kernels(self, kind: str) -> None:
+        """Compute with other kernels than torch's usual ones.
+
+        Args:
+            kind: "compiled", on a CPU, which raises as ``kernels.load_kernels``; or "varlen", for
+                a GPU.
+        """
+        if kind == "compiled":
+            kernels.load_kernels()
         layer: Any
         for layer in self.layers:
-            layer.add_norm, layer.attention.attend = kernels.add_norm, kernels.attention
-        self.compiled = True
+            if kind == "compiled":
+                layer.add_norm, layer.attention.attend = kernels.add_norm, kernels.attention
+            else:
+                layer.attention.attend = varlen.attention
+        self.kernels = kind
 
     def reinitialise(self, count: int) -> None:
         """Fresh weights for the top ``count`` layers (Zhang et al. 2021, section 4)."""

@@ -21,10 +21,10 @@ class HFEncoder(nn.Module):
             are handed to the `bert_pooler` projection and do not stay in the encoder.
         mlm_weights: a checkpoint's masked-LM head (``encoders.mlm_weights``), else None.
         config: the `transformers` config.
-        compiled: False: the compiled kernels are those of our own encoder.
+        kernels: "torch": the others are those of our own encoder.
     """
 
-    compiled = False
+    kernels = "torch"
 
     def __init__(self, model: Any) -> None:
         super().__init__()

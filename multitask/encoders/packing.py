@@ -80,6 +80,16 @@ class Packing:
         return nn.functional.pad(self._lengths.cumsum(0), (1, 0))
 
     @cached_property
+    def shortest(self) -> int:
+        """Tokens of the shortest sequence."""
+        return int(self._lengths[0])
+
+    @cached_property
+    def longest(self) -> int:
+        """Tokens of the longest sequence."""
+        return int(self._lengths[-1])
+
+    @cached_property
     def squares(self) -> int:
         """The sum of the squared lengths."""
         return int(self._lengths.square().sum())

@@ -125,5 +125,5 @@ def test_an_encoder_with_kernels_is_the_same_function():
         return [found.detach(), *(p.grad.clone() for p in encoder.parameters())]
 
     expected = states()
-    encoder.use_kernels()
+    encoder.use_kernels("compiled")
     close(states(), expected, 1e-5)
