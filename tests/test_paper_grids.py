@@ -64,7 +64,9 @@ def test_the_grids_are_those_of_the_papers():
         {"cola", "mrpc", "rte"},
         [f"k_{k}" for k in (1, 2, 3, 4, 6, 12)],
     )
-    assert cells("maxpoolbert/minilm_k")[1] == [f"k_{k}" for k in (1, 2, 3, 4, 6)]
+    curve = [f"k_{k}" for k in (1, 2, 3, 4, 6)]
+    assert cells("maxpoolbert/minilm_k") == ({"cola"}, curve, 5 * 3)
+    assert cells("maxpoolbert/minilm_k_5") == ({"mrpc", "rte"}, curve, 2 * 5 * 5)
     one, two = cells("maxpoolbert/minilm"), cells("maxpoolbert/minilm_5")
     assert one[0] | two[0] == LOCAL and two[2] == 2 * 6 * 5
     assert one[1] == two[1] == ["cls", "mean", *MAXPOOL[1:]]
@@ -82,6 +84,7 @@ def test_the_grids_are_those_of_the_papers():
         ("maxpoolbert/table3", "maxpoolbert/glue"),
         ("maxpoolbert/table6", "maxpoolbert/roberta"),
         ("maxpoolbert/table7", "maxpoolbert/k"),
+        ("maxpoolbert/table7_minilm", "maxpoolbert/minilm_k maxpoolbert/minilm_k_5"),
         ("hire/table1", "hire/glue"),
         ("hire/table1_minilm", "hire/minilm hire/minilm_5"),
         ("hire/table4", "hire/ablation4"),
