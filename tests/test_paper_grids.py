@@ -24,6 +24,22 @@ GRIDS = sorted(
     if "base" in load_extended(path).value
 )
 LOCAL = {"cola", "mrpc", "rte", "wnli", "sst2", "sst5", "stsb_course"}
+# a table, and the grids whose runs it takes
+TABLES = [
+    ("maxpoolbert/table2", "maxpoolbert/glue"),
+    ("maxpoolbert/table2_minilm", "maxpoolbert/minilm maxpoolbert/minilm_5"),
+    ("maxpoolbert/table3", "maxpoolbert/glue"),
+    ("maxpoolbert/table6", "maxpoolbert/roberta"),
+    ("maxpoolbert/table7", "maxpoolbert/k"),
+    ("maxpoolbert/table7_minilm", "maxpoolbert/minilm_k maxpoolbert/minilm_k_5"),
+    ("hire/table1", "hire/glue"),
+    ("hire/table1_minilm", "hire/minilm hire/minilm_5"),
+    ("hire/table4", "hire/ablation4"),
+    ("hire/table5", "hire/ablation5"),
+    ("hire/table6", "hire/ablation6"),
+    ("hire/table4_to_6_minilm", "hire/minilm_ablation"),
+    ("papers/layer_attention_table2", "ablations/layer_attention"),
+]
 MAXPOOL = ["cls", "max_cls", "mha", "max_seq_mha", "mean_seq_mha"]
 
 needs_poolers = pytest.mark.skipif(
@@ -76,25 +92,7 @@ def test_the_grids_are_those_of_the_papers():
 
 
 @needs_poolers
-@pytest.mark.parametrize(
-    ("layout", "grids"),
-    [
-        ("maxpoolbert/table2", "maxpoolbert/glue"),
-        ("maxpoolbert/table2_minilm", "maxpoolbert/minilm maxpoolbert/minilm_5"),
-        ("maxpoolbert/table3", "maxpoolbert/glue"),
-        ("maxpoolbert/table6", "maxpoolbert/roberta"),
-        ("maxpoolbert/table7", "maxpoolbert/k"),
-        ("maxpoolbert/table7_minilm", "maxpoolbert/minilm_k maxpoolbert/minilm_k_5"),
-        ("hire/table1", "hire/glue"),
-        ("hire/table1_minilm", "hire/minilm hire/minilm_5"),
-        ("hire/table4", "hire/ablation4"),
-        ("hire/table5", "hire/ablation5"),
-        ("hire/table6", "hire/ablation6"),
-        ("hire/table5", "hire/minilm_ablation"),
-        ("hire/table6", "hire/minilm_ablation"),
-        ("papers/layer_attention_table2", "ablations/layer_attention"),
-    ],
-)
+@pytest.mark.parametrize(("layout", "grids"), TABLES)
 def test_a_tables_rows_and_columns_are_cells_and_tasks_of_its_grids(layout, grids):
     table = load_layout(CONFIGS / f"{layout}.yaml")
     loaded = [load_grid(CONFIGS / f"{name}.yaml") for name in grids.split()]
@@ -103,6 +101,18 @@ def test_a_tables_rows_and_columns_are_cells_and_tasks_of_its_grids(layout, grid
         assert set(table.rows) <= {cell.row for cell in grid.cells}
         trained |= {task for cell in grid.cells for task in grid.config(cell, 1, Path()).tasks}
     assert {column.task for column in table.columns} <= trained
+
+
+def test_what_is_measured_on_minilm_has_a_table_on_a_page():
+    own = {layout: grids.split() for layout, grids in TABLES if layout.endswith("_minilm")}
+    measured = {f"{path.parent.name}/{path.stem}" for path in GRIDS if "minilm" in path.stem}
+    measured -= {"maxpoolbert/minilm_size"}
+    assert measured == {name for grids in own.values() for name in grids}
+    for layout in own:
+        folder, name = layout.split("/")
+        page = (ROOT / "docs" / f"{folder}.md").read_text()
+        assert f"<!-- measured: paper {name} -->" in page
+        assert "another encoder than ours" in (load_layout(CONFIGS / f"{layout}.yaml").source or "")
 
 
 def test_a_grid_of_two_poolings_becomes_a_table(tiny_encoder, tmp_path, monkeypatch, capsys):
