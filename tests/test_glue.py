@@ -13,6 +13,8 @@ from multitask import glue
 from multitask.config import load_config
 from multitask.data.load import label_reader, load_rows
 from multitask.errors import UserError
+from multitask.sweep.grid import load_grid
+from multitask.sweep.sweep import plan_runs
 from tests.conftest import ROOT
 from tests.glue_files import FOLDERS, SIZES, rows_of, write_glue, write_hub, write_shared
 
@@ -152,6 +154,14 @@ def test_rte_from_snli_as_the_page_shows_it(tiny_encoder, tmp_path, monkeypatch,
     snli = json.loads((tmp_path / "runs" / "snli_minilm" / "report.json").read_text())
     assert snli["tasks"]["snli"]["data"]["dev"]["unlabelled_dropped"] == 1
     assert any("dev rows are in train" in warning for warning in snli["warnings"])
+    grid = load_grid(PRESETS / "from_snli_minilm.yaml", [*small(tiny_encoder, ["rte"]), own[-1]])
+    assert grid.seeds == [1, 2, 3, 4, 5] and grid.baseline == "rte"
+    starts = {}
+    for run in plan_runs(grid, Path("runs/from_snli_minilm"))[: len(grid.cells)]:
+        assert run.config.training.holdout == 0.1
+        assert main(*run.arguments) == 0, capsys.readouterr().err
+        starts[run.cell] = json.loads((run.directory / "report.json").read_text()).get("init_from")
+    assert starts["rte"] is None and starts["rte_from_snli"] == report["init_from"]
     everything = ["cola", "mrpc", "rte", "wnli", "sst2", "sst5", "stsb_course"]
     own = [*small(tiny_encoder, everything), f"data_dir={data}"]
     assert main("check", PRESETS / "minilm.yaml", *own) == 0
