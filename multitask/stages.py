@@ -54,13 +54,16 @@ def plan_stages(
     """The stages of a config, each with its sampler; ``training.max_steps`` bounds their sum.
 
     Raises UserError for a part that is not there, a stage with nothing to train, and samplers
-    that do not fit.
+    and gradient surgery that do not fit.
     """
-    left = config.training.max_steps
-    stages = []
+    planned = []
     for number, entry in enumerate(config.stages or [StageConfig.model_validate({})]):
         path: KeyPath = ("stages", number) if config.stages else ("training",)
-        stage = _plan(config, entry, path, number, model, feeds)
+        planned.append(_plan(config, entry, path, number, model, feeds))
+    _check_surgery(config, model, planned)
+    left = config.training.max_steps
+    stages = []
+    for stage in planned:
         if left is not None:
             stage.steps = min(stage.steps, left)
             left -= stage.steps
@@ -107,7 +110,6 @@ def _plan(
     joint = settings.combine == "joint"
     if joint:
         _check_joint(config, settings, path, list(used))
-    _check_surgery(config, settings, len(tasks))
     sizes = Sizes(
         rows={name: len(feed.tokens) for name, feed in used.items()},
         steps={name: feed.stream.steps_per_pass for name, feed in used.items()},
@@ -191,12 +193,16 @@ def _check_joint(
             raise config.error(("tasks", name, "accumulation"), f"{message}{counts[streams[0]]}")
 
 
-def _check_surgery(config: Config, settings: TrainingConfig, tasks: int) -> None:
+def _check_surgery(config: Config, model: MultiTaskModel, stages: Sequence[Stage]) -> None:
     path = ("training", "gradient_surgery")
-    if settings.gradient_surgery is None:
+    if config.training.gradient_surgery is None:
         return
     if len(config.tasks) == 1:
         raise config.error(path, "a single task has no conflict: leave this out")
-    if settings.combine != "joint" and tasks > 1:
+    several = [stage for stage in stages if len(stage.tasks) > 1]
+    if any(stage.settings.combine != "joint" for stage in several):
         message = "needs a batch of every task in each step: set `training.combine: joint`"
+        raise config.error(path, message)
+    if not any(_encoder(model) - stage.frozen for stage in several):
+        message = "in no stage do several tasks train the encoder: leave this out"
         raise config.error(path, message)

@@ -142,7 +142,10 @@ class TaskGradients:
 
     def combine(self, surgery: Surgery) -> None:
         """Put sum_i w_i g_i into ``.grad`` of the shared parameters that have gradients."""
-        weights = surgery.weights(torch.stack(list(self.gramians().values())).sum(0))
+        parts = list(self.gramians().values())
+        if not parts:
+            return
+        weights = surgery.weights(torch.stack(parts).sum(0))
         for place, parameter in enumerate(self.parameters):
             for weight, row in zip(weights, self.rows.values(), strict=True):
                 gradient = row[place]

@@ -202,7 +202,7 @@ class Trainer:
                     self._watch if self.stage.sampler.needs_scores else lambda *_: None,
                     self._smoothing_due(tasks),
                     self.teacher,
-                    self.surgery if self.surgery and self.surgery.due(self.in_stage) else None,
+                    self._surgery_due(),
                 )
             except NotFinite as problem:
                 raise self._diverged(problem) from problem
@@ -245,6 +245,12 @@ class Trainer:
             for task in tasks
             if task in self.smoothing and self.smoothing[task].due(self.trained[task])
         }
+
+    def _surgery_due(self) -> Surgery | None:
+        """Gradient surgery, in its steps of a stage that trains what the tasks share."""
+        if self.surgery is None or self.stage.frozen.issuperset(self.model.shared()):
+            return None
+        return self.surgery if self.surgery.due(self.in_stage) else None
 
     def _next_turns(self) -> Step:
         """The turns of the next step; at the start of an epoch the sampler plans them."""

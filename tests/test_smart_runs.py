@@ -5,6 +5,7 @@ import json
 import pytest
 
 import run_multitask
+from multitask import trainer
 from tests.kill import kill_inside
 from tests.test_bad_input import refused  # noqa: F401
 
@@ -76,6 +77,22 @@ def test_killed_run_resumes_to_the_same_numbers(settings, run, tiny_overrides, t
     assert events(killed) == events(whole) and results(killed) == results(whole)
 
 
+def test_a_stage_with_a_frozen_encoder_has_plain_joint_steps(run, monkeypatch):
+    """Bit for bit: nothing shared has a gradient there. The stage after it has surgery."""
+    pytest.importorskip("torchjd")
+    stages = "stages=[{freeze: [encoder], epochs: 1}, {epochs: 1}]"
+    settings = [stages, "training.combine=joint", "training.frozen_baseline=false"]
+    plain = events(run("plain", *settings))
+    original, given = trainer.train_step, []
+    monkeypatch.setattr(trainer, "train_step", lambda *a: given.append(a[-1]) or original(*a))
+    operated = events(run("operated", *settings, "training.gradient_surgery=pcgrad"))
+    (place,) = [i for i, line in enumerate(plain) if line["event"] == "stage"]
+    frozen = plain[place]["step"]
+    assert [surgery is None for surgery in given] == [i < frozen for i in range(2 * frozen)]
+    assert operated[: place + 1] == plain[: place + 1]
+    assert operated[place + 1 :] != plain[place + 1 :]
+
+
 def test_a_run_with_learned_weights_is_loaded_and_predicts(run, capsys):
     directory = run("learned", "training.loss_weighting=uncertainty", "training.combine=joint")
     capsys.readouterr()
@@ -104,6 +121,17 @@ def test_a_run_with_learned_weights_is_loaded_and_predicts(run, capsys):
             "training.gradient_surgery",
             "a single task has no conflict",
         ),
+        *[
+            (
+                ["training.gradient_surgery=pcgrad", "training.combine=joint", frozen],
+                "training.gradient_surgery",
+                "in no stage do several tasks train the encoder: leave this out",
+            )
+            for frozen in (
+                "encoder.freeze=true",
+                "stages=[{freeze: [encoder]}, {tasks: [sst]}]",
+            )
+        ],
         (
             ["training.gradient_surgery=pcgard"],
             "training.gradient_surgery",

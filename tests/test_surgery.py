@@ -227,6 +227,15 @@ def test_parts_without_a_gradient_keep_none():
     assert other.grad is None and one.grad.tolist() == [3, 3]
 
 
+def test_without_any_shared_gradient_there_is_nothing_to_combine():
+    shared, own = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
+    found = TaskGradients({"all": [shared]})
+    for task in ("x", "y"):
+        found.backward(task, own.sum())
+    found.combine(Surgery(surgery.pcgrad()))
+    assert shared.grad is None and own.grad.tolist() == [2, 2, 2]
+
+
 def test_cosines_of_a_gramian():
     rows = torch.tensor([[3.0, 4.0], [4.0, -3.0], [-3.0, -4.0]])
     expected = torch.tensor([[1.0, 0.0, -1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 1.0]])
