@@ -5,6 +5,7 @@ weight a task: the shared parameters get sum_i w_i g_i. The library torchjd (an 
 methods; what is here names them for YAML, and collects the gradients.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,11 +76,17 @@ class Surgery:
     def weights(self, gramian: Tensor) -> list[float]:
         """w [tasks] of a Gramian [tasks, tasks]; a single task keeps its gradient.
 
-        The first rank decides: some methods take the tasks in random order.
+        The first rank decides: some methods take the tasks in random order. All are NaN for a
+        Gramian that is not finite, which not every method would pass on: the step then refuses it.
         """
         if len(gramian) == 1:
             return [1.0]
-        return distributed.on_first(lambda: self.weighting(gramian).tolist())
+
+        def decide() -> list[float]:
+            finite = bool(gramian.isfinite().all())
+            return self.weighting(gramian).tolist() if finite else [math.nan] * len(gramian)
+
+        return distributed.on_first(decide)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Gradient Vaccine's running cosines; empty for the methods without a memory."""

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from multitask import surgery
-from multitask.errors import UserError
+from multitask.errors import NotFinite, UserError
 from multitask.step import train_step
 from multitask.surgery import Surgery, TaskGradients, cosines
 from tests.test_model import batch
@@ -16,6 +16,9 @@ from tests.test_objective import make  # noqa: F401
 pytest.importorskip("torchjd", reason="gradient surgery is an extra: pip install 'torchjd[cagrad]'")
 
 TASKS = ("sst", "qqp", "sts")
+every_method = pytest.mark.parametrize(
+    "name", ["pcgrad", "gradvac", "cagrad", "mgda", "aligned_mtl"]
+)
 
 
 def gradients(*rows):
@@ -25,6 +28,13 @@ def gradients(*rows):
     for task, row in enumerate(rows):
         found.backward(str(task), (shared * torch.tensor(row, dtype=torch.float64)).sum())
     return found, shared
+
+
+def made(name):
+    """A method by its name in YAML; the test skips where its packages are not installed."""
+    if name == "cagrad":
+        pytest.importorskip("cvxpy")
+    return getattr(surgery, name)()
 
 
 def combined(weighting, *rows):
@@ -105,12 +115,10 @@ def test_gradvac_goes_on_from_its_saved_state():
     assert torch.equal(whole.state_dict()["phi"], resumed.state_dict()["phi"])
 
 
-@pytest.mark.parametrize("name", ["pcgrad", "gradvac", "cagrad", "mgda", "aligned_mtl"])
+@every_method
 def test_parity_with_the_librarys_aggregator(name):
     import torchjd.aggregation as library
 
-    if name == "cagrad":
-        pytest.importorskip("cvxpy")
     rows = torch.randn(3, 8, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     aggregators = {
         "pcgrad": library.PCGrad,
@@ -122,7 +130,7 @@ def test_parity_with_the_librarys_aggregator(name):
     torch.manual_seed(0)
     expected = aggregators[name]()(rows)
     torch.manual_seed(0)
-    found = combined(getattr(surgery, name)(), *rows.tolist())
+    found = combined(made(name), *rows.tolist())
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
 
 
@@ -206,6 +214,23 @@ def test_gradients_of_one_step_are_gathered_over_its_passes(make):  # noqa: F811
     parts = stepped(model, halves, surgery=Surgery(surgery.pcgrad()))
     for name, expected in whole.items():
         torch.testing.assert_close(parts[name], expected, rtol=1e-6, atol=1e-10)
+
+
+@every_method
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_a_gradient_that_is_not_finite_is_told_as_in_a_plain_step(name, wrong, make):  # noqa: F811
+    model = make()
+    with torch.no_grad():
+        model.tasks["sst"].head.linear.weight[0, 0] = wrong
+    before = {n: value.clone() for n, value in model.state_dict().items()}
+    method = Surgery(made(name))
+    told = f"task sst: loss {wrong}, task qqp: .*, gradient norm nan$"
+    with pytest.raises(NotFinite, match=told):
+        stepped(model, [{task: batch(task) for task in TASKS}], surgery=method)
+    assert not method.state_dict()
+    assert all(parameter.grad is None for parameter in model.parameters())
+    for n, value in model.state_dict().items():
+        torch.testing.assert_close(value, before[n], rtol=0, atol=0, equal_nan=True)
 
 
 def test_with_one_running_task_surgery_is_a_plain_step(make):  # noqa: F811
