@@ -18,7 +18,9 @@ def teacher_of(model: M) -> M:
 
 @torch.no_grad()
 def follow(teacher: nn.Module, model: nn.Module, progress: float) -> None:
-    """theta~ <- beta theta~ + (1 - beta) theta, after the optimizer's step.
+    """theta~ <- beta theta~ + (1 - beta) theta, after the optimizer's step; buffers are copied.
+
+    They are running means of their own, such as those of batch normalisation.
 
     Args:
         teacher: moves.
@@ -28,3 +30,5 @@ def follow(teacher: nn.Module, model: nn.Module, progress: float) -> None:
     beta = EARLY_BETA if progress <= 0.1 else LATE_BETA
     for own, theirs in zip(teacher.parameters(), model.parameters(), strict=True):
         own.lerp_(theirs, 1 - beta)
+    for kept, current in zip(teacher.buffers(), model.buffers(), strict=True):
+        kept.copy_(current)
