@@ -6,7 +6,7 @@ methods; what is here names them for YAML, and collects the gradients.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -63,40 +63,59 @@ def aligned_mtl() -> Any:
 
 
 class Surgery:
-    """A weighting that takes part in every ``every``-th step, and what it remembers."""
+    """A weighting that takes part in every ``every``-th step, and what it remembers.
+
+    Attributes:
+        phi: Gradient Vaccine's running cosine of each "task.other"; empty for other methods.
+    """
 
     def __init__(self, weighting: Any, every: int = 1) -> None:
         self.weighting = weighting
         self.every = every
+        self.phi: dict[str, float] = {}
 
     def due(self, step: int) -> bool:
         """Whether the step after the first ``step`` ones has surgery."""
         return (step + 1) % self.every == 0
 
-    def weights(self, gramian: Tensor) -> list[float]:
+    def begin_anew(self) -> None:
+        """Forget, for a stage whose gradients are of other tasks or other parameters."""
+        self.phi = {}
+
+    def weights(self, gramian: Tensor, tasks: Sequence[str]) -> list[float]:
         """w [tasks] of a Gramian [tasks, tasks]; a single task keeps its gradient.
 
         The first rank decides: some methods take the tasks in random order. All are NaN for a
         Gramian that is not finite, which not every method would pass on: the step then refuses it.
         """
-        if len(gramian) == 1:
+        if len(tasks) == 1:
             return [1.0]
 
         def decide() -> list[float]:
             finite = bool(gramian.isfinite().all())
-            return self.weighting(gramian).tolist() if finite else [math.nan] * len(gramian)
+            return self._decide(gramian, tasks) if finite else [math.nan] * len(tasks)
 
         return distributed.on_first(decide)
 
+    def _decide(self, gramian: Tensor, tasks: Sequence[str]) -> list[float]:
+        """The library keeps running cosines by place: it is handed those of these tasks."""
+        remembers = hasattr(self.weighting, "_phi_t")
+        if remembers:
+            rows = [[self.phi.get(f"{one}.{other}", 0.0) for other in tasks] for one in tasks]
+            self.weighting._phi_t = torch.tensor(rows, dtype=gramian.dtype)
+            self.weighting._state_key = (len(tasks), gramian.dtype)
+        found: list[float] = self.weighting(gramian).tolist()
+        if remembers:
+            for one, row in zip(tasks, self.weighting._phi_t.tolist(), strict=True):
+                self.phi |= {f"{one}.{t}": cosine for t, cosine in zip(tasks, row, strict=True)}
+        return found
+
     def state_dict(self) -> dict[str, Tensor]:
-        """Gradient Vaccine's running cosines; empty for the methods without a memory."""
-        phi = getattr(self.weighting, "_phi_t", None)
-        return {} if phi is None else {"phi": phi.clone()}
+        """``phi``, as fp64 scalars."""
+        return {pair: torch.tensor(value, dtype=torch.float64) for pair, value in self.phi.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        if "phi" in state:  # the library has no way in of its own for it
-            self.weighting._phi_t = state["phi"].clone()
-            self.weighting._state_key = (len(state["phi"]), state["phi"].dtype)
+        self.phi = {pair: cosine.item() for pair, cosine in state.items()}
 
 
 class TaskGradients:
@@ -152,7 +171,7 @@ class TaskGradients:
         parts = list(self.gramians().values())
         if not parts:
             return
-        weights = surgery.weights(torch.stack(parts).sum(0))
+        weights = surgery.weights(torch.stack(parts).sum(0), list(self.rows))
         for place, parameter in enumerate(self.parameters):
             for weight, row in zip(weights, self.rows.values(), strict=True):
                 gradient = row[place]

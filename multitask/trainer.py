@@ -166,11 +166,13 @@ class Trainer:
         return all(task in self.selection.stopped for task in self.stage.tasks)
 
     def _next_stage(self) -> None:
-        """Go on to the next stage: new optimizer and schedule, patience anew."""
+        """Go on to the next stage: new optimizer and schedule, patience and surgery anew."""
         self.epochs_before, self.stage_began = self.epoch, self.step
         self.stage_index += 1
         self.optimizer, self.scheduler = self.stage.begin(self.model)
         self.selection.begin_anew()
+        if self.surgery is not None:
+            self.surgery.begin_anew()
         self._turns = (-1, [])
         self.train_scores, self._seen = {}, {}
         self.log.write("stage", step=self.step, stage=self.stage.name, tasks=self.stage.tasks)

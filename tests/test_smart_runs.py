@@ -15,6 +15,7 @@ JOINT = (
     "training.gradient_surgery=gradvac",
     "training.surgery_every=2",
 )
+PAIRS = "stages=[{tasks: [sst, qqp], epochs: 1}, {tasks: [qqp, sts], epochs: 3}]"
 SMART = "defaults.smart={eps: 1e-3, noise: 1e-3, bregman: 1.0}"
 
 
@@ -62,8 +63,9 @@ def test_what_is_off_equals_the_plain_run_bit_for_bit(run):
     [
         [SMART, "defaults.smart.every=2", "training.precision=bf16", "training.conflict_steps=3"],
         [SMART, *JOINT],
+        [*JOINT, "training.surgery_every=1", PAIRS],  # killed in the second stage
     ],
-    ids=["smart", "joint"],
+    ids=["smart", "joint", "stages"],
 )
 def test_killed_run_resumes_to_the_same_numbers(settings, run, tiny_overrides, tmp_path):
     if JOINT[0] in settings:
@@ -91,6 +93,16 @@ def test_a_stage_with_a_frozen_encoder_has_plain_joint_steps(run, monkeypatch):
     assert [surgery is None for surgery in given] == [i < frozen for i in range(2 * frozen)]
     assert operated[: place + 1] == plain[: place + 1]
     assert operated[place + 1 :] != plain[place + 1 :]
+
+
+def test_a_stage_begins_without_the_running_cosines_of_the_one_before(run, monkeypatch):
+    pytest.importorskip("torchjd")
+    step, known = trainer.train_step, []
+    monkeypatch.setattr(trainer, "train_step", lambda *a: known.append({*a[-1].phi}) or step(*a))
+    run("run", *JOINT, "training.surgery_every=1", PAIRS, "training.frozen_baseline=false")
+    (second,) = [i for i, pairs in enumerate(known) if i and not pairs]
+    assert "sst.qqp" in known[second - 1]
+    assert known[-1] == {"qqp.qqp", "qqp.sts", "sts.qqp", "sts.sts"}
 
 
 def test_a_run_with_learned_weights_is_loaded_and_predicts(run, capsys):

@@ -21,12 +21,13 @@ every_method = pytest.mark.parametrize(
 )
 
 
-def gradients(*rows):
-    """A shared part of one vector, with these gradients of as many tasks."""
-    shared = nn.Parameter(torch.zeros(len(rows[0]), dtype=torch.float64))
+def gradients(*rows, **named):
+    """A shared part of one vector, with these gradients of tasks by number, and of named ones."""
+    rows = {str(task): row for task, row in enumerate(rows)} | named
+    shared = nn.Parameter(torch.zeros(len(next(iter(rows.values()))), dtype=torch.float64))
     found = TaskGradients({"all": [shared]})
-    for task, row in enumerate(rows):
-        found.backward(str(task), (shared * torch.tensor(row, dtype=torch.float64)).sum())
+    for task, row in rows.items():
+        found.backward(task, (shared * torch.tensor(row, dtype=torch.float64)).sum())
     return found, shared
 
 
@@ -82,7 +83,7 @@ def test_gradvac_lifts_the_cosine_to_its_running_mean_by_hand():
     found, shared = gradients(*first.tolist())
     found.combine(keeper)
     torch.testing.assert_close(shared.grad, first.sum(0))
-    assert keeper.state_dict()["phi"][0, 1] == pytest.approx(0.3)  # (1 - .5) 0 + .5 .6
+    assert keeper.phi["0.1"] == pytest.approx(0.3)  # (1 - .5) 0 + .5 .6
     second = torch.tensor([[1.0, 0.0], [0.0, 2.0]], dtype=torch.float64)  # cosine 0 < .3
     found, shared = gradients(*second.tolist())
     found.combine(keeper)
@@ -112,7 +113,27 @@ def test_gradvac_goes_on_from_its_saved_state():
         own.combine(keeper)
         found.append(shared.grad)
     assert torch.equal(*found)
-    assert torch.equal(whole.state_dict()["phi"], resumed.state_dict()["phi"])
+    assert len(whole.phi) == 9 and whole.phi == resumed.phi
+    assert any(abs(cosine) > 1e-3 for cosine in whole.phi.values())
+
+
+def test_gradvacs_running_cosines_are_of_tasks_and_not_of_places():
+    """A pair without one of its tasks for a while is not mistaken for another of as many tasks."""
+    generator = torch.Generator().manual_seed(1)
+    rows = dict(zip("abc", torch.randn(3, 5, generator=generator).double(), strict=True))
+
+    def cosine(one, other):
+        return float(rows[one] @ rows[other] / rows[one].norm() / rows[other].norm())
+
+    keeper, expected = Surgery(surgery.gradvac(beta=0.5)), {"a.b": 0.0, "b.c": 0.0}
+    for pair in ("ab", "bc", "ab"):
+        found, _ = gradients(**{task: rows[task].tolist() for task in pair})
+        found.combine(keeper)
+        key = ".".join(pair)
+        expected[key] = 0.5 * expected[key] + 0.5 * cosine(*pair)
+    assert {key: keeper.phi[key] for key in expected} == pytest.approx(expected)
+    keeper.begin_anew()
+    assert not keeper.state_dict()
 
 
 @every_method
