@@ -197,7 +197,7 @@ def _check_surgery(config: Config, model: MultiTaskModel, stages: Sequence[Stage
     path = ("training", "gradient_surgery")
     if config.training.gradient_surgery is None:
         return
-    if len(config.tasks) == 1:
+    if sum(not task.only_scored for task in config.tasks.values()) == 1:
         raise config.error(path, "a single task has no conflict: leave this out")
     several = [stage for stage in stages if len(stage.tasks) > 1]
     if any(stage.settings.combine != "joint" for stage in several):

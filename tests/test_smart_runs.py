@@ -16,6 +16,11 @@ JOINT = (
     "training.surgery_every=2",
 )
 PAIRS = "stages=[{tasks: [sst, qqp], epochs: 1}, {tasks: [qqp, sts], epochs: 3}]"
+# scored with the head of another task, never trained
+MORE = (
+    "tasks.more={data: {dev: ids-sst-dev.csv, text: sentence, label: sentiment}, share_head: sst,"
+    " max_length: 48}"
+)
 SMART = "defaults.smart={eps: 1e-3, noise: 1e-3, bregman: 1.0}"
 
 
@@ -130,6 +135,11 @@ def test_a_run_with_learned_weights_is_loaded_and_predicts(run, capsys):
         (["training.gradient_surgery=pcgrad"], "training.gradient_surgery", "combine: joint"),
         (
             ["training.gradient_surgery=pcgrad", "tasks.qqp=null", "tasks.sts=null"],
+            "training.gradient_surgery",
+            "a single task has no conflict",
+        ),
+        (
+            ["training.gradient_surgery=pcgrad", "tasks.qqp=null", "tasks.sts=null", MORE],
             "training.gradient_surgery",
             "a single task has no conflict",
         ),
