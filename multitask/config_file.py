@@ -273,6 +273,6 @@ def _spread_defaults(tree: Tree) -> Tree:
     kept = {
         path: source
         for path, source in tree.sources.items()
-        if path[:1] != ("defaults",) and (path[:1] != ("tasks",) or len(path) == 1)
+        if path[:1] != ("tasks",) or len(path) == 1
     }
     return Tree({**tree.value, "tasks": spread.value}, {**kept, **spread.sources})

@@ -10,6 +10,8 @@ import pytest
 import run_multitask
 from multitask import load
 from multitask.comparison.compare import compare, group_runs
+from multitask.config import load_config
+from multitask.errors import UserError
 from multitask.geometry import alignment, uniformity
 from tests.conftest import ROOT
 from tests.sts_files import write_suites
@@ -155,6 +157,15 @@ def test_a_head_without_weights_scores_another_tasks_vectors(config, tiny_encode
     }
 
 
+def test_the_smart_of_defaults_is_for_the_tasks_that_train(config):
+    found = load_config(config, ["defaults.smart.eps=0.001"])
+    assert [name for name, task in found.tasks.items() if task.smart] == ["sst", "qqp", "sts"]
+    with pytest.raises(UserError, match=r"smart\.weight=2: tasks\.suite\.smart: the task is only"):
+        load_config(config, ["defaults.smart.eps=0.001", "tasks.suite.smart.weight=2"])
+    config.with_name("saved.yaml").write_text(found.dump())
+    assert load_config(config.with_name("saved.yaml")).resolved() == found.resolved()
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [
@@ -165,6 +176,7 @@ def test_a_head_without_weights_scores_another_tasks_vectors(config, tiny_encode
         ("stages=[{tasks: [suite]}]", "stages.0.tasks.0: no task 'suite'"),
         ("defaults={evaluate_only: true}", "evaluate_only: no task is left to train"),
         ("tasks.qqp={share_head: suite}", "'suite' is only evaluated: name a task that trains"),
+        ("tasks.suite.smart={weight: 3.0}", "tasks.suite.smart: the task is only scored, never"),
         ("tasks.suite.share_head=null", "tasks.suite.share_head: "),
     ],
 )

@@ -49,6 +49,8 @@ def check_references(config: Config) -> None:
             share_rows(config, name)
         if task.share_head is not None:
             share_head(config, name)
+        if task.smart and task.only_scored:
+            _leave_out_smart(config, name)
         if task.smart and task.smart.dropout == "eval" and config.encoder.gradient_checkpointing:
             message = "layers are computed again with dropout: not with gradient_checkpointing"
             raise config.error(("tasks", name, "smart", "dropout"), message)
@@ -78,6 +80,14 @@ def check_references(config: Config) -> None:
         if isinstance(value, str) and value != "longest" and value not in tasks:
             hint = suggest(value, ("longest", *tasks))
             raise config.error(path, f"expected longest, a task or a number of steps{hint}")
+
+
+def _leave_out_smart(config: Config, name: str) -> None:
+    """A task that is never trained goes without the SMART of ``defaults``, and has none itself."""
+    path: KeyPath = ("tasks", name, "smart")
+    if not config.is_default(path):
+        raise config.error(path, "the task is only scored, never trained: leave this out")
+    config.tasks[name].smart = None
 
 
 def _check_sources(config: Config, name: str) -> None:

@@ -65,6 +65,11 @@ class Config(Strict):
             name for name, task in self.tasks.items() if name in staged and not task.only_scored
         ]
 
+    def is_default(self, path: KeyPath) -> bool:
+        """Whether a task has ``path`` of ``defaults``, and says nothing of it itself."""
+        sources = self._tree.sources
+        return sources[path] == sources.get(("defaults", *path[2:]))
+
     def selecting_tasks(self) -> dict[str, str]:
         """For each task the one whose evaluations select its weights: itself, if it trains."""
         return {
