@@ -48,7 +48,12 @@ def cagrad(c: float = 0.4) -> Any:
 
     Args:
         c: how far, in lengths of g; from 0 to below 1.
+
+    Raises:
+        ValueError: ``c`` outside, where the paper does not promise that the mean loss falls.
     """
+    if not 0 <= c < 1:
+        raise ValueError(f"c must be from 0 to below 1, not {c}")
     return _made("CAGradWeighting", c=c)
 
 

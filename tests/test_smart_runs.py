@@ -164,6 +164,14 @@ def test_a_run_with_learned_weights_is_loaded_and_predicts(run, capsys):
             "training.gradient_surgery.c",
             "c must be number",
         ),
+        *[
+            (
+                [f"training.gradient_surgery={{name: cagrad, c: {c}}}", "training.combine=joint"],
+                "training.gradient_surgery.c",
+                f"c must be from 0 to below 1, not {c}",
+            )
+            for c in (5.0, 1.0, -0.1)
+        ],
     ],
 )
 def test_bad_input(overrides, place, message, refused):  # noqa: F811
