@@ -5,6 +5,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from multitask import distributed, metrics
 from multitask.config import Config
 from multitask.data.load import LabelReader, Rows
@@ -65,6 +67,7 @@ def run_result(
             "precision": "bf16" if prepared.model.autocast else "fp32",
             "kernels": prepared.model.encoder.kernels,
             "processes": distributed.world(),
+            "threads": torch.get_num_threads(),
             **training,
             "selection_split": prepared.selection_split,
             "init_from": prepared.init_from,

@@ -24,6 +24,7 @@ from multitask.comparison.page import comparison_page
 from multitask.comparison.plots import draw_all
 from multitask.comparison.settings import differing_settings
 from multitask.comparison.significance import drawn_seeds, holm, p_value, seed_means
+from multitask.comparison.times import training_times
 from multitask.comparison.transfer import transfer
 from multitask.errors import UserError, suggest
 from multitask.files import without_nan, write_text
@@ -84,6 +85,7 @@ def compare(
     settings = differing_settings(
         [{**run_config(run), "probe": is_probe(report)} for (run, report), *_ in reports]
     )
+    times = training_times([[report for _, report in runs] for runs in reports], at)
     comparison = {
         "format": 1,
         "baseline": baseline,
@@ -102,6 +104,7 @@ def compare(
                 "tasks": {task: scored[task][i] for task in tasks if scored[task][i]},
                 "overall": overall[i],
                 "holdout": held_out(runs, counted),
+                "training_time": times[i],
             }
             for i, (group, runs) in enumerate(zip(groups, reports, strict=True))
         ],

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.comparison.groups import is_probe
+from multitask.comparison.times import several_machines
 
 
 def notes(runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[str]:
@@ -35,6 +36,8 @@ def notes(runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[str]:
     revisions = list(dict.fromkeys(str(report["git_revision"]) for _, report in runs))
     if len(revisions) > 1:
         found.append(f"The runs come from several commits: {', '.join(revisions)}.")
+    if machines := several_machines([report for _, report in runs]):
+        found.append(machines)
     return found
 
 

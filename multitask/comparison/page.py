@@ -11,6 +11,7 @@ from multitask.comparison.tables import (
     GAIN_TITLE,
     HOLDOUT_TITLE,
     MATRIX_TITLE,
+    TIME_TITLE,
     columns,
     difference_cell,
     difference_parts,
@@ -23,6 +24,7 @@ from multitask.comparison.tables import (
     matrix_table,
     score_cell,
     score_table,
+    time_table,
 )
 from multitask.page import Block, Image, Lines, Page, Section, Table, Text, Tile
 
@@ -48,6 +50,8 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
         sections.append(Section(HOLDOUT_TITLE, [found], label="Holdout"))
     if difference_table(comparison):
         sections.append(_differences(comparison))
+    if times := time_table(comparison):
+        sections.append(Section(TIME_TITLE, [times], label="Training time"))
     if comparison["notes"]:
         sections.append(Section("Notes", [Lines(comparison["notes"])], alert=True))
     if settings := settings_table(groups):

@@ -10,6 +10,7 @@ from typing import Any
 
 from multitask.comparison.compare import Group, compare
 from multitask.comparison.layout import Column, Layout
+from multitask.comparison.times import median_of
 from multitask.errors import UserError
 from multitask.files import without_nan
 from multitask.plots import load_report
@@ -126,10 +127,7 @@ def _times(reports: Sequence[Mapping[str, Any]], task: str) -> dict[str, float |
     """Median seconds of an epoch and of scoring dev; None where a run did not note them."""
     epoch = [report.get("epoch_seconds") for report in reports]
     dev = [report.get("dev_seconds", {}).get(task) for report in reports]
-    return {
-        name: None if None in found else float(statistics.median(found))
-        for name, found in (("epoch_seconds", epoch), ("dev_seconds", dev))
-    }
+    return {"epoch_seconds": median_of(epoch), "dev_seconds": median_of(dev)}
 
 
 def _cell(

@@ -20,7 +20,9 @@ from multitask.tables import (
 
 HOLDOUT_TITLE = "Scores on the held-out rows of train: choose by these, report dev"
 GAIN_TITLE = "Relative gain over single-task training in %, and its mean Δm"
+TIME_TITLE = "Training time: an epoch's training steps alone, median over seeds"
 MATRIX_TITLE = "Adding the task of a row to the training of a column's changes its score by"
+TIMES = ("epoch_seconds", "epoch_seconds_ratio")  # the last columns of table.csv
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,15 @@ def csv_text(comparison: dict[str, Any]) -> str:
     """table.csv: a line for each group, full precision, nothing where there is no number.
 
     Columns: group, seeds (how many), then mean, sd, diff, low, high and p of each task and
-    overall; low and high bound the difference to the baseline, p is Holm's.
+    overall; low and high bound the difference to the baseline, p is Holm's. Then the seconds of
+    an epoch and their ratio to the baseline's.
     """
     names = [*comparison["tasks"], "overall"]
     parts = ("mean", "sd", "diff", "low", "high", "p")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["group", "seeds", *(f"{name}_{part}" for name in names for part in parts)])
+    scores = [f"{name}_{part}" for name in names for part in parts]
+    writer.writerow(["group", "seeds", *scores, *TIMES])
     for group in comparison["groups"]:
         line = [group["name"], len(group["seeds"])]
         for entry in entries(comparison, group):
@@ -93,6 +97,7 @@ def csv_text(comparison: dict[str, Any]) -> str:
             difference = entry.get("difference") or {}
             line += [entry.get("mean"), entry.get("sd")]
             line += [difference.get(key) for key in ("value", "low", "high", "p_holm")]
+        line += [(group.get("training_time") or {}).get(key) for key in ("epoch_seconds", "ratio")]
         writer.writerow(line)
     return text.getvalue()
 
@@ -115,6 +120,8 @@ def _tables(comparison: dict[str, Any]) -> Iterator[tuple[str, Table]]:
         yield HOLDOUT_TITLE, held_out
     if differences := difference_table(comparison):
         yield difference_title(comparison), differences
+    if times := time_table(comparison):
+        yield TIME_TITLE, times
     if gains := gain_table(comparison):
         yield GAIN_TITLE, gains
     if matrix := matrix_table(comparison):
@@ -180,6 +187,18 @@ def difference_table(comparison: dict[str, Any]) -> Table | None:
         if any(found):
             rows.append([group["name"], *map(difference_cell, found)])
     return Table(("group", *columns(comparison)), rows) if rows else None
+
+
+def time_table(comparison: dict[str, Any]) -> Table | None:
+    """Seconds of an epoch and their ratio to the baseline's; None with fewer than two groups."""
+    found = {group["name"]: group.get("training_time") for group in comparison["groups"]}
+    rows = [
+        [name, f"{time['epoch_seconds']:.1f}", f"x{time['ratio']:.2f}" if time["ratio"] else "-"]
+        for name, time in found.items()
+        if time
+    ]
+    header = ("group", "seconds an epoch", f"ratio to {comparison['baseline']}")
+    return Table(header, rows) if len(rows) > 1 else None
 
 
 def score_cell(entry: dict[str, Any] | None) -> str:
@@ -256,6 +275,10 @@ def explanations(comparison: dict[str, Any]) -> list[str]:
         single = [group["name"] for group in groups if len(group["seeds"]) == 1]
         if most > 1 and single:
             lines.append(f"One seed only, so nothing is known of its spread: {', '.join(single)}.")
+    if time_table(comparison):
+        lines.append(
+            "Training times are without evaluation and start-up, on whatever load the machine had."
+        )
     if singles:
         alone = ", ".join(f"{name} ({task})" for task, name in singles.items())
         lines.append(

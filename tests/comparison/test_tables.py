@@ -98,7 +98,7 @@ def test_csv_reads_back_as_the_numbers(comparison):
     rows = list(csv.DictReader(tables.csv_text(comparison).splitlines()))
     parts = ("mean", "sd", "diff", "low", "high", "p")
     columns = [f"{name}_{part}" for name in ("sst", "para", "sts", "overall") for part in parts]
-    assert list(rows[0]) == ["group", "seeds", *columns]
+    assert list(rows[0]) == ["group", "seeds", *columns, *tables.TIMES]
 
     def number(text):
         return float(text) if text else None
