@@ -126,6 +126,11 @@ class Trainer:
         return sum(stage.steps for stage in self.stages)
 
     @property
+    def total_epochs(self) -> float:
+        """Planned epochs of all stages."""
+        return sum(stage.steps / stage.sampler.steps_per_epoch for stage in self.stages)
+
+    @property
     def in_stage(self) -> int:
         """Steps of the stage under way that are done."""
         return self.step - self.stage_began
@@ -143,6 +148,8 @@ class Trainer:
             UserError: a loss that is not finite; the last checkpoint is intact.
         """
         self.model.train()
+        if self.step == 0:
+            self.log.write("plan", step=0, steps=self.total_steps, epochs=self.total_epochs)
         hidden = None if distributed.rank() == 0 else True
         bar = tqdm(total=self.total_steps, initial=self.step, unit="step", disable=hidden)
         with Signals(self._interrupt), bar:

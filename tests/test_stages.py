@@ -14,6 +14,7 @@ from multitask.errors import UserError
 from multitask.prepare import prepare
 from multitask.run import build_trainer
 from multitask.stages import trained_parameters
+from multitask.sweep.progress import steps_done
 from tests.test_resume import kill_inside
 
 PRESET = "configs/cs224n.yaml"
@@ -120,6 +121,11 @@ def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides
     assert max(rate.get("encoder", 0) for rate in rates[heads.steps : -5]) == pytest.approx(1e-3)
     assert [e["stage"] for e in events(tmp_path) if e["event"] == "stage"] == ["all", "3"]
     assert loop.step == loop.total_steps == heads.steps + every.steps + 5
+    # what a sweep shows of it: the shorter epochs of the first stage are planned as such
+    per_epoch = last.sampler.steps_per_epoch
+    assert heads.steps < every.steps and per_epoch > 5
+    whole = pytest.approx(2 + 5 / per_epoch, abs=1e-4)
+    assert steps_done(tmp_path) == (loop.step, loop.total_steps, whole, whole)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_ctrl_c_during_an_evaluation(tiny_overrides, reference, monkeypatch, cap
     assert run_multitask.main(command(tiny_overrides)) == 2
     assert "interrupted" in error_line(capsys)
     directory = run_dir(tiny_overrides)
-    assert [event["step"] for event in events(directory)] == list(range(1, EPOCH + 1))
+    assert [event["step"] for event in events(directory)] == list(range(EPOCH + 1))
     monkeypatch.undo()
     assert run_multitask.main(command(tiny_overrides, "--resume")) == 0
     assert events(directory) == reference

@@ -148,7 +148,7 @@ def train_all(
                 pool.fill()
                 if not pool.running and not pool.pending:
                     return pool.failed
-                progress.show([(c.run.name, c.run.directory, c.run.config) for c in pool.running])
+                progress.show([(c.run.name, c.run.directory) for c in pool.running])
                 time.sleep(TICK)
         finally:
             pool.stop()

@@ -4,16 +4,15 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
-
-from multitask.config import Config
 
 TAIL = 4096  # bytes; longer than a line of metrics.jsonl
 
 
 class Progress:
-    """A bar over all runs, with the time left, and one for each run under way.
+    """A bar over all runs and one for each run under way, each with the time left.
 
     The bars are for a terminal (stderr); the lines of ``settled`` go to stdout always.
     """
@@ -29,10 +28,11 @@ class Progress:
                 disable=None,
                 leave=False,
                 dynamic_ncols=True,
-                bar_format="{desc} {bar} {n_fmt}/{total_fmt}",
+                bar_format="{desc} {bar} {n_fmt}/{total_fmt} [{elapsed}<{remaining}]",
             )
             for slot in range(min(slots, total))
         ]
+        self._timed: dict[int, Path | None] = {}  # the run that a slot's clock is of
 
     def __enter__(self) -> "Progress":
         return self
@@ -65,37 +65,58 @@ class Progress:
         self._all.update()
         self.say(f"cell {self.done}/{self.total} {name}: {result}")
 
-    def show(self, running: Sequence[tuple[str, Path, Config]]) -> None:
-        """Each run under way: its name, directory and config."""
+    def show(self, running: Sequence[tuple[str, Path]]) -> None:
+        """Each run under way: its name and directory."""
         for index, bar in enumerate(self._slots):
             if bar.disable:
                 return
-            name, step, total = "", 0, 0
-            if index < len(running):
-                name, directory, config = running[index]
-                step, total = steps_done(directory, config) or (0, 0)
-            bar.set_description_str(name, refresh=False)
-            bar.n, bar.total = step, total
+            name, directory = running[index] if index < len(running) else ("", None)
+            done = steps_done(directory) if directory else None
+            timed = directory if done else None
+            if timed != self._timed.get(index):  # the time left comes from this run's steps alone
+                self._timed[index] = timed
+                bar.reset()
+                bar.initial = done.step if done else 0
+            epoch = f", epoch {done.epoch:.2f}/{done.epochs:.4g}" if done else ""
+            bar.set_description_str(name + epoch, refresh=False)
+            bar.n, bar.total = (done.step, done.steps) if done else (0, 0)
             bar.refresh()
 
 
-def steps_done(run_dir: Path, config: Config) -> tuple[int, int] | None:
-    """The step a run is at and the number it plans, from the last line that it logged.
+class Done(NamedTuple):
+    """How far a run is, and what it plans."""
 
-    None before the first step. The log holds no plan: it follows from the step and its epoch.
+    step: int
+    steps: int
+    epoch: float
+    epochs: float
+
+
+def steps_done(run_dir: Path) -> Done | None:
+    """How far a run is, from the first line of its log, the plan, and the last with an epoch.
+
+    None before the first step.
     """
     try:
         with (run_dir / "metrics.jsonl").open("rb") as opened:
+            first = _event(opened.readline())
             opened.seek(max(0, opened.seek(0, 2) - TAIL))
             lines = opened.read().splitlines()
     except OSError:
         return None
+    if first.get("event") != "plan":  # being written, or an older run
+        return None
     for line in reversed(lines):
-        try:
-            event = json.loads(line)
-        except ValueError:  # being written, or cut by TAIL
-            continue
+        event = _event(line)
         if event.get("epoch"):
-            total = round(event["step"] * config.training.epochs / event["epoch"])
-            return event["step"], min(total, config.training.max_steps or total)
+            return Done(event["step"], first["steps"], event["epoch"], first["epochs"])
     return None
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    """A line of the log; empty where it is being written, or cut by TAIL."""
+    try:
+        found: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return {}
+    return found
