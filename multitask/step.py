@@ -55,7 +55,8 @@ def train_step(
                 penalties[task] = penalties.get(task, 0.0) + penalty.item()
                 part = part + penalty
             objectives[task] = weighted(model, task, weights[task] * part, share)
-            watch(task, found.scores.detach(), batches[task].gold)
+            counted = slice(None) if share else slice(0)  # share 0: rows of another rank
+            watch(task, found.scores.detach()[counted], batches[task].gold[counted])
         if apart is None:
             torch.stack(list(objectives.values())).sum().backward()
         else:

@@ -9,10 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import run_multitask
 from multitask import distributed
 from multitask.checkpoint import checkpoints, load_checkpoint
+from multitask.config import load_config
+from multitask.feed import next_batches
+from multitask.prepare import prepare
+from multitask.step import train_step
 from tests.conftest import ROOT, save_tiny_encoder
 
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
@@ -199,3 +204,25 @@ def test_shards_hold_every_row_once(monkeypatch, world, rows):
         assert len(own) >= 1 and counted in (0, len(own))
         seen += own[:counted].tolist()
     assert sorted(seen) == list(range(rows))
+
+
+def test_a_batch_of_fewer_rows_than_processes_is_watched_once(tiny_overrides, monkeypatch):
+    """A rank for which no row is left trains on another's, which has been watched there."""
+    config = load_config("configs/cs224n.yaml", [*tiny_overrides, "tasks.sst.batch_size=39"])
+    made = prepare(config, torch.device("cpu"), lambda line: None)
+    stream = made.feeds["sst"].stream
+    optimizer = torch.optim.SGD(made.model.parameters(), lr=0.0)
+    start, watched = stream.state_dict(), []
+    for rank in (0, 1):
+        stream.load_state_dict(start)
+        for _ in range(2):  # 39 rows and 1
+            with monkeypatch.context() as two:
+                two.setattr(distributed, "world", lambda: 2)
+                two.setattr(distributed, "rank", lambda rank=rank: rank)
+                passes = next_batches(made.feeds, ["sst"], ["sst"], pad_id=0, device=made.device)
+            watch = lambda task, scores, labels: watched.append((scores, labels))  # noqa: E731
+            train_step(made.model, passes, {"sst": 1.0}, optimizer, None, watch)
+    assert [len(scores) for scores, _ in watched] in ([20, 1, 19, 0], [1, 20, 0, 19])
+    labels = torch.cat([labels for _, labels in watched])
+    expected = made.splits["sst"]["train"].rows.labels
+    assert sorted(labels.tolist()) == sorted(expected.tolist())
