@@ -159,8 +159,7 @@ def grid(name: str) -> str:
     if comparison is None:
         return "Not measured yet.\n"
     parts = [part for title, table in markdown_tables(comparison) for part in (f"{title}:", table)]
-    notes = "\n".join(f"- {note}" for note in comparison["notes"])
-    return "\n\n".join([*parts, *([notes] if notes else []), _source(comparison)]) + "\n"
+    return "\n\n".join([*parts, *_notes(comparison), _source(comparison)]) + "\n"
 
 
 def exported(name: str) -> str:
@@ -186,6 +185,12 @@ def paper(name: str) -> str:
     found = json.loads(file.read_text())
     text = paper_markdown(found["table"]).partition("\n\n")[2].replace("## ", "### ")
     return f"{text}\n{_source(found)}\n"
+
+
+def _notes(comparison: dict[str, Any]) -> list[str]:
+    """What a reader must know, such as that runs are missing; one list of lines, or nothing."""
+    notes = "\n".join(f"- {note}" for note in comparison["notes"])
+    return [notes] if notes else []
 
 
 def _source(saved: dict[str, Any]) -> str:
@@ -223,6 +228,7 @@ def minibert(_: str) -> str:
         markdown_table(("Method", "printed", "ours"), first),
         "Table 2, multi-task BERT models (dev):",
         markdown_table(header, second),
+        *_notes(comparison),
         _source(comparison),
     ]) + "\n"  # fmt: skip
 

@@ -56,6 +56,20 @@ def test_a_changed_number_is_noticed(make_results):
     assert "0.493 ± 0.003" in page
 
 
+def test_a_partial_grid_says_so_on_the_papers_page(make_results, tmp_path, monkeypatch):
+    monkeypatch.setattr(make_results, "GRIDS", tmp_path)
+    entry = {"mean": 0.5, "sd": 0.01}
+    found = {
+        "groups": [{"name": "multitask", "tasks": {"sst": entry}}],
+        "notes": ["Interrupted: 1 of 18 runs are finished."],
+        "source": {"command": "c", "commits": ["abc1234"], "runs": 1, "minutes": 2},
+    }
+    (tmp_path / "multitask_minibert.json").write_text(json.dumps(found))
+    tables = make_results.minibert("")
+    assert "| MultiTask BERT | 0.480 | 0.500 ± 0.010 | 0.835 | - |" in tables
+    assert "\n\n- Interrupted: 1 of 18 runs are finished.\n\n`c`, commit abc1234" in tables
+
+
 def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(
     make_results, tmp_path, monkeypatch
 ):
