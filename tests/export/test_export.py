@@ -316,6 +316,29 @@ def test_onnx_carries_an_adapter_and_a_pooling_with_weights(onnx, special, tmp_p
 
 
 @pytest.mark.slow
+def test_onnx_carries_the_tasks_own_adapter_of_two(onnx, tiny_encoder, course_files, tmp_path):
+    pal = "adapter={name: pal, size: 12, heads: 4}"
+    changes = ["tasks.sts=null", f"tasks.sst.{pal}", f"tasks.qqp.{pal}", "tasks.qqp.input=cross"]
+    changes += ["tasks.qqp.head=binary", "training.adapter_lr=0.05", "training.max_steps=4"]
+    source = trained(tmp_path / "run", tiny_encoder, course_files, *changes)
+    logits, own, swapped = {}, {}, {}
+    for task, rows in (("sst", TEXTS), ("qqp", PAIRS)):
+        assert main(source, tmp_path / task, "--format", "onnx", "--task", task) == 0
+        cross = task == "qqp"
+        given = rows if cross else [(text,) for text in rows]
+        logits[task] = torch.from_numpy(graph(tmp_path / task / "model.onnx", given, cross))
+        run = load(source)
+        own[task] = [one["scores"] for one in run.predict(task, rows)]
+        adapters = run.model_for(task).adapters
+        adapters["sst"], adapters["qqp"] = adapters["qqp"], adapters["sst"]
+        swapped[task] = [one["scores"] for one in run.predict(task, rows)]
+    found = {"sst": logits["sst"].softmax(-1), "qqp": logits["qqp"].sigmoid()[:, None]}
+    for task, scores in found.items():
+        np.testing.assert_allclose(scores, own[task], atol=1e-4)
+        assert np.abs(scores.numpy() - swapped[task]).max() > 1e-2, task
+
+
+@pytest.mark.slow
 def test_onnx_gives_a_contrastive_tasks_vectors(onnx, contrastive, tmp_path, capsys):
     target = tmp_path / "model"
     assert main(contrastive, target, "--format", "onnx", "--task", "views", "--int8") == 0
