@@ -1,7 +1,8 @@
 """Compiled CPU kernels for what an encoder layer does between its matrix products.
 
 An option (``encoder.kernels: compiled``): ``kernels.cpp`` is built on first use by torch's own
-loader and kept in its cache (``TORCH_EXTENSIONS_DIR``). What they gain: docs/performance.md.
+loader and kept in its cache (``TORCH_EXTENSIONS_DIR``). They make a training step of MiniLM about
+1.2 times as fast in fp32 and 1.4 times in bf16 on two cores: docs/performance.md.
 """
 
 from functools import cache

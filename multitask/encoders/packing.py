@@ -2,7 +2,8 @@
 
 Matrix products, LayerNorms and activations need no more than that. Attention works sequence by
 sequence: it takes neighbours of similar length together (``Group``), padded to the longest of the
-few, because a kernel call per sequence costs more than a few pads.
+few, because a kernel call per sequence costs more than a few pads. On real batches a forward pass
+is about three times as fast as padded to the longest, in fp32 on two cores: docs/performance.md.
 """
 
 from collections.abc import Iterator
