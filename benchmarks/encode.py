@@ -11,7 +11,7 @@ base` takes random weights of BERT-base's size, and 500 sentences.
 import argparse
 import random
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -41,6 +41,7 @@ from multitask.tables import markdown_table
 ROOT = Path(__file__).parent.parent
 CPU = torch.device("cpu")
 PEERS = ("sentence-transformers", "sentence-transformers, bf16")
+Encode = Callable[[Sequence[str]], np.ndarray]
 SENTENCES = {"minilm": 5000, "base": 500}
 
 
@@ -63,13 +64,51 @@ def encode(model: MultiTaskModel, tokenizer: object, texts: Sequence[str]) -> np
     return found.numpy()
 
 
-def pipeline_encode(pipeline: transformers.Pipeline, texts: Sequence[str]) -> np.ndarray:
-    """float32 [N, d] by transformers' feature extraction; its user averages over the tokens.
+def ours(directory: str, name: str) -> Encode:
+    config = load_config(ROOT / "configs" / "cs224n_minilm.yaml", [f"encoder.name={directory}"])
+    shared = {"class_counts": None, "num_labels": 5, "low": 0.0, "high": 5.0}
+    encoder, tokenizer = load_pretrained(config)
+    if "compiled" in name:
+        encoder.use_kernels("compiled")
+    context = dict.fromkeys(config.tasks, shared)
+    return partial(
+        encode, build_model(config, encoder, context, autocast="bf16" in name), tokenizer
+    )
+
+
+def sentence_transformers(directory: str, name: str) -> Encode:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise SystemExit("pip install sentence-transformers") from error
+    model = SentenceTransformer(directory, device="cpu")
+
+    def run(texts: Sequence[str]) -> np.ndarray:
+        with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in name):
+            return model.encode(texts, show_progress_bar=False, normalize_embeddings=False)
+
+    return run
+
+
+def transformers_pipeline(directory: str, name: str) -> Encode:
+    """transformers' feature extraction; its user averages over the tokens.
 
     One text at a time, its default: batches come padded and without their mask.
     """
-    found = pipeline(list(texts), return_tensors=True)
-    return torch.stack([states[0].mean(0) for states in found]).numpy()
+    pipeline = transformers.pipeline("feature-extraction", directory, device="cpu")
+
+    def run(texts: Sequence[str]) -> np.ndarray:
+        found = pipeline(list(texts), return_tensors=True)
+        return torch.stack([states[0].mean(0) for states in found]).numpy()
+
+    return run
+
+
+ENCODERS: dict[str, Callable[[str, str], Encode]] = {
+    "transformers pipeline": transformers_pipeline,
+    **dict.fromkeys(PEERS, sentence_transformers),
+    **{f"ours, {name}": ours for name in ("fp32", "bf16", "bf16, compiled kernels")},
+}
 
 
 def main() -> None:
@@ -82,35 +121,9 @@ def main() -> None:
 
 def measure(arguments: argparse.Namespace, directory: str) -> None:
     """Print the table for the weights in a directory."""
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise SystemExit("pip install sentence-transformers") from error
     texts = sentences(arguments.directory, SENTENCES[arguments.size])
-    peer = SentenceTransformer(directory, device="cpu")
-    config = load_config(ROOT / "configs" / "cs224n_minilm.yaml", [f"encoder.name={directory}"])
-    shared = {"class_counts": None, "num_labels": 5, "low": 0.0, "high": 5.0}
-    context = dict.fromkeys(config.tasks, shared)
-    models = {}
-    for name in ("fp32", "bf16", "bf16, compiled kernels"):
-        encoder, tokenizer = load_pretrained(config)
-        if "compiled" in name:
-            encoder.use_kernels("compiled")
-        models[name] = build_model(config, encoder, context, autocast=name != "fp32")
-    run_peer = partial(peer.encode, texts, show_progress_bar=False, normalize_embeddings=False)
-
-    def peer_bf16() -> np.ndarray:
-        with torch.autocast("cpu", torch.bfloat16):
-            return run_peer()
-
-    pipeline = transformers.pipeline("feature-extraction", directory, device="cpu")
-    variants = {
-        "transformers pipeline": partial(pipeline_encode, pipeline, texts),
-        "sentence-transformers": run_peer,
-        "sentence-transformers, bf16": peer_bf16,
-        **{f"ours, {name}": partial(encode, m, tokenizer, texts) for name, m in models.items()},
-    }
-    expected = run_peer()
+    variants = {name: partial(make(directory, name), texts) for name, make in ENCODERS.items()}
+    expected = variants[PEERS[0]]()
     times = in_turn(variants, arguments.rounds)
     lines = []
     for name, variant in variants.items():

@@ -9,8 +9,11 @@ from typing import Any
 import torch
 from torch.profiler import record_function
 
-from multitask.config import load_config
+from multitask.config import Config, load_config
+from multitask.data.load import Rows, label_reader
+from multitask.data.splits import load_splits
 from multitask.prepare import Prepared, prepare
+from multitask.registry import resolve
 from multitask.run import build_trainer
 from multitask.trainer import Trainer
 
@@ -19,10 +22,22 @@ ROWS = 3000
 BATCHING = "batching"  # its name in a profile
 
 
+def loaded(directory: Path, overrides: Sequence[str], preset: Path = CONFIG) -> Config:
+    """A preset on ``ROWS`` rows of each task, with these overrides."""
+    return load_config(preset, [f"data_dir={directory}", f"defaults.max_rows={ROWS}", *overrides])
+
+
+def training_rows(directory: Path, overrides: Sequence[str]) -> dict[str, Rows]:
+    """What our trainer trains on under these overrides, for its peers; no model is built."""
+    config = loaded(directory, overrides)
+    heads = {task: resolve("head", entry.head.name) for task, entry in config.tasks.items()}
+    readers = {task: label_reader(config, task, head.label_type) for task, head in heads.items()}
+    return {task: splits["train"] for task, splits in load_splits(config, readers)[0].items()}
+
+
 def prepared_run(directory: Path, overrides: Sequence[str], preset: Path = CONFIG) -> Prepared:
-    """A preset on the first ``ROWS`` rows of each task, with these overrides."""
-    every = [f"data_dir={directory}", f"defaults.max_rows={ROWS}", *overrides]
-    config = load_config(preset, every)
+    """Our trainer's parts, built as a run builds them."""
+    config = loaded(directory, overrides, preset)
     prepared = prepare(config, torch.device("cpu"), partial(print, file=sys.stderr))
     if config.encoder.kernels == "compiled" and prepared.model.encoder.kernels == "torch":
         raise SystemExit("the compiled kernels cannot be built here: ninja and a C++ compiler")

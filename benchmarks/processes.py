@@ -3,10 +3,13 @@
     python -m benchmarks.processes DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
 
 Start-up: `--help`, a config error, `check`, and a run's first training step, with no cached tokens
-and with them; wall seconds from the start of the process, medians over rounds, in turn. Then 60
-mixed training steps (batches of 32) in a process of their own: their seconds and the largest
-resident size, of a plain `transformers` loop (see benchmarks/training_step.py) and of ours; ours
-with huge pages for large tensors, as run_multitask.py asks for, and without.
+and with them; wall seconds from the start of the process, medians over rounds, in turn.
+
+Then work in a process of its own, its seconds and the largest resident size of the process: 60
+mixed training steps (batches of 32) of a plain `transformers` loop (see
+benchmarks/training_step.py) and of ours; 60 steps of the trainers of benchmarks/trainers.py; 5,000
+sentences to vectors, as in benchmarks/encode.py. Ours with huge pages for large tensors, as
+run_multitask.py asks for, and once without.
 """
 
 import os
@@ -23,6 +26,7 @@ import torch
 
 from benchmarks.course_batches import headline, mixed_steps, parser, read_tokens, started
 from benchmarks.our_trainer import CONFIG, Stepper, prepared_run
+from multitask.pretrained import packaged_directory
 from multitask.tables import markdown_table
 
 ROOT = CONFIG.parent.parent
@@ -89,49 +93,80 @@ def start_up(directory: Path, scratch: Path, rounds: int) -> list[list[str]]:
     return [[name, f"{statistics.median(found):.2f}"] for name, found in times.items()]
 
 
-def train_ours(directory: Path, precision: str = "fp32") -> float:
-    """Seconds of the steps."""
+def train_ours(directory: Path, *changes: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        prepared = prepared_run(directory, [f"training.precision={precision}"])
-        stepper = Stepper(prepared, Path(scratch))
-        began = time.perf_counter()
-        stepper.steps(STEPS)
-        return time.perf_counter() - began
+        Stepper(prepared_run(directory, changes), Path(scratch)).steps(STEPS)
 
 
-def train_loop(directory: Path) -> float:
-    """Seconds of the steps."""
+def train_loop(directory: Path) -> None:
     from benchmarks.training_step import Loop, train
-    from multitask.pretrained import load_tokenizer, packaged_directory
+    from multitask.pretrained import load_tokenizer
 
     name = str(packaged_directory())
     tokens = read_tokens(directory, load_tokenizer(name), 3000)
     loop = Loop(name)
     optimizer = torch.optim.AdamW(loop.parameters(), 1e-5)
     steps = mixed_steps(tokens, STEPS, grouped=False)
-    began = time.perf_counter()
     train(loop, optimizer, steps, bf16=False)
-    return time.perf_counter() - began
+
+
+def train_whole(directory: Path, work: str, number: int) -> None:
+    """By a trainer of benchmarks/trainers.py: the first is the peer's default."""
+    from benchmarks.trainers import WARM, contenders
+
+    trainers = contenders(directory, work, STEPS - WARM, str(packaged_directory()))
+    list(trainers.values())[number]()
+
+
+def encode_sentences(directory: Path, name: str) -> None:
+    from benchmarks.encode import ENCODERS, SENTENCES, sentences
+
+    ENCODERS[name](str(packaged_directory()), name)(sentences(directory, SENTENCES["minilm"]))
 
 
 HUGE_PAGES = "THP_MEM_ALLOC_ENABLE"  # run_multitask.py sets it
-TRAINING = {
-    "transformers loop": (train_loop, "0"),
-    "ours": (train_ours, "1"),
-    "ours, bf16": (partial(train_ours, precision="bf16"), "1"),
-    "ours, bf16, usual pages": (partial(train_ours, precision="bf16"), "0"),
+FP32, BF16 = "training.precision=fp32", "training.precision=bf16"
+COMPILED = "encoder.kernels=compiled"
+MIXED, VECTORS = f"{STEPS} mixed steps", "5,000 sentences to vectors"
+# the first of a kind of work is what the others of its kind are compared with
+WORK: dict[tuple[str, str], Callable[[Path], None]] = {
+    (MIXED, "transformers loop"): train_loop,
+    (MIXED, "ours, fp32"): lambda directory: train_ours(directory, FP32),
+    (MIXED, "ours, bf16"): lambda directory: train_ours(directory, BF16),
+    (MIXED, "ours, bf16, usual pages"): lambda directory: train_ours(directory, BF16),
+    (MIXED, "ours, bf16, compiled kernels"): lambda d: train_ours(d, BF16, COMPILED),
+    **{
+        (f"{STEPS} steps, {work}", name): partial(train_whole, work=work, number=number)
+        for work, peer in (
+            ("SST-5", "transformers.Trainer"),
+            ("QQP and STS-B", "sentence-transformers' trainer"),
+        )
+        for name, number in ((peer, 0), ("ours, fp32", 2), ("ours, bf16", 3))
+    },
+    **{
+        (VECTORS, name): partial(encode_sentences, name=name)
+        for name in (
+            "sentence-transformers",
+            "transformers pipeline",
+            "ours, fp32",
+            "ours, bf16",
+            "ours, bf16, compiled kernels",
+        )
+    },
 }
 
 
-def train_alone(name: str, directory: Path, threads: int) -> tuple[float, float]:
-    """Seconds, and the largest resident MiB, of a process that trains for ``STEPS`` steps."""
+def alone(work: str, name: str, directory: Path, threads: int) -> tuple[float, float]:
+    """Seconds of the work, and the largest resident MiB of its process, start-up included."""
     code = (
-        "import sys, pathlib, torch; from benchmarks.course_batches import peak_mib; "
-        "from benchmarks.processes import TRAINING; torch.set_num_threads(int(sys.argv[3])); "
-        "print(TRAINING[sys.argv[1]][0](pathlib.Path(sys.argv[2])), peak_mib())"
+        "import pathlib, sys, time, torch; from benchmarks.course_batches import peak_mib; "
+        "from benchmarks.processes import WORK; torch.set_num_threads(int(sys.argv[4])); "
+        "began = time.perf_counter(); WORK[sys.argv[1], sys.argv[2]](pathlib.Path(sys.argv[3])); "
+        "print(time.perf_counter() - began, peak_mib())"
     )
-    command = [sys.executable, "-c", code, name, str(directory), str(threads)]
-    variables = {**os.environ, HUGE_PAGES: TRAINING[name][1]}
+    command = [sys.executable, "-c", code, work, name, str(directory), str(threads)]
+    pages = "1" if name.startswith("ours") and "usual pages" not in name else "0"
+    variables = {**os.environ, HUGE_PAGES: pages}
     done = subprocess.run(command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, check=True)
     seconds, peak = map(float, done.stdout.split()[-2:])
     return seconds, peak
@@ -142,19 +177,20 @@ def main() -> None:
     directory = arguments.directory
     with tempfile.TemporaryDirectory() as scratch:
         starts = start_up(directory, Path(scratch), arguments.rounds)
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in TRAINING}
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {key: [] for key in WORK}
     for _ in range(arguments.rounds):
-        for name, runs in found.items():
-            runs.append(train_alone(name, directory, arguments.threads))
+        for key, runs in found.items():
+            runs.append(alone(*key, directory, arguments.threads))
     print(headline(arguments.threads, arguments.rounds))
     print(markdown_table(("start", "seconds"), starts))
-    medians = {name: [statistics.median(v) for v in zip(*runs, strict=True)]
-               for name, runs in found.items()}  # fmt: skip
-    base = medians["transformers loop"][1]
-    rows = [[name, f"{seconds:.1f}", f"{peak:.0f}", f"{peak / base:.2f}"]
-            for name, (seconds, peak) in medians.items()]  # fmt: skip
+    first: dict[str, float] = {}
+    lines = []
+    for (work, name), runs in found.items():
+        seconds, peak = (statistics.median(values) for values in zip(*runs, strict=True))
+        base = first.setdefault(work, peak)
+        lines.append([work, name, f"{seconds:.1f}", f"{peak:.0f}", f"{peak / base:.2f}"])
     print()
-    print(markdown_table((f"{STEPS} training steps", "seconds", "peak MiB", "x loop"), rows))
+    print(markdown_table(("work", "by", "seconds", "peak MiB", "x its first"), lines))
 
 
 if __name__ == "__main__":

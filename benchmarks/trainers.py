@@ -32,7 +32,7 @@ from transformers import (
 )
 
 from benchmarks.course_batches import BATCH, SIZES, headline, parser, started, weights
-from benchmarks.our_trainer import Stepper, prepared_run
+from benchmarks.our_trainer import Stepper, prepared_run, training_rows
 from multitask.data.load import Rows
 from multitask.tables import markdown_table
 
@@ -165,8 +165,7 @@ def ours(directory: Path, work: str, steps: int, *changes: str) -> float:
 def contenders(directory: Path, work: str, steps: int, weights: str) -> dict[str, Rate]:
     """Every trainer that can do this work, the peer's default first."""
     own = f"encoder.name={weights}"
-    prepared = prepared_run(directory, [*ONLY[work], own])
-    rows = {task: splits["train"].rows for task, splits in prepared.splits.items()}
+    rows = training_rows(directory, ONLY[work])
     peer: Callable[..., float] = (
         partial(transformers_trainer, weights, rows["sst"], steps)
         if work == "SST-5"
