@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -116,7 +117,8 @@ def tokenize(
         cache: directory of the cache; None for no cache.
 
     Raises:
-        UserError: a first text that alone fills ``max_length``, where only the last may be cut.
+        UserError: a first text that alone fills ``max_length``, where only the last may be cut; a
+            text without tokens, which an empty one is where the tokenizer adds none.
     """
     also = [name for name, on in (("words", words), ("characters", characters)) if on]
     key = _key(rows, tokenizer, siamese, max_length, also, stride)
@@ -159,6 +161,8 @@ def _tokenize(
     sequences = encoded["input_ids"]
     types = encoded.get("token_type_ids") or [[0] * len(ids) for ids in sequences]
     lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
+    owners = encoded.get("overflow_to_sample_mapping") or np.arange(len(lengths)) % len(rows.texts)
+    _check_lengths(rows, lengths, owners)
     found = {
         "ids": np.concatenate([np.asarray(ids, dtype=np.int32) for ids in sequences]),
         "types": np.concatenate([np.asarray(kinds, dtype=np.int8) for kinds in types]),
@@ -166,7 +170,7 @@ def _tokenize(
         "truncated": np.array([bool(e.overflowing) for e in encoded.encodings]),
     }
     if stride is not None:
-        found["owners"] = np.asarray(encoded["overflow_to_sample_mapping"], dtype=np.int64)
+        found["owners"] = np.asarray(owners, dtype=np.int64)
         found["truncated"][:] = False
     if "characters" in also:
         last = len(rows.texts[0]) - 1
@@ -178,6 +182,16 @@ def _tokenize(
         numbers = [-1 if word is None else word for e in encoded.encodings for word in e.word_ids]
         found["words"] = np.asarray(numbers, dtype=np.int32)
     return found
+
+
+def _check_lengths(rows: Rows, lengths: np.ndarray, owners: Sequence[int] | np.ndarray) -> None:
+    """Raise UserError where a sequence has no token; ``owners`` are the rows of the sequences."""
+    if not lengths.all():
+        row = owners[int(lengths.argmin())] + 1
+        raise UserError(
+            f"{rows.source}, row {row}: a text without tokens, and the tokenizer adds none such as "
+            "[CLS]: leave the row out, or take another encoder"
+        )
 
 
 def _check_first_texts(rows: Rows, tokenizer: Any, max_length: int, stride: int) -> None:

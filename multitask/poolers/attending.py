@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from multitask.poolers.base import LastLayersPooler, check_dropout
+from multitask.poolers.base import LastLayersPooler, check_dropout, check_mask
 
 
 class AttendingPooler(LastLayersPooler):
@@ -50,6 +50,7 @@ class AttendingPooler(LastLayersPooler):
 
     def forward(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
         """k hidden states [B, T, d], mask [B, T] -> [B, d]."""
+        check_mask(mask)
         sequence = self.over_layers(self.taken(hidden))
         query = sequence[:, :1]
         pads = mask == 0

@@ -13,11 +13,31 @@ class LastLayerPooler(nn.Module):
         self.layers = (num_layers,)
 
 
+def check_mask(mask: Tensor) -> None:
+    """Raise ValueError where a row of the mask [B, T] has no token.
+
+    Not on a GPU, which would have to be waited for: ``data.tokenize`` refuses such rows before
+    any training.
+    """
+    if mask.device.type == "cpu":
+        check_lengths(mask.sum(1))
+
+
+def check_lengths(lengths: Tensor) -> None:
+    """Raise ValueError where one of the lengths [B], on the CPU, is 0.
+
+    Not while an exporter follows the code, which cannot branch on values.
+    """
+    if not torch.compiler.is_compiling() and not lengths.all():
+        raise ValueError("a sequence without tokens")
+
+
 def token_mean(state: Tensor, mask: Tensor) -> Tensor:
     """sum_t m_t h_t / sum_t m_t over the real tokens: [B, T, d], mask [B, T] -> [B, d].
 
-    bf16 states are summed in fp32.
+    bf16 states are summed in fp32. Raises as ``check_mask``.
     """
+    check_mask(mask)
     weights = mask.unsqueeze(-1).to(torch.promote_types(state.dtype, torch.float32))
     return (state * weights).sum(1) / weights.sum(1)
 

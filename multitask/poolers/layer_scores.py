@@ -12,6 +12,8 @@ from torch.nn.functional import relu
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 from torch.utils.checkpoint import checkpoint
 
+from multitask.poolers.base import check_lengths
+
 
 class DynamicScores(nn.Module):
     """alpha_i = ReLU(w . U_i + b), one BiGRU for all states (eq. 2 and 3).
@@ -83,7 +85,8 @@ class FixedScores(nn.Module):
 
 
 def pack(hidden: Tensor, lengths: Tensor) -> PackedSequence:
-    """[B, T, d] without its pads; ``lengths`` int64 [B] on the CPU."""
+    """[B, T, d] without its pads; ``lengths`` int64 [B] on the CPU. Raises as ``check_lengths``."""
+    check_lengths(lengths)
     return pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False)
 
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from multitask.poolers.base import LastLayerPooler
+from multitask.poolers.base import LastLayerPooler, check_mask
 
 
 class MaxPooler(LastLayerPooler):
@@ -12,5 +12,6 @@ class MaxPooler(LastLayerPooler):
 
     def forward(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
         """hidden[L] [B, T, d], mask [B, T] -> [B, d]."""
+        check_mask(mask)
         pads = mask.unsqueeze(-1) == 0
         return hidden[self.layers[0]].masked_fill(pads, float("-inf")).amax(1)

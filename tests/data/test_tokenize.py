@@ -4,10 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import processors
 
 from multitask.data import tokenize as module
 from multitask.data.load import Rows
 from multitask.data.tokenize import Tokens, default_cache, tokenize
+from multitask.errors import UserError
 from multitask.pretrained import load_tokenizer
 
 PAD, UNK, CLS, SEP = 0, 1, 2, 3
@@ -135,6 +137,20 @@ def test_baked_in_padding_and_truncation_are_reset(packaged):
     careless = AutoTokenizer.from_pretrained(packaged)
     raw_tokens = tokenize(rows_of(("a film",), (long,)), careless, siamese=False, max_length=512)
     assert same(tokens, raw_tokens)
+
+
+@pytest.mark.parametrize(
+    ("rows", "siamese"),
+    [(SINGLE, False), (PAIRS, True), (rows_of(*(pair[::-1] for pair in PAIRS.texts)), True)],
+)
+def test_a_text_without_any_token_is_refused(rows, siamese, tiny_encoder):
+    """Only of a tokenizer that adds no [CLS]: elsewhere an empty text has two tokens."""
+    bare = load_tokenizer(str(tiny_encoder))
+    bare.backend_tokenizer.post_processor = processors.Sequence([])
+    with pytest.raises(UserError, match=r"^file, row 3: a text without tokens, .* \[CLS\]: "):
+        tokenize(rows, bare, siamese=siamese, max_length=32)
+    kept = tokenize(rows_of(*rows.texts[:2]), bare, siamese=siamese, max_length=32)
+    assert sequences(kept)[0] == words(bare, rows.texts[0][0])
 
 
 # --- the cache ---

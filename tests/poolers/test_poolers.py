@@ -119,6 +119,19 @@ def test_gradients_are_finite_and_pads_get_none(name):
 
 
 @every_pooler
+def test_a_row_without_tokens_is_one_clear_error_or_plays_no_part(name):
+    pooler = make(name)
+    hidden, mask = states(pooler)
+    expected = pooler(hidden, mask)
+    mask[1] = 0
+    if pooler.tokens == "first":  # the mask is not read
+        assert torch.equal(pooler(hidden, mask), expected)
+        return
+    with pytest.raises(ValueError, match=r"^a sequence without tokens$"):
+        pooler(hidden, mask)
+
+
+@every_pooler
 def test_eval_is_deterministic(name):
     pooler = make(name)
     hidden, mask = states(pooler)
