@@ -1,6 +1,8 @@
 """The grids of the pooling papers: what each trains; and one of their kind from end to end."""
 
+import fnmatch
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -113,6 +115,20 @@ def test_what_is_measured_on_minilm_has_a_table_on_a_page():
         page = (ROOT / "docs" / f"{folder}.md").read_text()
         assert f"<!-- measured: paper {name} -->" in page
         assert "another encoder than ours" in (load_layout(CONFIGS / f"{layout}.yaml").source or "")
+
+
+def test_the_figures_of_hire_are_drawn_from_cells_that_there_are():
+    texts = [path.read_text() for path in (CONFIGS / "hire").glob("*.yaml")]
+    trained = {
+        output: load_grid(ROOT / config)
+        for text in texts
+        for config, output in re.findall(r" ablate (\S+) .*--output (\S+)", text)
+    }
+    drawn = [words for text in texts for words in re.findall(r" importance (.*) --output", text)]
+    assert len(drawn) == 2
+    for run in " ".join(drawn).split():
+        output, _, cell = run.removesuffix("/seed-1").partition("/cells/")
+        assert fnmatch.filter([own.name for own in trained[output].cells], cell), run
 
 
 def test_a_grid_of_two_poolings_becomes_a_table(tiny_encoder, tmp_path, monkeypatch, capsys):
