@@ -7,8 +7,9 @@ baseline: cls
 columns:
   - {title: CoLA MCC, task: cola, metric: mcc}
   - {title: MNLI-mm, task: mnli_mm, metric: accuracy, of: mnli}   # one task of nine
+  - {title: RTE 250, task: rte, metric: accuracy, cells: rows_250}    # rows_250-cls is `cls`
 rows:
-  cls: {title: BERT base, printed: [53.59, 84.57]}                # in percent; null: not printed
+  cls: {title: BERT base, printed: [53.59, 84.57, null]}            # in percent; null: not printed
 averages: true
 """
 
@@ -33,6 +34,11 @@ class Column(Strict):
         None,
         description="Columns with one name are one task in the official average; default: "
         "the task's own name.",
+    )
+    cells: str | None = Field(
+        None,
+        description="Of the grid's cells only those whose names begin with this label; the rows "
+        "are called what follows it.",
     )
     averaged: bool = Field(True, description="Whether it enters the averages.")
 

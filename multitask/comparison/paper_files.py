@@ -152,10 +152,11 @@ def _difference(found: dict[str, Any] | None) -> str:
 
 
 def _times(table: dict[str, Any], key: str) -> Table | None:
-    """A column for each task; runs of several seeds by their median."""
+    """A column for each task (and its ``cells``); runs of several seeds by their median."""
     places: dict[str, int] = {}
     for place, column in enumerate(table["columns"]):
-        places.setdefault(column["task"], place)
+        cells = column.get("cells")
+        places.setdefault(f"{column['task']} {cells}" if cells else column["task"], place)
     base = next((row for row in table["rows"] if row["name"] == table["baseline"]), None)
     rows = []
     for row in table["rows"]:

@@ -44,13 +44,14 @@ def paper_table(layout: Layout, rows: Rows, *, resamples: int = 2000) -> dict[st
         UserError: no runs, no column that they have, a row with a task twice, a task without the
             column's metric, and whatever ``compare`` refuses.
     """
-    names = [*layout.rows, *(name for name in rows if name not in layout.rows)]
+    own = [_of(column, rows) for column in layout.columns]
+    names = list(dict.fromkeys([*layout.rows, *(name for found in own for name in found)]))
     baseline = layout.baseline or names[0]
     reports = {run: load_report(run) for sets in rows.values() for runs in sets for run in runs}
     cells: dict[str, list[dict[str, Any] | None]] = {name: [] for name in names}
     notes: dict[str, None] = {}
     for place, column in enumerate(layout.columns):
-        found = _column(column, rows, reports, baseline, resamples, notes)
+        found = _column(column, own[place], reports, baseline, resamples, notes)
         for name in names:
             row = layout.rows.get(name)
             printed = row.printed[place] if row and row.printed else None
@@ -82,6 +83,12 @@ def paper_table(layout: Layout, rows: Rows, *, resamples: int = 2000) -> dict[st
     }
     result: dict[str, Any] = without_nan(table)
     return result
+
+
+def _of(column: Column, rows: Rows) -> Rows:
+    """The rows that a column is about, called as in the table."""
+    start = f"{column.cells}-" if column.cells else ""
+    return {n.removeprefix(start): sets for n, sets in rows.items() if n.startswith(start)}
 
 
 def _column(

@@ -144,6 +144,22 @@ def test_differences_are_those_of_a_comparison_of_that_metric(runs):
     assert list(direct["tasks"]) == ["para"] and direct["tasks"]["para"]["metric"] == "f1"
 
 
+def test_a_columns_cells_are_compared_with_the_baseline_among_them(runs):
+    labels = ("rows_250", "rows_500")
+    sized = {
+        f"{label}-{name}": [sets[i]]
+        for i, label in enumerate(labels)
+        for name, sets in runs.items()
+    }
+    columns = [{**LAYOUT["columns"][i], "cells": label} for i, label in enumerate(labels)]
+    table = made(sized, columns=columns, rows={})
+    plain = made(runs, columns=LAYOUT["columns"][:2], rows={})
+    assert [row["name"] for row in table["rows"]] == ["base", "good"]
+    assert table["rows"][1]["cells"][1]["difference"]["p"] is not None
+    assert [row["cells"] for row in table["rows"]] == [row["cells"] for row in plain["rows"]]
+    assert "|  | sst rows\\_250 | para rows\\_500 |" in paper_files.paper_markdown(table)
+
+
 def test_averages_are_over_the_columns_that_every_row_has(runs):
     table = made(runs)
     columns, official = table["averages"]
