@@ -123,6 +123,20 @@ def test_what_is_measured_on_minilm_has_a_table_on_a_page():
         assert not printed or "another encoder than ours" in (table.source or "")
 
 
+@pytest.mark.parametrize("name", ["maxpoolbert", "hire"])
+def test_a_page_says_which_rows_are_not_those_of_glue(name):
+    measured = (ROOT / "docs" / f"{name}.md").read_text().partition("\n## Measured\n")[2]
+    data = load_config(CONFIGS / "glue" / "minilm.yaml").tasks
+    told = {"mrpc": "MRPC's dev set is 500 rows", "stsb_course": "the course's own split of STS-B"}
+    told["sst2"] = f"SST-2 is cut to {data['sst2'].max_rows:,} training rows"
+    (grid,) = [
+        load_grid(path) for path in GRIDS if path.parent.name == name and path.stem == "minilm"
+    ]
+    tasks = {cell.task for cell in grid.cells} | {"mrpc", "rte"}
+    for task, words in told.items():
+        assert (words in measured) == (task in tasks), task
+
+
 def test_the_figures_of_hire_are_drawn_from_cells_that_there_are():
     texts = [path.read_text() for path in (CONFIGS / "hire").glob("*.yaml")]
     trained = {
