@@ -32,6 +32,12 @@ from smart.teacher import follow, teacher_of
 
 Passes = list[dict[str, Batch]]
 TASKS = ("sst", "qqp", "sts")
+SETTINGS: Mapping[str, Smoothing | None] = {
+    "plain": None,
+    "SMART": Smoothing(),
+    "SMART and Bregman": Smoothing(bregman=1.0),
+}
+METHODS = {"fp32": (*SETTINGS, "smart-pytorch"), "bf16": tuple(SETTINGS)}  # the package: in fp32
 CONFIG = Path(__file__).parent.parent / "configs" / "cs224n_minilm.yaml"
 
 
@@ -39,7 +45,7 @@ def set_up(directory: Path, precision: str, steps: int) -> tuple[Any, list[Passe
     """A prepared run, and the batches of its first steps."""
     overrides = [f"data_dir={directory}", "defaults.batch_size=32", "defaults.max_rows=3000"]
     config = load_config(CONFIG, [*overrides, f"training.precision={precision}"])
-    prepared = prepare(config, torch.device("cpu"), lambda line: None)
+    prepared: Any = prepare(config, torch.device("cpu"), lambda line: None)
     pad_id, device = prepared.tokenizer.pad_token_id, prepared.device
     batches = [
         next_batches(prepared.feeds, [task], [task], pad_id=pad_id, device=device)
@@ -47,13 +53,20 @@ def set_up(directory: Path, precision: str, steps: int) -> tuple[Any, list[Passe
         for task in (TASKS[number % 3],)
     ]
     prepared.model.train()
+    prepared.optimizer = build_optimizer(
+        prepared.model, config.training, dict.fromkeys(TASKS, 1e-3)
+    )
     return prepared, batches
 
 
-def ours(prepared: Any, batches: list[Passes], smoothing: Smoothing | None) -> None:
+def ours(
+    prepared: Any,
+    batches: list[Passes],
+    smoothing: Smoothing | None,
+    teacher: MultiTaskModel | None,
+) -> None:
     """The product's step, with the teacher's where there is a Bregman term."""
     smooth = {} if smoothing is None else dict.fromkeys(TASKS, smoothing)
-    teacher = prepared.teacher if smoothing is not None and smoothing.bregman else None
     for passes in batches:
         train_step(
             prepared.model,
@@ -91,31 +104,21 @@ def package(prepared: Any, batches: list[Passes]) -> None:
         prepared.optimizer.zero_grad(set_to_none=True)
 
 
-def variants(directory: Path, steps: int) -> dict[str, Callable[[], None]]:
-    """Every way to take the same steps, by name."""
-    found: dict[str, Callable[[], None]] = {}
-    for precision in ("fp32", "bf16"):
-        prepared, batches = set_up(directory, precision, steps)
-        prepared.optimizer = build_optimizer(
-            prepared.model, prepared.config.training, dict.fromkeys(TASKS, 1e-3)
-        )
-        prepared.teacher = teacher_of(prepared.model)
-        settings: Mapping[str, Smoothing | None] = {
-            "plain": None,
-            "SMART": Smoothing(),
-            "SMART and Bregman": Smoothing(bregman=1.0),
-        }
-        for name, smoothing in settings.items():
-            found[f"{name}, {precision}"] = partial(ours, prepared, batches, smoothing)
-        if precision == "fp32":
-            found["smart-pytorch, fp32"] = partial(package, prepared, batches)
-    return found
+def variant(name: str, prepared: Any, batches: list[Passes]) -> Callable[[], None]:
+    """One way to take the steps; only that with a Bregman term has a teacher."""
+    if name == "smart-pytorch":
+        return partial(package, prepared, batches)
+    smoothing = SETTINGS[name]
+    bregman = smoothing is not None and smoothing.bregman
+    teacher = teacher_of(prepared.model) if bregman else None
+    return partial(ours, prepared, batches, smoothing, teacher)
 
 
 def peak_memory(directory: Path, name: str, answers: Any) -> None:
-    """Run one variant in this process and tell its peak memory in MiB."""
+    """Run one variant in this process, with no other's model, and tell its peak memory in MiB."""
     torch.set_num_threads(1)
-    variants(directory, 6)[name]()
+    method, _, precision = name.rpartition(", ")
+    variant(method, *set_up(directory, precision, 6))()
     answers.put(peak_mib())
 
 
@@ -132,7 +135,10 @@ def memory(directory: Path, name: str) -> float:
 def main() -> None:
     arguments = started(parser(__doc__, rounds=5, steps=6))
     directory = arguments.directory
-    runs = variants(directory, arguments.steps)
+    runs = {}
+    for precision, methods in METHODS.items():
+        setting = set_up(directory, precision, arguments.steps)
+        runs |= {f"{method}, {precision}": variant(method, *setting) for method in methods}
     times = in_turn(runs, arguments.rounds)
     peaks = {name: memory(directory, name) for name in runs}
     lines = []

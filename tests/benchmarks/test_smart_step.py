@@ -1,0 +1,35 @@
+"""What a memory process of the SMART benchmark holds: its own variant's model and teacher alone."""
+
+from queue import SimpleQueue
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks import smart_step
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "teachers"),
+    [
+        ("plain, fp32", "fp32", 0),
+        ("SMART, bf16", "bf16", 0),
+        ("SMART and Bregman, bf16", "bf16", 1),
+        ("smart-pytorch, fp32", "fp32", 0),
+    ],
+)
+def test_a_memory_process_builds_what_its_variant_uses(name, precision, teachers, monkeypatch):
+    built, copied, stepped = [], [], []
+
+    def set_up(directory, precision, steps):
+        built.append(precision)
+        return SimpleNamespace(model="model"), []
+
+    monkeypatch.setattr(smart_step, "set_up", set_up)
+    monkeypatch.setattr(smart_step.torch, "set_num_threads", lambda count: None)
+    monkeypatch.setattr(smart_step, "teacher_of", lambda model: copied.append(model) or "teacher")
+    for step in ("ours", "package"):
+        monkeypatch.setattr(smart_step, step, lambda *given: stepped.append(given))
+    answers = SimpleQueue()
+    smart_step.peak_memory("data", name, answers)
+    assert built == [precision] and len(copied) == teachers and len(stepped) == 1
+    assert answers.get() > 0
