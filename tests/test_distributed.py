@@ -45,6 +45,15 @@ import run_multitask
 sys.exit(run_multitask.main(sys.argv[1:]))
 """
 
+# noise of SMART's ascent that a row alone decides, whatever rank it is on
+SAME_NOISE = """
+import sys
+import torch
+torch.randn_like = torch.clone
+import run_multitask
+sys.exit(run_multitask.main(sys.argv[1:]))
+"""
+
 
 def events(directory):
     return [json.loads(line) for line in (directory / "metrics.jsonl").open()]
@@ -146,6 +155,35 @@ def test_surgery_and_learned_weights_on_two_processes_equal_one(command, tmp_pat
     for key, tolerance in (("loss", 1e-6), ("grad_norm", 1e-4)):
         values, right = ([e[key] for e in steps] for steps in (found, expected))
         np.testing.assert_allclose(values, right, rtol=tolerance)
+
+
+@pytest.mark.slow
+def test_smart_on_two_processes_equals_one(command, tmp_path, monkeypatch):
+    """Losses, penalties and gradients are those of the joined batch, and so is the teacher.
+
+    It holds without dropout and with noise that is a function of the row alone, here a multiple of
+    its embeddings: a drawn one would be each rank's own. The ascent's step is next to none, for
+    its direction hangs on rounding errors where two sentences of a pair are equal.
+    """
+    smart = "defaults.smart={eps: 0.1, noise: 0.1, step_size: 1e-9, bregman: 1.0, weight: 3.0}"
+    quick = ["training.max_steps=9", "training.lr=1e-3", "training.frozen_baseline=false"]
+    settings = [*command, smart, *quick]
+    alone, both, script = tmp_path / "alone", tmp_path / "both", tmp_path / "same_noise.py"
+    script.write_text(SAME_NOISE)
+    monkeypatch.setattr(torch, "randn_like", torch.clone)
+    assert run_multitask.main([*settings, f"output_dir={alone}"]) == 0
+    result = launch(TORCHRUN, script, *settings, f"output_dir={both}")
+    assert result.returncode == 0, result.stderr
+    found, expected = ([e for e in events(d) if e["event"] == "step"] for d in (both, alone))
+    assert len(found) == len(expected) == 9
+    assert min(step["penalty"] for step in expected) > 1e-6
+    for key, tolerance in (("loss", 1e-6), ("penalty", 1e-4), ("grad_norm", 1e-4)):
+        values, right = ([e[key] for e in steps] for steps in (found, expected))
+        np.testing.assert_allclose(values, right, rtol=tolerance)
+    teachers = [
+        load_checkpoint(checkpoints(d / "checkpoints")[-1])[0]["teacher"] for d in (both, alone)
+    ]
+    torch.testing.assert_close(*teachers, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.slow

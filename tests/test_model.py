@@ -74,6 +74,18 @@ def batch(task, rows=4, padding=0):
     return Batch(ids, mask, torch.zeros_like(ids), labels, sides, pad_id=0)
 
 
+def parted(whole, *sizes):
+    """The forward passes of so many rows each that a batch is accumulated from."""
+    found = []
+    for rows in torch.arange(whole.rows).split(sizes):
+        places = torch.cat([rows + side * whole.rows for side in range(whole.sides)])
+        inputs = (whole.input_ids, whole.attention_mask, whole.token_type_ids)
+        own = [tensor[places] for tensor in inputs]
+        share = len(rows) / whole.rows
+        found.append(Batch(*own, whole.labels[rows], whole.sides, whole.pad_id, share=share))
+    return found
+
+
 def gradients(module):
     return [parameter.grad for parameter in module.parameters()]
 

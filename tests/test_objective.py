@@ -11,11 +11,12 @@ from multitask.config import load_config
 from multitask.model import build_model
 from multitask.objective import Smoothing, task_losses
 from multitask.pretrained import load_pretrained
+from multitask.step import train_step
 from smart.adversarial import Ascent
 from smart.divergence import DIVERGENCES
 from smart.teacher import teacher_of
 from tests.conftest import ROOT
-from tests.test_model import CONTEXT, batch
+from tests.test_model import CONTEXT, batch, parted
 
 WIDE = Ascent(eps=0.05, noise=0.02, step_size=0.1)
 
@@ -198,6 +199,41 @@ def test_only_tasks_that_ask_have_a_penalty_in_joint_steps(make):
     plain = task_losses(model, batches)
     for task in batches:
         torch.testing.assert_close(found[task].loss, plain[task].loss)
+
+
+@pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
+def test_accumulated_passes_equal_one_batch(make, monkeypatch, task):
+    """Passes of one row and of three add up to the batch of four: loss, penalty, every gradient.
+
+    It holds without dropout and with noise that is a function of the row alone, here a multiple of
+    its embeddings. Drawn noise is another one for other batches, and so is a worst perturbation.
+    """
+    monkeypatch.setattr(torch, "randn_like", torch.clone)
+    model = make().eval()
+    teacher = teacher_of(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.05)
+    smoothing = {task: Smoothing(WIDE, weight=3.0, bregman=2.0)}
+    found = []
+    for passes in ([batch(task)], parted(batch(task), 1, 3)):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        gradients = {}
+        optimizer.register_step_pre_hook(
+            lambda *_, kept=gradients: kept.update(
+                {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+            )
+        )
+        passes = [{task: rows} for rows in passes]
+        done = train_step(
+            model, passes, {task: 1.0}, optimizer, None, smoothing=smoothing, teacher=teacher
+        )
+        found.append((done, gradients))
+    (whole, expected), (parts, gradients) = found
+    assert whole.penalties[task] > 1e-3
+    assert parts.penalties == pytest.approx(whole.penalties, rel=1e-9)
+    assert parts.losses == pytest.approx(whole.losses, rel=1e-9)
+    torch.testing.assert_close(gradients, expected, rtol=1e-7, atol=1e-12)
 
 
 def test_rows_without_a_label_are_left_out(make):
