@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -10,7 +11,7 @@ from multitask import surgery
 from multitask.errors import NotFinite, UserError
 from multitask.step import train_step
 from multitask.surgery import Surgery, TaskGradients, cosines
-from tests.test_model import batch
+from tests.test_model import batch, parted
 from tests.test_objective import make  # noqa: F401
 
 pytest.importorskip("torchjd", reason="gradient surgery is an extra: pip install 'torchjd[cagrad]'")
@@ -136,6 +137,83 @@ def test_gradvacs_running_cosines_are_of_tasks_and_not_of_places():
     assert not keeper.state_dict()
 
 
+PAIRS = {
+    "conflict": [(2.0, 0.5, 0.0), (-1.0, 1.0, 0.5)],
+    "agreement": [(2.0, 1.0, 0.0), (1.0, 1.5, 0.3)],
+    "one within the other": [(0.5, 0.2, 0.0), (3.0, 1.0, 0.5)],
+    "opposite": [(1.0, 0.0, 0.0), (-3.0, 0.0, 0.1)],
+}
+every_pair = pytest.mark.parametrize("rows", PAIRS.values(), ids=PAIRS)
+
+
+@every_pair
+def test_mgda_of_two_tasks_is_the_shortest_point_of_their_segment(rows):
+    """Sener & Koltun 2018, equation (4): the t in [0, 1] with the shortest t g1 + (1 - t) g2.
+
+    t = (g2 - g1).g2 / |g1 - g2|^2, clipped.
+    """
+    one, other = np.array(rows)
+    t = np.clip((other - one) @ other / ((one - other) @ (one - other)), 0, 1)
+    found = combined(surgery.mgda(), *rows)
+    np.testing.assert_allclose(found, t * one + (1 - t) * other, rtol=1e-12, atol=1e-12)
+
+
+def lowest(function):
+    """Where a convex function of [0, 1] is lowest: a grid, four times finer round its best."""
+    low, high = 0.0, 1.0
+    for _ in range(4):
+        grid = np.linspace(low, high, 1001)
+        best = int(np.argmin([function(t) for t in grid]))
+        low, high = grid[max(best - 1, 0)], grid[min(best + 1, 1000)]
+    return grid[best]
+
+
+@every_pair
+@pytest.mark.parametrize("c", [0.0, 0.4, 0.9])
+def test_cagrad_of_two_tasks_by_a_grid_over_its_dual(rows, c):
+    """Liu et al. 2021, Algorithm 1: d = g0 + sqrt(phi) g_w / |g_w| with phi = c^2 |g0|^2.
+
+    w = (t, 1 - t) minimises g_w.g0 + sqrt(phi) |g_w|; g0 is the mean gradient.
+    """
+    pytest.importorskip("cvxpy")
+    one, other = np.array(rows)
+    mean = (one + other) / 2
+    reach = c * np.linalg.norm(mean)
+
+    def dual(t):
+        mixed = t * one + (1 - t) * other
+        return mixed @ mean + reach * np.linalg.norm(mixed)
+
+    t = lowest(dual)
+    mixed = t * one + (1 - t) * other
+    expected = mean + reach * mixed / np.linalg.norm(mixed)
+    found = combined(surgery.cagrad(c), *rows)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [*PAIRS.values(), [*PAIRS["conflict"], (0.3, -2.0, 1.0)], [(1.0, 2.0, 0.0), (2.0, 4.0, 0.0)]],
+    ids=[*PAIRS, "three", "parallel"],
+)
+def test_aligned_mtl_is_algorithm_1(rows):
+    """Senushkin et al. 2023, Algorithm 1, G's rows the gradients: M = G G^T = V diag(l) V^T.
+
+    B = sqrt(l_R) V diag(1 / sqrt(l)) V^T over the R eigenvalues above 0, l_R the smallest of them;
+    d = sum_i (B w)_i g_i with w_i = 1 / tasks. The rows of B G have R equal singular values.
+    """
+    matrix = np.array(rows)
+    values, vectors = np.linalg.eigh(matrix @ matrix.T)
+    kept = values > 1e-9
+    values, vectors = values[kept], vectors[:, kept]
+    balance = np.sqrt(values.min()) * vectors @ np.diag(values**-0.5) @ vectors.T
+    lengths = np.linalg.svd(balance @ matrix, compute_uv=False)[: len(values)]
+    np.testing.assert_allclose(lengths, np.sqrt(values.min()), rtol=1e-9)
+    weights = balance @ np.full(len(rows), 1 / len(rows))
+    found = combined(surgery.aligned_mtl(), *rows)
+    np.testing.assert_allclose(found, weights @ matrix, rtol=1e-9, atol=1e-12)
+
+
 @every_method
 def test_parity_with_the_librarys_aggregator(name):
     import torchjd.aggregation as library
@@ -214,25 +292,10 @@ def test_clipping_comes_after_surgery(make):  # noqa: F811
 
 def test_gradients_of_one_step_are_gathered_over_its_passes(make):  # noqa: F811
     model = make().eval()
-    halves = []
-    for half in range(2):
-        halves.append({})
-        for task in TASKS:
-            rows = batch(task, rows=4)
-            own = slice(2 * half, 2 * half + 2)
-            sides = [range(0, 4)[own], range(4, 8)[own]][: rows.sides]
-            places = torch.tensor([i for side in sides for i in side])
-            halves[-1][task] = type(rows)(
-                rows.input_ids[places],
-                rows.attention_mask[places],
-                rows.token_type_ids[places],
-                rows.labels[own],
-                rows.sides,
-                0,
-                share=0.5,
-            )
+    pairs = zip(*(parted(batch(task), 1, 3) for task in TASKS), strict=True)
+    passes = [dict(zip(TASKS, pair, strict=True)) for pair in pairs]
     whole = stepped(model, [{t: batch(t) for t in TASKS}], surgery=Surgery(surgery.pcgrad()))
-    parts = stepped(model, halves, surgery=Surgery(surgery.pcgrad()))
+    parts = stepped(model, passes, surgery=Surgery(surgery.pcgrad()))
     for name, expected in whole.items():
         torch.testing.assert_close(parts[name], expected, rtol=1e-6, atol=1e-10)
 
