@@ -11,8 +11,12 @@ from safetensors.torch import load_file
 import run_multitask
 from multitask import load
 from multitask.checkpoint import checkpoints, read_tensors
+from multitask.comparison.compare import Group, compare
 from multitask.errors import UserError
-from tests.conftest import save_tiny_encoder
+from multitask.prepare import prepare
+from multitask.run import train
+from multitask.sweep.grid import load_grid
+from tests.conftest import ROOT, save_tiny_encoder
 from tests.kill import kill_inside
 from tests.masked_lm_run import CONFIG, EVERY_TASK, FAST, events, report_of, stages, tiny
 from tests.test_distributed import TORCHRUN, launch
@@ -58,6 +62,38 @@ def test_two_stages_of_one_config_and_the_loss_falls(overrides, tmp_path):
     trivial = report_of(directory)["tasks"]["mlm"]["baselines"]["trivial"]
     assert max(one["accuracy"] for one in dev) > trivial["accuracy"]
     assert min(one["perplexity"] for one in dev) < trivial["perplexity"]
+
+
+@pytest.mark.slow
+def test_the_shipped_grid_trains_both_cells_on_the_same_labelled_rows(overrides, tmp_path):
+    file = ROOT / "configs" / "ablations" / "mlm.yaml"
+    grid = load_grid(file, [*overrides, "training.epochs=1"])
+    groups = []
+    for cell in grid.cells:
+        config = grid.config(cell, 1, tmp_path / cell.name)
+        groups.append(Group(cell.name, [train(config, say=lambda line: None)]))
+    assert [group.name for group in groups] == ["fine_tuned", "mlm_first"]
+    plain, first = (events(group.runs[0]) for group in groups)
+    (begin,) = [event["step"] for event in first if event["event"] == "stage"]
+    steps = [[e for e in log if e["event"] == "step"] for log in (plain, first)]
+    assert {e["task"] for e in steps[1][:begin]} == {"mlm"} and begin > 1
+    turns = [(e["task"], e["rows"]) for e in steps[0]]
+    assert [(e["task"], e["rows"]) for e in steps[1][begin:]] == turns
+
+    one, other = (report_of(group.runs[0]) for group in groups)
+    assert one["selection_split"] == other["selection_split"] == "holdout"
+    for task in ("sst", "qqp", "sts"):
+        assert one["tasks"][task]["data"] == other["tasks"][task]["data"]
+    made = prepare(grid.config(grid.cells[0], 1, tmp_path), torch.device("cpu"), lambda line: None)
+    rows = [row for own in made.splits.values() for row in own["train"].rows.texts]
+    assert other["tasks"]["mlm"]["data"]["train"]["rows"] == len({t for row in rows for t in row})
+    config = grid.config(grid.cells[1], 1, tmp_path)
+    assert config.tasks["mlm"].max_rows is None and config.tasks["sst"].max_rows == 3000
+
+    comparison = compare(groups, grid.baseline, resamples=20)
+    base, longer = comparison["groups"]
+    assert "mlm" not in base["tasks"] and base["overall"] and longer["overall"]["difference"]
+    assert all(group["holdout"]["overall"] for group in comparison["groups"])
 
 
 def test_masked_lm_does_not_enter_the_mean_that_selects(run_dir):
