@@ -211,6 +211,7 @@ def test_out_of_range_says_what_was_expected(base):
         (["tasks.new.pooling=mean"], "tasks.new", "'data' is missing; to change a task, name one"),
         (["tasks.t.course_file={name: x}"], "tasks.t.course_file", "'column' is missing"),
         (["tasks.t=null", "tasks.pair=null"], "tasks", "at least one task is needed"),
+        (["stages=[{}, {tasks: []}]"], "stages.1.tasks", "at least one task is needed"),
         (["tasks={}"], "tasks", None),  # merged with what is there: no change
     ],
 )

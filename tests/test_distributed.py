@@ -30,14 +30,14 @@ ACCELERATE = [
 ]
 ACCELERATE += ["--mixed_precision=no", "--dynamo_backend=no", "--main_process_port=0"]
 
-# rank 1 kills itself -9 in the 14th step
+# one rank kills itself -9 in the 14th step
 DYING = """
 import os, signal, sys
 from multitask import trainer
 original, calls = trainer.train_step, []
 def dying(*args):
     calls.append(1)
-    if len(calls) == 14 and os.environ["RANK"] == "1":
+    if len(calls) == 14 and os.environ["RANK"] == os.environ["DYING_RANK"]:
         os.kill(os.getpid(), signal.SIGKILL)
     return original(*args)
 trainer.train_step = dying
@@ -187,7 +187,11 @@ def test_smart_on_two_processes_equals_one(command, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_killed_rank_leaves_a_checkpoint_that_one_process_resumes(command, alone, tmp_path):
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_killed_rank_leaves_a_checkpoint_that_one_process_resumes(
+    rank, command, alone, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("DYING_RANK", rank)
     script = tmp_path / "dying.py"
     script.write_text(DYING)
     run_dir = tmp_path / "run"
