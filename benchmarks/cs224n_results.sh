@@ -3,7 +3,7 @@
 #
 #   benchmarks/cs224n_results.sh DATA_DIR [RUNS_DIR]
 #
-# Start it again after a kill: finished runs are skipped, the one under way is resumed. About six
+# Start it again after a kill: finished runs are skipped, the one under way is resumed. About eight
 # hours on 2 cores. Commit first: a report made from a changed tree says so. The page is renewed
 # when all runs are done, for renewing it changes the tree.
 set -euo pipefail
@@ -33,6 +33,7 @@ run single-sst $multi tasks.qqp=null tasks.sts=null training.epochs=3
 run single-qqp $multi tasks.sst=null tasks.sts=null
 run single-sts $multi tasks.sst=null tasks.qqp=null training.epochs=4
 run best configs/cs224n_best.yaml
+run pals configs/cs224n_pals.yaml
 run cross $cross
 run cross-single-qqp $cross tasks.sst=null tasks.sts=null
 run cross-single-sts $cross tasks.sst=null tasks.qqp=null training.epochs=4

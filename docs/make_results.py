@@ -32,6 +32,7 @@ from multitask.errors import UserError  # noqa: E402
 from multitask.sweep.grid import load_grid  # noqa: E402
 from multitask.tables import markdown_table  # noqa: E402
 
+RUNS_SCRIPT = DOCS.parent / "benchmarks" / "cs224n_results.sh"
 REPORTS = DOCS / "results"
 GRIDS = REPORTS / "grids"
 PAPERS = REPORTS / "papers"
@@ -116,7 +117,14 @@ def runs(_: str) -> str:
                 "; ".join(flags) or "none",
             ])  # fmt: skip
     titles = ("run", "seed", "command", "commit", "selected step", "minutes", "flags")
-    return f"{markdown_table(header, lines)}\n\n{markdown_table(titles, sources)}\n"
+    missing = [name for name in planned_runs() if name not in reports]
+    rest = f"\nNot measured yet: {', '.join(missing)}.\n" if missing else ""
+    return f"{markdown_table(header, lines)}\n\n{markdown_table(titles, sources)}\n{rest}"
+
+
+def planned_runs() -> list[str]:
+    """The rows that the script of the full protocol makes."""
+    return re.findall(r"^run (\S+)", RUNS_SCRIPT.read_text(), re.MULTILINE)
 
 
 def command_of(report: dict[str, Any]) -> str:

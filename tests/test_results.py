@@ -56,6 +56,16 @@ def test_a_changed_number_is_noticed(make_results):
     assert "0.493 ± 0.003" in page
 
 
+def test_runs_that_are_still_to_do_are_named(make_results, monkeypatch):
+    planned, reports = make_results.planned_runs(), make_results.load_reports()
+    assert {"siamese", "best", "pals"} <= set(planned)
+    done = dict.fromkeys(planned, reports["siamese"])
+    monkeypatch.setattr(make_results, "load_reports", lambda: done)
+    assert "Not measured yet" not in make_results.runs("")
+    del done["best"], done["pals"]
+    assert make_results.runs("").endswith(" |\n\nNot measured yet: best, pals.\n")
+
+
 def test_a_partial_grid_says_so_on_the_papers_page(make_results, tmp_path, monkeypatch):
     monkeypatch.setattr(make_results, "GRIDS", tmp_path)
     entry = {"mean": 0.5, "sd": 0.01}
