@@ -111,9 +111,10 @@ def _smoothed(
 ) -> Outcome:
     """Loss and penalty: the pass that gives the loss serves as f(x).
 
-    In fp32 throughout: in bf16 a number near 1 moves in steps of .004, and perturbations are 1e-5.
+    In fp32 where encoded outputs are compared: in bf16 a number near 1 moves in steps of .004, and
+    perturbations are 1e-5.
     """
-    view = _View(model, task, batch, settings.perturb)
+    view = _View(model, task, batch, settings)
     point = view.point()
     scores = point.scores
     loss = _loss(model, task, batch, scores)
@@ -123,7 +124,7 @@ def _smoothed(
     penalty = scores.new_zeros(())
     if settings.bregman and teacher is not None:
         with torch.no_grad():
-            theirs = _View(teacher, task, batch, settings.perturb).point().scores
+            theirs = _View(teacher, task, batch, settings).point().scores
         penalty = penalty + settings.bregman * divergence(scores, theirs).mean()
     if settings.weight:
         same = partial(replayed, point.drawn) if settings.dropout == "same_mask" else nullcontext
@@ -151,13 +152,13 @@ class _View:
     model: MultiTaskModel
     task: str
     batch: Batch
-    perturb: str
+    settings: Smoothing
 
     def point(self) -> _Point:
         """x as it is, and f(x)."""
         embedded, mask = self.model.embed({self.task: self.batch})
         drawn = pack_rng()
-        if self.perturb == "embeddings":
+        if self.settings.perturb == "embeddings":
             return _Point(embedded, mask, self(embedded), drawn)
         pooled = self._pool(embedded).unsqueeze(1)
         drawn = pack_rng()
@@ -165,13 +166,15 @@ class _View:
 
     def __call__(self, x: Tensor) -> Tensor:
         """f(x): scores of the labelled rows."""
-        vectors = self._pool(x) if self.perturb == "embeddings" else x.squeeze(1)
+        vectors = self._pool(x) if self.settings.perturb == "embeddings" else x.squeeze(1)
         return _scores(self.model, self.task, self.batch, vectors)
 
     def _pool(self, embedded: Tensor) -> Tensor:
         own = {self.task: self.batch}
         mask = self.batch.attention_mask
-        return self.model.pool(own, embedded, mask, autocast=False)[self.task]
+        # perturbed pooled vectors meet the head alone, which is in fp32 anyway
+        alone = self.settings.perturb == "pooled" and not self.settings.bregman
+        return self.model.pool(own, embedded, mask, autocast=None if alone else False)[self.task]
 
 
 def _smoothness(

@@ -256,13 +256,41 @@ def test_adapters_stand_in_every_pass(make):
     assert with_pal.adapters["sst"].up.weight.grad.abs().max() > 0
 
 
-def test_the_paper_s_eps_is_seen_under_bf16_autocast(make):
-    """In bf16 a perturbation of 1e-5 would drown in rounding; SMART's passes are in fp32."""
+@pytest.mark.parametrize(("perturb", "tolerance"), [("embeddings", 1e-3), ("pooled", 0.05)])
+def test_the_paper_s_eps_is_seen_under_bf16_autocast(make, perturb, tolerance):
+    """In bf16 a perturbation of 1e-5 would drown in rounding; what it passes through is in fp32."""
     single = make(dtype=torch.float32).eval()
     half = make(dtype=torch.float32, autocast=True).eval()
-    settings = Smoothing(Ascent())
-    one, other = (penalty(model, "sst", settings) for model in (single, half))
-    torch.testing.assert_close(one, other, rtol=1e-3, atol=0)
+    settings = Smoothing(Ascent(), perturb=perturb)
+    for task in ("sst", "qqp", "sts"):
+        one, other = (penalty(model, task, settings) for model in (single, half))
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "encoded_in"),
+    [
+        (Smoothing(), {torch.float32}),
+        (Smoothing(perturb="pooled"), {torch.bfloat16}),
+        (Smoothing(perturb="pooled", dropout="eval"), {torch.bfloat16}),
+        (Smoothing(perturb="pooled", bregman=1.0), {torch.float32}),
+    ],
+)
+def test_under_bf16_autocast_only_compared_passes_are_in_fp32(make, smoothing, encoded_in):
+    model = make(dtype=torch.float32, autocast=True)
+    teacher, seen = teacher_of(model), set()
+    for one in (model, teacher):
+        one.encoder.layers[0].feed_forward.up.register_forward_hook(
+            lambda module, given, found: seen.add(found.dtype)
+        )
+    torch.manual_seed(3)
+    plain = task_losses(model, {"sst": batch("sst")})["sst"]
+    assert seen == {torch.bfloat16}
+    seen.clear()
+    torch.manual_seed(3)
+    smooth = task_losses(model, {"sst": batch("sst")}, {"sst": smoothing}, teacher)["sst"]
+    assert seen == encoded_in
+    assert torch.equal(plain.loss, smooth.loss) == (encoded_in == {torch.bfloat16})
 
 
 @pytest.mark.parametrize(("every", "due"), [(1, [0, 1, 2, 3, 4, 5]), (3, [2, 5])])
