@@ -170,6 +170,15 @@ def grid(name: str) -> str:
     return "\n\n".join([*parts, *_notes(comparison), _source(comparison)]) + "\n"
 
 
+def scores(name: str) -> str:
+    """The dev scores of a grid alone, and where they come from; its page has the rest."""
+    comparison = measured_grid(name)
+    if comparison is None:
+        return "Not measured yet.\n"
+    (_, table), *_ = markdown_tables(comparison)
+    return "\n\n".join([table, *_notes(comparison), _source(comparison)]) + "\n"
+
+
 def exported(name: str) -> str:
     """What `export` checked and measured, its command and its commit: from the export's card."""
     file = EXPORTS / f"{name}.md"
@@ -265,6 +274,7 @@ KINDS = {
     "runs": runs,
     "contrastive": contrastive,
     "grid": grid,
+    "scores": scores,
     "minibert": minibert,
     "paper": paper,
     "exported": exported,
