@@ -11,6 +11,7 @@ Peak memory is that of a process of its own a variant.
 import multiprocessing
 import statistics
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -114,22 +115,17 @@ def variant(name: str, prepared: Any, batches: list[Passes]) -> Callable[[], Non
     return partial(ours, prepared, batches, smoothing, teacher)
 
 
-def peak_memory(directory: Path, name: str, answers: Any) -> None:
-    """Run one variant in this process, with no other's model, and tell its peak memory in MiB."""
+def peak_memory(directory: Path, name: str) -> float:
+    """Run one variant in this process, with no other's model: its peak memory in MiB."""
     torch.set_num_threads(1)
     method, _, precision = name.rpartition(", ")
     variant(method, *set_up(directory, precision, 6))()
-    answers.put(peak_mib())
+    return peak_mib()
 
 
 def memory(directory: Path, name: str) -> float:
-    context = multiprocessing.get_context("spawn")
-    answers = context.Queue()
-    process = context.Process(target=peak_memory, args=(directory, name, answers))
-    process.start()
-    found: float = answers.get()
-    process.join()
-    return found
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(peak_memory, directory, name).result()
 
 
 def main() -> None:

@@ -103,7 +103,13 @@ class Surgery:
         return distributed.on_first(decide)
 
     def _decide(self, gramian: Tensor, tasks: Sequence[str]) -> list[float]:
-        """The library keeps running cosines by place: it is handed those of these tasks."""
+        """The library's weights, which do not depend on the gradients' scale.
+
+        It is handed a Gramian of trace 1, for it takes short gradients (1e-2) for zeros. It keeps
+        running cosines by place: it is handed those of these tasks.
+        """
+        trace = gramian.trace()
+        gramian = gramian / trace if trace else gramian
         remembers = hasattr(self.weighting, "_phi_t")
         if remembers:
             rows = [[self.phi.get(f"{one}.{other}", 0.0) for other in tasks] for one in tasks]

@@ -352,6 +352,17 @@ def test_cosines_of_a_gramian():
     assert cosines(torch.tensor([[0.0, 0.0], [0.0, 1.0]]))[0, 1].isnan()
 
 
+@every_method
+def test_weights_do_not_depend_on_the_length_of_the_gradients(name):
+    gramian = torch.tensor([[2.0, -0.5], [-0.5, 1.0]], dtype=torch.float64)
+    found = []
+    for scale in (1.0, 1e-9, 1e9):
+        torch.manual_seed(0)
+        found.append(Surgery(made(name)).weights(scale * gramian, ["sst", "qqp"]))
+    assert min(found[0]) > 0
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-3)
+
+
 @pytest.mark.parametrize(("every", "due"), [(1, [0, 1, 2, 3]), (3, [2])])
 def test_every(every, due):
     assert [step for step in range(4) if Surgery(None, every).due(step)] == due
