@@ -226,10 +226,11 @@ def test_parity_with_the_librarys_aggregator(name):
         "mgda": library.MGDA,
         "aligned_mtl": library.AlignedMTL,
     }
+    weighting = made(name)
     torch.manual_seed(0)
     expected = aggregators[name]()(rows)
     torch.manual_seed(0)
-    found = combined(made(name), *rows.tolist())
+    found = combined(weighting, *rows.tolist())
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
 
 
