@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from benchmarks.course_batches import headline, parser, peak_mib, started
-from benchmarks.our_trainer import CONFIG, Stepper, prepared_run
+from benchmarks.our_trainer import BF16, CONFIG, Stepper, prepared_run
 from multitask.tables import markdown_table
 
 PRESET = CONFIG.parent / "simcse" / "minilm.yaml"
@@ -26,7 +26,7 @@ STEPS = 3
 def measured(directory: Path, batch: int, chunk: str) -> tuple[float, float]:
     """Seconds a step, and MiB."""
     head = f"tasks.contrastive.head={{mlp_only_train: true, chunk: {chunk}}}"
-    changes = [f"tasks.contrastive.batch_size={batch}", head, "training.precision=bf16"]
+    changes = [f"tasks.contrastive.batch_size={batch}", head, BF16]
     with tempfile.TemporaryDirectory() as scratch:
         stepper = Stepper(prepared_run(directory, changes, PRESET), Path(scratch))
         before, seconds = peak_mib(), []

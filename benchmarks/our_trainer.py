@@ -19,6 +19,8 @@ from multitask.trainer import Trainer
 
 CONFIG = Path(__file__).parent.parent / "configs" / "cs224n_minilm.yaml"
 ROWS = 3000
+FP32, BF16 = "training.precision=fp32", "training.precision=bf16"
+COMPILED = "encoder.kernels=compiled"
 BATCHING = "batching"  # its name in a profile
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.course_batches import headline, mixed_steps, parser, read_tokens, started
-from benchmarks.our_trainer import CONFIG, Stepper, prepared_run
+from benchmarks.our_trainer import BF16, COMPILED, CONFIG, FP32, Stepper, prepared_run
 from multitask.pretrained import packaged_directory
 from multitask.tables import markdown_table
 
@@ -125,8 +125,6 @@ def encode_sentences(directory: Path, name: str) -> None:
 
 
 HUGE_PAGES = "THP_MEM_ALLOC_ENABLE"  # run_multitask.py sets it
-FP32, BF16 = "training.precision=fp32", "training.precision=bf16"
-COMPILED = "encoder.kernels=compiled"
 MIXED, VECTORS = f"{STEPS} mixed steps", "5,000 sentences to vectors"
 # the first of a kind of work is what the others of its kind are compared with
 WORK: dict[tuple[str, str], Callable[[Path], None]] = {

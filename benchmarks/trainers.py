@@ -32,7 +32,7 @@ from transformers import (
 )
 
 from benchmarks.course_batches import BATCH, SIZES, headline, parser, started, weights
-from benchmarks.our_trainer import Stepper, prepared_run, training_rows
+from benchmarks.our_trainer import BF16, COMPILED, FP32, Stepper, prepared_run, training_rows
 from multitask.data.load import Rows
 from multitask.tables import markdown_table
 
@@ -43,8 +43,6 @@ ONLY = {
     "STS-B": ["tasks.sst=null", "tasks.qqp=null"],
     "QQP and STS-B": ["tasks.sst=null", UV],
 }
-FP32, BF16 = "training.precision=fp32", "training.precision=bf16"
-COMPILED = "encoder.kernels=compiled"
 PEERS = {"SST-5": "transformers.Trainer"}
 Rate = Callable[[], float]  # useful tokens a second
 

@@ -132,7 +132,7 @@ def command_of(report: dict[str, Any]) -> str:
     return re.sub(r"data_dir=\S+", "data_dir=DIR", report["command"])
 
 
-def contrastive(_: str) -> str:
+def contrastive(_: str) -> str | None:
     """STS-B dev before and after the runs with a contrastive task, and where they come from."""
     lines = []
     for name, reports in load_reports(CONTRASTIVE).items():
@@ -152,7 +152,7 @@ def contrastive(_: str) -> str:
             f"{minutes:.0f}",
         ])  # fmt: skip
     titles = "run|seeds|before|after|selected step|command|commit|minutes".split("|")
-    return f"{markdown_table(titles, lines)}\n" if lines else "Not measured yet.\n"
+    return f"{markdown_table(titles, lines)}\n" if lines else None
 
 
 def measured_grid(name: str) -> dict[str, Any] | None:
@@ -161,29 +161,29 @@ def measured_grid(name: str) -> dict[str, Any] | None:
     return json.loads(file.read_text()) if file.is_file() else None
 
 
-def grid(name: str) -> str:
+def grid(name: str) -> str | None:
     """All tables of a grid, and where they come from."""
     comparison = measured_grid(name)
     if comparison is None:
-        return "Not measured yet.\n"
+        return None
     parts = [part for title, table in markdown_tables(comparison) for part in (f"{title}:", table)]
     return "\n\n".join([*parts, *_notes(comparison), _source(comparison)]) + "\n"
 
 
-def scores(name: str) -> str:
+def scores(name: str) -> str | None:
     """The dev scores of a grid alone, and where they come from; its page has the rest."""
     comparison = measured_grid(name)
     if comparison is None:
-        return "Not measured yet.\n"
+        return None
     (_, table), *_ = markdown_tables(comparison)
     return "\n\n".join([table, *_notes(comparison), _source(comparison)]) + "\n"
 
 
-def exported(name: str) -> str:
+def exported(name: str) -> str | None:
     """What `export` checked and measured, its command and its commit: from the export's card."""
     file = EXPORTS / f"{name}.md"
     if not file.is_file():
-        return "Not measured yet.\n"
+        return None
     card = file.read_text().partition("\n# ")[2]
     notes = "\n".join(re.findall(r"^- .*$", card.partition("\n## ")[0], re.MULTILINE))
     made = card.partition("## How it was exported")[2]
@@ -194,11 +194,11 @@ def exported(name: str) -> str:
     return f"{notes}\n\n`{shown}`, commit {revision[1]}\n"
 
 
-def paper(name: str) -> str:
+def paper(name: str) -> str | None:
     """What `table` wrote: the paper's table with ours in it, and where ours comes from."""
     file = PAPERS / f"{name}.json"
     if not file.is_file():
-        return "Not measured yet.\n"
+        return None
     found = json.loads(file.read_text())
     text = paper_markdown(found["table"]).partition("\n\n")[2].replace("## ", "### ")
     return f"{text}\n{_source(found)}\n"
@@ -217,11 +217,11 @@ def _source(saved: dict[str, Any]) -> str:
     return f"`{source['command']}`, commit {commits}: {runs} runs, {minutes} minutes in all."
 
 
-def minibert(_: str) -> str:
+def minibert(_: str) -> str | None:
     """The two tables of the multi-task mini-BERT paper, printed value and ours side by side."""
     comparison = measured_grid("multitask_minibert")
     if comparison is None:
-        return "Not measured yet.\n"
+        return None
     groups = {group["name"]: group for group in comparison["groups"]}
 
     def ours(cell: str, task: str) -> str:
@@ -250,17 +250,17 @@ def minibert(_: str) -> str:
     ]) + "\n"  # fmt: skip
 
 
-def benchmark(name: str) -> str:
+def benchmark(name: str) -> str | None:
     """What a script of benchmarks/ printed."""
     file = REPORTS / "benchmarks" / f"{name}.md"
-    return file.read_text() if file.is_file() else "Not measured yet.\n"
+    return file.read_text() if file.is_file() else None
 
 
-def written(name: str) -> str:
+def written(name: str) -> str | None:
     """The first table of what `sts` or `evaluate-search` wrote, its command and its commit."""
     file = REPORTS / "written" / f"{name}.md"
     if not file.is_file():
-        return "Not measured yet.\n"
+        return None
     text = file.read_text()
     (command,) = re.findall(r"^    (python .*)$", text, re.MULTILINE)
     (revision,) = re.findall(r"^git revision: (\S+)$", text, re.MULTILINE)
@@ -285,7 +285,10 @@ KINDS = {
 
 def renewed(page: str) -> str:
     """The page with its measured parts renewed."""
-    return BLOCK.sub(lambda found: found[1] + KINDS[found[2]](found[3]) + found[4], page)
+    return BLOCK.sub(
+        lambda found: found[1] + (KINDS[found[2]](found[3]) or "Not measured yet.\n") + found[4],
+        page,
+    )
 
 
 def pages() -> list[Path]:

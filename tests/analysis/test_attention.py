@@ -14,7 +14,7 @@ from multitask.encoders.packing import Packing
 from multitask.errors import UserError
 from multitask.pretrained import load_tokenizer
 from pals.houlsby import Houlsby
-from tests.conftest import save_tiny_encoder
+from tests.tiny_bert import ragged, random_checkpoint
 
 KINDS = ("bert", "roberta")
 LENGTHS = [9, 1, 4, 30]
@@ -23,26 +23,10 @@ LENGTHS = [9, 1, 4, 30]
 @pytest.fixture(scope="module")
 def directories(tmp_path_factory):
     """Tiny encoders whose weights are far from 0, so that attention is far from uniform."""
-    found = {}
-    for kind in (*KINDS, "distilbert", "electra"):
-        directory = save_tiny_encoder(tmp_path_factory.mktemp(kind), kind)
-        model = transformers.AutoModel.from_pretrained(directory)
-        generator = torch.Generator().manual_seed(0)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter += 0.2 * torch.randn(parameter.shape, generator=generator)
-        model.save_pretrained(directory)
-        found[kind] = directory
-    return found
-
-
-def inputs(lengths=LENGTHS, left=False):
-    """ids, types, mask [B, T] of ragged sequences; ``left``: the pads stand in front."""
-    generator = torch.Generator().manual_seed(1)
-    places, size = torch.arange(max(lengths))[None], torch.tensor(lengths)[:, None]
-    mask = (places >= max(lengths) - size).long() if left else (places < size).long()
-    ids = torch.randint(5, 50, mask.shape, generator=generator) * mask
-    return ids, (mask.cumsum(1) > 3) * mask, mask
+    return {
+        kind: random_checkpoint(tmp_path_factory.mktemp(kind), kind, scale=0.2)
+        for kind in (*KINDS, "distilbert", "electra")
+    }
 
 
 def eager(directory, ids, types, mask):
@@ -59,7 +43,7 @@ def eager(directory, ids, types, mask):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
 def test_weights_equal_those_of_transformers(directories, kind, left):
-    ids, types, mask = inputs(left=left)
+    ids, types, mask = ragged(LENGTHS, left)
     encoder = bert_weights.encoder_from_pretrained(str(directories[kind])).eval()
     found = attention_weights(encoder, ids, types, mask)
     expected = eager(directories[kind], ids, types, mask)
@@ -73,7 +57,7 @@ def test_weights_equal_those_of_transformers(directories, kind, left):
 
 @pytest.mark.parametrize("kind", [*KINDS, "distilbert", "electra"])
 def test_the_encoder_of_transformers_gives_its_own_weights(directories, kind):
-    ids, types, mask = inputs()
+    ids, types, mask = ragged(LENGTHS)
     encoder = hf.encoder_from_pretrained(str(directories[kind])).eval()
     before = encoder.model.config._attn_implementation
     found = attention_weights(encoder, ids, types, mask)
@@ -109,7 +93,7 @@ def check_rows(weights, mask):
 def test_rows_sum_to_one_and_pads_get_zero(lengths, heads, seed):
     torch.manual_seed(seed)
     attention = SelfAttention(8, heads, 0.0)
-    mask = inputs(lengths)[2]
+    mask = ragged(lengths)[2]
     hidden = 3 * torch.randn(*mask.shape, 8)
     check_rows(layer_attention(attention, hidden, mask), mask)
 
@@ -117,7 +101,7 @@ def test_rows_sum_to_one_and_pads_get_zero(lengths, heads, seed):
 def test_the_weights_are_those_that_the_layers_use(directories):
     """Weights times values through the output matrix: what the padding-free path computes."""
     encoder = bert_weights.encoder_from_pretrained(str(directories["bert"])).double().eval()
-    ids, types, mask = inputs()
+    ids, types, mask = ragged(LENGTHS)
     states = encoder.encode(encoder.embed(ids, types, mask), mask, range(2))
     packing = Packing(mask)
     for number, weights in enumerate(attention_weights(encoder, ids, types, mask)):
@@ -131,7 +115,7 @@ def test_the_weights_are_those_that_the_layers_use(directories):
 def test_an_encoder_in_training_mode_is_refused(directories):
     encoder = bert_weights.encoder_from_pretrained(str(directories["bert"])).train()
     with pytest.raises(ValueError, match=r"training mode: call encoder.eval\(\) first"):
-        attention_weights(encoder, *inputs())
+        attention_weights(encoder, *ragged(LENGTHS))
 
 
 @pytest.mark.parametrize("load", [bert_weights, hf], ids=["own", "transformers"])
@@ -169,7 +153,7 @@ def test_a_text_longer_than_the_positions_is_refused(directories):
 
 def test_a_tasks_adapter_is_in_the_picture(directories):
     """It changes what layer 1 gives, and so the weights of layer 2, not those of layer 1."""
-    ids, types, mask = inputs()
+    ids, types, mask = ragged(LENGTHS)
     encoder = bert_weights.encoder_from_pretrained(str(directories["bert"])).eval()
     adapter = Houlsby(dim=32, num_layers=2, size=8).eval()
     with torch.no_grad():

@@ -13,7 +13,7 @@ from multitask import pretrained
 from multitask.encoders import bert, bert_weights
 from multitask.encoders.bert import BertEncoder, BertForSequenceClassification, BertModel
 from multitask.encoders.packing import Packing
-from tests.conftest import save_tiny_encoder
+from tests.tiny_bert import ragged, random_checkpoint
 
 KINDS = ("bert", "roberta")
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -21,18 +21,6 @@ SAME_AS_ROBERTA = ("xlm-roberta", "camembert")
 LENGTHS = [9, 1, 4, 30, 31, 4, 2, 17]
 # float32 sums in another order; float64 leaves no room for another formula
 EXACT = {torch.float32: 1e-5, torch.float64: 1e-10}
-
-
-def random_checkpoint(directory, kind, **changes):
-    """A tiny checkpoint whose every weight is random, LayerNorms and biases too."""
-    save_tiny_encoder(directory, kind, **changes)
-    model = transformers.AutoModel.from_pretrained(directory)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
-    model.save_pretrained(directory)
-    return directory
 
 
 @pytest.fixture(scope="module")
@@ -46,17 +34,6 @@ def directories(tmp_path_factory):
 def load(directory, dtype=torch.float64, **options):
     plain = transformers.AutoModel.from_pretrained(directory).to(dtype).eval()
     return plain, bert_weights.encoder_from_pretrained(str(directory), **options).to(dtype).eval()
-
-
-def inputs(lengths=LENGTHS, left=False, vocabulary=50):
-    """ids, types, mask [B, T] of ragged sequences; ``left``: the pads stand in front."""
-    generator = torch.Generator().manual_seed(1)
-    width = max(lengths)
-    places = torch.arange(width)[None]
-    size = torch.tensor(lengths)[:, None]
-    mask = (places >= width - size).long() if left else (places < size).long()
-    ids = torch.randint(5, vocabulary, mask.shape, generator=generator) * mask
-    return ids, (mask.cumsum(1) > 3) * mask, mask
 
 
 def plain_states(model, ids, types, mask):
@@ -78,7 +55,7 @@ def plain_states(model, ids, types, mask):
 
 
 def assert_same_states(plain, encoder, lengths, left, dtype):
-    ids, types, mask = inputs(lengths, left)
+    ids, types, mask = ragged(lengths, left)
     with torch.no_grad():
         expected = plain_states(plain, ids, types, mask)
         embedded = encoder.embed(ids, types, mask)
@@ -109,7 +86,7 @@ def test_every_hidden_state_equals_transformers(directories, kind, left, dtype, 
 def test_default_positions_are_those_of_transformers(directories, kind):
     """With pads behind, no position numbers need be given to `transformers`."""
     plain, encoder = load(directories[kind])
-    ids, types, mask = inputs()
+    ids, types, mask = ragged(LENGTHS)
     extra = {"token_type_ids": types} if kind == "bert" else {}
     with torch.no_grad():
         expected = plain(input_ids=ids, attention_mask=mask, **extra).last_hidden_state
@@ -119,7 +96,7 @@ def test_default_positions_are_those_of_transformers(directories, kind):
 
 def assert_same_gradients(plain, encoder, lengths, left, dtype, tokens="all"):
     """Of a random sum over every state; each relative to the gradient's largest entry."""
-    ids, types, mask = inputs(lengths, left)
+    ids, types, mask = ragged(lengths, left)
     generator = torch.Generator().manual_seed(3)
     weights = torch.randn(3, len(mask), 1, 32, dtype=dtype, generator=generator)
     if tokens == "all":
@@ -162,7 +139,7 @@ def test_512_tokens_have_the_states_and_gradients_of_transformers(kind, position
 def test_packaged_weights_give_the_packages_hidden_states():
     pytest.importorskip(pretrained.PACKAGE, reason="the packaged encoder is not installed")
     plain, encoder = load(pretrained.packaged_directory(), torch.float32)
-    ids, types, mask = inputs([12, 3, 512, 7, 1], vocabulary=30000)
+    ids, types, mask = ragged([12, 3, 512, 7, 1], vocabulary=30000)
     with torch.no_grad():
         expected = plain_states(plain, ids, types, mask)
         found = encoder.encode(encoder.embed(ids, types, mask), mask, range(7))
@@ -179,7 +156,7 @@ def test_packaged_weights_give_the_packages_hidden_states():
 @pytest.mark.parametrize("layers", [(2,), (1,), (0, 1), (0,)], ids=str)
 def test_only_what_is_asked_for_is_computed(directories, tokens, layers):
     _, encoder = load(directories["bert"])
-    ids, types, mask = inputs()
+    ids, types, mask = ragged(LENGTHS)
     rows = []
     for layer in encoder.layers:
         layer.feed_forward.register_forward_hook(lambda m, args, out: rows.append(len(args[0])))
@@ -193,7 +170,7 @@ def test_only_what_is_asked_for_is_computed(directories, tokens, layers):
 
 def test_matrix_products_see_no_pads(directories):
     _, encoder = load(directories["bert"])
-    ids, types, mask = inputs()
+    ids, types, mask = ragged(LENGTHS)
     seen = []
     for module in encoder.modules():
         if isinstance(module, torch.nn.Linear | torch.nn.LayerNorm | torch.nn.Embedding):
@@ -209,7 +186,7 @@ def test_matrix_products_see_no_pads(directories):
 @pytest.mark.parametrize("heads", [1, 4])
 def test_attention_equals_the_formula_sequence_by_sequence(single, heads):
     generator = torch.Generator().manual_seed(2)
-    mask = inputs()[2]
+    mask = ragged(LENGTHS)[2]
     packing = Packing(mask)
     count = int(mask.sum())
     query, key, value = torch.randn(3, count, 12, dtype=torch.float64, generator=generator)
@@ -241,7 +218,7 @@ def test_softmax_is_zero_on_pads_sums_to_one_and_is_never_bf16():
 
 def test_dropout_acts_in_training_alone_and_follows_the_seed(directories):
     _, encoder = load(directories["bert"], torch.float32)
-    ids, types, mask = inputs()
+    ids, types, mask = ragged(LENGTHS)
 
     def run(seed):
         torch.manual_seed(seed)
@@ -265,7 +242,7 @@ def test_without_dropout_training_equals_evaluation(directories):
     _, encoder = load(directories["bert"], dropout=0.0)
     for layer in encoder.layers:
         layer.attention.dropout = 0.0
-    ids, types, mask = inputs()
+    ids, types, mask = ragged(LENGTHS)
     found = [
         encoder.train(mode).encode(encoder.embed(ids, types, mask), mask, (2,))[2]
         for mode in (True, False)
@@ -279,7 +256,7 @@ def test_gradient_checkpointing_changes_no_gradient(directories, tokens):
     for checkpointing in (False, True):
         encoder = load(directories["bert"], torch.float32)[1].train()
         encoder.gradient_checkpointing = checkpointing
-        ids, types, mask = inputs()
+        ids, types, mask = ragged(LENGTHS)
         torch.manual_seed(4)
         calls = []
         encoder.layers[0].register_forward_pre_hook(lambda m, a, calls=calls: calls.append(1))
@@ -292,7 +269,7 @@ def test_gradient_checkpointing_changes_no_gradient(directories, tokens):
 
 def test_bf16_autocast_stays_close_and_keeps_norms_in_fp32(directories):
     _, encoder = load(directories["bert"], torch.float32)
-    ids, types, mask = inputs()
+    ids, types, mask = ragged(LENGTHS)
     exact = encoder.encode(encoder.embed(ids, types, mask), mask, range(3))
     norms = []
     for module in encoder.modules():

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from multitask.encoders.bert import BertEncoder
+from tests.tiny_bert import ragged
 
 LENGTHS = [[9, 1, 4, 30, 31, 4, 2, 17], [5], [1, 1], [7] * 6, [62, 1, 3]]
 DEVICES = [
@@ -26,14 +27,6 @@ def encoder():
     return made
 
 
-def inputs(lengths, left):
-    """ids, types, mask [B, T]; ``left``: the pads stand in front."""
-    places, size = torch.arange(max(lengths))[None], torch.tensor(lengths)[:, None]
-    mask = (places >= max(lengths) - size).long() if left else (places < size).long()
-    generator = torch.Generator().manual_seed(1)
-    return torch.randint(5, 50, mask.shape, generator=generator) * mask, mask * 0, mask
-
-
 def states_and_gradients(encoder, given, tokens):
     ids, types, mask = given
     found = encoder.encode(encoder.embed(ids, types, mask), mask, (1, 2), tokens)
@@ -51,7 +44,7 @@ def test_states_and_gradients_are_those_of_the_groups(encoder, lengths, left, to
     plain = copy.deepcopy(encoder).to(device, dtype).eval()
     other = copy.deepcopy(plain)
     other.use_kernels("varlen")
-    given = [tensor.to(device) for tensor in inputs(lengths, left)]
+    given = [tensor.to(device) for tensor in ragged(lengths, left)]
     for one, two in zip(
         states_and_gradients(plain, given, tokens),
         states_and_gradients(other, given, tokens),
@@ -66,7 +59,7 @@ def test_dropout_acts_on_the_attention_weights_in_training_alone(encoder):
     for layer in other.layers:
         layer.dropout = 0.0
     other.embeddings.dropout.rate = 0.0
-    ids, types, mask = inputs(LENGTHS[0], left=False)
+    ids, types, mask = ragged(LENGTHS[0], left=False)
 
     def state(training):
         torch.manual_seed(3)
