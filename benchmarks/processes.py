@@ -45,7 +45,7 @@ def seconds(command: Sequence[str], variables: Mapping[str, str], code: int = 0)
 
 
 def first_step(command: Sequence[str], output: Path, variables: Mapping[str, str]) -> float:
-    """Wall seconds from the start of a run to the first line of its log; the run is ended there."""
+    """Wall seconds from the start of a run to the log of its first step; the run is ended there."""
     log = output / "metrics.jsonl"
     began = time.perf_counter()
     process = subprocess.Popen(
@@ -54,7 +54,7 @@ def first_step(command: Sequence[str], output: Path, variables: Mapping[str, str
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    while not (log.is_file() and log.stat().st_size):
+    while not (log.is_file() and b'"event": "step"' in log.read_bytes()):
         if process.poll() is not None:
             raise SystemExit(f"{' '.join(command)}: ended before its first step")
         time.sleep(0.005)

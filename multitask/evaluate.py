@@ -1,6 +1,7 @@
 """Scores of a model over a whole split, in file order, and their metrics."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,6 +64,15 @@ def masked_split(split: Split, masking: Masking) -> Split:
     return Split(replace(split.rows, labels=tokens.masked), tokens)
 
 
+@contextmanager
+def _evaluating(model: MultiTaskModel) -> Iterator[None]:
+    """Evaluation mode, and the model's own again."""
+    training = model.training
+    model.eval()
+    yield
+    model.train(training)
+
+
 @torch.no_grad()
 def over_rows(
     model: MultiTaskModel,
@@ -82,18 +92,16 @@ def over_rows(
     Returns:
         [N, ...] on the device, in file order.
     """
-    training = model.training
-    model.eval()
     order = np.argsort(tokens.lengths, kind="stable")
     parts = []
     starts = range(0, len(order), batch_size)[distributed.rank() :: distributed.world()]
     hidden = None if title and distributed.rank() == 0 else True
-    for start in tqdm(starts, desc=title, leave=False, disable=hidden):
-        between_batches()
-        index = order[start : start + batch_size]
-        batch = collate(tokens, index, pad_id=pad_id).to(device)
-        parts.append((start, function(batch)))
-    model.train(training)
+    with _evaluating(model):
+        for start in tqdm(starts, desc=title, leave=False, disable=hidden):
+            between_batches()
+            index = order[start : start + batch_size]
+            batch = collate(tokens, index, pad_id=pad_id).to(device)
+            parts.append((start, function(batch)))
     together = torch.cat(distributed.in_order(parts))
     return together[torch.from_numpy(np.argsort(order, kind="stable")).to(device)]
 
@@ -133,15 +141,15 @@ def score_split(
     device: torch.device,
     between_batches: Callable[[], None] = lambda: None,
 ) -> Scores:
-    """A task's scores over a split, in file order.
+    """A task's scores over a split, in file order; of pairs each distinct text is encoded once.
 
     Raises NotFinite for scores that are NaN or infinite.
     """
-    head = model.head(task)
-    output = over_rows(
+    head, siamese = model.head(task), split.tokens.sides > 1
+    output = (_of_sides if siamese else _of_rows)(
         model,
+        task,
         split.tokens,
-        lambda batch: _output(model, task, batch, split.tokens),
         batch_size=batch_size,
         pad_id=pad_id,
         device=device,
@@ -157,19 +165,41 @@ def score_split(
     return scores_of(head, output, split.rows)
 
 
-def _output(model: MultiTaskModel, task: str, batch: Batch, tokens: Tokens) -> Tensor:
-    """The head's scores [B] or [B, C]; of masked texts, (right, summed loss) of each [B, 2]; of
-    tagged words and of answers what the head says of each row."""
-    scores = model({task: batch})[task]
-    if batch.context is not None:
-        return span_output(model.head(task), scores, batch)
-    if batch.places is None:
-        return scores
-    if model.head(task).label_type == "tags":
-        return tag_output(model.head(task), scores, batch, int(tokens.masked.max()))
-    rows = batch.places // batch.input_ids.shape[1]
-    outcomes = model.head(task).outcomes(scores, batch.gold)
-    return outcomes.new_zeros(batch.rows, 2).index_add(0, rows, outcomes)
+def _of_rows(model: MultiTaskModel, task: str, tokens: Tokens, **how: Any) -> Tensor:
+    """The head's scores [N] or [N, C]; of masked texts, (right, summed loss) of each [N, 2]; of
+    tagged words and of answers what the head says of each row. ``how``: as for ``over_rows``."""
+    head = model.head(task)
+
+    def output(batch: Batch) -> Tensor:
+        scores = model({task: batch})[task]
+        if batch.context is not None:
+            return span_output(head, scores, batch)
+        if batch.places is None:
+            return scores
+        if head.label_type == "tags":
+            return tag_output(head, scores, batch, int(tokens.masked.max()))
+        rows = batch.places // batch.input_ids.shape[1]
+        outcomes = head.outcomes(scores, batch.gold)
+        return outcomes.new_zeros(batch.rows, 2).index_add(0, rows, outcomes)
+
+    return over_rows(model, tokens, output, **how)
+
+
+@torch.no_grad()
+def _of_sides(
+    model: MultiTaskModel, task: str, tokens: Tokens, batch_size: int, **how: Any
+) -> Tensor:
+    """The head's scores [N, ...] of N pairs or triplets; each distinct text is encoded once."""
+    texts, which = tokens.distinct()
+
+    def pooled(batch: Batch) -> Tensor:
+        return model.pooled({task: batch})[task]
+
+    vectors = over_rows(model, texts, pooled, batch_size=tokens.sides * batch_size, **how)
+    rows = torch.from_numpy(which.reshape(tokens.sides, -1)).to(vectors.device)
+    with _evaluating(model):
+        parts = rows.split(batch_size, dim=1)
+        return torch.cat([model.module(task)(vectors[part.flatten()]) for part in parts])
 
 
 def scores_of(head: Any, output: Tensor, rows: Rows) -> Scores:

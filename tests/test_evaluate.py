@@ -106,6 +106,31 @@ def test_scores_are_in_file_order_and_the_loss_is_the_mean_over_rows(model, task
     assert len(set(map(tuple, shown))) > N // 2  # rows could be mixed up
 
 
+def with_repeats(split):
+    """The same split, in which the second texts are six of the first ones, and more than once."""
+    tokens = split.tokens
+    spans = [slice(*tokens.offsets[i : i + 2]) for i in [*range(N), *(i % 6 for i in range(N))]]
+    ids = np.concatenate([tokens.ids[span] for span in spans])
+    ends = np.cumsum([0, *(span.stop - span.start for span in spans)])
+    repeated = Tokens(ids, np.zeros_like(ids, np.int8), ends, tokens.truncated, tokens.sides)
+    return Split(split.rows, repeated)
+
+
+@pytest.mark.parametrize("task", ["pairs", "similarity"])
+def test_of_pairs_each_distinct_text_is_encoded_once(model, task, monkeypatch):
+    split = with_repeats(make_split(task))
+    predictions, shown, loss = row_by_row(model, task, split)
+    encoded, encode = [], model.encoder.encode
+    monkeypatch.setattr(
+        model.encoder, "encode", lambda e, *rest: encoded.append(len(e)) or encode(e, *rest)
+    )
+    found = score(model, task, split, 4)
+    assert encoded == [8, 8, 7]  # 23 texts
+    np.testing.assert_allclose(found.predictions, predictions, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.scores, shown, rtol=1e-9, atol=1e-9)
+    assert found.loss == pytest.approx(loss, rel=1e-9)
+
+
 @every_task
 def test_metrics_are_of_the_whole_set(model, task):
     """Not a mean over batches: the same for every batch size."""

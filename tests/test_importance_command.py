@@ -60,15 +60,16 @@ def trained(directory: Path, encoder: Path, data: Path, *changes: str) -> Path:
 
 
 def expected(run_dir: Path, task: str) -> np.ndarray:
-    """The weights of every dev sentence, one by one, from the pooler's own method."""
-    return one_by_one(run_dir, task)[0]
+    """The weights of every distinct dev sentence, from the pooler's own method."""
+    weights, _, distinct = one_by_one(run_dir, task)
+    return weights[distinct]
 
 
-def one_by_one(run_dir: Path, task: str) -> tuple[np.ndarray, np.ndarray]:
-    """The weights of every dev sentence, and its number of tokens."""
+def one_by_one(run_dir: Path, task: str) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """The weights of every dev sentence, its number of tokens, and where each first stands."""
     trained = load(run_dir)
     split, model = trained.load_split(task, "dev"), trained.model_for(task)
-    found, lengths = [], []
+    found, lengths, first = [], [], {}
     for row in range(len(split.rows)):
         batch = collate(split.tokens, np.array([row]), pad_id=0)
         for side in range(batch.sides):
@@ -79,9 +80,10 @@ def one_by_one(run_dir: Path, task: str) -> tuple[np.ndarray, np.ndarray]:
                 embedded = model.encoder.embed(ids, torch.zeros_like(ids), mask)
                 pooler = model.module(task).pooler
                 hidden = model.encoder.encode(embedded, mask, pooler.layers)
+                first.setdefault(tuple(ids[0].tolist()), len(found))
                 found.append(pooler.importance(hidden, mask)[0].numpy())
             lengths.append(mask.sum().item())
-    return np.array(found), np.array(lengths)
+    return np.array(found), np.array(lengths), list(first.values())
 
 
 def test_a_run_gives_pictures_and_numbers(run_dir, tmp_path, capsys):
@@ -93,12 +95,13 @@ def test_a_run_gives_pictures_and_numbers(run_dir, tmp_path, capsys):
     assert {file.name for file in (tmp_path / "new").iterdir()} == names
     assert capsys.readouterr().out.count("written: ") == len(names)
     sst, qqp = json.loads((tmp_path / "new" / "map.json").read_text())
-    for found, rows, states in ((sst, 12, [0, 1, 2]), (qqp, 24, [0, 2])):
-        weights = expected(run_dir, found["task"])
+    for found, sides, states in ((sst, 1, [0, 1, 2]), (qqp, 2, [0, 2])):
+        weights, _, distinct = one_by_one(run_dir, found["task"])
         assert (found["run"], found["split"], found["layers"]) == (str(run_dir), "dev", 2)
-        assert (found["rows"], found["states"]) == (rows, states)
-        np.testing.assert_allclose(found["mean"], weights.mean(0), rtol=1e-5)
-        kept = 4 * rows // 12
+        assert (found["rows"], found["states"]) == (len(distinct), states)
+        assert (len(distinct) < len(weights)) == (sides == 2)  # questions repeat
+        np.testing.assert_allclose(found["mean"], weights[distinct].mean(0), rtol=1e-5)
+        kept = 4 * sides
         assert len(found["texts"]) == kept
         np.testing.assert_allclose(found["weights"], weights[:kept], rtol=1e-5)
         assert 0 <= found["above_0"] <= 1
@@ -112,11 +115,12 @@ def test_evaluations_log_the_same_numbers(run_dir):
         (step, task) for step in steps for task in ("sst", "qqp")
     ]
     report = json.loads((run_dir / "report.json").read_text())
-    for task, rows in (("sst", 12), ("qqp", 24)):
+    for task in ("sst", "qqp"):
         step = report["tasks"][task]["selected_step"]
         (line,) = [line for line in logged if (line["step"], line["task"]) == (step, task)]
-        assert (line["split"], line["rows"], line["layers"]) == ("dev", rows, 2)
-        np.testing.assert_allclose(line["mean"], expected(run_dir, task).mean(0), rtol=1e-5)
+        weights = expected(run_dir, task)
+        assert (line["split"], line["rows"], line["layers"]) == ("dev", len(weights), 2)
+        np.testing.assert_allclose(line["mean"], weights.mean(0), rtol=1e-5)
     (evaluated,) = {tuple(line["tasks"]["sst"]) for line in lines if line["event"] == "eval"}
     assert "mean" not in evaluated
 
@@ -164,16 +168,18 @@ def test_layer_attention_with_and_without_concat(attention_runs, tmp_path):
         (run, task) for run in ("concat", "alone") for task in ("qqp", "sts")
     ]
     for one in found:
-        weights, lengths = one_by_one(Path(one["run"]), one["task"])
+        weights, lengths, distinct = one_by_one(Path(one["run"]), one["task"])
         assert weights.std(0).max() > 1e-4  # the sentences differ
-        assert (one["states"], one["rows"], one["above_0"]) == ([0, 1, 2], 24, None)
-        np.testing.assert_allclose(one["mean"], weights.mean(0), rtol=1e-5)
         np.testing.assert_allclose(one["weights"], weights, rtol=1e-4)
-        assert one["median"] == sum(sorted(lengths)[11:13]) / 2
+        weights, lengths = weights[distinct], lengths[distinct]
+        rows = len(distinct)
+        assert (one["states"], one["rows"], one["above_0"]) == ([0, 1, 2], rows, None)
+        np.testing.assert_allclose(one["mean"], weights.mean(0), rtol=1e-5)
+        assert one["median"] == np.median(lengths)
         short, long = [], []
         for row, length in zip(weights, lengths, strict=True):
             (short if length <= one["median"] else long).append(row)
-        assert one["short_rows"] == len(short) < 24
+        assert one["short_rows"] == len(short) < rows
         np.testing.assert_allclose(one["short"], np.mean(short, axis=0), rtol=1e-5)
         np.testing.assert_allclose(one["long"], np.mean(long, axis=0), rtol=1e-5)
 

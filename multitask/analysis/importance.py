@@ -28,7 +28,8 @@ def importance(
 ) -> Importance:
     """The weights of a task's pooler, which weighs hidden states, by the model's own forward pass.
 
-    The sentences of a siamese pair or a triplet count one by one, the first one first.
+    The sentences of siamese pairs or triplets count one by one, a repeated one once; among the
+    examples the first of a row stands first.
 
     Args:
         model: with the weights that serve the task.
@@ -41,36 +42,34 @@ def importance(
         pad_id: id of the pad token.
         device: the model's.
     """
-    pooler = model.module(task).scoring_pooler
+    pooler, siamese = model.module(task).scoring_pooler, tokens.sides > 1
+    inputs, which = tokens.distinct() if siamese else (tokens, np.arange(len(tokens)))
     with watched_weights(pooler) as seen:
 
         def weights_of(batch: Batch) -> Tensor:
             model.pooled({task: batch})
-            return torch.stack(seen.weights[-1].chunk(batch.sides), dim=1)
+            return seen.weights[-1]
 
-        by_row = over_rows(
+        found = over_rows(
             model,
-            tokens,
+            inputs,
             weights_of,
             batch_size=batch_size,
             pad_id=pad_id,
             device=device,
             title=f"scoring the layers of {task}",
         )
-    weights = by_row.flatten(0, 1).cpu().numpy()
-    lengths = np.diff(tokens.offsets).reshape(tokens.sides, -1).T.ravel()
-    kept = examples * tokens.sides
+    weights = found.cpu().numpy()
+    kept = which.reshape(tokens.sides, -1).T[:examples].ravel()
     sentences = [
-        text
-        for row in texts[:examples]
-        for text in (row if tokens.sides > 1 else [" / ".join(row)])
+        text for row in texts[:examples] for text in (row if siamese else [" / ".join(row)])
     ]
     return Importance(
         task=task,
         split=split,
         layers=model.encoder.num_layers,
         **summary(pooler, seen, device),
-        **by_length(weights, lengths),
+        **by_length(weights, np.diff(inputs.offsets)),
         texts=sentences,
-        weights=weights[:kept].tolist(),
+        weights=weights[kept].tolist(),
     )

@@ -34,7 +34,7 @@ class Importance:
         split: what the scores are of, such as "dev".
         layers: layers L of the encoder.
         states: numbers of the n states that are weighed; 0 is the embeddings.
-        rows: sentences or joint inputs that the mean is over.
+        rows: distinct sentences, or inputs of one or two texts, that the mean is over.
         mean: mean of S [n]; sums to 1.
         above_0: share of the scores that HIRE's ReLU lets through; None where there is none.
         median: tokens of the middle one of the ``rows``, special tokens included; None where all

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,19 @@ class Tokens:
         """(ids, types) of one sequence, each [length]."""
         span = slice(self.offsets[number], self.offsets[number + 1])
         return self.ids[span], self.types[span]
+
+    def distinct(self) -> tuple["Tokens", np.ndarray]:
+        """The distinct sequences as rows of one side, and which of them each sequence here is,
+        int64 [sides * N]; of texts that are encoded apart."""
+        spans = [slice(*ends) for ends in pairwise(self.offsets.tolist())]
+        keys = [self.ids[span].tobytes() for span in spans]
+        number = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+        which = np.array([number[key] for key in keys], dtype=np.int64)
+        _, first = np.unique(which, return_index=True)
+        chosen = [spans[place] for place in first]
+        ends = np.cumsum([0, *(span.stop - span.start for span in chosen)])
+        ids = np.concatenate([self.ids[span] for span in chosen])
+        return Tokens(ids, np.zeros_like(ids, np.int8), ends, self.truncated[first], 1), which
 
 
 def tokenize(
