@@ -135,8 +135,9 @@ def tokenize(
             text without tokens, which an empty one is where the tokenizer adds none.
     """
     also = [name for name, on in (("words", words), ("characters", characters)) if on]
-    key = _key(rows, tokenizer, siamese, max_length, also, stride)
-    file = cache / f"{key}.tokens" if cache else None
+    file = None
+    if cache:  # the key takes as long as a text's way through the encoder
+        file = cache / f"{_key(rows, tokenizer, siamese, max_length, also, stride)}.tokens"
     sides = len(rows.texts[0]) if siamese else 1
     arrays = _read(file)
     if arrays is None:
