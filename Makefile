@@ -39,9 +39,7 @@ test-slow: setup  ## what `test` leaves out: kills, several processes, every com
 # Each table of docs/performance.md: DATA is the directory of the course's files, the machine idle
 BENCHMARKS := training_step trainers methods profile_step encode search encoder attention poolers smart_step contrastive_memory processes
 SUITES = $(DATA)/../sts
-bench: export PATH := $(abspath $(BIN)):$(PATH)
 bench: setup  ## measure everything of docs/performance.md (an hour and a half on 2 cores)
-	$(BIN)/python -m pip install --quiet ninja
 	$(BIN)/python -m pip install --quiet --no-deps smart-pytorch==0.0.4  # a peer
 	mkdir -p .bench  # the tables name the commit: nothing tracked changes before the last is made
 	for name in $(BENCHMARKS); do \
@@ -52,6 +50,7 @@ bench: setup  ## measure everything of docs/performance.md (an hour and a half o
 	$(BIN)/python -m benchmarks.trainers $(DATA) --size base --steps 6 > .bench/trainers_base.md
 	$(BIN)/python -m benchmarks.sts_parity $(SUITES) > .bench/sts_parity.md
 	mv .bench/*.md docs/results/benchmarks/
+	$(BIN)/python -m benchmarks.goals > docs/results/benchmarks/goals.md
 	$(BIN)/python docs/make_results.py
 	$(BIN)/python -m benchmarks.figure
 

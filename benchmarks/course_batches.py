@@ -139,9 +139,9 @@ def ratio(base: Sequence[float], seconds: Sequence[float]) -> float:
 
 
 def headline(threads: int, rounds: int, ceilings: Mapping[str, float] | None = None) -> str:
-    """What a table of numbers must say of how it was made; ``ceilings``: FLOP a second."""
+    """What a table of numbers must say of how it was made; ``ceilings``: as ``matmul_ceilings``."""
     parts = [f"torch {torch.__version__}", f"{threads} threads", f"{rounds} rounds"]
-    for precision, ceiling in (ceilings or {}).items():
+    for precision, ceiling in (ceilings or matmul_ceilings()).items():
         parts.append(f"ceiling {ceiling / 1e9:.0f} GFLOP/s {precision}")
     return f"{', '.join(parts)}, commit {git_revision()}\n"
 
@@ -154,6 +154,11 @@ def peak_mib() -> float:
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 1024
+
+
+def matmul_ceilings() -> dict[str, float]:
+    """``matmul_ceiling`` by precision."""
+    return {"fp32": matmul_ceiling(torch.float32), "bf16": matmul_ceiling(torch.bfloat16)}
 
 
 def matmul_ceiling(dtype: torch.dtype) -> float:

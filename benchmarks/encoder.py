@@ -24,7 +24,7 @@ from benchmarks.course_batches import (
     Step,
     headline,
     in_turn,
-    matmul_ceiling,
+    matmul_ceilings,
     mixed_steps,
     padded,
     parser,
@@ -109,7 +109,7 @@ def main() -> None:
         print_peak(arguments.directory, kind, work, bf16 == "1")
         return
     encoders = {kind: build(kind) for kind in KINDS}
-    ceilings = {"fp32": matmul_ceiling(torch.float32), "bf16": matmul_ceiling(torch.bfloat16)}
+    ceilings = matmul_ceilings()
     lines = []
     for work, steps in read_steps(arguments.directory).items():
         useful = sum(int(step.mask.sum()) for step in steps)

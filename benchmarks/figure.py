@@ -5,11 +5,9 @@
 Bars: useful tokens (or sentences) a second beside the peer that the panel names; ours in blue.
 """
 
-from pathlib import Path
-
+from benchmarks.saved import DOCS, TABLES, read_rows
 from multitask.drawing import BLUE, GREY, new_figure, quiet_frame, save_figure
 
-DOCS = Path(__file__).parent.parent / "docs"
 # table, its column with the ratio, the panel's title; rows are named by all columns before numbers
 PANELS = {
     "training_step": ("x loop", "A training step, x a plain transformers loop"),
@@ -18,19 +16,8 @@ PANELS = {
 }
 
 
-def read_table(file: Path) -> list[dict[str, str]]:
-    """The rows of the first Markdown table of a file, by column."""
-    lines = [line.strip("| \n") for line in file.read_text().splitlines() if line.startswith("|")]
-    header, _, *rows = ([cell.strip() for cell in line.split("|")] for line in lines)
-    return [dict(zip(header, row, strict=True)) for row in rows]
-
-
 def main() -> None:
-    tables = {
-        name: read_table(file)
-        for name in PANELS
-        if (file := DOCS / "results" / "benchmarks" / f"{name}.md").is_file()
-    }
+    tables = {name: read_rows(file) for name in PANELS if (file := TABLES / f"{name}.md").is_file()}
     figure = new_figure(8.0, 1.0 + 0.3 * sum(len(rows) + 2 for rows in tables.values()))
     heights = [len(rows) + 1 for rows in tables.values()]
     panels = figure.subplots(len(tables), 1, height_ratios=heights, squeeze=False)[:, 0]

@@ -107,7 +107,7 @@ def train_loop(directory: Path) -> None:
     loop = Loop(name)
     optimizer = torch.optim.AdamW(loop.parameters(), 1e-5)
     steps = mixed_steps(tokens, STEPS, grouped=False)
-    train(loop, optimizer, steps, bf16=False)
+    train(loop, optimizer, steps, "fp32")
 
 
 def train_whole(directory: Path, work: str, number: int) -> None:

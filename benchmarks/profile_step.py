@@ -85,8 +85,8 @@ def loop_seconds(directory: Path, count: int) -> dict[str, float]:
     optimizer = torch.optim.AdamW(model.parameters(), 1e-5)
     tokens = read_tokens(directory, load_tokenizer(name), 6000)
     batches = mixed_steps(tokens, 6 + count, grouped=False)
-    train(model, optimizer, batches[:6], bf16=False)
-    return seconds(partial(train, model, optimizer, batches[6:], bf16=False))
+    train(model, optimizer, batches[:6], "fp32")
+    return seconds(partial(train, model, optimizer, batches[6:], "fp32"))
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ import argparse
 import statistics
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import torch
 import transformers
@@ -23,7 +24,7 @@ from benchmarks.course_batches import (
     Step,
     headline,
     in_turn,
-    matmul_ceiling,
+    matmul_ceilings,
     mixed_steps,
     parser,
     ratio,
@@ -31,12 +32,16 @@ from benchmarks.course_batches import (
     started,
     weights,
 )
+from multitask.encoders.bert import add_norm
 from multitask.encoders.bert_weights import encoder_from_pretrained
 from multitask.pretrained import load_tokenizer
 from multitask.tables import markdown_table
 
 # A training step of all layers: 3 x 2 x weights of their matrix products
 FLOP_PER_TOKEN = {"minilm": 64.3e6, "base": 509.6e6}
+
+
+PRODUCTS = "fp32, products in bf16"  # what torch may do with fp32 if it is told so
 
 
 class Loop(nn.Module):
@@ -58,13 +63,18 @@ class Loop(nn.Module):
 
 
 class Ours(nn.Module):
-    """Our encoder under the same heads."""
+    """Our encoder under the same heads; ``how`` it is compiled, if at all."""
 
-    def __init__(self, name: str, compiled: bool = False) -> None:
+    def __init__(self, name: str, how: str | None = None) -> None:
         super().__init__()
         self.encoder = encoder_from_pretrained(name)
-        if compiled:
+        layer: Any
+        if how == "kernels":
             self.encoder.use_kernels("compiled")
+        if how == "torch.compile":  # what works row by row: attention goes by groups of any size
+            for layer in self.encoder.layers:
+                layer.add_norm = torch.compile(add_norm, dynamic=True)
+                layer.feed_forward.compile(dynamic=True)
         self.heads = heads(self.encoder.dim)
 
     def forward(self, step: Step) -> Tensor:
@@ -93,12 +103,13 @@ def loss(heads: nn.ModuleDict, step: Step, hidden: Tensor) -> Tensor:
 
 
 def train(
-    model: nn.Module, optimizer: torch.optim.Optimizer, steps: Sequence[Step], bf16: bool
+    model: nn.Module, optimizer: torch.optim.Optimizer, steps: Sequence[Step], precision: str
 ) -> None:
-    """One training step a batch."""
+    """One training step a batch, in "fp32", "bf16" (autocast) or ``PRODUCTS``."""
+    torch.set_float32_matmul_precision("medium" if precision == PRODUCTS else "highest")
     model.train()
     for step in steps:
-        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
             found = model(step)
         found.backward()
         optimizer.step()
@@ -119,42 +130,44 @@ def measure(arguments: argparse.Namespace, name: str) -> None:
     tokens = read_tokens(arguments.directory, load_tokenizer(name), 6000)
     batches = {g: mixed_steps(tokens, arguments.steps, grouped=g) for g in (False, True)}
     loop, ours, course = Loop(name), Ours(name), Loop(name, "eager", calls=2)
-    compiled = Ours(name, compiled=True)
+    kernels, inductor = Ours(name, "kernels"), Ours(name, "torch.compile")
     optimizers = [
         torch.optim.AdamW(loop.parameters(), 1e-5),
         torch.optim.AdamW(loop.parameters(), 1e-5, fused=True),
         torch.optim.AdamW(ours.parameters(), 1e-5, fused=True),
         torch.optim.AdamW(course.parameters(), 1e-5),
-        torch.optim.AdamW(compiled.parameters(), 1e-5, fused=True),
+        torch.optim.AdamW(kernels.parameters(), 1e-5, fused=True),
+        torch.optim.AdamW(inductor.parameters(), 1e-5, fused=True),
     ]
-    variants = {  # name: (model, optimizer, length-grouped batches, bf16)
-        "the course's loop": (course, optimizers[3], False, False),
-        "transformers loop": (loop, optimizers[0], False, False),
-        "+ grouped, fused AdamW": (loop, optimizers[1], True, False),
-        "+ grouped, fused AdamW, bf16": (loop, optimizers[1], True, True),
-        "ours, fp32": (ours, optimizers[2], False, False),
-        "ours, grouped, fp32": (ours, optimizers[2], True, False),
-        "ours, bf16": (ours, optimizers[2], False, True),
-        "ours, grouped, bf16": (ours, optimizers[2], True, True),
-        "ours, grouped, fp32, compiled kernels": (compiled, optimizers[4], True, False),
-        "ours, grouped, bf16, compiled kernels": (compiled, optimizers[4], True, True),
+    variants = {  # name: (model, optimizer, length-grouped batches, precision)
+        "the course's loop": (course, optimizers[3], False, "fp32"),
+        "transformers loop": (loop, optimizers[0], False, "fp32"),
+        "+ grouped, fused AdamW": (loop, optimizers[1], True, "fp32"),
+        "+ grouped, fused AdamW, bf16": (loop, optimizers[1], True, "bf16"),
+        "ours, fp32": (ours, optimizers[2], False, "fp32"),
+        "ours, grouped, fp32": (ours, optimizers[2], True, "fp32"),
+        f"ours, grouped, {PRODUCTS}": (ours, optimizers[2], True, PRODUCTS),
+        "ours, bf16": (ours, optimizers[2], False, "bf16"),
+        "ours, grouped, bf16": (ours, optimizers[2], True, "bf16"),
+        "ours, grouped, bf16, torch.compile": (inductor, optimizers[5], True, "bf16"),
+        "ours, grouped, fp32, compiled kernels": (kernels, optimizers[4], True, "fp32"),
+        "ours, grouped, bf16, compiled kernels": (kernels, optimizers[4], True, "bf16"),
     }
     runs = {
-        name: partial(train, model, optimizer, batches[grouped], bf16)
-        for name, (model, optimizer, grouped, bf16) in variants.items()
+        name: partial(train, model, optimizer, batches[grouped], precision)
+        for name, (model, optimizer, grouped, precision) in variants.items()
     }
     useful = {g: sum(int(step.mask.sum()) for step in steps) for g, steps in batches.items()}
-    ceiling = {bf16: matmul_ceiling(torch.bfloat16 if bf16 else torch.float32)
-               for bf16 in (False, True)}  # fmt: skip
+    ceilings = matmul_ceilings()
     times = in_turn(runs, arguments.rounds)
     base = times["transformers loop"]
     lines = []
-    for name, (_, _, grouped, bf16) in variants.items():
+    for name, (_, _, grouped, precision) in variants.items():
         rate = useful[grouped] / statistics.median(times[name])
         times_as_fast = ratio(base, times[name]) * useful[grouped] / useful[False]
-        share = rate * FLOP_PER_TOKEN[arguments.size] / ceiling[bf16]
+        ceiling = ceilings["fp32" if precision == "fp32" else "bf16"]
+        share = rate * FLOP_PER_TOKEN[arguments.size] / ceiling
         lines.append([name, f"{rate:.0f}", f"{times_as_fast:.2f}", f"{100 * share:.0f} %"])
-    ceilings = {"bf16" if bf16 else "fp32": found for bf16, found in ceiling.items()}
     print(headline(arguments.threads, arguments.rounds, ceilings))
     print(markdown_table(("step", "useful tokens/s", "x loop", "of the matmul ceiling"), lines))
 

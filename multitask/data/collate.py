@@ -103,35 +103,34 @@ def collate(tokens: Tokens, index: np.ndarray, *, pad_id: int) -> Batch:
     numbers = np.concatenate([side * len(tokens) + index for side in range(tokens.sides)])
     lengths = tokens.offsets[numbers + 1] - tokens.offsets[numbers]
     shape = (len(numbers), int(lengths.max()))
-    input_ids = np.full(shape, pad_id, dtype=np.int64)
-    token_types = np.zeros(shape, dtype=np.int64)
-    for row, number in enumerate(numbers):
-        ids, types = tokens.sequence(number)
-        input_ids[row, : len(ids)] = ids
-        token_types[row, : len(types)] = types
     mask = np.arange(shape[1]) < lengths[:, None]
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    places = np.repeat(tokens.offsets[numbers], lengths) + within  # of the batch's tokens
+
+    def padded(values: np.ndarray, fill: int) -> np.ndarray:
+        found = np.full(shape, fill, dtype=np.int64)
+        found[mask] = values[places]
+        return found
+
     batch = Batch(
-        torch.from_numpy(input_ids),
+        torch.from_numpy(padded(tokens.ids, pad_id)),
         torch.from_numpy(mask.astype(np.int64)),
-        torch.from_numpy(token_types),
+        torch.from_numpy(padded(tokens.types, 0)),
         None,
         tokens.sides,
         pad_id,
     )
-    spans = [slice(tokens.offsets[number], tokens.offsets[number + 1]) for number in numbers]
     if tokens.spans is not None:
-        context = np.zeros(shape, dtype=bool)
-        context[mask] = np.concatenate([tokens.spans[span, 0] for span in spans]) >= 0
+        context = padded(tokens.spans[:, 0], -1) >= 0
         unknown = np.full((len(index), 2), -1)
         answers = unknown if tokens.answers is None else tokens.answers[index]
         return replace(batch, context=torch.from_numpy(context), labels=torch.from_numpy(answers))
     if tokens.targets is None:
         return batch
-    targets = np.full(shape, -1, dtype=np.int64)
-    targets[mask] = np.concatenate([tokens.targets[span] for span in spans])
-    places = np.flatnonzero(targets >= 0)
-    labels = torch.from_numpy(targets.ravel()[places])
-    return replace(batch, labels=labels, places=torch.from_numpy(places))
+    targets = padded(tokens.targets, -1)
+    hidden = np.flatnonzero(targets >= 0)
+    labels = torch.from_numpy(targets.ravel()[hidden])
+    return replace(batch, labels=labels, places=torch.from_numpy(hidden))
 
 
 def joined(batches: Sequence[Batch]) -> tuple[Tensor, Tensor, Tensor]:

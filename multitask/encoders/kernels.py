@@ -5,6 +5,8 @@ loader and kept in its cache (``TORCH_EXTENSIONS_DIR``). They make a training st
 1.2 times as fast in fp32 and 1.4 times in bf16 on two cores: docs/performance.md.
 """
 
+import os
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,8 @@ def load_kernels() -> None:
     """
     from torch.utils.cpp_extension import load
 
+    beside = str(Path(sys.executable).parent)  # where pip puts ninja
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), beside])
     kind = torch.backends.cpu.get_cpu_capability()
     load(
         name=f"multitask_kernels_{kind.lower()}",

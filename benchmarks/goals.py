@@ -1,0 +1,106 @@
+"""What we wanted to reach, and what the tables of the other benchmarks say.
+
+    python -m benchmarks.goals > docs/results/benchmarks/goals.md
+
+The goals were set beforehand, from a prototype's numbers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from benchmarks.saved import TABLES, read_rows
+from multitask.tables import markdown_table
+
+KERNELS = ", compiled kernels"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A number of a saved table: ``column`` of the row that has these cells.
+
+    ``kernels``: the table has the same row with the compiled kernels too. ``from_above``: less is
+    better.
+    """
+
+    what: str
+    table: str
+    cells: Mapping[str, str]
+    column: str
+    reach: float
+    stretch: float
+    kernels: bool = False
+    from_above: bool = False
+
+    def value(self, kernels: bool) -> float | None:
+        """What the table says; None where it has no such row."""
+        (name, cell), *others = self.cells.items()
+        wanted = {name: cell + KERNELS * kernels, **dict(others)}
+        rows = [r for r in read_rows(TABLES / f"{self.table}.md") if wanted.items() <= r.items()]
+        return float(rows[0][self.column]) if rows else None
+
+    def judged(self, value: float) -> str:
+        """Such as ``3.20: stretch``."""
+        sign = -1 if self.from_above else 1
+        for name, goal in (("stretch", self.stretch), ("reached", self.reach)):
+            if sign * value >= sign * goal:
+                return f"{value:.2f}: {name}"
+        return f"{value:.2f}: missed"
+
+
+def _trainer(peer: str, work: str, reach: float, stretch: float, best: bool = False) -> Goal:
+    how, column = (" at its best", "x its best") if best else ("", "x the peer's default")
+    cells = {"trainer": "ours, bf16", "work": work}
+    return Goal(f"x {peer}{how}, {work}", "trainers", cells, column, reach, stretch, kernels=True)
+
+
+def _start(start: str, reach: float, stretch: float) -> Goal:
+    what = f"seconds: {start}"
+    return Goal(what, "processes", {"start": start}, "seconds", reach, stretch, from_above=True)
+
+
+STEP, ST = "training_step", "sentence-transformers"
+GOALS = [
+    Goal("a mixed training step in bf16, x the `transformers` loop", STEP,
+         {"step": "ours, grouped, bf16"}, "x loop", 5.0, 6.0, kernels=True),
+    Goal("the same in fp32", STEP,
+         {"step": "ours, grouped, fp32"}, "x loop", 2.7, 3.0, kernels=True),
+    _trainer("`transformers.Trainer`", "SST-5", 4.0, 5.0),
+    _trainer("`transformers.Trainer`", "SST-5", 1.5, 1.8, best=True),
+    _trainer(f"{ST}' trainer", "STS-B", 4.5, 5.5),
+    _trainer(f"{ST}' trainer", "STS-B", 3.0, 3.5, best=True),
+    Goal(f"text to vectors in bf16, x {ST}", "encode",
+         {"encode": "ours, bf16"}, f"x {ST}", 2.5, 3.0, kernels=True),
+    Goal(f"the same, x {ST} in bf16", "encode",
+         {"encode": "ours, bf16"}, f"x {ST}, bf16", 1.5, 1.8, kernels=True),
+    Goal("a SMART step, x a plain one, fp32", "smart_step",
+         {"step": "SMART, fp32"}, "x plain step", 2.75, 2.67, from_above=True),
+    Goal("a step with PALs of width 60, x a plain one", "methods",
+         {"step": "PALs of width 60, one a task"}, "x the plain (or joint) step", 1.35, 1.2,
+         from_above=True),
+    _start("`--help`", 0.3, 0.15),
+    _start("a config error", 0.3, 0.15),
+    _start("first training step, cached tokens", 6.0, 4.0),
+    Goal("peak memory of 60 mixed steps in bf16, x the `transformers` loop", "processes",
+         {"by": "ours, bf16", "work": "60 mixed steps"}, "x its first", 1.0, 0.7, kernels=True,
+         from_above=True),
+]  # fmt: skip
+
+
+def main() -> None:
+    lines = []
+    for goal in GOALS:
+        judged = []
+        for kernels in (False, True):
+            value = goal.value(kernels) if goal.kernels or not kernels else None
+            judged.append("" if value is None else goal.judged(value))
+        sign = "at most " if goal.from_above else ""
+        lines.append([goal.what, f"{sign}{goal.reach}", f"{goal.stretch}", *judged])
+    print(
+        markdown_table(
+            ("same work, same run", "goal", "stretch", "ours", "compiled kernels"), lines
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
