@@ -187,15 +187,15 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     disable_progress_bars()
-    with weights(arguments.size) as name:
-        measure(arguments, name)
+    with weights(arguments.size) as directory:
+        measure(arguments, directory)
 
 
-def measure(arguments: argparse.Namespace, name: str) -> None:
-    """Print the table for the weights in directory ``name``."""
+def measure(arguments: argparse.Namespace, directory: str) -> None:
+    """Print the table for the weights in a directory."""
     lines = []
     for work in ONLY:
-        trainers = contenders(arguments.directory, work, arguments.steps, name)
+        trainers = contenders(arguments.directory, work, arguments.steps, directory)
         rates: dict[str, list[float]] = {name: [] for name in trainers}
         for _ in range(arguments.rounds):
             for name, rate in trainers.items():
