@@ -38,9 +38,8 @@ from multitask.tables import markdown_table
 
 # A training step of all layers: 3 x 2 x weights of their matrix products
 FLOP_PER_TOKEN = {"minilm": 64.3e6, "base": 509.6e6}
-
-
 PRODUCTS = "fp32, products in bf16"  # what torch may do with fp32 if it is told so
+INDUCTOR = "torch.compile of the feed-forward"
 
 
 class Loop(nn.Module):
@@ -70,9 +69,7 @@ class Ours(nn.Module):
         layer: Any
         if how == "kernels":
             self.encoder.use_kernels("compiled")
-        if (
-            how == "torch.compile"
-        ):  # our dropout it cannot, and attention goes by groups of any size
+        if how == "torch.compile":  # not our dropout, nor attention, by groups of any size
             for layer in self.encoder.layers:
                 layer.feed_forward.compile(dynamic=True)
         self.heads = heads(self.encoder.dim)
@@ -149,12 +146,7 @@ def measure(arguments: argparse.Namespace, name: str) -> None:
         f"ours, grouped, {PRODUCTS}": (ours, optimizers[2], True, PRODUCTS),
         "ours, bf16": (ours, optimizers[2], False, "bf16"),
         "ours, grouped, bf16": (ours, optimizers[2], True, "bf16"),
-        "ours, grouped, bf16, torch.compile of the feed-forward": (
-            inductor,
-            optimizers[5],
-            True,
-            "bf16",
-        ),
+        f"ours, grouped, bf16, {INDUCTOR}": (inductor, optimizers[5], True, "bf16"),
         "ours, grouped, fp32, compiled kernels": (kernels, optimizers[4], True, "fp32"),
         "ours, grouped, bf16, compiled kernels": (kernels, optimizers[4], True, "bf16"),
     }

@@ -195,7 +195,7 @@ def _of_sides(
     model: MultiTaskModel, task: str, tokens: Tokens, batch_size: int, **how: Any
 ) -> Tensor:
     """The head's scores [N, ...] of N pairs or triplets; each distinct text is encoded once."""
-    texts, which = tokens.distinct()
+    texts, which = tokens.distinct
 
     def pooled(batch: Batch) -> Tensor:
         return model.pooled({task: batch})[task]

@@ -101,10 +101,5 @@ class TokenStates:
 
     def _places(self, tokens: Tokens, rows: np.ndarray) -> tuple[Tensor, Tensor]:
         """Where the tokens of rows stand among all, int64 [S, T], and bool [S, T], no pads."""
-        numbers = np.concatenate([side * len(tokens) + rows for side in range(tokens.sides)])
-        starts = tokens.offsets[numbers]
-        lengths = tokens.offsets[numbers + 1] - starts
-        steps = np.arange(lengths.max())
-        inside = steps < lengths[:, None]
-        places = np.where(inside, starts[:, None] + steps, 0)
+        places, inside = tokens.places(rows)
         return torch.from_numpy(places).to(self._device), torch.from_numpy(inside).to(self._device)

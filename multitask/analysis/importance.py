@@ -43,7 +43,7 @@ def importance(
         device: the model's.
     """
     pooler, siamese = model.module(task).scoring_pooler, tokens.sides > 1
-    inputs, which = tokens.distinct() if siamese else (tokens, np.arange(len(tokens)))
+    inputs, which = tokens.distinct if siamese else (tokens, np.arange(len(tokens)))
     with watched_weights(pooler) as seen:
 
         def weights_of(batch: Batch) -> Tensor:

@@ -100,21 +100,14 @@ def collate(tokens: Tokens, index: np.ndarray, *, pad_id: int) -> Batch:
 
     Without labels, but those that stand in the tokens.
     """
-    numbers = np.concatenate([side * len(tokens) + index for side in range(tokens.sides)])
-    lengths = tokens.offsets[numbers + 1] - tokens.offsets[numbers]
-    shape = (len(numbers), int(lengths.max()))
-    mask = np.arange(shape[1]) < lengths[:, None]
-    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    places = np.repeat(tokens.offsets[numbers], lengths) + within  # of the batch's tokens
+    places, inside = tokens.places(index)
 
     def padded(values: np.ndarray, fill: int) -> np.ndarray:
-        found = np.full(shape, fill, dtype=np.int64)
-        found[mask] = values[places]
-        return found
+        return np.where(inside, values[places], fill).astype(np.int64)
 
     batch = Batch(
         torch.from_numpy(padded(tokens.ids, pad_id)),
-        torch.from_numpy(mask.astype(np.int64)),
+        torch.from_numpy(inside.astype(np.int64)),
         torch.from_numpy(padded(tokens.types, 0)),
         None,
         tokens.sides,

@@ -89,6 +89,17 @@ class Tokens:
         span = slice(self.offsets[number], self.offsets[number + 1])
         return self.ids[span], self.types[span]
 
+    def places(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where the tokens of rows stand in the flat arrays, int64 [S, T], all first sides first;
+        and which are tokens, bool [S, T]: pads stand at 0."""
+        numbers = np.concatenate([side * len(self) + rows for side in range(self.sides)])
+        starts = self.offsets[numbers]
+        lengths = self.offsets[numbers + 1] - starts
+        steps = np.arange(lengths.max())
+        inside = steps < lengths[:, None]
+        return np.where(inside, starts[:, None] + steps, 0), inside
+
+    @cached_property
     def distinct(self) -> tuple["Tokens", np.ndarray]:
         """The distinct sequences as rows of one side, and which of them each sequence here is,
         int64 [sides * N]; of texts that are encoded apart."""
