@@ -110,7 +110,7 @@ def frozen_vectors(
 ) -> dict[str, Tensor]:
     """Each task's pooled vectors of one split under the encoder as it is.
 
-    The encoder runs once, whatever the tasks' poolers are.
+    The encoder runs once, whatever the tasks' poolers are, and sees a repeated text of pairs once.
 
     Returns:
         {task: [N, sides, d]} in file order.
@@ -118,19 +118,20 @@ def frozen_vectors(
 
     def pooled(batch: Batch) -> Tensor:
         found = model.pooled(dict.fromkeys(tasks, batch))
-        return torch.cat([torch.stack(found[t].chunk(batch.sides), dim=1) for t in tasks], dim=-1)
+        return torch.cat([found[task] for task in tasks], dim=-1)
 
+    texts, which = split.tokens.inputs
     together = over_rows(
         model,
-        split.tokens,
+        texts,
         pooled,
-        batch_size=BATCH_SIZE,
+        batch_size=BATCH_SIZE * split.tokens.sides,
         pad_id=pad_id,
         device=device,
         title=title,
     )
     widths = [model.module(task).pooler.output_dim for task in tasks]
-    return dict(zip(tasks, together.split(widths, dim=-1), strict=True))
+    return dict(zip(tasks, together[which].split(widths, dim=-1), strict=True))
 
 
 def frozen_head_scores(

@@ -195,16 +195,16 @@ def _of_sides(
     model: MultiTaskModel, task: str, tokens: Tokens, batch_size: int, **how: Any
 ) -> Tensor:
     """The head's scores [N, ...] of N pairs or triplets; each distinct text is encoded once."""
-    texts, which = tokens.distinct
+    texts, which = tokens.inputs
 
     def pooled(batch: Batch) -> Tensor:
         return model.pooled({task: batch})[task]
 
     vectors = over_rows(model, texts, pooled, batch_size=tokens.sides * batch_size, **how)
-    rows = torch.from_numpy(which.reshape(tokens.sides, -1)).to(vectors.device)
+    rows = torch.from_numpy(which).to(vectors.device)
     with _evaluating(model):
-        parts = rows.split(batch_size, dim=1)
-        return torch.cat([model.module(task)(vectors[part.flatten()]) for part in parts])
+        parts = rows.split(batch_size)
+        return torch.cat([model.module(task)(vectors[part.T.flatten()]) for part in parts])
 
 
 def scores_of(head: Any, output: Tensor, rows: Rows) -> Scores:

@@ -137,7 +137,8 @@ def test_a_row_is_the_frozen_baseline_of_an_ordinary_run(desk, finished):
 
 @pytest.mark.usefixtures("no_table")
 def test_the_encoder_runs_once_for_each_task_and_split(desk, monkeypatch):
-    """Every split is one batch here; poolings, cells and seeds cost no more passes."""
+    """Every split is one batch here; poolings, cells and seeds cost no more passes, a repeated
+    sentence of pairs no more than one."""
     rows = []
     original = BertEncoder.encode
 
@@ -148,7 +149,9 @@ def test_the_encoder_runs_once_for_each_task_and_split(desk, monkeypatch):
     monkeypatch.setattr(BertEncoder, "encode", counting)
     assert ablate("g.yaml") == 0
     sst, pair = [32, 8, 12], [64, 16, 24]  # train, holdout, dev; pairs have two sentences
-    assert rows == sst + pair + pair
+    assert rows[:3] == sst and len(rows) == 9
+    assert all(seen <= texts for seen, texts in zip(rows[3:], pair + pair, strict=True))
+    assert sum(rows[3:]) < sum(pair + pair)
 
 
 def test_a_directory_holds_what_the_comparison_needs(finished):

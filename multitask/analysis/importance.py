@@ -42,8 +42,8 @@ def importance(
         pad_id: id of the pad token.
         device: the model's.
     """
-    pooler, siamese = model.module(task).scoring_pooler, tokens.sides > 1
-    inputs, which = tokens.distinct if siamese else (tokens, np.arange(len(tokens)))
+    pooler = model.module(task).scoring_pooler
+    inputs, which = tokens.inputs
     with watched_weights(pooler) as seen:
 
         def weights_of(batch: Batch) -> Tensor:
@@ -60,9 +60,11 @@ def importance(
             title=f"scoring the layers of {task}",
         )
     weights = found.cpu().numpy()
-    kept = which.reshape(tokens.sides, -1).T[:examples].ravel()
+    kept = which[:examples].ravel()
     sentences = [
-        text for row in texts[:examples] for text in (row if siamese else [" / ".join(row)])
+        text
+        for row in texts[:examples]
+        for text in (row if tokens.sides > 1 else [" / ".join(row)])
     ]
     return Importance(
         task=task,

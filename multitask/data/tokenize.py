@@ -100,9 +100,11 @@ class Tokens:
         return np.where(inside, starts[:, None] + steps, 0), inside
 
     @cached_property
-    def distinct(self) -> tuple["Tokens", np.ndarray]:
-        """The distinct sequences as rows of one side, and which of them each sequence here is,
-        int64 [sides * N]; of texts that are encoded apart."""
+    def inputs(self) -> tuple["Tokens", np.ndarray]:
+        """What the encoder has to see, and which of it the sides of each row are, int64 [N, sides]:
+        the rows themselves, or, of texts that are encoded apart, each distinct one."""
+        if self.sides == 1:
+            return self, np.arange(len(self))[:, None]
         spans = [slice(*ends) for ends in pairwise(self.offsets.tolist())]
         keys = [self.ids[span].tobytes() for span in spans]
         number = {key: place for place, key in enumerate(dict.fromkeys(keys))}
@@ -111,7 +113,8 @@ class Tokens:
         chosen = [spans[place] for place in first]
         ends = np.cumsum([0, *(span.stop - span.start for span in chosen)])
         ids = np.concatenate([self.ids[span] for span in chosen])
-        return Tokens(ids, np.zeros_like(ids, np.int8), ends, self.truncated[first], 1), which
+        texts = Tokens(ids, np.zeros_like(ids, np.int8), ends, self.truncated[first], 1)
+        return texts, which.reshape(self.sides, -1).T
 
 
 def tokenize(
