@@ -159,11 +159,10 @@ def shard(rows: np.ndarray) -> tuple[np.ndarray, int]:
     return (own, len(own)) if len(own) else (rows[:1], 0)
 
 
-def in_order(parts: list[tuple[int, Tensor]]) -> list[Tensor]:
-    """The numbered parts of all ranks, in order of their numbers, on every rank."""
+def in_order(parts: list[tuple[int, Tensor]], device: torch.device) -> list[Tensor]:
+    """The numbered parts of all ranks, in order of their numbers, on every rank's ``device``."""
     if world() == 1:
         return [part for _, part in parts]
-    device = parts[0][1].device if parts else torch.device("cpu")
     everyone = gather([(number, part.cpu()) for number, part in parts])
     found = dict(item for one in everyone for item in one)
     return [found[number].to(device) for number in sorted(found)]

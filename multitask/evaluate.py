@@ -107,7 +107,7 @@ def over_rows(
             index = order[start : start + batch_size]
             batch = collate(tokens, index, pad_id=pad_id).to(device)
             parts.append((start, function(batch)))
-    together = torch.cat(distributed.in_order(parts))
+    together = torch.cat(distributed.in_order(parts, device))
     return together[torch.from_numpy(np.argsort(order, kind="stable")).to(device)]
 
 

@@ -1,6 +1,5 @@
 """Contrastive learning as a task: batches, gradients, chunks, evaluation, real runs."""
 
-import json
 import shutil
 
 import numpy as np
@@ -316,7 +315,10 @@ def test_two_processes_take_the_steps_of_one(files, tmp_path):
     for key, rtol in (("loss", 1e-5), ("grad_norm", 1e-4)):
         found, right = ([e[key] for e in one] for one in (steps, expected))
         np.testing.assert_allclose(found, right, rtol=rtol)
-    assert json.loads((two / "report.json").read_text())["processes"] == 2
+    assert report_of(two)["processes"] == 2
+    found, right = (report_of(directory)["tasks"]["views"] for directory in (two, alone))
+    assert found["dev"] == pytest.approx(right["dev"], rel=1e-4)
+    assert found["baselines"]["trivial"] == pytest.approx(right["baselines"]["trivial"])
 
 
 # ---- mistakes

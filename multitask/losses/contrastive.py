@@ -62,7 +62,11 @@ class ContrastiveHead(nn.Module):
         The candidates are those of all ranks; their gradient goes back to the rank they are from.
         A row numbered -1 is no candidate.
         """
-        logits, target = self._logits(scores, labels)
+        own = unit_length(scores)
+        everyone = distributed.gather_rows(own)
+        numbers = distributed.gather_rows(labels, fill=-1)
+        first = distributed.rank() * (len(everyone) // distributed.world())
+        logits, target = self._logits(own, labels, everyone, numbers, first)
         return functional.cross_entropy(logits, target)
 
     def outcomes(self, scores: Tensor, labels: Tensor) -> Tensor:
@@ -76,7 +80,8 @@ class ContrastiveHead(nn.Module):
         for block, numbers in zip(
             scores.tensor_split(count), labels.tensor_split(count), strict=True
         ):
-            logits, target = self._logits(block, numbers)
+            own = unit_length(block)
+            logits, target = self._logits(own, numbers, own, numbers, 0)
             right = logits.gather(1, target[:, None])
             others = logits.scatter(1, target[:, None], float("-inf"))
             nearest = right[:, 0] > others.amax(1)
@@ -84,22 +89,26 @@ class ContrastiveHead(nn.Module):
             found.append(torch.stack([nearest.to(chance.dtype), chance], dim=1))
         return torch.cat(found)
 
-    def _logits(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Each row's logits [B, (V - 1) C] over C candidates a view, and the right one's place."""
-        own = functional.normalize(at_least_fp32(scores), dim=-1)
-        everyone = distributed.gather_rows(own) if self.training else own
-        numbers = distributed.gather_rows(labels, fill=-1) if self.training else labels
-        start = distributed.rank() * (len(everyone) // distributed.world()) if self.training else 0
-        target = torch.arange(start, start + len(own), device=own.device)
+    def _logits(
+        self, own: Tensor, labels: Tensor, everyone: Tensor, numbers: Tensor, first: int
+    ) -> tuple[Tensor, Tensor]:
+        """Each row's logits [B, (V - 1) C] over the C rows of ``everyone``, among which the B rows
+        stand from place ``first`` on, and the right one's place [B]."""
+        target = torch.arange(first, first + len(own), device=own.device)
         with torch.autocast(own.device.type, enabled=False):
             logits = own[:, 0] @ everyone[:, 1:].transpose(0, 1).flatten(0, 1).T / self.temperature
-        if scores.shape[1] == 3 and self.hard_negative_weight:
+        if own.shape[1] == 3 and self.hard_negative_weight:
             weights = torch.zeros_like(logits)
             weights.scatter_(1, target[:, None] + len(everyone), self.hard_negative_weight)
             logits = logits + weights
-        left_out = no_negatives(labels, numbers, scores.shape[1])
+        left_out = no_negatives(labels, numbers, own.shape[1])
         left_out.scatter_(1, target[:, None], False)
         return logits.masked_fill(left_out, float("-inf")), target
+
+
+def unit_length(views: Tensor) -> Tensor:
+    """Views [B, V, d] of length 1, at least in fp32."""
+    return functional.normalize(at_least_fp32(views), dim=-1)
 
 
 def at_least_fp32(x: Tensor) -> Tensor:
