@@ -6,7 +6,7 @@ import torch
 
 from multitask.data.collate import Batch
 from multitask.model import MultiTaskModel
-from multitask.objective import evaluating, task_losses
+from multitask.objective import task_losses, without_dropout
 from multitask.surgery import TaskGradients, cosines
 
 
@@ -22,7 +22,7 @@ def gradient_cosines(
         {part: {"one-other": cosine}}.
     """
     gradients = TaskGradients(model.shared())
-    with evaluating(model):
+    with without_dropout(model):
         for task, batch in batches.items():
             gradients.backward(task, task_losses(model, {task: batch})[task].loss)
     model.zero_grad(set_to_none=True)

@@ -16,6 +16,10 @@ def pick_device(config: Config) -> torch.device:
     number = os.environ.get("LOCAL_RANK")  # set by torchrun and accelerate
     if name in ("auto", "cuda") and torch.cuda.is_available() and number is not None:
         name = f"cuda:{number}"
+        processes, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", 1)), torch.cuda.device_count()
+        if processes > gpus:  # every process says it, for only the first one is heard
+            message = f"{processes} processes, and this machine has {gpus} GPUs: start one for each"
+            raise config.error(("device",), message + ", or set `device: cpu`")
     if name == "auto":
         return best_device()
     try:

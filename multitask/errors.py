@@ -26,6 +26,14 @@ class PeerLost(UserError):
     """Another process of the same run has ended."""
 
 
+def check_text(text: str, what: str) -> None:
+    """Raise UserError for a text of the command line that is empty or was not UTF-8."""
+    if not text.strip():
+        raise UserError(f"{what} is empty")
+    if any("\udc80" <= letter <= "\udcff" for letter in text):
+        raise UserError(f"{what} is not UTF-8")
+
+
 def is_first_process() -> bool:
     """Whether this is rank 0 of the processes that a launcher started, or the only one."""
     return os.environ.get("RANK", "0") == "0"

@@ -73,9 +73,11 @@ def _evaluating(model: MultiTaskModel) -> Iterator[None]:
     """
     training = model.training
     model.eval()
-    with torch.autocast("cpu", enabled=False):
-        yield
-    model.train(training)
+    try:
+        with torch.autocast("cpu", enabled=False):
+            yield
+    finally:
+        model.train(training)
 
 
 @torch.no_grad()

@@ -47,6 +47,10 @@ def head_class(config: Config, task: str) -> Any:
         takes = "views" if head.takes == "views" else f"a {head.takes}"
         message = f"takes {takes}: it needs {needs}, not {entry.input!r}"
         raise config.error((*path, "head"), f"head {entry.head.name!r} {message}")
+    sides = head.takes in ("pair", "views")
+    if not sides and entry.projection is not None and entry.projection.name == "mlp_batchnorm":
+        message = "`mlp_batchnorm` is for pairs and views, as one row has no variance: take `mlp`"
+        raise config.error((*path, "projection"), f"head {entry.head.name!r}: {message}")
     if entry.smart is not None and head.label_type not in DIVERGENCES:
         message = f"head {entry.head.name!r} has no distance between two outputs: leave this out"
         raise config.error((*path, "smart"), message)
@@ -76,14 +80,12 @@ def _check_words(config: Config, task: str, needed: str) -> None:
     """Raise UserError for what does not go with a head of tagged words, or of answers."""
     entry = config.tasks[task]
     shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
-    normed = entry.projection is not None and entry.projection.name == "mlp_batchnorm"
     for key, wrong, message in (
         ("pooling", entry.pooling.name != "tokens", "it needs `pooling: tokens`"),
         ("input", entry.input != needed, f"it needs `input: {needed}`"),
         ("data", entry.data.same_rows_as or shared, "it needs rows of its own"),
         ("data", entry.data.texts_of, "it needs labels: leave out `texts_of`"),
         ("share_pooling", entry.share_pooling, "its tokens are not pooled: leave this out"),
-        ("projection", normed, "`mlp_batchnorm` is for one vector a text: take `mlp`"),
         ("course_file", entry.course_file, "that format has no such predictions: leave this out"),
         ("glue_file", entry.glue_file, "that format has no such predictions: leave this out"),
     ):

@@ -10,7 +10,7 @@ run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -149,6 +149,16 @@ class TrainedRun:
         self._use(task)
         return self.model
 
+    def inputs(self, task: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """The encoder's inputs of texts in which a tab separates a pair: pairs that stand in one
+        input (UserError for others); of siamese pairs each text by itself."""
+        if self.config.tasks[task].input == "single":
+            return [(text,) for text in texts]
+        rows = [text.split("\t") for text in texts]
+        if self.config.tasks[task].input == "cross":
+            return _as_rows(rows, 2, task).texts
+        return [(text,) for row in rows for text in row]
+
     def tokens(self, task: str, texts: Sequence[tuple[str, ...]]) -> Tokens:
         """Token ids of rows of one text, or of two that go into one input."""
         rows = Rows("texts", [str(i) for i in range(len(texts))], list(texts), None)
@@ -250,7 +260,10 @@ def _as_rows(texts: Sequence[Text], sides: int, task: str) -> Rows:
     what = "pairs of texts" if sides == 2 else "single texts"
     if isinstance(texts, str) or not len(texts):
         raise UserError(f"task {task}: expected a list of {what}")
-    rows = [(text,) if isinstance(text, str) else tuple(text or ()) for text in texts]
+    rows = [
+        (text,) if isinstance(text, str) else tuple(text) if isinstance(text, Iterable) else ()
+        for text in texts
+    ]
     for i, row in enumerate(rows):
         if len(row) != sides or not all(isinstance(text, str) for text in row):
             raise UserError(f"task {task} takes {what}; item {i} is {texts[i]!r}")

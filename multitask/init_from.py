@@ -28,9 +28,13 @@ PARTS = {
 
 @dataclass
 class Start:
-    """Weights of a finished run; ``described`` is what report.json says of them."""
+    """Weights of a finished run; ``described`` is what report.json says of them.
+
+    ``owners`` are the tasks that own the pooler, projection, head and adapter of its task.
+    """
 
     described: dict[str, Any]
+    owners: Mapping[str, str]
     tensors: Mapping[str, Tensor]
 
 
@@ -53,9 +57,12 @@ def read_start(config: Config) -> Start | None:
         message = f"{directory} has no task {task!r}{suggest(task, list(tasks))}"
         raise config.error(("init_from", "task"), message)
     step = selected_steps(best_steps(directory), tasks, source.training.select)[task]
+    head = source.tasks[task].share_head or task
+    pooling = source.tasks[head].share_pooling or head
+    owners = {"pooler": pooling, "projection": pooling, "head": head, "adapter": pooling}
     described = {
         "run": str(directory),
-        "task": source.tasks[task].share_head or task,
+        "task": head,
         "step": step,
         "take": wanted.take,
         "seed": source.seed,
@@ -65,7 +72,7 @@ def read_start(config: Config) -> Start | None:
         tensors = read_tensors(weights_file(directory, step))
     except UserError as error:
         raise config.error(("init_from",), error) from None
-    return Start(described, tensors)
+    return Start(described, owners, tensors)
 
 
 def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: Any) -> None:
@@ -91,12 +98,14 @@ def start_tasks(config: Config, start: Start, model: MultiTaskModel) -> None:
     if wanted["take"] == "encoder":
         return
     for name, module in model.tasks.items():
+        children = dict(module.named_children())  # of a task with another's pooling: its head
         own: dict[str, nn.Module] = {
-            f"tasks.{wanted['task']}.{part}.": getattr(module, part)
+            f"tasks.{start.owners[part]}.{part}.": children[part]
             for part in PARTS[wanted["take"]]
+            if part in children
         }
         if model.adapter(name) is not None:
-            own[f"adapters.{wanted['task']}."] = model.adapter(name)
+            own[f"adapters.{start.owners['adapter']}."] = model.adapter(name)
         for prefix, part in own.items():
             problem = _load(part, below(start.tensors, prefix))
             if problem is not None:

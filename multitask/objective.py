@@ -123,12 +123,12 @@ def _smoothed(
     divergence = DIVERGENCES[model.head(task).label_type]
     penalty = scores.new_zeros(())
     if settings.bregman and teacher is not None:
-        with torch.no_grad():
+        with torch.no_grad(), without_dropout(teacher):
             theirs = _View(teacher, task, batch, settings).point().scores
         penalty = penalty + settings.bregman * divergence(scores, theirs).mean()
     if settings.weight:
         same = partial(replayed, point.drawn) if settings.dropout == "same_mask" else nullcontext
-        with evaluating(model) if settings.dropout == "eval" else nullcontext():
+        with without_dropout(model) if settings.dropout == "eval" else nullcontext():
             if settings.dropout == "eval":
                 point = view.point()
             term = _smoothness(view, point, settings.ascent, divergence, same)
@@ -198,10 +198,12 @@ def _smoothness(
 
 
 @contextmanager
-def evaluating(model: MultiTaskModel) -> Iterator[None]:
-    """The model without dropout."""
+def without_dropout(model: MultiTaskModel) -> Iterator[None]:
+    """The model as it trains, with the poolings that it trains with, but without dropout."""
     training = model.training
     model.eval()
+    for module in model.tasks.values():
+        module.training = True  # of itself alone: not ``eval_pooling``
     try:
         yield
     finally:

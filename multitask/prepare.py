@@ -78,14 +78,14 @@ class Prepared:
         return sum(stage.steps for stage in self.stages)
 
     def fingerprint(self) -> dict[str, str]:
-        """A hash of each task's tokens and labels, to resume on the same data only."""
+        """A hash of the rows that each task trains on or is selected by: a run resumes on these."""
         found = {}
         for task, parts in self.splits.items():
-            if "train" not in parts:
+            entry = self.config.tasks[task]
+            if entry.only_scored and not entry.evaluate_only:
                 continue
             digest = hashlib.sha256()
-            names = ("train", self.selection_split) if "train" in parts else ("dev",)
-            for name in names:
+            for name in ("dev",) if entry.evaluate_only else ("train", self.selection_split):
                 digest.update(parts[name].tokens.ids.tobytes())
                 digest.update(parts[name].tokens.offsets.tobytes())
                 digest.update(parts[name].rows.gold.tobytes())

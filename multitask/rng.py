@@ -8,10 +8,12 @@ from torch import Tensor
 
 
 def pack_rng() -> dict[str, Tensor]:
-    """The random states of torch, on the CPU and on every GPU."""
+    """The random states of torch, on the CPU, on every GPU and on Apple's."""
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states |= {f"cuda{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
+    if torch.backends.mps.is_available():
+        states["mps"] = torch.mps.get_rng_state()
     return states
 
 
@@ -21,6 +23,8 @@ def unpack_rng(states: dict[str, Tensor]) -> None:
     for i in range(torch.cuda.device_count()):
         if f"cuda{i}" in states:
             torch.cuda.set_rng_state(states[f"cuda{i}"], i)
+    if torch.backends.mps.is_available() and "mps" in states:
+        torch.mps.set_rng_state(states["mps"])
 
 
 @contextmanager

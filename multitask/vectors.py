@@ -115,7 +115,7 @@ class Vectors:
     def known_rows(self) -> tuple[list[Rows], list[Rows]]:
         """What the run trains on or holds out of that; and the dev rows that select its weights.
 
-        None for an encoder. Raises UserError where the files are no longer there.
+        No rows for an encoder. Raises UserError where the files are no longer there.
         """
         if self.run is None:
             return [], []

@@ -103,6 +103,12 @@ def test_missing_config_file(capsys):
         ("tasks.qqp.data.labels=[a, b, c]", "the head takes 2 classes, not 3"),
         ("tasks.sst.max_length=65", "65 tokens, but the encoder has 64 positions"),
         ("device=cuda:99", "this machine has no 'cuda:99' device: use `device: auto` or `cpu`"),
+        ("tasks.sst.projection=mlp_batchnorm", "as one row has no variance: take `mlp`"),
+        ("data_dir=~nobody-of-that-name/data", "no home directory for '~nobody-of-that-name/data'"),
+        ("tasks.sst.share_head=[qqp]", "tasks.sst.share_head: expected text, not ['qqp']"),
+        ("tasks.sst.share_pooling=[qqp]", "tasks.sst.share_pooling: expected text"),
+        ("tasks.sst.data.same_rows_as=[qqp]", "tasks.sst.data.same_rows_as: expected text"),
+        ("tasks.new={share_head: sst, data: foo.csv}", "tasks.new.data: "),
         ("device=cdua", "no such device: 'cdua' (auto, cpu, cuda, mps)"),
         ("seed", "expected key.path=value"),
     ],
@@ -124,6 +130,17 @@ def test_cuda_without_one(refused, monkeypatch):
         "command line: device=cuda: device: this machine has no 'cuda' device: use `device: auto` "
         "or `cpu`"
     )
+
+
+def test_more_processes_than_gpus(refused, monkeypatch):
+    """The first process says it, which has a GPU itself."""
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for name, value in (("RANK", 0), ("LOCAL_RANK", 0), ("WORLD_SIZE", 4), ("LOCAL_WORLD_SIZE", 4)):
+        monkeypatch.setenv(name, str(value))
+    assert "4 processes, and this machine has 2 GPUs: start one for each" in refused("seed=1")
 
 
 # --- the data ---

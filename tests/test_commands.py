@@ -228,7 +228,7 @@ def test_overrides_that_do_not_fit_the_weights_are_refused(run_dir, capsys):
     assert "do not fit the config" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("texts", ["great", [], [None], [["a", "b"]]])
+@pytest.mark.parametrize("texts", ["great", [], [None], [float("nan")], [["a", "b"]]])
 def test_texts_of_another_shape_are_refused(texts, run_dir):
     with pytest.raises(UserError, match="single texts"):
         load(run_dir).predict("sst", texts)

@@ -1,5 +1,6 @@
 """Contrastive learning as a task: batches, gradients, chunks, evaluation, real runs."""
 
+import json
 import shutil
 
 import numpy as np
@@ -319,6 +320,27 @@ def test_two_processes_take_the_steps_of_one(files, tmp_path):
     found, right = (report_of(directory)["tasks"]["views"] for directory in (two, alone))
     assert found["dev"] == pytest.approx(right["dev"], rel=1e-4)
     assert found["baselines"]["trivial"] == pytest.approx(right["baselines"]["trivial"])
+
+
+@pytest.mark.slow
+def test_commands_take_the_dev_rows_that_are_part_of_train(files, tiny_encoder, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert (
+        run_multitask.main(
+            [write_config(tmp_path / "c.yaml", tiny_encoder, files), f"output_dir={run}"]
+        )
+        == 0
+    )
+    predictions = run / "predictions" / "views.dev.jsonl"
+    written = predictions.read_text()
+    predictions.unlink()
+    assert run_multitask.main(["predict", str(run)]) == 0
+    assert predictions.read_text() == written
+    capsys.readouterr()
+    assert run_multitask.main(["evaluate", str(run)]) == 0
+    dev = report_of(run)["tasks"]["views"]["dev"]
+    found = json.loads((run / "evaluation-dev.json").read_text())["views"]["metrics"]
+    assert found["probability"] == pytest.approx(dev["probability"])
 
 
 # ---- mistakes

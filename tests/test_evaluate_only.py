@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import run_multitask
 from multitask import load
@@ -13,6 +14,7 @@ from multitask.comparison.compare import compare, group_runs
 from multitask.config import load_config
 from multitask.errors import UserError
 from multitask.geometry import alignment, uniformity
+from multitask.prepare import prepare
 from tests.conftest import ROOT
 from tests.sts_files import write_suites
 
@@ -128,6 +130,20 @@ def test_resuming_goes_on_with_it(config, tiny_encoder, course_files):
     assert after["suite"]["dev"] == before["suite"]["dev"]
 
 
+def test_other_rows_in_a_suite_are_other_data(config, suites, tiny_encoder, course_files, tmp_path):
+    """They may select the weights: a run does not resume on them."""
+    data = Path(shutil.copytree(suites, tmp_path / "more"))
+    names = [f"data_dir={course_files}", f"encoder.name={tiny_encoder}"]
+    found = []
+    for place in (suites, data):
+        config.write_text(CONFIG.format(root=ROOT, suites=place))
+        made = prepare(load_config(config, names), torch.device("cpu"), lambda line: None)
+        found.append(made.fingerprint())
+        file = data / "STS12" / "MSRpar.tsv"
+        file.write_text(file.read_text() + "a film\ta cat\t5\n")
+    assert [task for task in found[0] if found[0][task] != found[1][task]] == ["suite"]
+
+
 def test_pairs_that_any_task_trains_on_are_counted(
     config, suites, tiny_encoder, course_files, tmp_path, capsys
 ):
@@ -177,6 +193,7 @@ def test_the_smart_of_defaults_is_for_the_tasks_that_train(config):
         ("defaults={evaluate_only: true}", "evaluate_only: no task is left to train"),
         ("tasks.qqp={share_head: suite}", "'suite' is only evaluated: name a task that trains"),
         ("tasks.suite.smart={weight: 3.0}", "tasks.suite.smart: the task is only scored, never"),
+        ("training={holdout: 0.1, select: suite}", "suite has no rows but dev to select by"),
         ("tasks.suite.share_head=null", "tasks.suite.share_head: "),
     ],
 )

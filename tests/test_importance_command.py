@@ -139,12 +139,35 @@ def test_a_run_without_weights_is_drawn_from_its_log(run_dir, tmp_path):
 
 
 def test_texts_of_ones_own(run_dir, tmp_path):
-    texts = ["a good film", "a bad film\tthe cat"]
-    choice = [word for text in texts for word in ("--text", text)]
-    assert main(run_dir, "--task", "sst", *choice, "--output", tmp_path) == 0
-    (found,) = json.loads((tmp_path / "importance.json").read_text())
-    assert (found["split"], found["rows"]) == ("texts", 2)
-    assert found["texts"] == ["a good film", "a bad film / the cat"]
+    """Where pairs are siamese, a tab separates two texts, which have their own weights."""
+    for task, text, shown in (
+        ("sst", "a bad film", ["a bad film"]),
+        ("qqp", "a bad film\tthe cat", ["a bad film", "the cat"]),
+    ):
+        choice = ["--text", "a good film", "--text", text, "--output", tmp_path]
+        assert main(run_dir, "--task", task, *choice) == 0
+        (found,) = json.loads((tmp_path / "importance.json").read_text())
+        assert (found["split"], found["rows"]) == ("texts", 1 + len(shown))
+        assert found["texts"] == ["a good film", *shown]
+        alone = main(run_dir, "--task", task, "--text", shown[-1], "--output", tmp_path)
+        (one,) = json.loads((tmp_path / "importance.json").read_text())
+        assert alone == 0
+        np.testing.assert_allclose(one["weights"][0], found["weights"][-1], rtol=1e-4)
+
+
+def test_a_pair_in_one_input(tiny_encoder, course_files, tmp_path, capsys):
+    cross = ["tasks.qqp={input: cross, head: binary}", f"tasks.qqp.pooling={HIRE}"]
+    changes = ["tasks.sst=null", "tasks.sts=null", "training.max_steps=2"]
+    directory = tmp_path / "run"
+    made = [f"data_dir={course_files}", f"encoder.name={tiny_encoder}", f"output_dir={directory}"]
+    options = ["training.frozen_baseline=false", "tasks.qqp.max_length=48"]
+    assert run_multitask.main(["configs/cs224n.yaml", *made, *cross, *changes, *options]) == 0
+    assert main(directory, "--text", "a bad film\tthe cat") == 0
+    (found,) = json.loads((directory / "importance.json").read_text())
+    assert (found["rows"], found["texts"]) == (1, ["a bad film / the cat"])
+    capsys.readouterr()
+    assert main(directory, "--text", "a bad film") == 2
+    assert "task qqp takes pairs of texts; item 0 is ['a bad film']" in capsys.readouterr().err
 
 
 def test_several_runs_stand_below_one_another(run_dir, tmp_path, monkeypatch):
@@ -220,6 +243,7 @@ def test_a_task_that_is_scored_with_another_pooling_has_no_weights(attention_run
         (["RUN", "--task", "ssst"], "RUN: no task 'ssst' (did you mean 'sst'?)"),
         (["RUN", "--task", "sts"], "RUN: task sts: no weights of hidden states: `pooling: hire`"),
         (["RUN", "--text", " "], "--text: the text is empty"),
+        (["RUN", "--text", "caf\udce9"], "--text: the text is not UTF-8"),
         (["RUN", "--examples", "-1"], "--examples: 0 or more, not -1"),
         (["NONE"], "NONE: no run there (config.yaml is missing)"),
         (["RUN", "seeed=1"], "seeed: unknown key (did you mean 'seed'?)"),

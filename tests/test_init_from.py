@@ -75,6 +75,27 @@ def test_just_what_take_names_is_taken(take, mnli_run, tiny_encoder, glue_files)
     assert any(name.startswith("tasks.mnli.head.") for name in moved)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["qqp", "sts"])
+def test_a_task_that_shares_a_pooling(task, tiny_overrides, tmp_path):
+    """Named as the source it stands for the owner of the pooling; beside it that one is taken."""
+    both = [*tiny_overrides, "tasks.sst=null", "tasks.sts.share_pooling=qqp"]
+    both += ["tasks.qqp.projection={name: tanh, output_dim: 8}", "training.head_lr=0.01"]
+    both += ["tasks.qqp.adapter={name: low_rank, size: 4}", "training.frozen_baseline=false"]
+    config = ROOT / "configs" / "cs224n.yaml"
+    assert main(config, *both, "training.max_steps=3") == 0
+    saved = weights(tmp_path / "run")
+    start = f"init_from={{run: {tmp_path / 'run'}, task: {task}, take: pooling}}"
+    made = prepare(load_config(config, [*both, start]), torch.device("cpu"), lambda line: None)
+    fresh = prepare(load_config(config, both), torch.device("cpu"), lambda line: None)
+    found, plain = made.model.state_dict(), fresh.model.state_dict()
+    moved = {name for name in saved if not torch.equal(saved[name], plain[name])}
+    for prefix in ("tasks.qqp.projection.", "adapters.qqp."):
+        names = [name for name in found if name.startswith(prefix)]
+        assert moved.intersection(names)
+        assert all(torch.equal(found[name], saved[name]) for name in names)
+
+
 def test_the_report_names_the_run(mnli_run, tiny_encoder, glue_files, tmp_path, monkeypatch):
     monkeypatch.chdir(mnli_run.parent)
     overrides = [*small(tiny_encoder, glue_files, "rte"), f"output_dir={tmp_path / 'rte'}"]

@@ -139,6 +139,14 @@ def test_bregman_term_is_the_distance_from_the_teacher_without_dropout(make, tas
     assert all(parameter.grad is None for parameter in teacher.parameters())
 
 
+def test_the_pooling_that_trains_is_regularised_not_the_one_that_scores(make):
+    still = ["encoder.dropout=0", "tasks.qqp.dropout=0", "tasks.qqp.pooling=mean"]
+    plain, other = (make(*still, *more) for more in ([], ["tasks.qqp.eval_pooling=cls"]))
+    for smoothing in (Smoothing(WIDE, dropout="eval"), Smoothing(weight=0, bregman=2)):
+        terms = [penalty(m, "qqp", smoothing, teacher_of(m)).item() for m in (plain, other)]
+        assert terms[0] == terms[1] and other.training
+
+
 @pytest.mark.parametrize("perturb", ["embeddings", "pooled"])
 def test_plain_pass_serves_as_f_and_its_loss_does_not_change(make, perturb):
     model = make(dtype=torch.float32)

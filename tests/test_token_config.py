@@ -48,7 +48,7 @@ ANSWERS = "head 'span'"
         (["tasks.qa.glue_file=QNLI"], f"tasks.qa.glue_file: {ANSWERS}: that format has no such"),
         (
             ["tasks.ner.projection=mlp_batchnorm"],
-            f"tasks.ner.projection: {WORDS}: `mlp_batchnorm` is for one vector a text",
+            f"tasks.ner.projection: {WORDS}: `mlp_batchnorm` is for pairs and views",
         ),
         (["tasks.qa.eval_pooling=cls"], "tasks.qa.eval_pooling: tokens are not pooled"),
         (

@@ -37,14 +37,14 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from multitask.config import load_run_config
-    from multitask.errors import UserError, suggest
+    from multitask.errors import UserError, check_text, suggest
     from multitask.run_directory import check_encoder
 
     name, texts, task = Path(arguments.run), arguments.text, arguments.task
     if len(texts) > 2:
         raise UserError(f"--text: one text, or two for a pair, not {len(texts)}")
-    if not all(text.strip() for text in texts):
-        raise UserError("--text: the text is empty")
+    for text in texts:
+        check_text(text, "--text: the text")
     config = None
     if (name / "config.yaml").is_file():
         # one text needs no GPU, and its weights are wanted in fp32

@@ -29,8 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
     trained = TrainedRun(arguments.run, config)
     results = {}
     for task in trained.tasks:
-        data = trained.config.tasks[task].data
-        if getattr(data, arguments.split) is None and not data.texts_of:
+        if arguments.split not in trained.config.tasks[task].data.scored:
             continue
         split = trained.load_split(task, arguments.split)
         if split.rows.labels is None:

@@ -51,13 +51,13 @@ def run(arguments: argparse.Namespace) -> None:
 
     from multitask.analysis.importance_figure import draw_examples, draw_lengths, draw_tasks
     from multitask.drawing import write_pictures
-    from multitask.errors import UserError
+    from multitask.errors import UserError, check_text
     from multitask.files import without_nan
 
     if arguments.examples < 0:
         raise UserError(f"--examples: 0 or more, not {arguments.examples}")
-    if not all(text.strip() for text in arguments.text or []):
-        raise UserError("--text: the text is empty")
+    for text in arguments.text or []:
+        check_text(text, "--text: the text")
     overrides = [word for word in arguments.more if re.match(r"[\w.]+=", word)]
     runs = [arguments.run, *(Path(word) for word in arguments.more if word not in overrides)]
     found = [
@@ -136,7 +136,7 @@ def _computed(
         if not weighs_states(trained.model.module(task).scoring_pooler):
             continue
         if texts:
-            rows = [tuple(text.split("\t")) for text in texts]
+            rows = trained.inputs(task, texts)
             tokens = trained.tokens(task, rows)
         else:
             split = trained.load_split(task, "dev")

@@ -69,9 +69,7 @@ def _splits(run_dir: Path, overrides: list[str]) -> None:
     trained = TrainedRun(run_dir, config)
     for task in trained.tasks:
         entry, reader = trained.config.tasks[task], trained.readers[task]
-        for split in ("dev", "test"):
-            if getattr(entry.data, split) is None and not entry.data.texts_of:
-                continue
+        for split in entry.data.scored:
             made = trained.load_split(task, split)
             scores = trained.score_split(task, made)
             files = (entry.course_file, entry.glue_file)

@@ -16,14 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.errors import UserError
+    from multitask.errors import UserError, check_text
     from multitask.retrieval import check_origin, open_index
 
     for query in arguments.queries:
-        if not query.strip():
-            raise UserError("the query is empty")
-        if any("\udc80" <= letter <= "\udcff" for letter in query):
-            raise UserError("the query is not UTF-8")
+        check_text(query, "the query")
     index = open_index(arguments.index)
     index.check_top(arguments.top)
     origin = index.facts.origin

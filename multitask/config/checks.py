@@ -76,6 +76,9 @@ def check_references(config: Config) -> None:
     if select in tasks and config.tasks[select].only_scored:
         message = f"{select} has no `data.train` and is scored at the end only: name another task"
         raise config.error(("training", "select"), message)
+    if config.training.holdout and select in config.tasks and config.tasks[select].evaluate_only:
+        message = f"{select} has no rows but dev to select by: select by a task that trains"
+        raise config.error(("training", "select"), message + ", or leave out `training.holdout`")
     for path, value in lengths:
         if isinstance(value, str) and value != "longest" and value not in tasks:
             hint = suggest(value, ("longest", *tasks))

@@ -25,6 +25,13 @@ TEXT_KEYS = {
 class DataConfig(Strict):
     """Where a task's rows come from, and how they are read."""
 
+    @property
+    def scored(self) -> tuple[str, ...]:
+        """The splits that a run scores: dev, which may be part of train or of other tasks' dev, and
+        test."""
+        dev = self.dev or self.dev_share or self.texts_of
+        return tuple(name for name, given in (("dev", dev), ("test", self.test)) if given)
+
     format: DataFormat = Field(
         "auto",
         description="How to read `train`, `dev` and `test`. `auto` goes by the file's ending. "

@@ -11,7 +11,7 @@ from multitask.config.checks import check_names, check_references
 from multitask.config.config import Config
 from multitask.config.explain import explain
 from multitask.config.sharing import inherit
-from multitask.config_file import load_tree
+from multitask.config_file import KeyPath, load_tree
 from multitask.errors import UserError
 from multitask.names import EMBEDDED
 
@@ -31,9 +31,9 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     check_names(config)
     check_references(config)
     if config.data_dir != EMBEDDED:
-        config.data_dir = str(Path(config.data_dir).expanduser().absolute())
+        config.data_dir = _absolute(config, ("data_dir",), config.data_dir)
     if config.init_from is not None:
-        config.init_from.run = str(Path(config.init_from.run).expanduser().absolute())
+        config.init_from.run = _absolute(config, ("init_from", "run"), config.init_from.run)
         for option in ("reinit_layers", "from_scratch"):
             if getattr(config.encoder, option):
                 message = "`init_from` brings the weights of all layers: leave one of the two out"
@@ -41,6 +41,13 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     if not config.output_dir:
         config.output_dir = str(Path("runs") / Path(path).stem)
     return config
+
+
+def _absolute(config: Config, path: KeyPath, name: str) -> str:
+    try:
+        return str(Path(name).expanduser().absolute())
+    except RuntimeError:  # ~USER
+        raise config.error(path, f"no home directory for {name!r}: write the whole path") from None
 
 
 def load_saved_config(

@@ -48,20 +48,26 @@ def inherit(tree: Tree) -> None:
             if isinstance(other, str) and other not in others:
                 path = ("tasks", name, *key.split("."))
                 raise tree.error(path, f"expected another task{suggest(other, others)}")
-        host = tasks.get(host_name)
+        host = _named(tasks, host_name)
         if isinstance(data, dict) and isinstance(host, dict) and isinstance(host.get("data"), dict):
             rows = {key: value for key, value in host["data"].items() if key not in OWN_LABELS}
             task["data"] = {**rows, **data}
             _fill(task, host, ("input", "max_length"))
-        pools = tasks.get(task.get("share_pooling"))
+        pools = _named(tasks, task.get("share_pooling"))
         if isinstance(pools, dict):
             _fill(task, pools, SHARED_WITH_POOLING)
-        owner = tasks.get(task.get("share_head"))
+        owner = _named(tasks, task.get("share_head"))
         if isinstance(owner, dict):
             _fill(task, owner, SHARED_WITH_HEAD)
             own, theirs = task.get("data") or {}, owner.get("data")
-            if isinstance(theirs, dict) and not {"labels", "label_range"} & set(own):
+            plain = isinstance(own, dict) and not {"labels", "label_range"} & set(own)
+            if plain and isinstance(theirs, dict):
                 _fill(own, theirs, ("labels", "label_range"))
+
+
+def _named(tasks: Mapping[str, Any], name: Any) -> Any:
+    """The task of that name; None where there is none, which the schema or a check says."""
+    return tasks.get(name) if isinstance(name, str) else None
 
 
 def _fill(into: dict[str, Any], origin: Mapping[str, Any], keys: tuple[str, ...]) -> None:

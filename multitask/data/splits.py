@@ -45,14 +45,14 @@ def load_splits(
     for task, entry in config.tasks.items():
         if entry.only_scored:
             read = READERS.get(readers[task].label_type, load_rows)
-            names = [name for name in ("dev", "test") if getattr(entry.data, name)]
+            names = entry.data.scored
             rows[task] = {name: read(config, task, name, readers[task]) for name in names}
     return {task: rows[task] for task in config.tasks}, together
 
 
 def _scored_parts(config: Config, task: str, readers: Mapping[str, LabelReader]) -> dict[str, Rows]:
     """``dev``, and ``test`` where there is one."""
-    names = ["dev"] + (["test"] if config.tasks[task].data.test else [])
+    names = dict.fromkeys(("dev", *config.tasks[task].data.scored))  # dev: an error if not given
     return {name: split_rows(config, task, name, readers) for name in names}
 
 
