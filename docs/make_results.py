@@ -266,8 +266,9 @@ def written(name: str) -> str | None:
     (revision,) = re.findall(r"^git revision: (\S+)$", text, re.MULTILINE)
     head = text.partition("\n## ")[0].partition("\n")[2]
     head = re.sub(r"^(    python |git revision: ).*$", "", head, flags=re.MULTILINE).strip()
-    shown = re.sub(r"/\S*/", "", re.sub(r" --output \S+", "", command))
-    return f"{head}\n\n`{shown}`, commit {revision}\n"
+    shown = re.sub(r" --output \S+", "", command)
+    # files by their names alone: where they lay on the machine says nothing
+    return re.sub(r"(?<!\S)/\S*/", "", f"{head}\n\n`{shown}`, commit {revision}\n")
 
 
 KINDS = {
