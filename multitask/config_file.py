@@ -181,6 +181,11 @@ def _construct(loader: Any, node: Any, path: KeyPath, name: str, sources: dict) 
         raise UserError(f"{sources[path]}: malformed YAML: {error}") from error
 
 
+def is_override(word: str) -> bool:
+    """Whether an argument is a key=value, not a directory with ``=`` in its name."""
+    return re.match(r"[\w.]+=", word) is not None and not Path(word).is_dir()
+
+
 def read_override(override: str) -> tuple[str, Tree]:
     """The key path, such as ``tasks.sst.pooling``, and the value of an override, read as YAML.
 

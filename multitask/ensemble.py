@@ -58,7 +58,10 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
     tasks, remarks = _shared_tasks(runs)
     readers: dict[str, LabelReader] = {}
     splits = []
-    dev_tasks = [task for task in tasks if task in load_report(run_dirs[0])["tasks"]]
+    scored = load_report(run_dirs[0])["tasks"]
+    dev_tasks = [task for task in tasks if task in scored]
+    if not dev_tasks:
+        raise UserError(f"{run_dirs[0]}: no task of all these runs has dev rows to compare them on")
     for task in tasks:
         readers[task] = check_same_labels(
             task, [(run, _saved_reader(c, task, report["tasks"][task])) for run, c, report in runs]

@@ -59,9 +59,17 @@ def _of_model(name: str) -> tuple[MaskedLM, Any]:
 
 def _of_run(run: Path) -> tuple[MaskedLM, Any]:
     config: Config = load_run_config(run)
-    tasks = [name for name, task in config.tasks.items() if task.head.name == "masked_lm"]
+    tasks = [
+        name
+        for name, task in config.tasks.items()
+        if task.head.name == "masked_lm" and task.share_head is None
+    ]
     if not tasks:
         raise UserError(f"{run}: the run has no `masked_lm` task")
+    for key in ("adapter", "projection"):
+        if getattr(config.tasks[tasks[0]], key) is not None:
+            message = f"its task {tasks[0]} has a `{key}`, which a generator goes without"
+            raise UserError(f"{run}: {message}: take another run")
     encoder, tokenizer = load_saved(run / "encoder", config)
     step = selected_steps(best_steps(run), config.selecting_tasks(), "per_task")[tasks[0]]
     weights = read_tensors(weights_file(run, step))

@@ -33,9 +33,10 @@ def head_class(config: Config, task: str) -> Any:
         raise config.error((*path, "eval_pooling"), message)
     if head.takes == "views":
         _check_views(config, task)
-    if head.label_type == "labels" and entry.course_file:
-        message = f"head {entry.head.name!r}: that format has one label a row: leave this out"
-        raise config.error((*path, "course_file"), message)
+    for file in ("course_file", "glue_file"):
+        if head.label_type == "labels" and getattr(entry, file):
+            message = f"head {entry.head.name!r}: that format has one label a row: leave this out"
+            raise config.error((*path, file), message)
     inputs = {
         "vector": ("single", "cross"),
         "pair": ("siamese",),

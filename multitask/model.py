@@ -204,8 +204,12 @@ class MultiTaskModel(nn.Module):
         """A task's sentence vectors [S, d]: pooled; those of a contrastive task, and of one that
         shares its pooling, as its head compares them."""
         pooled = self.pooled({task: batch})[task]
-        base = self.module(self.owners_of(task)[-1])
-        return base.project(pooled) if base.head.takes == "views" else pooled
+        return self.module(task).project(pooled) if self.compares_projected(task) else pooled
+
+    def compares_projected(self, task: str) -> bool:
+        """Whether a task's sentence vectors are projected: it or the owner of its pooling is
+        contrastive."""
+        return any(self.module(owner).head.takes == "views" for owner in self.owners_of(task))
 
     def forward(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
         """Each head's scores: logits [B, C], logits [B], numbers [B], logits [M, V], [M, C] of
@@ -296,8 +300,13 @@ def build_model(
             pooler, projection, head, task.dropout, trained, evaluates, eval_sides=sides
         )
     for name, base in pools.items():
-        own = tasks[name]
-        tasks[name] = HeadOfItsOwn(tasks[base], own.head, config.tasks[name].dropout, own.sides)
+        own, dropout = tasks[name], config.tasks[name].dropout
+        weights = any(True for _ in own.head.parameters())
+        if weights and getattr(tasks[base].head, "mlp_only_train", False):
+            message = f"{base!r} scores without its projection (`mlp_only_train`), with which this "
+            message += "head would be trained: leave one of the two out"
+            raise config.error(("tasks", name, "share_pooling"), message)
+        tasks[name] = HeadOfItsOwn(tasks[base], own.head, dropout, own.sides, own.eval_sides)
     # after the heads, which so start alike with an adapter and without
     adapters = {
         name: _adapter(config, name, encoder)

@@ -39,6 +39,12 @@ UNKNOWN = (
     "seen none of this data."
 )
 
+NO_DEV = "The task has no labelled dev rows."
+OTHER = (
+    "Left out: the task was exported with other settings than it was scored with in the run. The "
+    "config below has them."
+)
+
 
 @dataclass(frozen=True)
 class Exported:
@@ -51,6 +57,8 @@ class Exported:
         what: a sentence: which parts of the run it holds.
         usage: Python that loads it.
         notes: what was checked and measured when it was written.
+        config: the whole config, where what it says of the task is not what the run has; the
+            run's scores are of another model then.
         command: what wrote it.
         versions: of the packages that wrote and read it, and of this project.
     """
@@ -61,6 +69,7 @@ class Exported:
     what: str
     usage: str
     notes: Sequence[str]
+    config: str = ""
     command: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -83,20 +92,23 @@ def card(run_dir: Path, exported: Exported | None = None) -> str:
     name = run_dir.resolve().name
     results = report["tasks"]
     if exported is not None:
-        results = {task: found for task, found in results.items() if task == exported.task}
+        own = [] if exported.config else [exported.task]
+        results = {task: found for task, found in results.items() if task in own}
     shown = {**report, "tasks": results}
     title = name if exported is None else f"{name}: {exported.task}"
     parts = [f"# {markdown(title)}"]
     if exported is not None:
         parts += [markdown(exported.what), f"```python\n{exported.usage}\n```"]
         parts += [markdown_block(Lines(exported.notes), run_dir)]
-    sections = _sections(report, shown, tasks)
+    sections = _sections(report, shown, tasks, OTHER if exported and exported.config else NO_DEV)
     if exported is not None:
         lines = [f"{package}: {version}" for package, version in exported.versions.items()]
         sections.append(Section("How it was exported", [Code(exported.command), Lines(lines)]))
     for section in sections:
         parts += [f"## {section.title}", *(markdown_block(b, run_dir) for b in section.blocks)]
     config = file.read_text(encoding="utf-8").rstrip()
+    if exported is not None and exported.config:
+        config = exported.config.rstrip()
     parts += ["## Config", f"````yaml\n{config}\n````"]
     return f"{_header(name, shown, tasks, exported)}\n" + "\n\n".join(parts) + "\n"
 
@@ -105,7 +117,9 @@ def _sections(
     report: Mapping[str, Any],
     shown: dict[str, Any],
     tasks: Mapping[str, Any],
+    missing: str,
 ) -> list[Section]:
+    """What a card says of a run; ``missing`` says why ``shown`` has no scores, if it has none."""
     encoder = report["encoder"]
     trained = ", ".join(report["tasks"])
     what = (
@@ -124,7 +138,7 @@ def _sections(
             Section("Data", [Table(DATA_HEADER, data_rows(shown))]),
         ]
     else:
-        sections.append(Section("Dev scores", [Text("The task has no labelled dev rows.")]))
+        sections.append(Section("Dev scores", [Text(missing)]))
     return [
         *sections,
         Section("Contamination", [Lines(_contamination(report, tasks))]),
@@ -136,6 +150,8 @@ def _contamination(report: Mapping[str, Any], tasks: Mapping[str, Any]) -> list[
     """What the encoder has seen before, which tasks that touches, and dev rows in train."""
     seen = report["encoder"]["seen_corpora"]
     lines = [f"The pretrained weights have seen: {', '.join(seen)}."] if seen else [UNKNOWN]
+    if report["encoder"].get("from_scratch"):
+        lines = ["The encoder started from random weights."]
     touched = [
         task for task, entry in tasks.items() if (entry.get("data") or {}).get("corpus") in seen
     ]
@@ -164,6 +180,7 @@ def _header(
         and _hub_id(str(data.get("path")))
     }
     encoder = HUB_NAMES.get(shown["encoder"]["name"], shown["encoder"]["name"])
+    based = not shown["encoder"].get("from_scratch") and _hub_id(encoder)
     results = [
         EvalResult(
             task_type=TASK_TYPES[result["label_type"]],
@@ -179,7 +196,7 @@ def _header(
         if result["dev"].get(metric) is not None
     ]
     data = ModelCardData(
-        base_model=encoder if _hub_id(encoder) else None,
+        base_model=encoder if based else None,
         datasets=sorted(set(hub_sets.values())) or None,
         eval_results=results or None,
         library_name=exported.library if exported else None,

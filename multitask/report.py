@@ -244,17 +244,19 @@ def run_settings(report: dict[str, Any]) -> dict[str, Any]:
         "seed": report["seed"],
         "git revision": report["git_revision"] or "-",
         "versions": ", ".join(f"{name} {version}" for name, version in report["versions"].items()),
-        "started from": _started_from(report.get("init_from")),
+        "started from": _started_from(report),
         "encoder pretrained on": ", ".join(encoder["seen_corpora"]) or "-",
         "wall time": _duration(report["wall_time_s"]),
         "training speed": f"{report['train_sentences_per_s']:.0f} sentences/s",
     }
 
 
-def _started_from(start: dict[str, Any] | None) -> str:
-    """The run whose weights were taken, in words."""
+def _started_from(report: dict[str, Any]) -> str:
+    """Whose weights were taken, in words."""
+    start = report.get("init_from")
     if start is None:
-        return "the pretrained encoder"
+        fresh = report["encoder"].get("from_scratch")
+        return "random weights" if fresh else "the pretrained encoder"
     taken = {"encoder": "encoder", "pooling": "encoder and pooling", "head": "encoder and head"}
     return (
         f"{start['run']} (seed {start['seed']}): {taken[start['take']]} of task {start['task']} at "

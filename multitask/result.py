@@ -75,6 +75,7 @@ def run_result(
                 "name": config.encoder.name,
                 "parameters": parameter_counts(prepared.model)["encoder"],
                 "seen_corpora": list(seen_corpora(config)),
+                "from_scratch": config.encoder.from_scratch,
             },
             "overall": {
                 "mean": metrics.joint(headline),

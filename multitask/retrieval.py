@@ -206,6 +206,9 @@ def check_output(directory: Path, overwrite: bool) -> None:
     names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
     if names and FACTS not in names:
         raise UserError(f"{directory} is not empty and holds no index: choose another --out")
+    others = sorted(names - {FACTS, VECTORS, TEXTS})
+    if others:
+        raise UserError(f"{directory} holds {others[0]} beside the index: choose another --out")
     if names and not overwrite:
         raise UserError(f"{directory} holds an index already: --overwrite, or choose another --out")
 
@@ -237,12 +240,11 @@ def _counted(file: Path) -> tuple[int, int]:
         raise UserError(f"--texts: no such file: {file}")
     if file.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl", ".parquet"):
         raise UserError(f"{file}: expected a .txt file with one text a line, not a table")
-    count, last = 0, 0
-    for chunk in chunks(file):
-        count, last = count + len(chunk), chunk[-1][0]
+    count = sum(len(chunk) for chunk in chunks(file))
     if not count:
         raise UserError(f"{file}: no texts")
-    return count, last - count
+    with file.open("rb") as opened:
+        return count, sum(1 for _ in opened) - count
 
 
 def open_index(directory: Path) -> TextIndex:

@@ -27,6 +27,8 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
             f"{run_dir} holds a run already: go on with --resume, replace it with --overwrite, or "
             "choose another output_dir=DIR"
         )
+    if names and overwrite and run_dir.resolve() == Path.cwd():
+        raise UserError(f"{run_dir} is where you are, so it is not replaced: start from elsewhere")
 
 
 def check_encoder(source: str, task: str | None, overrides: Sequence[str]) -> None:

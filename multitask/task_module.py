@@ -65,12 +65,14 @@ class TaskModule(nn.Module):
 class HeadOfItsOwn(nn.Module):
     """What a task owns that shares another task's pooler and projection: dropout -> head."""
 
-    def __init__(self, base: TaskModule, head: nn.Module, dropout: float, sides: int) -> None:
+    def __init__(
+        self, base: TaskModule, head: nn.Module, dropout: float, sides: int, eval_sides: int
+    ) -> None:
         super().__init__()
         self._base = (base,)  # in a tuple: no submodule, so its weights have one owner
         self.dropout = nn.Dropout(dropout)
         self.head = head
-        self.sides = sides
+        self.sides, self.eval_sides = sides, eval_sides
 
     @property
     def pooler(self) -> nn.Module:
@@ -93,4 +95,5 @@ class HeadOfItsOwn(nn.Module):
 
     def forward(self, pooled: Tensor) -> Tensor:
         """Pooled vectors [sides * B, d] -> the head's scores."""
-        return self.head(*self.dropout(self.project(pooled)).chunk(self.sides))
+        sides = self.sides if self.training else self.eval_sides
+        return self.head(*self.dropout(self.project(pooled)).chunk(sides))

@@ -20,6 +20,7 @@ from multitask.device import best_device
 from multitask.errors import UserError
 from multitask.evaluate import over_texts
 from multitask.inference import TrainedRun
+from multitask.metrics import joint_tasks
 from multitask.model import MultiTaskModel, TaskModule
 from multitask.pretrained import load_encoder
 from multitask.registry import KINDS, build, resolve
@@ -125,8 +126,13 @@ class Vectors:
         seen = [own[name] for own in trained for name in ("train", "holdout") if name in own]
         if config.training.holdout:
             return seen, []
+        kinds = {task: self.run.readers[task].label_type for task in config.trained_tasks()}
         select = config.training.select
-        return seen, [own["dev"] for own in ([splits[select]] if select in splits else trained)]
+        if select == "per_task":
+            selecting = [config.selecting_tasks()[str(self.task)]]
+        else:
+            selecting = [select] if select in splits else joint_tasks(kinds)
+        return seen, [splits[task]["dev"] for task in selecting]
 
 
 def open_vectors(

@@ -284,6 +284,16 @@ def test_directory_that_holds_a_run_is_left_alone(refused, tmp_path):
     assert (run / "report.json").read_text() == "{}"
 
 
+def test_the_working_directory_is_not_replaced(refused, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    run.mkdir()
+    for name in ("run.json", "report.json"):
+        (run / name).write_text("{}")
+    monkeypatch.chdir(run)
+    assert ". is where you are" in refused("--overwrite", "output_dir=.")
+    assert len(list(run.iterdir())) == 2
+
+
 @pytest.mark.parametrize("flags", [[], ["--resume"], ["--overwrite"]])
 def test_directory_of_something_else_is_left_alone(flags, refused, tmp_path):
     run = tmp_path / "run"

@@ -235,6 +235,43 @@ def test_eval_pooling_stands_in_for_pooling_and_mlp(config):
     assert torch.equal(other.model.train().pooled({"views": batch})["views"], trained)
 
 
+SHARING = """
+data_dir: {files}
+encoder: {{name: {encoder}}}
+training: {{epochs: 1, frozen_baseline: false, precision: fp32, max_steps: 2}}
+defaults: {{max_length: 40}}
+tasks:
+  sts:
+    data: {{format: tsv, train: sts-train.csv, dev: sts-dev.csv, text: sentence1, text2: sentence2,
+           label: similarity, label_range: [0, 5]}}
+    input: siamese
+    pooling: mean
+    projection: tanh
+    head: cosine_regression
+  views: {{data: {{texts_of: [sts]}}, share_pooling: sts, head: contrastive}}
+"""
+
+
+def test_a_contrastive_task_may_share_anothers_pooling(files, tiny_encoder, tmp_path):
+    """In evaluation its rows stand once; its vectors are what its head compares."""
+    file = tmp_path / "c.yaml"
+    file.write_text(SHARING.format(files=files, encoder=tiny_encoder))
+    assert run_multitask.main([str(file), f"output_dir={tmp_path / 'run'}"]) == 0
+    run = load(tmp_path / "run")
+    texts = ["a good film", "the cat sees a dog", "a bad film"]
+    pooled, compared = (torch.from_numpy(run.encode(texts, task=t)) for t in ("sts", "views"))
+    with torch.no_grad():
+        torch.testing.assert_close(compared, run.model.tasks["sts"].projection(pooled))
+    assert not torch.allclose(compared, pooled)
+
+
+def test_a_head_with_weights_needs_the_projection_it_trains_with(config):
+    file = config("single", "{name: contrastive, mlp_only_train: true}")
+    head = "tasks.sts.head={name: cosine_regression, linear: true}"
+    with pytest.raises(UserError, match=r"sts\.share_pooling: 'views' scores without its"):
+        prepared(file, head, "stages=null")
+
+
 # ---- runs
 
 

@@ -188,6 +188,17 @@ def test_a_generator_that_does_not_fit_is_one_line(config, tiny_encoder, run_dir
         assert said in str(caught.value) and "tasks.views.head.generator" in str(caught.value)
 
 
+@pytest.mark.slow
+def test_a_generator_with_an_adapter_is_refused(tiny_encoder, course_files, tmp_path):
+    run = tmp_path / "mlm"
+    short = ["stages=[{tasks: [mlm]}]", "training.max_steps=1", f"output_dir={run}"]
+    adapter = "tasks.mlm.adapter={name: low_rank, size: 4}"
+    given = [CONFIG, *tiny(tiny_encoder, course_files), *FAST, *short, adapter]
+    assert run_multitask.main(given) == 0
+    with pytest.raises(UserError, match="its task mlm has a `adapter`"):
+        load_generator(str(run), load_tokenizer(str(tiny_encoder)), CPU)
+
+
 def test_batch_norm_is_for_one_process(config, monkeypatch):
     made = prepared(config, "tasks.views.projection=mlp_batchnorm", "tasks.sts.share_pooling=views")
     assert made.model.tasks["views"].projection.output_dim == 32

@@ -158,13 +158,18 @@ def test_texts_of_ones_own(run_dir, tmp_path):
 def test_a_pair_in_one_input(tiny_encoder, course_files, tmp_path, capsys):
     cross = ["tasks.qqp={input: cross, head: binary}", f"tasks.qqp.pooling={HIRE}"]
     changes = ["tasks.sst=null", "tasks.sts=null", "training.max_steps=2"]
+    only = "data: {format: tsv, test: quora-test-student.csv, text: sentence1, text2: sentence2}"
+    changes += [f"tasks.untold={{share_head: qqp, {only}, max_length: 48, dropout: 0.0}}"]
     directory = tmp_path / "run"
     made = [f"data_dir={course_files}", f"encoder.name={tiny_encoder}", f"output_dir={directory}"]
     options = ["training.frozen_baseline=false", "tasks.qqp.max_length=48"]
     assert run_multitask.main(["configs/cs224n.yaml", *made, *cross, *changes, *options]) == 0
-    assert main(directory, "--text", "a bad film\tthe cat") == 0
+    assert main(directory, "--task", "qqp", "--text", "a bad film\tthe cat") == 0
     (found,) = json.loads((directory / "importance.json").read_text())
     assert (found["rows"], found["texts"]) == (1, ["a bad film / the cat"])
+    assert main(directory) == 0  # a task without dev rows is left out
+    (found,) = json.loads((directory / "importance.json").read_text())
+    assert (found["task"], found["split"]) == ("qqp", "dev")
     capsys.readouterr()
     assert main(directory, "--text", "a bad film") == 2
     assert "task qqp takes pairs of texts; item 0 is ['a bad film']" in capsys.readouterr().err

@@ -80,6 +80,26 @@ def test_an_exports_card_is_about_its_task(run):
     assert "- it differs" in text
 
 
+def test_an_export_with_other_settings_has_no_scores_of_the_run(run):
+    folder, _ = run
+    exported = Exported("sts", "onnx", "x", "It.", "load()", [], config="tasks: {sts: {}}\n")
+    text = card(folder, exported)
+    assert not ModelCard(text).data.eval_results and "exported with other settings" in text
+    assert "````yaml\ntasks: {sts: {}}\n````" in text
+
+
+def test_a_run_from_random_weights_has_no_base_model(tmp_path):
+    write_run(tmp_path / "run")
+    file = tmp_path / "run" / "report.json"
+    report = json.loads(file.read_text())
+    assert "base_model" in card(tmp_path / "run")
+    report["encoder"]["from_scratch"] = True
+    file.write_text(json.dumps(report))
+    text = card(tmp_path / "run")
+    assert "base_model" not in text and "started from: random weights" in text
+    assert "The encoder started from random weights." in text and "pretrained weights" not in text
+
+
 def test_cards_need_no_torch(run):
     folder, _ = run
     code = (

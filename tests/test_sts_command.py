@@ -12,6 +12,7 @@ import run_multitask
 from multitask import load
 from multitask.data.sts import NAMES, read_suites
 from multitask.geometry import cosines
+from multitask.vectors import open_vectors
 from tests.contrastive_run import write_config, write_triplets
 from tests.sts_files import write_suites
 
@@ -93,6 +94,21 @@ def test_a_task_that_no_stage_trains_was_not_seen_but_may_have_selected(
     assert (entry["selecting"], entry["in_training"]) == (counts[0], round(0.8 * counts[1]))
     said = f"STS12: {counts[0]} of {entry['pairs']} pairs selected the run's weights"
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("select", "tasks"), [("per_task", ["sts"]), ("joint", ["sst", "qqp", "sts"]), ("qqp", ["qqp"])]
+)
+def test_dev_rows_count_where_they_select_the_weights(select, tasks, run_copy):
+    file = run_copy / "config.yaml"
+    file.write_text(file.read_text().replace("select: joint", f"select: {select}"))
+    best = json.loads((run_copy / "best.json").read_text())
+    every = dict.fromkeys(("joint", "sst", "qqp", "sts"), best["joint"])
+    (run_copy / "best.json").write_text(json.dumps(every))
+    vectors = open_vectors(str(run_copy), task="sts")
+    _, selecting = vectors.known_rows()
+    dev = [vectors.run.load_split(task, "dev").rows.texts for task in tasks]
+    assert [rows.texts for rows in selecting] == dev
 
 
 def test_a_bare_encoder_under_a_named_pooling(tiny_encoder, suites, tmp_path, capsys):

@@ -50,6 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from multitask.analysis.importance_figure import draw_examples, draw_lengths, draw_tasks
+    from multitask.config_file import is_override
     from multitask.drawing import write_pictures
     from multitask.errors import UserError, check_text
     from multitask.files import without_nan
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"--examples: 0 or more, not {arguments.examples}")
     for text in arguments.text or []:
         check_text(text, "--text: the text")
-    overrides = [word for word in arguments.more if re.match(r"[\w.]+=", word)]
+    overrides = [word for word in arguments.more if is_override(word)]
     runs = [arguments.run, *(Path(word) for word in arguments.more if word not in overrides)]
     found = [
         (directory, one)
@@ -134,6 +135,8 @@ def _computed(
     trained = load(directory, list(overrides))
     for task in tasks:
         if not weighs_states(trained.model.module(task).scoring_pooler):
+            continue
+        if not texts and "dev" not in trained.config.tasks[task].data.scored:
             continue
         if texts:
             rows = trained.inputs(task, texts)

@@ -4,7 +4,6 @@ Several runs are averaged: an ensemble of the tasks they share (docs/comparing.m
 """
 
 import argparse
-import re
 from pathlib import Path
 
 
@@ -34,9 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    from multitask.config_file import is_override
     from multitask.errors import UserError
 
-    overrides = [word for word in arguments.more if _is_override(word)]
+    overrides = [word for word in arguments.more if is_override(word)]
     runs = [arguments.run, *(Path(word) for word in arguments.more if word not in overrides)]
     if (arguments.task is None) != (arguments.file is None):
         raise UserError("predict: --task and --file go together")
@@ -51,11 +51,6 @@ def run(arguments: argparse.Namespace) -> None:
         )
     else:
         _splits(arguments.run, overrides)
-
-
-def _is_override(word: str) -> bool:
-    """Whether an argument is a key=value, not a directory with ``=`` in its name."""
-    return re.match(r"[\w.]+=", word) is not None and not Path(word).is_dir()
 
 
 def _splits(run_dir: Path, overrides: list[str]) -> None:

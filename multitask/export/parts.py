@@ -65,7 +65,7 @@ class Parts:
     @property
     def vector_projection(self) -> Any:
         """What of it sentence vectors have (``TrainedRun.encode``): a contrastive task's own."""
-        return self.projection if self.model.tasks[self.base].head.takes == "views" else None
+        return self.projection if self.model.compares_projected(self.task) else None
 
     @property
     def head(self) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from multitask.config import load_saved_config
 from multitask.encoders import BertEncoder
 from multitask.encoders.ternary_file import load_ternary, save_ternary
 from multitask.errors import UserError
@@ -45,6 +46,8 @@ class DevRows:
 
 def check_target(directory: Path) -> None:
     """Raise UserError where writing to ``directory`` would touch what is there."""
+    if directory.resolve() == Path.cwd():
+        raise UserError(f"{directory} is where you are: name a new directory")
     if directory.is_file() or (directory.is_dir() and any(directory.iterdir())):
         raise UserError(f"{directory}: something is there already: choose another directory")
 
@@ -90,6 +93,7 @@ def write_export(
         exported = make[form](parts, scratch, directory, rows, encoder_only, with_int8)
         exported = replace(
             exported,
+            config=_changed(parts, run_dir),
             command=shlex.join(["python", *sys.argv]),
             versions={**versions(*PACKAGES[form]), "git revision": str(git_revision())},
         )
@@ -98,6 +102,16 @@ def write_export(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return list(exported.notes)
+
+
+def _changed(parts: Parts, run_dir: Path) -> str:
+    """The config as YAML where overrides changed what the task computes, else ''."""
+    saved = load_saved_config(run_dir)
+    entries = [
+        [config.tasks[name].model_dump(exclude={"data"}) for name in (parts.task, parts.base)]
+        for config in (saved, parts.config)
+    ]
+    return parts.config.dump() if entries[0] != entries[1] else ""
 
 
 def _transformers(

@@ -235,6 +235,8 @@ def test_another_pooling_is_exported_after_training(contrastive, tmp_path):
     assert np.abs(found - load(contrastive).encode(TEXTS, task="views")).max() > 0.01
     vectors = open_vectors(str(contrastive), task="views", overrides=changes)
     assert vectors.pooling == "max"
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "exported with other settings" in card and "eval_pooling:\n      name: max" in card
 
 
 def test_a_batch_norm_is_folded_into_its_linear_layer():
@@ -394,6 +396,13 @@ def test_a_classifier_that_transformers_has_not_is_refused(run_dir):
     run.config.encoder.bitlinear = BitLinearConfig()
     with pytest.raises(UserError, match=r"^encoder\.bitlinear: the encoder's layers have ternary"):
         check_classifier(parts)
+
+
+def test_the_working_directory_is_no_target(run_dir, tmp_path, capsys, monkeypatch):
+    source = run_dir.absolute()
+    monkeypatch.chdir(tmp_path)
+    assert main(source, ".", "--format", "transformers", "--task", "sst") == 2
+    assert ". is where you are: name a new directory" in capsys.readouterr().err
 
 
 def test_nothing_that_is_there_is_touched(run_dir, tmp_path, capsys):
