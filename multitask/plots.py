@@ -155,7 +155,9 @@ def _metric_curve(
         }
         if not scores:
             continue
-        axes.plot(list(scores), numbers(scores.values()), color=colour, marker=marker, label=split)
+        # what is only evaluated is always scored on dev, whatever selects the others
+        name = "dev" if result.get("evaluate_only") else split
+        axes.plot(list(scores), numbers(scores.values()), color=colour, marker=marker, label=name)
         if split == selection_split and scores.get(result["selected_step"]) is not None:
             axes.plot(
                 result["selected_step"],
@@ -207,8 +209,9 @@ def _confusion(task: str, result: dict[str, Any]) -> "Figure":
     bar.set_label("share of the gold class")
     bar.outline.set_visible(False)
     axes.set(xlabel="predicted", ylabel="gold")
+    what = "words of dev" if result["label_type"] == "tags" else "dev rows"
     axes.set_title(
-        f"{label_text(task)}: {counts.trace():,} of {counts.sum():,} dev rows right", fontsize=11
+        f"{label_text(task)}: {counts.trace():,} of {counts.sum():,} {what} right", fontsize=11
     )
     axes.spines[:].set_visible(False)
     if size <= MAX_CLASSES_WITH_NAMES:
@@ -263,7 +266,8 @@ def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
     tasks = list(report["tasks"])
     turns = [event for event in events if event["event"] in ("step", "skip")]
     edges = _schedule_bins(max((turn["step"] for turn in turns), default=1), len(tasks))
-    in_bin = np.histogram([turn["step"] for turn in turns], edges)[0]
+    # joint steps have a turn of every task
+    in_bin = np.histogram(sorted({turn["step"] for turn in turns}), edges)[0]
 
     def shares(**wanted: str) -> np.ndarray:
         steps = [turn["step"] for turn in turns if wanted.items() <= turn.items()]

@@ -235,7 +235,9 @@ def _scores(
             for event in evaluations
             if task in event["tasks"]  # a stage may evaluate only its own tasks
         }
-        curves[task, result["metric"]] = {
+        # what is only evaluated is scored on dev, whatever selects the others
+        apart = result.get("evaluate_only") and report["selection_split"] != "dev"
+        curves[task, result["metric"] + " on dev" * bool(apart)] = {
             step: math.nan if value is None else value for step, value in scores.items()
         }
     return curves

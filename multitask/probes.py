@@ -72,8 +72,12 @@ class Probed:
     entry: dict[str, Any]
 
 
-def probe_all(grid: Grid, output: Path, runs: Sequence[Run], progress: Progress) -> list[Failure]:
+def probe_all(
+    grid: Grid, output: Path, runs: Sequence[Run], progress: Progress, failed: list[Failure]
+) -> None:
     """Compose every run that is not finished; one process on ``output`` works, others wait.
+
+    What fails is added to ``failed``.
 
     Raises:
         UserError: bad data or encoder, or a cell that no probe can stand for, before any training.
@@ -85,7 +89,8 @@ def probe_all(grid: Grid, output: Path, runs: Sequence[Run], progress: Progress)
     with exclusive(output / "probes", waiting):
         pending = [run for run in runs if not run.finished]
         progress.skipped(len(runs) - len(pending))
-        return _compose(_set_up(grid, pending, progress), pending, progress) if pending else []
+        if pending:
+            _compose(_set_up(grid, pending, progress), pending, progress, failed)
 
 
 def setting_of(config: Config, task: str) -> Setting:
@@ -194,10 +199,12 @@ def _encoded(
     }
 
 
-def _compose(bench: Bench, pending: Sequence[Run], progress: Progress) -> list[Failure]:
+def _compose(
+    bench: Bench, pending: Sequence[Run], progress: Progress, failed: list[Failure]
+) -> None:
     """Train each probe when a run first needs it, and write the runs."""
     found: dict[tuple[Setting, int], Probed | NotFinite] = {}
-    revision, failed = git_revision(), []
+    revision = git_revision()
     for run in pending:
         began = time.monotonic()
         for task in run.config.tasks:
@@ -213,7 +220,6 @@ def _compose(bench: Bench, pending: Sequence[Run], progress: Progress) -> list[F
         known = {task: each for task, each in own.items() if isinstance(each, Probed)}
         _write(bench.prepared, run, known, revision)
         progress.settled(run.name, f"{mean_score(run)} ({time.monotonic() - began:.0f} s)")
-    return failed
 
 
 def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:

@@ -30,7 +30,7 @@ def scalars(line: Mapping[str, Any]) -> dict[str, float]:
             f"train/{name}/{line['task']}": line[name]
             for name in ("loss", "lr", "head_lr", "grad_norm")
         }
-    elif line["event"] == "eval":
+    elif line["event"] == "eval":  # under the split that selects, also of tasks only evaluated
         for task, values in line["tasks"].items():
             found |= {f"{line['split']}/{name}/{task}": value for name, value in values.items()}
         found[f"{line['split']}/joint"] = line["joint"]

@@ -95,9 +95,35 @@ def test_the_confusion_matrix_shows_counts_and_names_without_mathematics(tmp_pat
     assert axes.yaxis_inverted()  # the first class is on top
 
 
+def test_of_tagged_words_the_words_are_counted():
+    dev = {"confusion": [[9, 1], [0, 5]]}
+    figure = plots._confusion("ner", {"classes": None, "dev": dev, "label_type": "tags"})
+    assert figure.axes[0].get_title() == "ner: 14 of 15 words of dev right"
+
+
+def test_in_joint_steps_every_task_has_every_step():
+    entry = {"turns": {"trained": 400, "skipped": 0}}
+    events = [{"event": "step", "step": i, "task": t} for i in range(1, 401) for t in ("a", "b")]
+    figure = plots._schedule({"tasks": {"a": entry, "b": entry}}, events)
+    assert "full height = 100 %" in figure.axes[0].get_title()
+
+
+def test_a_task_that_is_only_evaluated_has_a_curve_of_dev(tmp_path):
+    report = write_run(tmp_path)
+    events = [
+        {"event": "eval", "step": s, "split": "holdout", "tasks": {"sst": {"accuracy": 0.5}}}
+        for s in (1, 2)
+    ]
+    for only, label in ((False, "holdout"), (True, "dev")):
+        axes = plots.new_figure(4, 3).subplots()
+        result = report["tasks"]["sst"] | {"evaluate_only": only, "selected_step": 2}
+        plots._metric_curve(axes, "sst", result, events, "holdout")
+        assert axes.lines[0].get_label() == label
+
+
 def test_the_counts_of_the_confusion_matrix_can_be_read_on_every_colour():
     dev = {"confusion": [[99, 1], [30, 70]]}
-    figure = plots._confusion("t", {"classes": None, "dev": dev})
+    figure = plots._confusion("t", {"classes": None, "dev": dev, "label_type": "class"})
     colours = [text.get_color() for text in figure.axes[0].texts]
     # dark blue, near white, light blue, a blue on which black has the higher contrast
     assert colours == ["white", "black", "black", "black"]
@@ -172,6 +198,7 @@ def test_a_run_without_events_still_draws(tmp_path):
 @pytest.mark.parametrize("size", [1, 13, 31])
 def test_any_number_of_classes_fits(tmp_path, size):
     dev = {"confusion": np.eye(size, dtype=int).tolist()}
-    result = {"classes": [f"intent number {i}" for i in range(size)], "dev": dev}
+    names = [f"intent number {i}" for i in range(size)]
+    result = {"classes": names, "dev": dev, "label_type": "class"}
     figure = plots._confusion("a task with a rather long name", result)
     figure.savefig(tmp_path / "confusion.png", dpi=50)

@@ -262,6 +262,15 @@ def test_an_adapter_is_refused(desk, head, capsys):
     assert line in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("take", ["pooling", "head"])
+def test_another_runs_head_is_refused(take, desk, head, capsys):
+    start = f"set:\n  init_from: {{run: elsewhere, take: {take}}}"
+    (desk / "g.yaml").write_text(head.replace("set:", start) + "cells: {a: {}}\n")
+    assert ablate("g.yaml") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: g.yaml:3: init_from.take: a probe trains its pooling and head")
+
+
 def test_heads_of_other_labels_are_refused(desk, head, capsys):
     cells = "cells:\n  a: {}\n  b: {tasks.sst.head: regression, tasks.sst.pooling: mean}\n"
     (desk / "g.yaml").write_text(head.replace("set:", "set:\n  tasks.sst.metric: null") + cells)

@@ -81,7 +81,8 @@ def compare(
     at = names.index(baseline)
     scored = {task: _scored(column, at) for task, column in columns.items()}
     counted = joint_tasks(label_types)
-    overall = _scored(_overall([columns[task] for task in counted]), at)
+    means = _overall([columns[task] for task in counted])
+    overall = _scored(means, at) if counted else [None] * len(groups)
     settings = differing_settings(
         [{**run_config(run), "probe": is_probe(report)} for (run, report), *_ in reports]
     )

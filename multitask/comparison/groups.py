@@ -1,5 +1,6 @@
 """Finished runs sorted into groups that differ only in their seed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from re import sub
@@ -58,7 +59,7 @@ def group_runs(run_dirs: list[Path]) -> list[Group]:
     ]
 
 
-def is_probe(report: dict[str, Any]) -> bool:
+def is_probe(report: Mapping[str, Any]) -> bool:
     """Whether a report is of heads that were trained alone, on the frozen encoder."""
     return bool(report.get("probe"))
 

@@ -1,6 +1,6 @@
 """What a reader must know of finished runs before believing numbers that put them side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,11 @@ from multitask.comparison.times import several_machines
 
 def notes(runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[str]:
     """A line for each caveat; ``runs`` are directories with their report.json."""
+    return [*run_notes(runs), *score_notes(runs)]
+
+
+def run_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
+    """Those about how the runs were made."""
     found = []
     probes = [run for run, report in runs if is_probe(report)]
     if probes:
@@ -25,6 +30,17 @@ def notes(runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[str]:
             "Weights were selected on the dev rows that are compared here, which flatters scores "
             f"(`training.holdout` avoids it): {_listed(selected, len(runs))}."
         )
+    revisions = list(dict.fromkeys(str(report["git_revision"]) for _, report in runs))
+    if len(revisions) > 1:
+        found.append(f"The runs come from several commits: {', '.join(revisions)}.")
+    if machines := several_machines([report for _, report in runs]):
+        found.append(machines)
+    return found
+
+
+def score_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
+    """Those about tasks whose own metric is undefined."""
+    found = []
     for task in dict.fromkeys(task for _, report in runs for task in report["tasks"]):
         entries = [(run, report["tasks"].get(task)) for run, report in runs]
         undefined = [
@@ -33,11 +49,6 @@ def notes(runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[str]:
         if undefined:
             words = f"{task} has no score (constant or undefined predictions)"
             found.append(f"{words}: {_listed(undefined, len(runs))}.")
-    revisions = list(dict.fromkeys(str(report["git_revision"]) for _, report in runs))
-    if len(revisions) > 1:
-        found.append(f"The runs come from several commits: {', '.join(revisions)}.")
-    if machines := several_machines([report for _, report in runs]):
-        found.append(machines)
     return found
 
 

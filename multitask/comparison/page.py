@@ -201,7 +201,8 @@ def marginal_table(comparison: dict[str, Any], axis: dict[str, Any]) -> Table:
     means = [[*line["tasks"].values(), line["overall"]] for line in lines]
     marked = set()
     for at, column in enumerate(zip(*means, strict=True)):
-        best = max((entry["mean"] for entry in column if entry), default=None)
+        known = [entry["mean"] for entry in column if entry]
+        best = max(known) if len(known) > 1 else None  # alone, nothing is best
         marked |= {(i, 2 + at) for i, entry in enumerate(column) if entry and entry["mean"] == best}
     rows = []
     for line, found in zip(lines, means, strict=True):

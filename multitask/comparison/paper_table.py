@@ -10,8 +10,9 @@ from typing import Any
 
 from multitask.comparison.compare import Group, compare
 from multitask.comparison.layout import Column, Layout
+from multitask.comparison.notes import run_notes, score_notes
 from multitask.comparison.times import median_of
-from multitask.errors import UserError
+from multitask.errors import UserError, suggest
 from multitask.files import without_nan
 from multitask.plots import load_report
 
@@ -46,12 +47,21 @@ def paper_table(layout: Layout, rows: Rows, *, resamples: int = 2000) -> dict[st
     """
     own = [_of(column, rows) for column in layout.columns]
     names = list(dict.fromkeys([*layout.rows, *(name for found in own for name in found)]))
-    baseline = layout.baseline or names[0]
     reports = {run: load_report(run) for sets in rows.values() for runs in sets for run in runs}
+    if not names:
+        start = layout.columns[0].cells
+        raise UserError(f"{layout.title}: no run is of a cell {start}-..., as the columns want")
+    baseline = layout.baseline or names[0]
+    if baseline not in names:
+        raise UserError(f"{layout.title}: baseline: no row {baseline!r}{suggest(baseline, names)}")
     cells: dict[str, list[dict[str, Any] | None]] = {name: [] for name in names}
-    notes: dict[str, None] = {}
+    used: dict[Path, None] = {}
+    undefined: list[str] = []
     for place, column in enumerate(layout.columns):
-        found = _column(column, own[place], reports, baseline, resamples, notes)
+        found = _column(column, own[place], reports, baseline, resamples)
+        runs = [run for score in found.values() for run in map(Path, score["runs"])]
+        used |= dict.fromkeys(runs)
+        undefined += score_notes([(run, _under(column, reports[run])) for run in runs])
         for name in names:
             row = layout.rows.get(name)
             printed = row.printed[place] if row and row.printed else None
@@ -79,10 +89,15 @@ def paper_table(layout: Layout, rows: Rows, *, resamples: int = 2000) -> dict[st
             for name in names
         ],
         "averages": _averages(layout, cells) if layout.averages else [],
-        "notes": list(notes),
+        "notes": [*run_notes([(run, reports[run]) for run in used]), *undefined],
     }
     result: dict[str, Any] = without_nan(table)
     return result
+
+
+def _under(column: Column, report: Mapping[str, Any]) -> dict[str, Any]:
+    """A report with the column's task alone, under its metric."""
+    return {"tasks": {column.task: {**report["tasks"][column.task], "metric": column.metric}}}
 
 
 def _of(column: Column, rows: Rows) -> Rows:
@@ -97,7 +112,6 @@ def _column(
     reports: Mapping[Path, Mapping[str, Any]],
     baseline: str,
     resamples: int,
-    notes: dict[str, None],
 ) -> dict[str, dict[str, Any]]:
     """What each row that has the column's task says of it."""
     groups = []
@@ -117,7 +131,6 @@ def _column(
     present = baseline in [group.name for group in groups]
     against = baseline if present else groups[0].name
     made = compare(groups, against, metrics={column.task: column.metric}, resamples=resamples)
-    notes |= dict.fromkeys(made["notes"])
     found = {}
     for group, entry in zip(groups, made["groups"], strict=True):
         score = dict(entry["tasks"][column.task])

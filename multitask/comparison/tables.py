@@ -168,7 +168,10 @@ def holdout_table(comparison: dict[str, Any]) -> Table | None:
     for column in range(len(tasks) + 1):
         means = [(line[column] or {}).get("mean") for line in found]
         known = [mean for mean in means if mean is not None]
-        marked |= {(i, 1 + column) for i, mean in enumerate(means) if known and mean == max(known)}
+        best = max(known) if len(known) > 1 else None  # alone, nothing is best
+        marked |= {
+            (i, 1 + column) for i, mean in enumerate(means) if best is not None and mean == best
+        }
     rows = [
         [group["name"], *map(score_cell, line)] for group, line in zip(groups, found, strict=True)
     ]

@@ -1,7 +1,7 @@
 """Training times of groups of runs, beside their scores: comparable on one machine alone."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 # what must be the same in all runs; older reports lack some of it
@@ -27,7 +27,7 @@ def training_times(
     ]
 
 
-def several_machines(reports: Sequence[dict[str, Any]]) -> str | None:
+def several_machines(reports: Sequence[Mapping[str, Any]]) -> str | None:
     """What the runs' machines differ in, as a note for the reader; None for no difference."""
     found = {key: [report[key] for report in reports if report.get(key)] for key in MACHINE}
     differing = [

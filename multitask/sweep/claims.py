@@ -80,6 +80,12 @@ def try_claim(base: Path) -> Claim | None:
     return Claim(base, number + 1)
 
 
+def held(base: Path) -> bool:
+    """Whether a process holds ``base``."""
+    number = highest(base) if base.parent.is_dir() else 0
+    return number > 0 and not is_stale(_file(base, number))
+
+
 def highest(base: Path) -> int:
     """The number of the newest claim on ``base``; 0 when there is none."""
     start = f"{base.name}.claim-"

@@ -190,6 +190,10 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
 def _check_probe(grid: Grid, configs: list[Config], tree: Tree) -> None:
     """Raise UserError unless all cells have one encoder, one data and tasks apart."""
     first, values = grid.cells[0], flat(configs[0].resolved())
+    start = configs[0].init_from
+    if start is not None and start.take != "encoder":
+        message = "a probe trains its pooling and head anew: `take: encoder`"
+        raise grid.placed(configs[0].error(("init_from", "take"), message), first)
     for name, task in configs[0].tasks.items():
         if task.share_head is not None:
             message = "a probe trains each head alone: leave tasks that share one out"
@@ -337,6 +341,8 @@ def _choices(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Setting]]:
             if key in overrides:
                 where = ".".join(part for part in (place, name) if part)
                 raise tree.error(path, f"the key stands in `{where}` too; keep one")
+    if key in (NAMED, TASKS):
+        raise tree.error(path, f"`{key}` as a whole is no axis: name the cells under `cells`")
     if isinstance(values, dict):
         return [
             (_safe_name(tree, (*path, label)), _setting(tree, (*path, label), key, value))

@@ -48,8 +48,8 @@ class Pool:
     keep_weights: bool
     progress: Progress
     pending: list[Run]
+    failed: list[Failure]
     running: list[Child] = field(default_factory=list)
-    failed: list[Failure] = field(default_factory=list)
     _waited_for: set[str] = field(default_factory=set)
 
     def fill(self) -> None:
@@ -125,9 +125,16 @@ class Pool:
 
 
 def train_all(
-    runs: Sequence[Run], progress: Progress, *, slots: int, keep_weights: bool
-) -> list[Failure]:
+    runs: Sequence[Run],
+    progress: Progress,
+    failed: list[Failure],
+    *,
+    slots: int,
+    keep_weights: bool,
+) -> None:
     """Train every run that is not finished, and wait for those that other processes hold.
+
+    What fails is added to ``failed``.
 
     Raises KeyboardInterrupt, with every process of this sweep ended and its state saved.
     """
@@ -140,14 +147,14 @@ def train_all(
     progress.skipped(len(runs) - len(pending))
     for run in pending:
         run.directory.parent.mkdir(parents=True, exist_ok=True)
-    pool = Pool(slots, keep_weights, progress, pending)
+    pool = Pool(slots, keep_weights, progress, pending, failed)
     with renewing(lambda: [child.claim for child in pool.running]):
         try:
             while True:
                 pool.reap()
                 pool.fill()
                 if not pool.running and not pool.pending:
-                    return pool.failed
+                    return
                 progress.show([(c.run.name, c.run.directory) for c in pool.running])
                 time.sleep(TICK)
         finally:

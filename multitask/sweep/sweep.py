@@ -17,7 +17,7 @@ from multitask.config_file import dump_override, dump_yaml, load_extended
 from multitask.errors import UserError
 from multitask.files import write_text
 from multitask.run_directory import config_differences
-from multitask.sweep.claims import exclusive
+from multitask.sweep.claims import exclusive, held
 from multitask.sweep.grid import TASKS, Cell, Grid
 from multitask.sweep.progress import Progress
 from multitask.sweep.runs import Failure, Run
@@ -26,7 +26,7 @@ from multitask.sweep.runs import Failure, Run
 def sweep(
     grid: Grid,
     output: Path,
-    train: Callable[[Sequence[Run], Progress], list[Failure]],
+    train: Callable[[Sequence[Run], Progress, list[Failure]], None],
     *,
     jobs: int,
 ) -> None:
@@ -35,31 +35,40 @@ def sweep(
     Args:
         grid: a validated grid.
         output: the sweep's directory; an earlier start is gone on with.
-        train: trains those of the runs that are not finished; returns what failed.
+        train: trains those of the runs that are not finished, and adds what fails to the list.
         jobs: runs at once that have a bar of their own.
 
     Raises:
         UserError: ``output`` holds something else or runs with other configs, before anything
             runs; some runs failed, when the rest is done; the sweep was interrupted. The table of
-            what is finished is then written.
+            what is finished is then written, unless other processes go on: they write it.
     """
     _check_output(output)
     _check_kind(grid, output)
     runs = plan_runs(grid, output)
     _check_saved(runs)
     output.mkdir(parents=True, exist_ok=True)
+    text = dump_yaml(grid.resolved)
     with exclusive(output / "grid"):
-        write_text(output / "grid.yaml", dump_yaml(grid.resolved))
+        write_text(output / "grid.yaml", text)
     stopped = False
     failed: list[Failure] = []
     with Progress(len(runs), jobs) as progress:
         try:
             with _sigterm_as_interrupt():
-                failed = train(runs, progress)
+                train(runs, progress, failed)
         except KeyboardInterrupt:
             stopped = True
     with exclusive(output / "grid"):
-        write_table(grid, runs, output, failed)
+        failed = [failure for failure in failed if not failure.run.finished]  # tried again since
+        if (output / "grid.yaml").read_text(encoding="utf-8") != text:
+            print(
+                f"no table: another process has begun another grid in {output} and writes its own"
+            )
+        elif stopped and any(held(run.directory) for run in runs):
+            print(f"no table: other processes go on in {output} and write it")
+        else:
+            write_table(grid, runs, output, failed)
     if stopped:
         done = sum(run.finished for run in runs)
         raise UserError(
@@ -147,7 +156,7 @@ def _compare(
     comparison["notes"] += [
         f"Failed, and not in the table: {failure.run.name}: {failure.reason}" for failure in failed
     ]
-    done = sum(run.finished for run in runs)
+    done = sum(map(len, found.values()))
     if done + len(failed) < len(runs):
         comparison["notes"].append(f"Interrupted: {done} of {len(runs)} runs are finished.")
     files = write_comparison(output, comparison)

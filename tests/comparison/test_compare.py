@@ -11,7 +11,7 @@ from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
 from multitask.comparison import compare as module
-from multitask.comparison.compare import Group, compare, group_runs
+from multitask.comparison.compare import Group, compare, group_runs, write_comparison
 from multitask.comparison.significance import drawn_seeds
 from multitask.errors import UserError
 from multitask.metrics import resampled_rows
@@ -262,6 +262,18 @@ def test_predictions_that_do_not_belong_to_the_report_are_refused(tmp_path):
 def test_the_baseline_must_be_a_group(runs):
     with pytest.raises(UserError, match=r"'bas'.*did you mean 'base'"):
         compare(group_runs(runs["base"]), "bas")
+
+
+def test_a_task_that_is_only_evaluated_may_stand_alone_and_has_no_mean(tmp_path):
+    for name in ("a", "b"):
+        report = write_run(tmp_path / name, rows=ROWS, only=("sts",), noise=0.1 * (name == "b"))
+        report["tasks"]["sts"]["evaluate_only"] = True
+        (tmp_path / name / "report.json").write_text(json.dumps(report))
+    groups = [Group(name, [tmp_path / name]) for name in ("a", "b")]
+    comparison = compare(groups, "a", metrics={"sts": "pearson"}, resamples=20)
+    assert [group["overall"] for group in comparison["groups"]] == [None, None]
+    assert comparison["groups"][1]["tasks"]["sts"]["difference"] is not None
+    assert write_comparison(tmp_path / "out", comparison)
 
 
 def test_runs_of_other_tasks_are_no_seeds_of_one_group(tmp_path, runs):

@@ -61,5 +61,9 @@ def test_the_table_marks_the_best_and_stands_after_the_dev_scores(groups):
     table = tables.holdout_table(comparison)
     assert [row[0] for row in table.rows] == ["one", "two"]
     assert table.marked == {(1, column) for column in range(1, len(table.header))}, "less noise"
+    for group in comparison["groups"][1:]:  # alone, nothing is best
+        if group["holdout"]:
+            group["holdout"]["overall"] = None
+    assert (0, len(table.header) - 1) not in tables.holdout_table(comparison).marked
     titles = [title for title, _ in tables.markdown_tables(comparison)]
     assert titles[:2] == ["Dev scores", tables.HOLDOUT_TITLE]

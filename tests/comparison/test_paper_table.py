@@ -1,6 +1,7 @@
 """A paper's table: the averages give what the papers print, the cells what the runs say."""
 
 import json
+import shutil
 import statistics
 from pathlib import Path
 
@@ -195,6 +196,24 @@ def test_runs_of_other_tasks_are_refused(runs):
     columns = [{"title": "X", "task": "cola", "metric": "mcc"}]
     with pytest.raises(UserError, match="no run has a column's task; they have sst, para, sts"):
         made(runs, columns=columns, rows={}, baseline=None)
+
+
+def test_a_baseline_that_is_no_row_and_columns_without_cells_are_refused(runs):
+    with pytest.raises(UserError, match=r"no row 'bse' \(did you mean 'base'\?\)"):
+        made(runs, rows={}, baseline="bse")
+    columns = [{"title": "X", "task": "sst", "metric": "accuracy", "cells": "cola"}]
+    with pytest.raises(UserError, match="no run is of a cell cola-"):
+        made(runs, columns=columns, rows={}, baseline=None)
+
+
+def test_a_note_is_about_all_runs_of_the_table(runs, tmp_path):
+    held = {name: [list(map(Path, sets[0])), sets[1]] for name, sets in runs.items()}
+    held["good"][0] = [shutil.copytree(run, tmp_path / run.name) for run in runs["good"][0]]
+    for run in held["good"][0]:
+        report = json.loads((run / "report.json").read_text())
+        (run / "report.json").write_text(json.dumps(report | {"selection_split": "dev"}))
+    (note,) = [note for note in made(held)["notes"] if "selected on the dev rows" in note]
+    assert "every run" not in note and note.endswith("good-sst-3.")
 
 
 def test_without_runs_of_the_baseline_there_are_scores_and_no_differences(runs):

@@ -208,6 +208,7 @@ def test_a_grid_extends_another_and_the_base_stays_relative_to_its_file(tmp_path
         ("grid:\n  encoder.name: ['/']\n", 4, "needs a label"),
         ("set: {training.lr: 1}\ngrid:\n  training.lr: [1, 2]\n", 5, "stands in `set` too"),
         ("cells: {a: {device: cpu}}\ngrid: {device: [cpu]}\n", 4, "stands in `cells.a` too"),
+        ("grid:\n  tasks: {all: {}, two: {sts: null}}\n", 4, "`tasks` as a whole is no axis"),
         ("cells: {a: {}}\ncell: {}\n", 4, "cell: unknown key (did you mean 'cells'?)"),
         (f"cells: {{{'a' * 101}: {{}}}}\n", 3, "longer than 100 characters"),
     ],

@@ -16,10 +16,13 @@ import pytest
 
 import run_multitask
 from multitask.config import load_config
+from multitask.errors import UserError
 from multitask.sweep import claims, pool
-from multitask.sweep.pool import environment
+from multitask.sweep.grid import load_grid
+from multitask.sweep.pool import environment, train_all
 from multitask.sweep.progress import Progress, steps_done
-from multitask.sweep.runs import error_line
+from multitask.sweep.runs import Failure, error_line
+from multitask.sweep.sweep import sweep
 from tests.conftest import ROOT
 from tests.sweep import comparison_stand_in
 
@@ -267,6 +270,53 @@ def test_an_interrupted_sweep_leaves_the_table_of_what_is_finished(grid, monkeyp
     saved = json.loads(Path("runs/g/comparison.json").read_text())
     assert [group["seeds"] for group in saved["groups"]] == [[1, 2], [1]]
     assert saved["notes"] == ["Interrupted: 3 of 4 runs are finished."]
+
+
+def test_an_interrupted_sweep_leaves_the_table_to_those_that_go_on(grid, monkeypatch):
+    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
+    grid.with_name("hold").touch()
+    both = [background(grid), background(grid)]
+    until(lambda: sum(len(starts(*run)) for run in ALL) == 2)
+    both[0].send_signal(signal.SIGTERM)
+    said, _ = both[0].communicate(timeout=60)
+    assert both[0].returncode == 2 and "no table: other processes go on in runs/g" in said
+    assert not Path("runs/g/table.md").exists()
+    grid.with_name("hold").unlink()
+    assert both[1].communicate(timeout=60) and both[1].returncode == 0
+    assert json.loads(Path("runs/g/comparison.json").read_text())["notes"] == []
+
+
+def test_a_failed_run_that_another_process_has_trained_since_is_no_failure(grid):
+    def train(runs, progress, failed):
+        train_all(runs, progress, failed, slots=1, keep_weights=False)
+        failed.append(Failure(runs[1], "killed"))
+
+    sweep(load_grid(grid), Path("runs/g"), train, jobs=1)
+    comparison = json.loads(Path("runs/g/comparison.json").read_text())
+    assert (comparison["failed"], comparison["notes"]) == ([], [])
+
+
+def test_the_table_of_a_later_grid_is_left_alone(grid, capsys):
+    def train(runs, progress, failed):
+        grid.write_text(GRID.replace("[1, 2]", "[1, 2, 3]"))
+        assert ablate(grid) == 0
+
+    sweep(load_grid(grid), Path("runs/g"), train, jobs=1)
+    assert "no table: another process has begun another grid" in capsys.readouterr().out
+    comparison = json.loads(Path("runs/g/comparison.json").read_text())
+    assert [group["seeds"] for group in comparison["groups"]] == [[1, 2, 3]] * 2
+
+
+def test_failures_before_an_interruption_are_named(grid):
+    def train(runs, progress, failed):
+        train_all(runs[:1], progress, failed, slots=1, keep_weights=False)
+        failed.append(Failure(runs[1], "the data are bad"))
+        raise KeyboardInterrupt
+
+    with pytest.raises(UserError, match="interrupted: 1 of 4"):
+        sweep(load_grid(grid), Path("runs/g"), train, jobs=1)
+    notes = json.loads(Path("runs/g/comparison.json").read_text())["notes"]
+    assert notes[0] == "Failed, and not in the table: b seed 1: the data are bad"
 
 
 def test_a_run_that_was_killed_after_its_report_is_settled_not_trained_again(grid, capsys):
