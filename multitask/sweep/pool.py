@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from multitask.signals import Signals
 from multitask.sweep.claims import Claim, highest, holder, renewing, try_claim
 from multitask.sweep.progress import Progress
 from multitask.sweep.runs import (
@@ -148,15 +149,20 @@ def train_all(
     for run in pending:
         run.directory.parent.mkdir(parents=True, exist_ok=True)
     pool = Pool(slots, keep_weights, progress, pending, failed)
+    asked: list[bool] = []
     with renewing(lambda: [child.claim for child in pool.running]):
         try:
-            while True:
-                pool.reap()
-                pool.fill()
-                if not pool.running and not pool.pending:
-                    return
-                progress.show([(c.run.name, c.run.directory) for c in pool.running])
-                time.sleep(TICK)
+            # asked between two looks: an exception in the middle of a fork would be lost
+            with Signals(lambda: asked.append(True)):
+                while True:
+                    pool.reap()
+                    pool.fill()
+                    if not pool.running and not pool.pending:
+                        return
+                    if asked:
+                        raise KeyboardInterrupt
+                    progress.show([(c.run.name, c.run.directory) for c in pool.running])
+                    time.sleep(TICK)
         finally:
             pool.stop()
 
