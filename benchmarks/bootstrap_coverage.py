@@ -1,15 +1,18 @@
 """How often does the comparison of two equal settings find a difference at p < 0.05?
 
-    python -m benchmarks.bootstrap_coverage        # a few minutes
+    python -m benchmarks.bootstrap_coverage > docs/results/benchmarks/bootstrap_coverage.md
+
+A few minutes.
 
 Simulated runs: every row has a difficulty that all runs share, every run a noise of its own on
 each row, and every seed an effect on all its rows. Both settings are the same, so each finding is
-false; a sound test has 5 % of them. The table stands in docs/comparing.md.
+false; a sound test has 5 % of them.
 """
 
 import numpy as np
 
 from multitask.comparison.significance import drawn_seeds, p_value, seed_means
+from multitask.versions import git_revision
 
 DIFFICULTY = 1.5  # standard deviation over rows; a run's own noise on a row has 1
 # standard deviation of a seed's effect -> of the accuracy, by the slope of the normal distribution
@@ -37,6 +40,7 @@ def false_findings(
 
 
 def main() -> None:
+    print(f"commit {git_revision()}\n")
     print("| seeds | sd of accuracy over seeds | false findings at p < 0.05 |")
     print("| --- | --- | --- |")
     for seeds in (1, 3, 5):
