@@ -24,6 +24,7 @@ from multitask.comparison.page import comparison_page
 from multitask.comparison.plots import draw_all
 from multitask.comparison.settings import differing_settings
 from multitask.comparison.significance import drawn_seeds, holm, p_value, seed_means
+from multitask.comparison.tables import best_of
 from multitask.comparison.times import training_times
 from multitask.comparison.transfer import transfer
 from multitask.errors import UserError, suggest
@@ -202,8 +203,7 @@ def _overall(columns: list[Column]) -> Column:
 def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
     """What the table says of each group in one column, NaN where a score is undefined."""
     found = [None if entry is None else _summary(*entry) for entry in column]
-    means = [each["mean"] for each in found if each and math.isfinite(each["mean"])]
-    best = max(means) if len(means) > 1 else None  # alone, nothing is best
+    best = best_of([e["mean"] for e in found if e and math.isfinite(e["mean"])])
     base, against = found[baseline], column[baseline]
     compared = []
     for i, (each, entry) in enumerate(zip(found, column, strict=True)):

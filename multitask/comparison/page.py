@@ -12,6 +12,7 @@ from multitask.comparison.tables import (
     HOLDOUT_TITLE,
     MATRIX_TITLE,
     TIME_TITLE,
+    best_of,
     columns,
     difference_cell,
     difference_parts,
@@ -201,8 +202,7 @@ def marginal_table(comparison: dict[str, Any], axis: dict[str, Any]) -> Table:
     means = [[*line["tasks"].values(), line["overall"]] for line in lines]
     marked = set()
     for at, column in enumerate(zip(*means, strict=True)):
-        known = [entry["mean"] for entry in column if entry]
-        best = max(known) if len(known) > 1 else None  # alone, nothing is best
+        best = best_of([entry["mean"] for entry in column if entry])
         marked |= {(i, 2 + at) for i, entry in enumerate(column) if entry and entry["mean"] == best}
     rows = []
     for line, found in zip(lines, means, strict=True):

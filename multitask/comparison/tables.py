@@ -154,6 +154,11 @@ def score_table(comparison: dict[str, Any]) -> Table:
     return Table(header, rows, frozenset(marked))
 
 
+def best_of(means: Sequence[float]) -> float | None:
+    """The largest of several; None of one alone, which is the best of nothing."""
+    return max(means) if len(means) > 1 else None
+
+
 def holdout_table(comparison: dict[str, Any]) -> Table | None:
     """Mean ± standard deviation on the holdout, the best marked; None with fewer than two."""
     groups = [group for group in comparison["groups"] if group.get("holdout")]
@@ -167,8 +172,7 @@ def holdout_table(comparison: dict[str, Any]) -> Table | None:
     marked = set()
     for column in range(len(tasks) + 1):
         means = [(line[column] or {}).get("mean") for line in found]
-        known = [mean for mean in means if mean is not None]
-        best = max(known) if len(known) > 1 else None  # alone, nothing is best
+        best = best_of([mean for mean in means if mean is not None])
         marked |= {
             (i, 1 + column) for i, mean in enumerate(means) if best is not None and mean == best
         }

@@ -68,7 +68,7 @@ class Claim:
 def try_claim(base: Path) -> Claim | None:
     """A claim on ``base``, or None while another process holds it."""
     number = highest(base)
-    if number and not is_stale(_file(base, number)):
+    if _holds(base, number):
         return None
     file = _file(base, number + 1)
     try:
@@ -82,8 +82,7 @@ def try_claim(base: Path) -> Claim | None:
 
 def held(base: Path) -> bool:
     """Whether a process holds ``base``."""
-    number = highest(base) if base.parent.is_dir() else 0
-    return number > 0 and not is_stale(_file(base, number))
+    return base.parent.is_dir() and _holds(base, highest(base))
 
 
 def highest(base: Path) -> int:
@@ -184,6 +183,11 @@ def exclusive(base: Path, waiting: Callable[[], None] = lambda: None) -> Iterato
             yield
     finally:
         held.release(done=True)
+
+
+def _holds(base: Path, number: int) -> bool:
+    """Whether the claim of that number, the highest, is held; 0: there is none."""
+    return number > 0 and not is_stale(_file(base, number))
 
 
 def _file(base: Path, number: int) -> Path:
