@@ -99,10 +99,16 @@ def _check_views(config: Config, task: str) -> None:
     entry = config.tasks[task]
     shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
     only_trains = bool(entry.head.options.get("mlp_only_train"))
+    frozen = config.encoder.freeze is True and not entry.adapter  # it then runs without dropout
     for key, wrong, message in (
         ("data", entry.data.same_rows_as or shared, "it needs rows of its own"),
         ("data", entry.data.texts_of and entry.input != "single", "`texts_of` gives single texts"),
         ("course_file", entry.course_file, "no course file: there is nothing to hand in"),
+        (
+            "dropout",
+            frozen and entry.input == "single" and not entry.dropout,
+            "on a frozen encoder both views of a text are one vector unless this is above 0",
+        ),
         ("projection", only_trains and not entry.projection, "`mlp_only_train` needs one: `mlp`"),
         ("batch_size", entry.batch_size < 2, "a batch of one text has nothing to compare with"),
     ):

@@ -24,17 +24,20 @@ PARTS = {
     "pooling": ("pooler", "projection"),
     "head": ("pooler", "projection", "head"),
 }
+LEAVE_OUT = "; `take: pooling` leaves the head out"
 
 
 @dataclass
 class Start:
     """Weights of a finished run; ``described`` is what report.json says of them.
 
-    ``owners`` are the tasks that own the pooler, projection, head and adapter of its task.
+    ``owners`` are the tasks that own the pooler, projection, head and adapter of its task,
+    ``classes`` the names of that head's classes in the order of their ids, if it has any.
     """
 
     described: dict[str, Any]
     owners: Mapping[str, str]
+    classes: list[str]
     tensors: Mapping[str, Tensor]
 
 
@@ -72,7 +75,7 @@ def read_start(config: Config) -> Start | None:
         tensors = read_tensors(weights_file(directory, step))
     except UserError as error:
         raise config.error(("init_from",), error) from None
-    return Start(described, owners, tensors)
+    return Start(described, owners, _classes(source, head), tensors)
 
 
 def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: Any) -> None:
@@ -92,7 +95,8 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
 def start_tasks(config: Config, start: Start, model: MultiTaskModel) -> None:
     """Give every task the parts above the encoder that ``take`` names, and the adapter.
 
-    Raises UserError where they do not fit, such as a head of three classes for two.
+    Raises UserError where they do not fit, such as a head of three classes for two, or of the
+    same classes in another order.
     """
     wanted = start.described
     if wanted["take"] == "encoder":
@@ -112,8 +116,20 @@ def start_tasks(config: Config, start: Start, model: MultiTaskModel) -> None:
                 what = prefix.removesuffix(".").rpartition(".")[2]
                 what = "adapter" if prefix.startswith("adapters.") else what
                 message = f"the {what} of {wanted['run']} does not fit task {name}: {problem}"
-                hint = "; `take: pooling` leaves the head out" if what == "head" else ""
+                hint = LEAVE_OUT if what == "head" else ""
                 raise config.error(("init_from",), message + hint)
+        if "head" in PARTS[wanted["take"]]:
+            own_classes = _classes(config, name)
+            order = [one for one in start.classes if one in own_classes]
+            if order != [one for one in own_classes if one in order]:
+                message = f"the head of {wanted['run']} knows the classes of task {name} as "
+                message += f"{', '.join(start.classes)}, this config as {', '.join(own_classes)}"
+                raise config.error(("init_from",), message + LEAVE_OUT)
+
+
+def _classes(config: Config, task: str) -> list[str]:
+    """The names of a task's classes in the order of their ids; none where it has no classes."""
+    return list(dict.fromkeys((config.tasks[task].data.labels or {}).values()))
 
 
 def _load(module: nn.Module, tensors: dict[str, Tensor]) -> str | None:

@@ -46,7 +46,7 @@ from multitask.pretrained import load_pretrained, use_kernels
 from multitask.registry import build
 from multitask.remarks import data_warnings, describe_splits, glue_remarks
 from multitask.stages import Stage, plan_stages
-from multitask.streams import TaskStream
+from multitask.streams import WINDOW, TaskStream
 from multitask.sts import looked_up, space
 from multitask.surgery import Surgery
 from multitask.tensorboard import check_installed
@@ -191,7 +191,9 @@ def prepare(config: Config, device: torch.device, say: Callable[[str], None] = p
             shared = next(iter(together[name].values()))
             tokens = _tokenized(config, name, shared, tokenizer, readers[name], True).tokens
             labels = {task: together[name][task].gold for task in members}
-        stream, masks = _stream(config, name, tokens), (maskings | fillings).get(name)
+        # a contrastive batch is a random one: texts of one length are harder negatives than chance
+        window = 1 if readers[name].label_type == "views" else WINDOW
+        stream, masks = _stream(config, name, tokens, window), (maskings | fillings).get(name)
         feeds[name] = TrainRows(tokens, labels, stream, masks, keep_text=name in fillings)
     stages = plan_stages(config, model, feeds)
     trained = {task for stage in stages for task in stage.tasks}
@@ -255,10 +257,12 @@ def _surgery(config: Config) -> Surgery | None:
     return Surgery(weighting, config.training.surgery_every)
 
 
-def _stream(config: Config, name: str, tokens: Tokens) -> TaskStream:
+def _stream(config: Config, name: str, tokens: Tokens, window: int) -> TaskStream:
     task = config.tasks[name]
     budget = None if task.batch_tokens is None else task.batch_tokens // tokens.sides
-    return TaskStream(name, tokens.lengths, task.batch_size, task.accumulation, config.seed, budget)
+    return TaskStream(
+        name, tokens.lengths, task.batch_size, task.accumulation, config.seed, budget, window
+    )
 
 
 def _loss_weights(

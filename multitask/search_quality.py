@@ -5,7 +5,7 @@ duplicates (the layer-attention pooling paper, section 3.4 and Table 3).
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from multitask.config import DataConfig
+from multitask.data.checks import row_key, text_sets
 from multitask.data.columns import canonical
+from multitask.data.load import Rows
 from multitask.data.tables import read_table, read_text
 from multitask.errors import UserError
 from multitask.retrieval import (
@@ -101,6 +103,16 @@ def read_questions(file: Path, limit: int = CORPUS_LIMIT) -> Questions:
     return Questions(documents, asked, gold, by_id)
 
 
+def known_pairs(questions: Questions, rows: Iterable[Rows]) -> int:
+    """How many of the pairs that are to be found also stand, in either order, in some rows."""
+    known = text_sets(rows, 2)
+    return sum(
+        row_key((query, questions.corpus[place])) in known
+        for query, places in zip(questions.queries, questions.gold, strict=True)
+        for place in places
+    )
+
+
 def reciprocal_rank(places: np.ndarray, gold: Sequence[set[int]]) -> float:
     """MRR: mean over queries with gold of 1 / rank of the first gold place in [Q, k], else 0."""
     found = []
@@ -159,6 +171,7 @@ def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> dict[
         "corpus": len(corpus),
         "queries": len(queries),
         "queries_with_gold": sum(map(bool, questions.gold)),
+        "gold_pairs": sum(map(len, questions.gold)),
         "queries_in_corpus_verbatim": questions.verbatim,
         "keyed_by": "id" if questions.by_id else "text",
         "dim": corpus.shape[1],

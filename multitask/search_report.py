@@ -58,11 +58,18 @@ def _rows(found: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _facts(found: Mapping[str, Any]) -> list[str]:
-    threads = found["faiss_threads"]
+    threads, known = found["faiss_threads"], found["gold_pairs_known"]
+    seen = (
+        f"{known['trained_on']:,} of them stand in the run's training rows, "
+        f"{known['selected']:,} in those that selected its weights"
+        if known
+        else "which of them training saw is not known here"
+    )
     return [
         f"{found['corpus']:,} texts of the corpus, {found['queries']:,} queries, "
         f"{found['queries_with_gold']:,} of them with something to find; known by "
         f"{found['keyed_by']}",
+        f"{found['gold_pairs']:,} pairs to be found; {seen}",
         f"{found['queries_in_corpus_verbatim']:,} queries stand in the corpus word for word",
         f"the matrix of {found['corpus']:,} x {found['dim']} fp32 numbers: "
         f"{found['matrix_bytes'] / 1e6:.1f} MB",

@@ -19,6 +19,7 @@ def length_grouped_batches(
     batch_size: int,
     rng: np.random.Generator,
     batch_tokens: int | None = None,
+    window: int = WINDOW,
 ) -> list[np.ndarray]:
     """Row indices of one pass in batches of similar length; every row exactly once.
 
@@ -26,11 +27,12 @@ def length_grouped_batches(
     one window would compose the same batches in every pass), cut into batches, and the batches
     are shuffled: the padding shrinks while each batch is composed anew in every pass. Rows that
     fill no batch form a smaller one, whatever their lengths. A batch of more than ``batch_tokens``
-    tokens, padding included, is cut into smaller ones; a row that is longer stands alone.
+    tokens, padding included, is cut into smaller ones; a row that is longer stands alone. With a
+    ``window`` of one batch its rows are drawn whatever their lengths.
     """
     order = rng.permutation(len(lengths))
     whole = len(order) // batch_size
-    span = min(WINDOW, max(1, whole // 4)) * batch_size
+    span = min(window, max(1, whole // 4)) * batch_size
     windows = np.split(order, [*range(span, whole * batch_size, span), whole * batch_size])
     batches = []
     for window in windows:
@@ -62,6 +64,7 @@ class TaskStream:
         accumulation: forward passes an optimizer step; a step never mixes two passes.
         seed: of the shuffles.
         batch_tokens: tokens a forward pass at most, padding included.
+        window: batches that are sorted by length together; 1 groups none.
 
     Attributes:
         steps_per_pass: optimizer steps in one pass over the rows; with ``batch_tokens`` those of
@@ -76,10 +79,12 @@ class TaskStream:
         accumulation: int,
         seed: int,
         batch_tokens: int | None = None,
+        window: int = WINDOW,
     ) -> None:
         self.lengths = lengths
         self.batch_size = batch_size
         self.batch_tokens = batch_tokens
+        self.window = window
         self.accumulation = accumulation
         self.seed = [seed, zlib.crc32(name.encode())]
         self.passes = 0
@@ -98,7 +103,9 @@ class TaskStream:
 
     def _shuffle(self) -> list[np.ndarray]:
         rng = np.random.default_rng([*self.seed, self.passes])
-        return length_grouped_batches(self.lengths, self.batch_size, rng, self.batch_tokens)
+        return length_grouped_batches(
+            self.lengths, self.batch_size, rng, self.batch_tokens, self.window
+        )
 
     def state_dict(self) -> dict[str, int]:
         return {"passes": self.passes, "position": self.position}

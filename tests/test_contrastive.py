@@ -112,6 +112,21 @@ def test_texts_of_other_tasks_and_of_a_text_file(config, files):
     assert found == [("a good film",), ("a bad film",), ("the cat sees a dog",)]
 
 
+def test_batches_are_drawn_whatever_the_lengths(config, files):
+    """Equations 6 to 8 take random batches; texts of one length are harder negatives."""
+    long = "the old good film is a very bad film " * 3
+    rows = [f"{'a' if n % 2 else long}{'x' * n}" for n in range(64)]
+    (files / "mixed.txt").write_text("\n".join(rows))
+    made = prepared(config(data="{train: mixed.txt, dev: mixed.txt, text: text}"))
+    feed = made.feeds["views"]
+    mixed = 0
+    for _ in range(feed.stream.steps_per_pass):
+        (rows,) = feed.stream.next()
+        lengths = feed.tokens.lengths[rows]
+        mixed += lengths.min() < 10 < lengths.max()
+    assert mixed == feed.stream.steps_per_pass == 4
+
+
 # ---- gradients in chunks (GradCache)
 
 
@@ -390,6 +405,7 @@ def test_commands_take_the_dev_rows_that_are_part_of_train(files, tiny_encoder, 
         ("tasks.views.input=triplet", "needs `data.text2`"),
         ("tasks.views.pooling=tokens", "does not look at tokens"),
         ("tasks.views.batch_size=1", "nothing to compare with"),
+        ("encoder.freeze=true", "both views of a text are one vector"),
         ("tasks.views.head={name: contrastive, temperature: 0}", "must be positive"),
         ("tasks.views.data.labels=[a, b]", "compares texts: it has no labels"),
         ("tasks.views.data.where={kinds: 1}", "did you mean 'kind'?"),

@@ -165,6 +165,30 @@ def test_mistakes_are_one_line(value, words, mnli_run, tiny_encoder, glue_files,
     assert words.format(run=mnli_run) in refused(capsys, GLUE / "rte.yaml", *own, setting)
 
 
+@pytest.mark.parametrize(
+    ("labels", "fits"),
+    [
+        ("[neutral, entailment, contradiction]", False),
+        ("{entailment: yes, neutral: perhaps, contradiction: no}", True),  # other names, who knows
+    ],
+)
+def test_a_head_of_the_same_classes_in_another_order(
+    labels, fits, mnli_run, tiny_encoder, glue_files, capsys
+):
+    alone = ["tasks.mnli_mm=null", "tasks.ax=null", "tasks.mnli.glue_file=null"]
+    alone.append(f"tasks.mnli.data.labels={labels}")
+    own = [*small(tiny_encoder, glue_files, "mnli"), *alone]
+    start = f"init_from={{run: {mnli_run}, take: head}}"
+    if fits:
+        prepared(tiny_encoder, glue_files, *alone, start, task="mnli")
+        return
+    error = refused(capsys, GLUE / "mnli.yaml", *own, start)
+    assert "knows the classes of task mnli as entailment, neutral, contradiction, this" in error
+    assert "config as neutral, entailment, contradiction; `take: pooling` leaves" in error
+    without = start.replace("head", "pooling")
+    prepared(tiny_encoder, glue_files, *alone, without, task="mnli")
+
+
 def test_fresh_layers_and_another_runs_exclude_each_other(
     mnli_run, tiny_encoder, glue_files, capsys
 ):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import statistics
 from collections import Counter
 
 import numpy as np
@@ -125,6 +126,23 @@ def test_length_grouping_saves_padding(rows, least):
     order = rng.permutation(rows)
     random = padded([order[i : i + 16] for i in range(0, rows, 16)], lengths)
     assert random - grouped > least * (random - lengths.sum())
+
+
+def test_a_window_of_one_batch_draws_rows_whatever_their_lengths():
+    """As many lengths in a batch as random draws have: a chi-squared test on 4 equal shares."""
+    lengths = np.repeat([5, 10, 20, 40], 400)
+    stream = TaskStream("simcse", lengths, 16, 1, 0, window=1)
+    shares = np.array([
+        [(lengths[batch] == length).sum() for length in (5, 10, 20, 40)]
+        for (batch,) in one_pass(stream)
+    ])  # fmt: skip
+    assert sorted(rows_of(one_pass(stream))) == list(range(1600))
+    # without replacement each count is hypergeometric: 16 draws, a quarter each
+    variance = 16 * 0.25 * 0.75 * (1600 - 16) / (1600 - 1)
+    assert shares.var() == pytest.approx(variance, rel=0.15)
+    grouped = TaskStream("simcse", lengths, 16, 1, 0)
+    wide = [len(set(lengths[batch])) for (batch,) in one_pass(grouped)]
+    assert statistics.mean(wide) < 1.5
 
 
 def test_every_row_is_equally_likely_anywhere():

@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    import contextlib
     import json
     import shlex
     import sys
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.errors import UserError
     from multitask.files import write_text
     from multitask.retrieval import import_faiss
-    from multitask.search_quality import MAX_LENGTH, evaluate, read_questions
+    from multitask.search_quality import MAX_LENGTH, evaluate, known_pairs, read_questions
     from multitask.search_report import markdown_page, terminal_table
 
     import_faiss()
@@ -56,6 +57,11 @@ def run(arguments: argparse.Namespace) -> None:
     vectors = open_vectors(
         arguments.run, task=arguments.task, pooling=arguments.pooling, max_length=MAX_LENGTH
     )
+    known = {}
+    if vectors.run is not None:
+        with contextlib.suppress(UserError):  # the run's own data may be elsewhere
+            parts = zip(("trained_on", "selected"), vectors.known_rows(), strict=True)
+            known = {name: known_pairs(questions, rows) for name, rows in parts}
     output = arguments.output or vectors.scores_directory
     output.mkdir(parents=True, exist_ok=True)
     found = {
@@ -68,6 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
         "pairs_file": str(arguments.pairs),
         "command": shlex.join(["python", *sys.argv]),
         "git_revision": git_revision(),
+        "gold_pairs_known": known,
         **evaluate(questions, vectors.encode, lambda texts: vectors.encode(texts, "questions")),
     }
     print(vectors.describe())

@@ -4,6 +4,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import leaky_relu
 
 from multitask.poolers.base import token_mean
 
@@ -24,6 +25,13 @@ class MeanAttention(nn.Module):
             return products.softmax(-1, dtype=wide).mean(1)
         products = products.to(wide)
         return (products / products.sum(-1, keepdim=True)).mean(1)
+
+
+class RReLU(nn.RReLU):
+    """Torch's, written as a leaky ReLU in evaluation, where it is one: ONNX has no RReLU."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input) if self.training else leaky_relu(input, SLOPE)
 
 
 class LayerAttentionPooler(nn.Module):
@@ -71,7 +79,7 @@ class LayerAttentionPooler(nn.Module):
         for linear in (self.query, self.key, self.value):
             nn.init.normal_(linear.weight, std=0.02)
         activations = {
-            "rrelu": nn.RReLU(),
+            "rrelu": RReLU(),
             "leaky_relu": nn.LeakyReLU(SLOPE),
             "none": nn.Identity(),
         }

@@ -294,11 +294,12 @@ def test_onnx_and_its_int8_variant_score_siamese_pairs(onnx, run_dir, tmp_path, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["classification", "ordinal"])
+@pytest.mark.parametrize("kind", ["classification", "ordinal", "layer_attention"])
 def test_onnx_gives_a_classifiers_scores(onnx, kind, run_dir, tiny_encoder, course_files, tmp_path):
     source = run_dir
-    if kind == "ordinal":
-        changes = ["tasks.sst.head=ordinal", "tasks.qqp=null", "tasks.sts=null"]
+    key = {"ordinal": "head", "layer_attention": "pooling"}.get(kind)
+    if key is not None:
+        changes = [f"tasks.sst.{key}={kind}", "tasks.qqp=null", "tasks.sts=null"]
         source = trained(tmp_path / "run", tiny_encoder, course_files, *changes)
     target = tmp_path / "model"
     assert main(source, target, "--format", "onnx", "--task", "sst") == 0

@@ -25,6 +25,9 @@ VARIANTS = {
     "hire, no fusion layers": ("hire", {"fusion_layers": 0}),
     "hire, first tokens alone": ("hire", {"scores": "random", "fusion_layers": 0}),
     "hire, in chunks": ("hire", {"states_at_once": 3}),
+    "layer_attention, first tokens alone": ("layer_attention", {"variant": "cls_all"}),
+    "layer_attention, means": ("layer_attention", {"variant": "avg_all", "concat_cls_last": False}),
+    "concat, with weights": ("concat", {"parts": ["mha", "layer_attention"]}),
 }
 # `tokens` gives no vector of a sequence: its test is the last one
 every_pooler = pytest.mark.parametrize("name", [n for n in (*POOLERS, *VARIANTS) if n != "tokens"])
