@@ -34,9 +34,12 @@ class Selection:
     # patience compares with the last gain of at least min_delta, `best` keeps every maximum
     reference: dict[str, float | None] = field(default_factory=dict)
     latest: int = 0
+    # where tasks stopped that no later stage has trained
+    last_stops: dict[str, int] = field(default_factory=dict)
 
-    def begin_anew(self) -> None:
-        """A new stage: stopped tasks start again and patience counts from zero; bests stay."""
+    def begin_anew(self, tasks: Collection[str]) -> None:
+        """A new stage of ``tasks``: all start again, patience counts from zero; bests stay."""
+        self.last_stops = {t: at for t, at in self.last_stops.items() if t not in tasks}
         self.stopped, self.reference = {}, {}
         for best in self.best.values():
             best.waited = 0
@@ -58,7 +61,7 @@ class Selection:
             patience = self.patience[task]
             waiting = task in training and task not in self.stopped
             if patience is not None and best.waited >= patience and waiting:
-                self.stopped[task] = step
+                self.stopped[task] = self.last_stops[task] = step
                 now.append(task)
         return now
 
@@ -80,13 +83,14 @@ class Selection:
         return {
             "best": best,
             "stopped": dict(self.stopped),
+            "last_stops": dict(self.last_stops),
             "reference": dict(self.reference),
             "latest": self.latest,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.best = {name: Best(*values) for name, values in state["best"].items()}
-        self.stopped = dict(state["stopped"])
+        self.stopped, self.last_stops = dict(state["stopped"]), dict(state["last_stops"])
         self.reference = dict(state["reference"])
         self.latest = state["latest"]
 

@@ -126,6 +126,7 @@ def sampled_batches(
                     known = np.flatnonzero(~is_missing(feed.labels[task]))
                 size = min(feed.stream.batch_size, len(known))
                 rows = np.random.default_rng(seed).choice(known, size, replace=False)
+                rows = rows[: feed.stream.fitting(rows)]
                 inputs = feed.inputs(rows, pad_id).to(device)
-                found[task] = feed.labelled(task, inputs, rows, 1.0, size)
+                found[task] = feed.labelled(task, inputs, rows, 1.0, len(rows))
     return {task: found[task] for task in tasks}

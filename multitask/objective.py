@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from multitask.data.collate import Batch
 from multitask.model import MultiTaskModel
@@ -131,7 +131,8 @@ def _smoothed(
         with without_dropout(model) if settings.dropout == "eval" else nullcontext():
             if settings.dropout == "eval":
                 point = view.point()
-            term = _smoothness(view, point, settings.ascent, divergence, same)
+            with _untracked(model.module(task)):
+                term = _smoothness(view, point, settings.ascent, divergence, same)
         penalty = penalty + settings.weight * term
     return Outcome(loss, scores, penalty)
 
@@ -195,6 +196,19 @@ def _smoothness(
     with same():
         worst = f(point.x + delta)
     return divergence(worst, point.scores).mean()
+
+
+@contextmanager
+def _untracked(module: nn.Module) -> Iterator[None]:
+    """Batch norms go by their batch and keep their running statistics: inputs are perturbed."""
+    norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm1d)]
+    for norm in norms:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.track_running_stats = True
 
 
 @contextmanager

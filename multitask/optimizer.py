@@ -1,5 +1,6 @@
 """AdamW with its parameter groups, and the learning-rate schedules of `transformers`."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +10,9 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from multitask.config import TrainingConfig
 from multitask.model import MultiTaskModel, adapter_part
+
+# names of the encoder's parameter groups; no task is called so
+ENCODER_GROUPS = r"encoder|embeddings|layer_\d+"
 
 
 def build_optimizer(
@@ -57,6 +61,12 @@ def _encoder(
     names = ["embeddings", *(f"layer_{depth}" for depth in range(1, last)), "encoder"]
     rates = [training.lr * training.layer_decay ** (last - depth) for depth in range(last + 1)]
     return list(zip(names, layers, rates, strict=True))
+
+
+def encoder_rate(rates: Mapping[str, float]) -> float:
+    """Of the groups' rates by name the highest of the encoder's; 0 where nothing of it trains."""
+    parts = [rate for name, rate in rates.items() if re.fullmatch(ENCODER_GROUPS, name)]
+    return max(parts, default=0.0)
 
 
 def _owned(

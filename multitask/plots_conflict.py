@@ -46,7 +46,7 @@ def draw_conflict(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -
     quiet_frame(over_time)
     mark_stages(over_time, stages)
     step_axis(over_time)
-    means = np.array([[np.nanmean(cosines(measured, p, pair)) for pair in pairs] for p in parts])
+    means = np.array([[_mean(cosines(measured, p, pair)) for pair in pairs] for p in parts])
     widest = max(0.1, float(np.nanmax(np.abs(means))))
     image = by_layer.imshow(means, cmap="RdBu", vmin=-widest, vmax=widest, aspect="auto")
     by_layer.set_yticks(range(len(parts)), [part.replace("_", " ") for part in parts])
@@ -59,6 +59,12 @@ def draw_conflict(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -
     figure.colorbar(image, ax=by_layer)
     legend_below(figure)
     return figure
+
+
+def _mean(values: np.ndarray) -> float:
+    """Over what was measured; NaN where nothing was."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else np.nan
 
 
 def cosines(measured: list[dict[str, Any]], part: str, pair: str) -> np.ndarray:

@@ -48,7 +48,7 @@ from multitask.remarks import data_warnings, describe_splits, glue_remarks
 from multitask.stages import Stage, plan_stages
 from multitask.streams import WINDOW, TaskStream
 from multitask.sts import looked_up, space
-from multitask.surgery import Surgery
+from multitask.surgery import MEANS, SHORTEN, Surgery
 from multitask.tensorboard import check_installed
 
 
@@ -249,12 +249,19 @@ def _surgery(config: Config) -> Surgery | None:
     """The gradient surgery of a config, at its start."""
     choice = config.training.gradient_surgery
     if choice is None:
+        if config.training.surgery_every > 1:
+            raise config.error(("training", "surgery_every"), "there is no `gradient_surgery`")
         return None
     try:
         weighting = build("gradient_surgery", choice.name, choice.options, {})
     except UserError as error:
         raise config.error(("training", "gradient_surgery"), error) from error
-    return Surgery(weighting, config.training.surgery_every)
+    if choice.name in SHORTEN and config.training.surgery_every > 1:
+        message = (
+            f"{choice.name} shortens the gradient: its steps would not count beside the others"
+        )
+        raise config.error(("training", "surgery_every"), message)
+    return Surgery(weighting, config.training.surgery_every, a_mean=choice.name in MEANS)
 
 
 def _stream(config: Config, name: str, tokens: Tokens, window: int) -> TaskStream:

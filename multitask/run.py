@@ -311,7 +311,7 @@ def finish(
             **task_result(prepared, config, name, scored["dev"], baselines[name]),
             "selected_step": steps[name],
             "turns": {"trained": trainer.trained[name], "skipped": trainer.skipped[name]},
-            "stopped_at_step": trainer.selection.stopped.get(name),
+            "stopped_at_step": trainer.selection.last_stops.get(name),
         }
     (sentences,) = distributed.total([trainer.sentences], prepared.device)
     report = run_result(

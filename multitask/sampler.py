@@ -116,8 +116,9 @@ class RoundRobin:
 class Shares:
     """Each task as often as its share says, in random order: the base of the weighted samplers.
 
-    The counts of an epoch are exact (largest remainders), only their order is random, so that a
-    share of 10 % of 100 steps is 10 steps.
+    The counts of an epoch are exact, only their order is random, so that a share of 10 % of 100
+    steps is 10 steps. A share that is no whole number of steps is rounded up in some epochs and
+    down in others: even a task of less than a step an epoch has its turns.
     """
 
     needs_scores = False
@@ -143,10 +144,12 @@ class Shares:
     def turns(self, epoch: int, scores: Mapping[str, float] | None = None) -> list[Step]:
         """Every optimizer step of an epoch (0-based), in order."""
         shares = self.shares(epoch)
-        exact = np.array(list(shares.values())) * self.steps_per_epoch
-        counts = np.floor(exact + 1e-9).astype(int)
-        left = self.steps_per_epoch - counts.sum()
-        counts[np.argsort(counts - exact, kind="stable")[:left]] += 1
+        ends = np.cumsum(list(shares.values())) * self.steps_per_epoch
+        ends[-1] = self.steps_per_epoch
+        # steps are where the tasks' shares, laid end to end, pass a whole number and an offset that
+        # moves by the golden ratio: over the epochs each task comes to its share
+        offset = (0.5 + epoch * (math.sqrt(5) - 1) / 2) % 1
+        counts = np.diff(np.floor(ends + offset + 1e-9).astype(int), prepend=0)
         order = np.repeat(np.arange(len(counts)), counts)
         np.random.default_rng([self.sizes.seed, zlib.crc32(b"turns"), epoch]).shuffle(order)
         tasks = list(shares)
@@ -211,7 +214,7 @@ class Fixed(Shares):
     """
 
     def __init__(self, sizes: Sizes, weights: dict[str, float]) -> None:
-        if set(weights) != set(sizes.rows) or not all(w > 0 for w in weights.values()):
+        if set(weights) != set(sizes.rows) or not all(0 < w < math.inf for w in weights.values()):
             expected = ", ".join(sizes.rows)
             raise ValueError(f"weights must give a number above 0 to each of {expected}")
         self._weights = weights

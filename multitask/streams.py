@@ -35,10 +35,10 @@ def length_grouped_batches(
     span = min(window, max(1, whole // 4)) * batch_size
     windows = np.split(order, [*range(span, whole * batch_size, span), whole * batch_size])
     batches = []
-    for window in windows:
-        window = window[np.argsort(lengths[window], kind="stable")]
-        for start in range(0, len(window), batch_size):
-            batches += _cut(window[start : start + batch_size], lengths, batch_tokens)
+    for rows in windows:
+        rows = rows[np.argsort(lengths[rows], kind="stable")]
+        for start in range(0, len(rows), batch_size):
+            batches += _cut(rows[start : start + batch_size], lengths, batch_tokens)
     return [batches[i] for i in rng.permutation(len(batches))]
 
 
@@ -100,6 +100,13 @@ class TaskStream:
         step = self._batches[self.position : self.position + self.accumulation]
         self.position += len(step)
         return step
+
+    def fitting(self, rows: np.ndarray) -> int:
+        """How many of these rows, the first ones, go through in one forward pass; at least one."""
+        if self.batch_tokens is None:
+            return len(rows)
+        widths = np.maximum.accumulate(self.lengths[rows])
+        return max(1, int((widths * np.arange(1, len(rows) + 1) <= self.batch_tokens).sum()))
 
     def _shuffle(self) -> list[np.ndarray]:
         rng = np.random.default_rng([*self.seed, self.passes])

@@ -7,6 +7,7 @@ methods; what is here names them for YAML, and collects the gradients.
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import combinations_with_replacement
 from typing import Any
 
 import torch
@@ -14,6 +15,10 @@ from torch import Tensor, nn
 
 from multitask import distributed
 from multitask.errors import UserError
+
+# methods that give something like the gradients' mean, not their sum; the last two also shorten it
+MEANS = ("cagrad", "mgda", "aligned_mtl")
+SHORTEN = ("mgda", "aligned_mtl")
 
 
 def _made(name: str, **options: float) -> Any:
@@ -70,13 +75,17 @@ def aligned_mtl() -> Any:
 class Surgery:
     """A weighting that takes part in every ``every``-th step, and what it remembers.
 
+    The weights of a method that gives ``a_mean`` of the gradients are multiplied by the number of
+    tasks, for plain steps add the gradients up.
+
     Attributes:
         phi: Gradient Vaccine's running cosine of each "task.other"; empty for other methods.
     """
 
-    def __init__(self, weighting: Any, every: int = 1) -> None:
+    def __init__(self, weighting: Any, every: int = 1, *, a_mean: bool = False) -> None:
         self.weighting = weighting
         self.every = every
+        self.a_mean = a_mean
         self.phi: dict[str, float] = {}
 
     def due(self, step: int) -> bool:
@@ -115,7 +124,7 @@ class Surgery:
             rows = [[self.phi.get(f"{one}.{other}", 0.0) for other in tasks] for one in tasks]
             self.weighting._phi_t = torch.tensor(rows, dtype=gramian.dtype)
             self.weighting._state_key = (len(tasks), gramian.dtype)
-        found: list[float] = self.weighting(gramian).tolist()
+        found: list[float] = (self.weighting(gramian) * (len(tasks) if self.a_mean else 1)).tolist()
         if remembers:
             for one, row in zip(tasks, self.weighting._phi_t.tolist(), strict=True):
                 self.phi |= {f"{one}.{t}": cosine for t, cosine in zip(tasks, row, strict=True)}
@@ -162,20 +171,21 @@ class TaskGradients:
         found: dict[str, Tensor] = {}
         start = 0
         for name, part in self.shared.items():
-            places = [
-                place
-                for place in range(start, start + len(part))
-                if any(row[place] is not None for row in self.rows.values())
-            ]
+            rows = [row[start : start + len(part)] for row in self.rows.values()]
             start += len(part)
-            if places:
-                matrix = torch.stack([self._flat(row, places) for row in self.rows.values()])
-                found[name] = matrix @ matrix.T
+            some = next(
+                (gradient for row in rows for gradient in row if gradient is not None), None
+            )
+            if some is not None:
+                found[name] = some.new_zeros(len(rows), len(rows))
+                for i, j in combinations_with_replacement(range(len(rows)), 2):
+                    for one, other in zip(rows[i], rows[j], strict=True):
+                        if (
+                            one is not None and other is not None
+                        ):  # parameter by parameter: no copies
+                            found[name][i, j] += torch.dot(one.flatten(), other.flatten())
+                    found[name][j, i] = found[name][i, j]
         return found
-
-    def _flat(self, row: list[Tensor | None], places: list[int]) -> Tensor:
-        parts = [(row[place], self.parameters[place]) for place in places]
-        return torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for g, p in parts])
 
     def combine(self, surgery: Surgery) -> None:
         """Put sum_i w_i g_i into ``.grad`` of the shared parameters that have gradients."""

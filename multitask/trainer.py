@@ -1,6 +1,7 @@
 """The training loop: steps, stages, evaluation, per-task early stopping, checkpoints."""
 
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -34,6 +35,7 @@ from multitask.log import Log
 from multitask.metrics import joint
 from multitask.model import MultiTaskModel
 from multitask.objective import Smoothing
+from multitask.optimizer import encoder_rate
 from multitask.rng import pack_rng, unpack_rng
 from multitask.sampler import Step
 from multitask.signals import Signals
@@ -177,7 +179,7 @@ class Trainer:
         self.epochs_before, self.stage_began = self.epoch, self.step
         self.stage_index += 1
         self.optimizer, self.scheduler = self.stage.begin(self.model)
-        self.selection.begin_anew()
+        self.selection.begin_anew(self.stage.tasks)
         if self.surgery is not None:
             self.surgery.begin_anew()
         self._turns = (-1, [])
@@ -233,7 +235,7 @@ class Trainer:
                     epoch=round(self.epoch, 5),
                     task=task,
                     loss=done.losses[task],
-                    lr=rates.get("encoder", 0.0),
+                    lr=encoder_rate(rates),
                     head_lr=rates.get(self.model.owners.get(task, task), 0.0),
                     grad_norm=done.norm,
                     rows=rows[task],
@@ -267,8 +269,20 @@ class Trainer:
         if self._turns[0] != epoch:
             if position == 0 and epoch > 0 and self.stage.sampler.needs_scores:
                 self._close_epoch()
-            self._turns = (epoch, self.stage.sampler.turns(epoch, self.train_scores))
+            self._turns = (epoch, self.stage.sampler.turns(epoch, self._stream_scores()))
         return self._turns[1][position]
+
+    def _stream_scores(self) -> dict[str, float]:
+        """The lowest training score of the stage's tasks on each stream; -inf: not known."""
+        known = {
+            task: -math.inf if math.isnan(score) else score
+            for task, score in self.train_scores.items()
+        }
+        return {
+            stream: min(known.get(task, -math.inf) for task in tasks)
+            for stream, members in self.members.items()
+            if (tasks := [task for task in members if task in self.stage.tasks])
+        }
 
     def _watch(self, task: str, scores: Tensor, labels: Tensor) -> None:
         for one in distributed.gather((scores.cpu(), labels.cpu())):

@@ -63,7 +63,7 @@ def perturbation(
             the perturbation is taken, so no ``.grad`` changes.
     """
     real = (mask != 0).unsqueeze(-1)
-    delta = ascent.project(torch.randn_like(x) * ascent.noise * real)
+    delta = torch.randn_like(x) * ascent.noise * real
     for _ in range(ascent.steps):
         delta.requires_grad_()
         (gradient,) = torch.autograd.grad(gap(x + delta), delta)

@@ -130,6 +130,17 @@ def test_restored_after_any_evaluation_it_goes_on_the_same(cut):
     assert second.best_steps() == whole.best_steps()
 
 
+def test_a_stop_is_remembered_until_a_later_stage_trains_the_task():
+    chosen = selection(patience=1)
+    feed(chosen, (0.5, 0.4), (0.5, 0.4))
+    assert chosen.stopped == chosen.last_stops == {"a": 2, "b": 2}
+    chosen.begin_anew(["b"])
+    assert not chosen.stopped and chosen.last_stops == {"a": 2}
+    kept = selection(patience=1)
+    kept.load_state_dict(chosen.state_dict())
+    assert kept.last_stops == {"a": 2}
+
+
 def test_a_state_is_a_copy():
     chosen = selection(1)
     feed(chosen, [0.5, 0.6], [0.5, 0.6])

@@ -9,7 +9,7 @@ from torch import nn
 from multitask.config import load_config
 from multitask.encoders.hf import encoder_from_pretrained
 from multitask.model import MultiTaskModel
-from multitask.optimizer import build_optimizer, build_scheduler
+from multitask.optimizer import build_optimizer, build_scheduler, encoder_rate
 from multitask.registry import build
 from multitask.task_module import TaskModule
 from tests.conftest import ROOT
@@ -144,6 +144,13 @@ def test_the_schedule_goes_on_from_its_state(make, schedule):
             scheduler.step()
             rates.append([group["lr"] for group in optimizer.param_groups])
     assert rates[:20] == rates[20:]
+
+
+def test_the_logged_rate_is_that_of_the_highest_layer_that_trains():
+    rates = {"embeddings": 1e-5, "layer_1": 2e-5, "sst": 1e-2, "layers": 1.0}
+    assert encoder_rate(rates) == 2e-5
+    assert encoder_rate(rates | {"encoder": 4e-5}) == 4e-5
+    assert encoder_rate({"sst": 1e-2}) == 0
 
 
 def test_layer_decay_lowers_the_rate_from_layer_to_layer(make):

@@ -202,6 +202,21 @@ def test_realised_counts_are_the_shares_to_within_one_step(name, rows, epochs, h
             assert abs(found[task] - share * sampler.steps_per_epoch) < 1 + 1e-6
 
 
+@pytest.mark.parametrize("place", range(3))
+def test_a_task_of_less_than_a_step_an_epoch_comes_to_its_share(place):
+    """Rounding each epoch alike would never give it a turn."""
+    weights = [20.0, 20.0]
+    weights.insert(place, 1.0)
+    tasks = dict(zip(("sst", "qqp", "sts"), weights, strict=True))
+    sizes = sizes_of(dict.fromkeys(tasks, 800), epochs=100, epoch=20)
+    sampler = make("fixed", sizes, weights=tasks)
+    total = Counter()
+    for epoch in range(100):
+        total += counts(sampler, epoch)
+        exact = {task: (epoch + 1) * 20 * weight / 41 for task, weight in tasks.items()}
+        assert all(abs(total[task] - steps) < 3 for task, steps in exact.items())
+
+
 def test_the_order_of_turns_is_shuffled_anew_in_every_epoch():
     rows = {"sst": 400, "qqp": 900, "sts": 300}
     sampler = make("proportional", sizes_of(rows, epochs=3, seed=1))
@@ -222,6 +237,7 @@ def test_the_order_of_turns_is_shuffled_anew_in_every_epoch():
         ("temperature", {"temperature": 0.0}, "above 0"),
         ("fixed", {"weights": {"sst": 1.0}}, "each of sst, qqp"),
         ("fixed", {"weights": {"sst": 1.0, "qqp": 0.0}}, "each of sst, qqp"),
+        ("fixed", {"weights": {"sst": 1.0, "qqp": math.inf}}, "each of sst, qqp"),
         ("fixed", {}, "weights"),
     ],
 )

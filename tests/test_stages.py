@@ -337,6 +337,22 @@ def test_tasks_that_share_rows_train_together_on_their_own_labels(reviews, tmp_p
     assert sum(calls) == 2 * 48 + rows["more"]
 
 
+def test_the_rule_of_oversampling_goes_by_the_tasks_that_train(reviews, tmp_path):
+    """Not by the one whose rows they are, where a stage leaves it out."""
+    rule = "training.sampler={name: round_robin, oversample: {while_train_score_below: -2}}"
+    stage = "stages=[{tasks: [more, stars]}]"
+    made = prepare(load_config(reviews, [rule, stage]), torch.device("cpu"), lambda line: None)
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    loop = build_trainer(made, run_dir, lambda line: None)
+    loop._evaluation_due = lambda: False
+    loop.run()
+    longer, shorter = made.feeds["mood"].stream.steps_per_pass, made.feeds["more"].stream
+    assert loop.trained == {"stars": 2 * longer, "more": longer + shorter.steps_per_pass}
+    loop.train_scores = {"stars": 0.9, "mood": 0.1}  # mood is not of this stage
+    assert loop._stream_scores() == {"mood": 0.9, "more": -math.inf}
+
+
 def test_a_row_without_a_label_gives_its_task_no_gradient(reviews):
     """The same update as from the labelled rows alone, in float64."""
     from multitask.data.collate import collate
@@ -400,6 +416,12 @@ def test_a_shared_head_is_one_module_for_both_tasks(reviews, tmp_path):
         ("tasks.more.data.same_rows_as=stars", "same_rows_as: name the task with the rows: 'mood'"),
         ("tasks.stars.data.train=b-train.csv", "tasks.stars.data.train: the rows are those of"),
         ("tasks.stars.max_length=16", "tasks.stars.max_length: must be as in 'mood'"),
+        (
+            "tasks.stars.batch_size=4",
+            "tasks.stars.batch_size: goes by the rows, which are those of",
+        ),
+        ("tasks.stars.max_rows=9", "tasks.stars.max_rows: goes by the rows"),
+        ("tasks.more.head_lr=0.5", "tasks.more.head_lr: must be as in 'mood'"),
     ],
 )
 def test_sharing_that_does_not_fit_says_where(reviews, override, message):

@@ -182,6 +182,22 @@ def test_batch_tokens_bounds_every_batch(lengths, batch_size, budget, seed):
     ]
 
 
+@relaxed
+@given(row_lengths, st.integers(1, 120), seeds)
+def test_the_rows_that_fit_in_a_pass(lengths, budget, seed):
+    """The most that keep to the budget, or one."""
+    stream = TaskStream("sst", lengths, 64, 1, seed, budget)
+    rows = np.random.default_rng(seed).permutation(len(lengths))
+    found = stream.fitting(rows)
+
+    def width(count):
+        return count * lengths[rows[:count]].max()
+
+    assert found == 1 or width(found) <= budget
+    assert found == len(rows) or width(found + 1) > budget
+    assert TaskStream("sst", lengths, 64, 1, seed).fitting(rows) == len(rows)
+
+
 def test_later_passes_with_a_token_budget_still_hold_every_row_once():
     lengths = np.random.default_rng(0).integers(3, 60, 200)
     stream = TaskStream("sst", lengths, 16, 2, 0, 300)

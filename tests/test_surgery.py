@@ -364,6 +364,13 @@ def test_weights_do_not_depend_on_the_length_of_the_gradients(name):
     np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-3)
 
 
+def test_a_mean_of_the_gradients_is_brought_to_the_scale_of_their_sum():
+    """CAGrad with c = 0 is the mean: a plain step."""
+    gramian = torch.tensor([[2.0, -0.5], [-0.5, 1.0]], dtype=torch.float64)
+    found = Surgery(surgery.cagrad(c=0.0), a_mean=True).weights(gramian, ["sst", "qqp"])
+    np.testing.assert_allclose(found, [1, 1], rtol=1e-9)
+
+
 @pytest.mark.parametrize(("every", "due"), [(1, [0, 1, 2, 3]), (3, [2])])
 def test_every(every, due):
     assert [step for step in range(4) if Surgery(None, every).due(step)] == due

@@ -86,6 +86,11 @@ def share_rows(config: Config, name: str) -> None:
     for key in ("input", "max_length"):
         if getattr(task, key) != getattr(host, key):
             raise config.error(("tasks", name, key), f"must be as in {task.data.same_rows_as!r}")
+    for key in ("batch_size", "accumulation", "batch_tokens", "max_rows"):
+        own = getattr(task, key) != getattr(host, key)
+        if own and not config.is_default(("tasks", name, key)):
+            message = f"goes by the rows, which are those of {task.data.same_rows_as!r}: leave this"
+            raise config.error(("tasks", name, key), f"{message} to that task")
     for key in DataConfig.model_fields:
         if key not in OWN_LABELS and getattr(task.data, key) != getattr(host.data, key):
             message = f"the rows are those of {task.data.same_rows_as!r}: leave this to that task"
@@ -105,6 +110,8 @@ def share_head(config: Config, name: str) -> None:
     for key in SHARED_WITH_HEAD:
         if getattr(task, key) != getattr(owner, key):
             raise config.error(("tasks", name, key), f"must be as in {task.share_head!r}")
+    if task.head_lr != owner.head_lr and not config.is_default(("tasks", name, "head_lr")):
+        raise config.error(("tasks", name, "head_lr"), f"must be as in {task.share_head!r}")
 
 
 def share_pooling(config: Config, name: str) -> None:
