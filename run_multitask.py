@@ -4,9 +4,10 @@ import argparse
 import importlib
 import os
 import sys
+from pathlib import Path
 from types import ModuleType
 
-from multitask.errors import PeerLost, UserError, is_first_process
+from multitask.errors import PeerLost, UserError, is_first_process, suggest
 
 COMMANDS = {
     "train": "train; the word may be left out: run_multitask.py CONFIG ...",
@@ -56,6 +57,10 @@ def main(arguments: list[str]) -> int:
         return 0 if arguments else 2
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
+        meant = suggest(name, list(COMMANDS))
+        if "did you mean" in meant and not Path(name).exists():
+            print(f"error: no such command, and no such config: {name!r}{meant}", file=sys.stderr)
+            return 2
         name, rest = "train", arguments
     parsed = command_parser(name).parse_intermixed_args(rest)
     try:

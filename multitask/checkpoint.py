@@ -86,7 +86,13 @@ def below(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
 
 def best_steps(run_dir: Path) -> dict[str, int]:
     """The best step of each task and of ``joint`` in a run that has weights."""
-    found: dict[str, int] = json.loads((run_dir / "best.json").read_text(encoding="utf-8"))
+    file = run_dir / "best.json"
+    try:
+        found: dict[str, int] = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        found = {}
+    if not isinstance(found, dict) or not found or {type(step) for step in found.values()} != {int}:
+        raise UserError(f"{file} is damaged: go on with --resume, which writes it anew")
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from multitask.errors import UserError
+from multitask.errors import UserError, suggest
 
 KeyPath = tuple[str | int, ...]
 # keys that name a method: a plain name, or a mapping of its name and options
@@ -216,8 +216,21 @@ def _parse_override(override: str) -> Tree:
 def _merge(base: Tree, over: Tree) -> Tree:
     """``over`` on top of ``base``: mappings merge, everything else replaces."""
     sources = dict(base.sources)
+    _check_removed(base, over)
     value = _merge_values(base.value, over.value, (), sources, over.sources)
     return Tree(value, sources)
+
+
+def _check_removed(base: Tree, over: Tree) -> None:
+    """Raise UserError for a task that is set to null and was never there: a slip of the pen."""
+    there, removed = (
+        tree.value.get("tasks") if isinstance(tree.value, dict) else None for tree in (base, over)
+    )
+    if isinstance(there, dict) and isinstance(removed, dict):
+        for name, task in removed.items():
+            if task is None and name not in there:
+                hint = suggest(str(name), tuple(map(str, there)))
+                raise over.error(("tasks", name), f"no such task to leave out{hint}")
 
 
 def _merge_values(

@@ -26,6 +26,7 @@ from multitask.metric_names import OUTCOMES, UNLABELLED
 from multitask.plots import load_report
 from multitask.predictions import write_predictions
 
+FACTS = "ensemble.json"
 Output = dict[tuple[str, str], ScoredRows]  # by task and split
 Run = tuple[Path, Config, dict[str, Any]]  # with its report.json
 
@@ -98,12 +99,14 @@ def check_output(directory: Path) -> None:
         raise UserError(f"{directory} is a file: choose another --output DIR")
     if (directory / "config.yaml").exists():
         raise UserError(f"{directory} holds a run: choose another --output DIR")
+    if directory.is_dir() and any(directory.iterdir()) and not (directory / FACTS).exists():
+        raise UserError(f"{directory} holds other files: choose another --output DIR")
 
 
 def write_ensemble(directory: Path, found: Ensemble) -> list[Path]:
     """Write ensemble.json and, as a run does, its prediction files; return their paths."""
     directory.mkdir(parents=True, exist_ok=True)
-    file = directory / "ensemble.json"
+    file = directory / FACTS
     write_text(file, json.dumps(found.gains, indent=1, ensure_ascii=False) + "\n")
     written = [file]
     for (task, split), one in found.output.items():

@@ -55,6 +55,8 @@ def load_report(run_dir: Path) -> dict[str, Any]:
         raise UserError(f"{path} does not exist: a run writes it when its training ends")
     try:
         report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(report, dict) or not isinstance(report.get("tasks"), dict):
+            raise ValueError("it has no tasks")
     except ValueError as error:
         raise UserError(f"{path}: damaged: {error}; restore it, or train the run again") from error
     return report

@@ -220,14 +220,24 @@ def _smoothing(smart: SmartConfig | None) -> Smoothing | None:
     return Smoothing(ascent, **given)
 
 
+def _saved_baselines(file: Path) -> dict[str, dict[str, Any]] | None:
+    """What ``file`` holds; None where it is missing or damaged, for they are quickly had again."""
+    try:
+        found: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, FileNotFoundError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def _baselines(
     prepared: Prepared, run_dir: Path, resume: bool, say: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
     """Trivial and frozen-encoder scores by task, computed once a run."""
     file = run_dir / "baselines.json"
-    if resume and distributed.on_first(file.is_file):
-        return distributed.on_first(lambda: json.loads(file.read_text()))
     config = prepared.config
+    known = distributed.on_first(partial(_saved_baselines, file)) if resume else None
+    if known is not None:
+        return known
     found: dict[str, dict[str, Any]] = {}
     for name, task in config.tasks.items():
         splits, reader = prepared.splits[name], prepared.readers[name]

@@ -269,6 +269,18 @@ def test_empty_directory_is_no_encoder(refused, tmp_path):
     )
 
 
+@pytest.mark.parametrize("name", ["qqpp", "nope"])
+def test_a_task_to_leave_out_that_is_not_there(refused, name):
+    line = refused(f"tasks.{name}=null")
+    assert f"tasks.{name}: no such task to leave out" in line
+    assert ("did you mean 'qqp'?" in line) == (name == "qqpp")
+
+
+def test_a_misspelt_command(capsys):
+    line = complaint(capsys, "chek", "configs/demo.yaml")
+    assert line == "no such command, and no such config: 'chek' (did you mean 'check'?)"
+
+
 # --- the run directory ---
 
 

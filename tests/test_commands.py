@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -204,6 +205,23 @@ def test_predict_texts_of_ones_own(run_dir, tmp_path, capsys):
         "positive",
     )
     assert record["prediction"] == int(np.argmax(record["scores"]))
+    # predictions may be written anew; nothing else is overwritten
+    assert main("predict", run_dir, "--task", "sst", "--file", table, "--output", output) == 0
+    before = table.read_text()
+    for place, words in ((table, "holds no predictions"), (tmp_path, "is a directory")):
+        assert main("predict", run_dir, "--task", "sst", "--file", table, "--output", place) == 2
+        assert words in capsys.readouterr().err
+    assert table.read_text() == before
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"joint": "x"}', '{"joint": true}'])
+def test_a_damaged_list_of_best_steps_is_one_line(content, run_dir, tmp_path, capsys):
+    hurt = tmp_path / "hurt"
+    shutil.copytree(run_dir, hurt)
+    (hurt / "best.json").write_text(content)
+    assert main("evaluate", hurt) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "best.json is damaged: go on with --resume" in error
 
 
 def test_notebook_interface(run_dir):

@@ -236,9 +236,11 @@ def test_what_needs_weights_says_so(runs, capsys):
     assert "para.test.jsonl does not exist, so the run's weights are needed" in line
 
 
-@pytest.mark.parametrize("where", ["seed-1", "file"])
+@pytest.mark.parametrize("where", ["seed-1", "file", "data"])
 def test_output_never_harms_what_is_there(where, runs, tmp_path, capsys):
     (tmp_path / "file").write_text("mine")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.csv").write_text("mine")
     line = refused(*runs, "--output", tmp_path / where, capsys=capsys)
     assert "choose another --output DIR" in line
 

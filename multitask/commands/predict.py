@@ -96,6 +96,8 @@ def _own_texts(
     from multitask.errors import UserError, suggest
     from multitask.files import write_text
 
+    if output is not None:
+        _check_output(output, file)
     configs = [load_run_config(run, overrides) for run in runs]
     for run, config in zip(runs, configs, strict=True):
         if task not in config.tasks:
@@ -121,3 +123,23 @@ def _own_texts(
     else:
         write_text(output, "\n".join(lines) + "\n")
         print(f"written: {output}")
+
+
+def _check_output(output: Path, file: Path) -> None:
+    """Raise UserError where writing predictions there would destroy something else."""
+    import json
+
+    from multitask.errors import UserError
+
+    if output.is_dir():
+        raise UserError(f"{output} is a directory: name a file by --output")
+    if not output.is_file():
+        return
+    with output.open("rb") as opened:
+        first = opened.readline()
+    try:
+        ours = not first or {"texts", "prediction"} <= set(json.loads(first))
+    except (ValueError, TypeError):
+        ours = False
+    if not ours or (file.is_file() and output.samefile(file)):
+        raise UserError(f"{output} exists and holds no predictions: choose another --output")

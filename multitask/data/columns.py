@@ -1,6 +1,7 @@
 """A split's rows as columns by name, from a table, a saved `datasets` directory or the hub."""
 
 import math
+import re
 import zlib
 from typing import Any
 
@@ -14,7 +15,7 @@ def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list]
 
     Those that ``data.where`` keeps; ``data.dev_share`` of the training rows are the dev set.
     """
-    data = config.tasks[task].data
+    data, path = config.tasks[task].data, ("tasks", task, "data")
     share = data.dev_share if split in ("train", "dev") else None
     columns, source = _every_row(config, task, "train" if share else split)
     wanted = {k: canonical(v) for k, v in (config.tasks[task].data.where or {}).items()}
@@ -23,14 +24,18 @@ def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list]
     for name in wanted:
         if name not in columns:
             hint = suggest(name, tuple(columns))
-            path = ("tasks", task, "data", "where")
-            raise config.error(path, f"{source} has no column {name!r}{hint}")
+            raise config.error((*path, "where"), f"{source} has no column {name!r}{hint}")
     count = len(next(iter(columns.values()), []))
     kept = [i for i in range(count) if all(canonical(columns[k][i]) == wanted[k] for k in wanted)]
+    if count and not kept:
+        raise config.error((*path, "where"), f"keeps none of the {count} rows of {source}")
     if share:
         first = [text_of(value).split() for value in column_of(columns, data, "text", source)]
         dev = [zlib.crc32(" ".join(words).encode()) < share * 2**32 for words in first]
         kept = [i for i in kept if dev[i] == (split == "dev")]
+        if count and not kept:
+            message = f"of the {count} rows of {source}, none is left for {split}"
+            raise config.error((*path, "dev_share"), message)
     if len(kept) == count:
         return columns, source
     return {name: [values[i] for i in kept] for name, values in columns.items()}, source
@@ -93,12 +98,18 @@ def column_of(columns: dict[str, list], data: DataConfig, key: str, source: str)
 
 def canonical(value: Any) -> str:
     """One spelling a value: ``1``, ``1.0`` and ``' 1.0 '`` are ``'1'``, ``True`` is ``'true'``;
-    missing is ``''``."""
+    missing is ``''``. ``007`` stays as it is."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     text = str(value).strip()
     if text.lower() in ("true", "false"):
         return text.lower()
+    if re.fullmatch(r"[+-]?0\d.*", text):  # `007` is no number
+        return text
+    try:
+        return str(int(text))
+    except ValueError:
+        pass
     try:
         number = float(text)
     except ValueError:

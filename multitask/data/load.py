@@ -175,12 +175,20 @@ def _label_values(config: Config, task: str, label_type: str) -> list[str]:
     columns, source = read_columns(config, task, "train")
     skip = set(map(canonical, data.unlabelled))
     cells = column_of(columns, data, "label", source)
+    wrong = [isinstance(cell, list | dict) for cell in cells]
+    if label_type not in ("labels", "tags") and any(wrong):
+        message = f"{data.label} is a list or an object: this head takes one label a row"
+        raise UserError(f"{source}, row {wrong.index(True) + 1}: {message}")
     if label_type == "labels":
         cells = [class_values(cell, data) or [] for cell in cells]
     every = (v for cell in cells for v in (cell if isinstance(cell, list) else [cell]))
     values = {canonical(value) for value in every} - skip
+    if not cells:
+        raise UserError(f"{source}: no rows")
     if len(values) < 2:
-        raise UserError(f"{source}: column {data.label!r} holds {len(values)} label value(s)")
+        found = ", ".join(sorted(values)) or "none"
+        message = f"column {data.label!r} must hold two labels at least, found: {found}"
+        raise UserError(f"{source}: {message}; `data.label` names it, `data.labels` its values")
     return sorted(values, key=lambda value: (_number(value), value))
 
 
@@ -328,6 +336,11 @@ def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
     sides = [[text_of(value) for value in column_of(columns, data, key, source)] for key in keys]
     if not sides[0]:
         raise UserError(f"{source}: no rows")
+    for key in keys:
+        for number, value in enumerate(column_of(columns, data, key, source), 1):
+            if isinstance(value, dict | list):
+                where = f"{source}, row {number}"
+                raise UserError(f"{where}: {getattr(data, key)} is no text: {str(value)[:60]}")
     for key, texts in zip(keys, sides, strict=True):
         for number, text in enumerate(texts, 1):
             if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):

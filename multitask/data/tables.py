@@ -2,7 +2,6 @@
 
 import csv
 import io
-import itertools
 import json
 from pathlib import Path
 
@@ -71,21 +70,25 @@ def read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
 
 def _read_csv(file: Path, separator: str, data: DataConfig) -> dict[str, list]:
     """Columns by name; blank lines are skipped, cells missing at a row's end are empty."""
-    end = "\0end of the file"  # swallowed by a quote that is still open there
     unquote = "where a quote is an ordinary character, set `data.quoting: false`"
-    lines = itertools.chain(io.StringIO(read_text(file)), [end])
     reader = csv.reader(
-        lines, delimiter=separator, quoting=csv.QUOTE_MINIMAL if data.quoting else csv.QUOTE_NONE
+        io.StringIO(read_text(file)),
+        delimiter=separator,
+        quoting=csv.QUOTE_MINIMAL if data.quoting else csv.QUOTE_NONE,
+        strict=True,  # a quote that does not end its cell would swallow separators, or whole rows
     )
     csv.field_size_limit(2**31 - 1)  # long documents
     rows = []  # (line, cells)
     start = 1
-    for cells in reader:
-        rows.append((start, cells))
-        start = reader.line_num + 1
-    start, last = rows.pop()
-    if last != [end]:
-        raise UserError(f"{file}, line {start}: a quote is opened and never closed; {unquote}")
+    try:
+        for cells in reader:
+            rows.append((start, cells))
+            start = reader.line_num + 1
+    except csv.Error as error:
+        message = "a cell goes on after its closing quote: double the quotes inside a text"
+        if "end of data" in str(error):
+            message = "a quote is opened and never closed"
+        raise UserError(f"{file}, line {start}: {message}; {unquote}") from error
     rows = [(line, cells) for line, cells in rows if cells]
     if not rows:
         raise UserError(f"{file}: the file is empty")

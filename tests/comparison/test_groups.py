@@ -44,9 +44,9 @@ def test_a_key_that_is_newer_than_a_run_has_its_default(run):
 
 def test_a_probe_and_a_trained_run_of_one_config_are_two_groups(run):
     trained, probe, other = run("trained/a-1", 1), run("probe/a-1", 1), run("probe/a-2", 2)
-    (trained / "report.json").write_text("{}")
+    (trained / "report.json").write_text('{"tasks": {}}')
     for directory in (probe, other):
-        (directory / "report.json").write_text('{"probe": true}')
+        (directory / "report.json").write_text('{"probe": true, "tasks": {}}')
     assert [group.runs for group in group_runs([trained, probe, other])] == [
         [trained],
         [probe, other],

@@ -215,7 +215,8 @@ def test_a_test_split_keeps_every_row(text, labelled, tmp_path):
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (1, "1"), (1.0, "1"), ("1", "1"), (" 1.0 ", "1"), ("01", "1"), (-1, "-1"), (2.5, "2.5"),
+        (1, "1"), (1.0, "1"), ("1", "1"), (" 1.0 ", "1"), (-1, "-1"), (2.5, "2.5"), ("+1", "1"),
+        ("01", "01"), ("007", "007"), ("0", "0"), ("0.50", "0.5"), (2**53 + 1, str(2**53 + 1)),
         ("2.50", "2.5"), ("1e2", "100"), (None, ""), (float("nan"), ""), ("", ""), (" x ", "x"),
         ("nan", "nan"), ("inf", "inf"), (True, "true"), ("True", "true"), ("FALSE", "false"),
         ("contradiction", "contradiction"), ("-", "-"),
@@ -288,13 +289,43 @@ def test_label_maps(label_type, labels, names, pairs, tmp_path):
         ("class", {"label_range": [0, 1]}, "tasks.t.data.label_range: the head predicts classes"),
         ("binary", {"label_range": [0, 1]}, "the head predicts classes"),
         ("class", {"labels": {"1": "a", "1.0": "b"}}, "are the same value"),
-        ("class", {}, "column 'label' holds 1 label value(s)"),
+        ("class", {}, "column 'label' must hold two labels at least, found: "),
         ("class", {"label": "gold"}, "no column 'gold'"),
     ],
 )  # fmt: skip
 def test_labels_that_do_not_fit_the_head(label_type, data, part, tmp_path):
     (tmp_path / "train.csv").write_text("id,sentence,label\n1,a,1\n2,b,1.0\n")
     assert part in refusal(label_reader, make(tmp_path, data), "t", label_type)
+
+
+@pytest.mark.parametrize("value", ['["a", "b"]', '{"a": 1}'])
+@pytest.mark.parametrize("key", ["sentence", "label"])
+def test_a_list_or_an_object_where_one_value_belongs(value, key, tmp_path):
+    plain = '{"sentence": "one", "label": 1}'
+    other = {"sentence": '"two"', "label": "0"} | {key: value}
+    row = f'{{"sentence": {other["sentence"]}, "label": {other["label"]}}}'
+    (tmp_path / "train.jsonl").write_text(f"{plain}\n{row}\n")
+    config = make(tmp_path, {"train": "train.jsonl"})
+    if key == "label":
+        found = refusal(label_reader, config, "t", "class")
+        assert "train.jsonl, row 2: label is a list or an object" in found
+    else:
+        found = refusal(load_rows, config, "t", "train", BINARY)
+        assert "train.jsonl, row 2: sentence is no text: " in found
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"where": {"label": "7"}}, "tasks.t.data.where: keeps none of the 2 rows of "),
+        ({"dev": None, "dev_share": 1e-9}, "tasks.t.data.dev_share: of the 2 rows of "),
+    ],
+)
+def test_rows_of_which_nothing_is_left(data, message, tmp_path):
+    (tmp_path / "train.csv").write_text("id,sentence,label\n1,a,1\n2,b,0\n")
+    split = "dev" if "dev" in data else "train"
+    found = refusal(load_rows, make(tmp_path, data), "t", split, BINARY)
+    assert message in found
 
 
 def test_a_dev_label_that_train_does_not_have_is_an_error(tmp_path):
@@ -333,8 +364,15 @@ def test_a_dev_label_that_train_does_not_have_is_an_error(tmp_path):
          "{file}, line 3: a quote is opened and never closed; where a quote is an ordinary "
          "character, set `data.quoting: false`"),
         ('id,sentence,label\n1,"a,1\n2,b" c,0,1\n', {},
-         "{file}, line 2: 4 cells, but the header has 3: where a quote is an ordinary character, "
+         "{file}, line 2: a cell goes on after its closing quote: double the quotes inside a text; "
+         "where a quote is an ordinary character, set `data.quoting: false`"),
+        ('id,sentence,label\n1,"a,1\n2,b",c,0,1\n', {},
+         "{file}, line 2: 5 cells, but the header has 3: where a quote is an ordinary character, "
          "set `data.quoting: false`"),
+        # GLUE's RTE: the quoted beginning of a text that goes on
+        ('id\tsentence\tlabel\n1\t"That film" was good\t1\n2\t"b\t1\n', {"format": "tsv"},
+         "{file}, line 2: a cell goes on after its closing quote"),
+        ("id,sentence,label\n", {}, "{file}: no rows"),
         (b"id,sentence,label\n1,caf\xe9,1\n", {}, "{file}: not UTF-8 at byte 23: save it as UTF-8"),
     ],
 )  # fmt: skip
