@@ -205,6 +205,7 @@ def test_predict_texts_of_ones_own(run_dir, tmp_path, capsys):
         "positive",
     )
     assert record["prediction"] == int(np.argmax(record["scores"]))
+    assert (record["id"], record["texts"]) == ("x", ["a good film"])
     # predictions may be written anew; nothing else is overwritten
     assert main("predict", run_dir, "--task", "sst", "--file", table, "--output", output) == 0
     before = table.read_text()
@@ -212,6 +213,14 @@ def test_predict_texts_of_ones_own(run_dir, tmp_path, capsys):
         assert main("predict", run_dir, "--task", "sst", "--file", table, "--output", place) == 2
         assert words in capsys.readouterr().err
     assert table.read_text() == before
+
+
+def test_texts_of_ones_own_need_no_ids(run_dir, tmp_path, capsys):
+    table = tmp_path / "own.jsonl"
+    table.write_text('{"sentence": "a good film"}\n{"sentence": "a bad film"}\n')
+    assert main("predict", run_dir, "--task", "sst", "--file", table) == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["id"] for record in printed] == ["0", "1"]
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"joint": "x"}', '{"joint": true}'])

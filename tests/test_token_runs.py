@@ -175,10 +175,10 @@ def test_texts_of_ones_own(run_dir, tmp_path, capsys):
     own = tmp_path / "own.txt"
     own.write_text(" ".join(row["tokens"]) + "\n")
     (line,) = main(capsys, "predict", run_dir, "--task", "ner", "--file", own).splitlines()
-    assert json.loads(line) == {"texts": [" ".join(row["tokens"])], **listed}
+    assert json.loads(line) == {"id": "0", "texts": [" ".join(row["tokens"])], **listed}
     own.write_text(f"who is there ?\t{context}\n")
     (line,) = main(capsys, "predict", run_dir, "--task", "qa", "--file", own).splitlines()
-    assert json.loads(line) == {"texts": ["who is there ?", context], **found}
+    assert json.loads(line) == {"id": "0", "texts": ["who is there ?", context], **found}
 
 
 def test_words_behind_max_length_are_counted_and_predicted_as_outside(run_dir, files, tmp_path):

@@ -115,8 +115,8 @@ def _own_texts(
         for result in found:
             result["prediction"] = min(max(result["prediction"], reader.low), reader.high)
     lines = [
-        json.dumps({"texts": text, **result}, ensure_ascii=False)
-        for text, result in zip(rows.texts, found, strict=True)
+        json.dumps({"id": row, "texts": text, **result}, ensure_ascii=False)
+        for row, text, result in zip(rows.ids, rows.texts, found, strict=True)
     ]
     if output is None:
         print("\n".join(lines))

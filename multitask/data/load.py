@@ -327,7 +327,13 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
         if not texts:
             raise UserError(f"{file}: no texts")
         return Rows(str(file), [str(i) for i in range(len(texts))], texts, None)
-    return rows_of(data, table_of(data, file), str(file))
+    columns = table_of(data, file)
+    return rows_of(ids_if_any(data, columns), columns, str(file))
+
+
+def ids_if_any(data: DataConfig, columns: Mapping[str, list]) -> DataConfig:
+    """``data`` for a table of one's own, which need not have ids: rows then go by their number."""
+    return data if data.id in columns else data.model_copy(update={"id": None})
 
 
 def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:

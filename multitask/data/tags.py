@@ -13,6 +13,7 @@ from multitask.data.load import (
     LabelReader,
     Rows,
     canonical,
+    ids_if_any,
     rows_of,
     texts_from_file,
 )
@@ -65,7 +66,8 @@ def words_from_file(data: DataConfig, file: Path) -> Rows:
     if file.suffix == ".txt":
         read = texts_from_file(data, file)
         return words_rows([text for (text,) in read.texts], str(file))
-    return _with_words(data, table_of(data, file), str(file))
+    columns = table_of(data, file)
+    return _with_words(ids_if_any(data, columns), columns, str(file))
 
 
 def words_rows(texts: Sequence[str | Sequence[str]], source: str) -> Rows:
