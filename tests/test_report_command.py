@@ -83,4 +83,6 @@ def test_bad_input_is_answered_in_one_line(runs, tmp_path, capsys):
     message = complaint(capsys, runs[0], tmp_path / "smaller")
     assert message.startswith(f"sst: {runs[0]} and {tmp_path / 'smaller'} cannot be compared")
     (tmp_path / "file").write_text("")
-    assert "file is a file: choose another" in complaint(capsys, runs[0], "--output", tmp_path / "file")
+    assert "file is a file: choose another" in complaint(
+        capsys, runs[0], "--output", tmp_path / "file"
+    )

@@ -98,8 +98,8 @@ class DataConfig(Strict):
     labels: dict[str, str] | None = Field(
         None,
         description="Class labels in the order of their ids: a mapping from the value in the file "
-        "to a name, or a list of values. `1`, `1.0` and `'1'` are one value, as are `true` and "
-        "`True`. Two values with one name form one class. "
+        "to a name, or a list of values. `1`, `1.0` and `'1'` are one value (`01` is another), as "
+        "are `true` and `True`. Two values with one name form one class. "
         "Default: the values found in train; 0 and 1 (or false and true) for a binary head.",
     )
     label_separator: str = Field(
