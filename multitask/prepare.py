@@ -78,14 +78,15 @@ class Prepared:
         return sum(stage.steps for stage in self.stages)
 
     def fingerprint(self) -> dict[str, str]:
-        """A hash of the rows that each task trains on or is selected by: a run resumes on these."""
+        """A hash of the rows that each task trains on and is scored by: a run resumes on these."""
         found = {}
         for task, parts in self.splits.items():
             entry = self.config.tasks[task]
             if entry.only_scored and not entry.evaluate_only:
                 continue
             digest = hashlib.sha256()
-            for name in ("dev",) if entry.evaluate_only else ("train", self.selection_split):
+            read = ("dev",) if entry.evaluate_only else ("train", "holdout", "dev")
+            for name in [name for name in read if name in parts]:
                 digest.update(parts[name].tokens.ids.tobytes())
                 digest.update(parts[name].tokens.offsets.tobytes())
                 digest.update(parts[name].rows.gold.tobytes())

@@ -159,13 +159,22 @@ def test_a_checkpoint_of_another_version_is_refused(tiny_overrides, monkeypatch,
 def test_resume_refuses_changed_data(tiny_overrides, course_files, tmp_path, monkeypatch, capsys):
     data = tmp_path / "data"
     shutil.copytree(course_files, data)
-    here = f"data_dir={data}"
-    interrupt_at(monkeypatch, 14)
+    # dev selects nothing here, but its scores stand beside baselines that were computed before
+    here, apart = f"data_dir={data}", "training.holdout=0.2"
+    tiny_overrides = [*tiny_overrides, apart]
+    interrupt_at(monkeypatch, 7)
     assert run_multitask.main(command(tiny_overrides, here)) == 2
     monkeypatch.undo()
     capsys.readouterr()
-    file = data / "ids-sst-train.csv"
-    lines = file.read_text().splitlines(keepends=True)
+    for name in ("ids-sst-dev.csv", "ids-sst-train.csv"):
+        file = data / name
+        whole = file.read_text()
+        lines = whole.splitlines(keepends=True)
+        file.write_text("".join(lines[:-3]))
+        assert run_multitask.main(command(tiny_overrides, here, "--resume")) == 2
+        assert "the data of sst are not those" in error_line(capsys)
+        if name == "ids-sst-dev.csv":
+            file.write_text(whole)
     file.write_text("".join(lines[:-3]))
     assert run_multitask.main(command(tiny_overrides, here, "--resume")) == 2
     assert "the data of sst are not those" in error_line(capsys)
