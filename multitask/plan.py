@@ -101,17 +101,18 @@ def _stage(prepared: Prepared, stage: Stage) -> list[str]:
     turns = Counter(turn.task for step in steps for turn in step if turn.taken)
     rows = []
     for name, feed in prepared.feeds.items():
-        for task in feed.labels:
-            if task in stage.tasks:
-                rows.append(
-                    [
-                        task,
-                        f"{turns[name] / len(steps):.1%}",
-                        f"{prepared.loss_weights[task]:.4g}",
-                        tasks[name].batch_size * tasks[name].accumulation,
-                        f"{turns[name] / feed.stream.steps_per_pass:.2f}",
-                    ]
-                )
+        members = [task for task in feed.labels if task in stage.tasks]
+        for task in members:
+            share = f"{turns[name] / len(steps):.1%}"
+            rows.append(
+                [
+                    task,
+                    share if task == members[0] else f"with {members[0]}",  # on the same rows
+                    f"{prepared.loss_weights[task]:.4g}",
+                    tasks[name].batch_size * tasks[name].accumulation,
+                    f"{turns[name] / feed.stream.steps_per_pass:.2f}",
+                ]
+            )
     header = ["task", "sampling share", "loss weight", "rows a step", "passes an epoch"]
     return [*lines, "", *_table(header, rows)]
 

@@ -337,6 +337,17 @@ def test_tasks_that_share_rows_train_together_on_their_own_labels(reviews, tmp_p
     assert sum(calls) == 2 * 48 + rows["more"]
 
 
+def test_the_plan_counts_shared_rows_once(reviews):
+    from multitask.plan import describe_plan
+
+    made = prepare(load_config(reviews), torch.device("cpu"), lambda line: None)
+    plan = describe_plan(made)
+    (start,) = [place for place, line in enumerate(plan) if "sampling share" in line]
+    shares = {line.split()[0]: line.split()[1:3] for line in plan[start + 1 : start + 4]}
+    assert shares["mood"][0] == shares["more"][0] == "50.0%"
+    assert shares["stars"] == ["with", "mood"]
+
+
 def test_the_rule_of_oversampling_goes_by_the_tasks_that_train(reviews, tmp_path):
     """Not by the one whose rows they are, where a stage leaves it out."""
     rule = "training.sampler={name: round_robin, oversample: {while_train_score_below: -2}}"
