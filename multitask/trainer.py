@@ -45,7 +45,7 @@ from multitask.streams import TaskStream
 from multitask.surgery import Surgery
 from smart.teacher import follow
 
-FORMAT = 2  # of a checkpoint's state
+FORMAT = 3  # of a checkpoint's state
 
 
 class Interrupted(Exception):

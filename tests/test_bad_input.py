@@ -110,6 +110,7 @@ def test_missing_config_file(capsys):
         ("tasks.sst.data.same_rows_as=[qqp]", "tasks.sst.data.same_rows_as: expected text"),
         ("tasks.new={share_head: sst, data: foo.csv}", "tasks.new.data: "),
         ("device=cdua", "no such device: 'cdua' (auto, cpu, cuda, mps)"),
+        ("training.surgery_every=2", "there is no `gradient_surgery`"),
         ("seed", "expected key.path=value"),
     ],
 )
@@ -119,6 +120,14 @@ def test_configured_value(override, message, refused):
     # the place that holds the value; a head that no longer fits is named where it stands
     place = f"{PRESET}:" if override == "tasks.qqp.input=cross" else "command line: "
     assert line.startswith(place)
+
+
+@pytest.mark.parametrize("name", ["mgda", "aligned_mtl"])
+def test_a_surgery_that_shortens_gradients_takes_every_step(refused, name):
+    pytest.importorskip("torchjd")
+    more = (f"training.gradient_surgery={name}", "training.combine=joint")
+    line = refused(*more, "training.surgery_every=2")
+    assert f"training.surgery_every: {name} shortens the gradient" in line
 
 
 def test_cuda_without_one(refused, monkeypatch):
