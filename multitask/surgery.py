@@ -173,18 +173,12 @@ class TaskGradients:
         for name, part in self.shared.items():
             rows = [row[start : start + len(part)] for row in self.rows.values()]
             start += len(part)
-            some = next(
-                (gradient for row in rows for gradient in row if gradient is not None), None
-            )
-            if some is not None:
-                found[name] = some.new_zeros(len(rows), len(rows))
-                for i, j in combinations_with_replacement(range(len(rows)), 2):
-                    for one, other in zip(rows[i], rows[j], strict=True):
-                        if (
-                            one is not None and other is not None
-                        ):  # parameter by parameter: no copies
-                            found[name][i, j] += torch.dot(one.flatten(), other.flatten())
-                    found[name][j, i] = found[name][i, j]
+            some = next((g for row in rows for g in row if g is not None), None)
+            if some is None:
+                continue
+            found[name] = some.new_zeros(len(rows), len(rows))
+            for i, j in combinations_with_replacement(range(len(rows)), 2):
+                found[name][i, j] = found[name][j, i] = _dot(rows[i], rows[j])
         return found
 
     def combine(self, surgery: Surgery) -> None:
@@ -202,6 +196,15 @@ class TaskGradients:
                     parameter.grad = gradient.mul_(weight)
                 else:
                     parameter.grad.add_(gradient, alpha=weight)
+
+
+def _dot(one: Sequence[Tensor | None], other: Sequence[Tensor | None]) -> Tensor | float:
+    """g_i . g_j, parameter by parameter: one matrix of all gradients would be a copy of them."""
+    pairs = zip(one, other, strict=True)
+    return sum(
+        (torch.dot(a.flatten(), b.flatten()) for a, b in pairs if a is not None and b is not None),
+        start=0.0,
+    )
 
 
 def cosines(gramian: Tensor) -> Tensor:

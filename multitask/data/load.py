@@ -339,19 +339,21 @@ def ids_if_any(data: DataConfig, columns: Mapping[str, list]) -> DataConfig:
 def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
     """The texts and ids of a table, without labels. Raises UserError for a missing column."""
     keys = [key for key in TEXT_KEYS["triplet"] if getattr(data, key) is not None]
-    sides = [[text_of(value) for value in column_of(columns, data, key, source)] for key in keys]
+    sides = []
+    for key in keys:
+        name, texts = getattr(data, key), []
+        for number, value in enumerate(column_of(columns, data, key, source), 1):
+            text, problem = text_of(value), None
+            if isinstance(value, dict | list):
+                problem = f"is no text: {text[:60]}"
+            elif not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+                problem = "holds half a character: mend it"
+            if problem:
+                raise UserError(f"{source}, row {number}: {name} {problem}")
+            texts.append(text)
+        sides.append(texts)
     if not sides[0]:
         raise UserError(f"{source}: no rows")
-    for key in keys:
-        for number, value in enumerate(column_of(columns, data, key, source), 1):
-            if isinstance(value, dict | list):
-                where = f"{source}, row {number}"
-                raise UserError(f"{where}: {getattr(data, key)} is no text: {str(value)[:60]}")
-    for key, texts in zip(keys, sides, strict=True):
-        for number, text in enumerate(texts, 1):
-            if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-                where = f"{source}, row {number}"
-                raise UserError(f"{where}: {getattr(data, key)} holds half a character: mend it")
     if data.id is None:
         ids = [str(i) for i in range(len(sides[0]))]
     else:
