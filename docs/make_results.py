@@ -4,13 +4,13 @@
     python docs/make_results.py RUN_DIR ... # first copy what these directories hold
 
 A run directory called NAME-SEED leaves its report as results/NAME-SEED.json, or, with a contrastive
-task, as results/contrastive/NAME-SEED.json; the directory of an
-ablation, or of `report`, leaves its comparison, with the commits and minutes of its runs, as
-results/grids/NAME.json; that of `table`, called as its layout, results/papers/NAME.json; that of
-`export` its card, results/exports/NAME.md. What `sts` or `evaluate-search` wrote is copied to
-results/written/NAME.md by hand. A page says where a table goes: a line
-`<!-- measured: KIND NAME -->`, the table, then `<!-- end -->`. Nothing is typed by hand:
-tests/test_results.py checks that.
+task, as results/contrastive/NAME-SEED.json; one of another name, of one task, its losses and scores
+by epoch, as results/epochs/NAME.json. The directory of an ablation, or of `report`, leaves its
+comparison, with the commits and minutes of its runs, as results/grids/NAME.json; that of `table`,
+called as its layout, results/papers/NAME.json; that of `export` its card, results/exports/NAME.md.
+What `sts` or `evaluate-search` wrote is copied to results/written/NAME.md by hand. A page says
+where a table goes: a line `<!-- measured: KIND NAME -->`, the table, then `<!-- end -->`. Nothing
+is typed by hand: tests/test_results.py checks that.
 """
 
 import contextlib
@@ -38,6 +38,7 @@ GRIDS = REPORTS / "grids"
 PAPERS = REPORTS / "papers"
 CONTRASTIVE = REPORTS / "contrastive"
 EXPORTS = REPORTS / "exports"
+EPOCHS = REPORTS / "epochs"
 BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 COLUMNS = [
     ("sst", "accuracy"),
@@ -153,6 +154,19 @@ def contrastive(_: str) -> str | None:
         ])  # fmt: skip
     titles = "run|seeds|before|after|selected step|command|commit|minutes".split("|")
     return f"{markdown_table(titles, lines)}\n" if lines else None
+
+
+def epochs(name: str) -> str | None:
+    """Loss and dev score after each epoch of a run of one task, its command and its commit."""
+    file = EPOCHS / f"{name}.json"
+    if not file.is_file():
+        return None
+    found = json.loads(file.read_text())
+    lines = [[f"{line['epoch']:.0f}", *(f"{line[key]:.3f}" for key in ("loss", "score"))]
+             for line in found["epochs"]]  # fmt: skip
+    table = markdown_table(("epoch", "training loss", f"dev {found['metric']}"), lines)
+    source = f"`{found['command']}`, commit {found['commit']}, {found['minutes']} minutes"
+    return f"{table}\n\n{source}\n"
 
 
 def measured_grid(name: str) -> dict[str, Any] | None:
@@ -274,6 +288,7 @@ def written(name: str) -> str | None:
 KINDS = {
     "runs": runs,
     "contrastive": contrastive,
+    "epochs": epochs,
     "grid": grid,
     "scores": scores,
     "minibert": minibert,
@@ -306,10 +321,37 @@ def save(directory: Path) -> None:
     elif not (directory / "report.json").is_file():
         EXPORTS.mkdir(exist_ok=True)
         (EXPORTS / f"{directory.name}.md").write_text((directory / "README.md").read_text())
+    elif not re.search(r"-\d+$", directory.name):
+        _save_epochs(directory)
     else:
         report = json.loads((directory / "report.json").read_text())
         views = any(task["label_type"] == "views" for task in report["tasks"].values())
         _write((CONTRASTIVE if views else REPORTS) / f"{directory.name}.json", report)
+
+
+def _save_epochs(directory: Path) -> None:
+    """Of a run of one task."""
+    report = json.loads((directory / "report.json").read_text())
+    ((task, entry),) = report["tasks"].items()
+    losses: list[float] = []
+    lines = []
+    for event in map(json.loads, (directory / "metrics.jsonl").read_text().splitlines()):
+        if event["event"] == "step":
+            losses.append(event["loss"])
+        if event["event"] == "eval":
+            score = event["tasks"][task][entry["metric"]]
+            lines.append(
+                {"epoch": event["epoch"], "loss": statistics.fmean(losses), "score": score}
+            )
+            losses = []
+    found = {
+        "metric": entry["metric"],
+        "epochs": lines,
+        "command": command_of(report),
+        "commit": str(report["git_revision"]),
+        "minutes": round(report["wall_time_s"] / 60),
+    }
+    _write(EPOCHS / f"{directory.name}.json", found)
 
 
 def _save_comparison(directory: Path) -> None:

@@ -32,11 +32,15 @@ def test_every_saved_grid_is_on_a_page(make_results):
         assert shown, file.name
     for file in make_results.PAPERS.glob("*.json"):
         assert f"paper {file.stem} -->" in text, file.name
+    for file in make_results.EPOCHS.glob("*.json"):
+        assert f"<!-- measured: epochs {file.stem} -->" in text, file.stem
     for file in make_results.EXPORTS.glob("*.md"):
         assert f"exported {file.stem} -->" in text, file.name
 
 
 def test_saved_files_come_from_clean_commits(make_results):
+    for file in make_results.EPOCHS.glob("*.json"):
+        assert not json.loads(file.read_text())["commit"].endswith(("None", "dirty")), file
     for file in [*make_results.REPORTS.glob("*.json"), *make_results.CONTRASTIVE.glob("*.json")]:
         revision = json.loads(file.read_text())["git_revision"]
         assert revision and not revision.endswith("dirty"), file
