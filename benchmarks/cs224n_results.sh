@@ -34,6 +34,7 @@ run single-qqp $multi tasks.sst=null tasks.sts=null
 run single-sts $multi tasks.sst=null tasks.qqp=null training.epochs=4
 run best configs/cs224n_best.yaml
 run pals configs/cs224n_pals.yaml
+run houlsby $multi training.adapter_lr=1e-3 defaults.adapter=houlsby
 run cross $cross
 run cross-single-qqp $cross tasks.sst=null tasks.sts=null
 run cross-single-sts $cross tasks.sst=null tasks.qqp=null training.epochs=4
