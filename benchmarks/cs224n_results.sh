@@ -35,6 +35,7 @@ run single-sts $multi tasks.sst=null tasks.qqp=null training.epochs=4
 run best configs/cs224n_best.yaml
 run pals configs/cs224n_pals.yaml
 run houlsby $multi training.adapter_lr=1e-3 defaults.adapter=houlsby
+run mlm configs/cs224n_mlm.yaml
 run cross $cross
 run cross-single-qqp $cross tasks.sst=null tasks.sts=null
 run cross-single-sts $cross tasks.sst=null tasks.qqp=null training.epochs=4

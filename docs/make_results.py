@@ -29,6 +29,7 @@ from multitask.comparison.paper_files import paper_markdown  # noqa: E402
 from multitask.comparison.tables import markdown_tables  # noqa: E402
 from multitask.config_file import dump_override  # noqa: E402
 from multitask.errors import UserError  # noqa: E402
+from multitask.plots import load_lines  # noqa: E402
 from multitask.sweep.grid import load_grid  # noqa: E402
 from multitask.tables import markdown_table  # noqa: E402
 
@@ -89,7 +90,8 @@ def row(name: str, reports: list[dict[str, Any]], part: str | None = None) -> li
         values = [math.nan if value is None else value for value in found]
         undefined = all(map(math.isnan, values))  # a constant prediction has no correlation
         cells.append("-" if undefined else spread(values))
-    whole = [report["overall"]["mean"] for report in reports if len(report["tasks"]) == 3]
+    course = {task for task, _ in COLUMNS}
+    whole = [report["overall"]["mean"] for report in reports if course <= set(report["tasks"])]
     cells.append(spread(whole) if whole and part is None else "-")
     return [name, ", ".join(str(report["seed"]) for report in reports), *cells]
 
@@ -335,7 +337,7 @@ def _save_epochs(directory: Path) -> None:
     ((task, entry),) = report["tasks"].items()
     losses: list[float] = []
     lines = []
-    for event in map(json.loads, (directory / "metrics.jsonl").read_text().splitlines()):
+    for event in load_lines(directory / "metrics.jsonl"):
         if event["event"] == "step":
             losses.append(event["loss"])
         if event["event"] == "eval":
