@@ -158,6 +158,22 @@ def contrastive(_: str) -> str | None:
     return f"{markdown_table(titles, lines)}\n" if lines else None
 
 
+def conflict(name: str) -> str | None:
+    """How far the gradients of each two tasks agreed in the runs of that name."""
+    measured = [report["conflict"] for report in load_reports().get(name, [])]
+    if not measured:
+        return None
+    lines = []
+    for pair in measured[0]:
+        found = [one[pair] for one in measured]
+        times = [one["measured"] for one in found]
+        below = sum(one["below_0"] * one["measured"] for one in found) / sum(times)
+        lines.append([pair, spread([one["mean"] for one in found]), f"{100 * below:.0f} %",
+                      f"{sum(times):,}"])  # fmt: skip
+    titles = ("tasks", "mean cosine", "share below 0", "measured, all seeds")
+    return f"{markdown_table(titles, lines)}\n"
+
+
 def epochs(name: str) -> str | None:
     """Loss and dev score after each epoch of a run of one task, its command and its commit."""
     file = EPOCHS / f"{name}.json"
@@ -290,6 +306,7 @@ def written(name: str) -> str | None:
 KINDS = {
     "runs": runs,
     "contrastive": contrastive,
+    "conflict": conflict,
     "epochs": epochs,
     "grid": grid,
     "scores": scores,

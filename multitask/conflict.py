@@ -1,6 +1,9 @@
 """Do tasks pull the shared encoder in different directions? Cosines between their gradients."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from statistics import fmean
+from typing import Any
 
 import torch
 
@@ -37,3 +40,26 @@ def gradient_cosines(
         }
         for part, found in ((part, cosines(gramian)) for part, gramian in whole.items())
     }
+
+
+def conflict_summary(events: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]] | None:
+    """What the ``conflict`` lines of metrics.jsonl say of the whole encoder, pair by pair.
+
+    Returns:
+        {"one-other": {"measured": times, "mean": cosine, "below_0": share of times}}; None where
+        nothing was measured.
+    """
+    found: dict[str, list[float]] = defaultdict(list)
+    for event in events:
+        if event["event"] == "conflict":
+            for pair, cosine in event["cosines"].get("all", {}).items():
+                if cosine is not None:  # a task had no gradient
+                    found[pair].append(cosine)
+    return {
+        pair: {
+            "measured": len(values),
+            "mean": fmean(values),
+            "below_0": fmean(value < 0 for value in values),
+        }
+        for pair, values in found.items()
+    } or None

@@ -42,6 +42,7 @@ DATA_HEADER = (
     "mean tokens",
 )
 TURNS_HEADER = ("task", "trained", "skipped", "stopped at step", "selected step")
+CONFLICT_HEADER = ("tasks", "measured", "mean cosine of gradients", "share below 0")
 COURSE_SCORE = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
 TILES_LEGEND = "Dev scores. Dot: the trained model; bar: its 95 % interval; strokes: the baselines."
 
@@ -74,6 +75,9 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
         Section("Data", [Table(DATA_HEADER, data_rows(report))]),
         Section("Turns", [Table(TURNS_HEADER, _turns(report))]),
     ]
+    if report.get("conflict"):
+        table = Table(CONFLICT_HEADER, conflict_rows(report))
+        sections.append(Section("Gradient conflict", [table], label="Conflict"))
     if report["warnings"]:
         sections.append(Section("Warnings", [Lines(report["warnings"])], alert=True))
     wrong = [
@@ -226,6 +230,19 @@ def _turns(report: dict[str, Any]) -> list[tuple[str, ...]]:
             ),
         )
         for task, result in report["tasks"].items()
+    ]
+
+
+def conflict_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
+    """How far the gradients of each two tasks agreed in the encoder, in CONFLICT_HEADER."""
+    return [
+        (
+            pair,
+            f"{found['measured']:,}",
+            score(found["mean"]),
+            f"{100 * found['below_0']:.0f} %",
+        )
+        for pair, found in report["conflict"].items()
     ]
 
 

@@ -22,7 +22,7 @@ from multitask.baselines import (
 )
 from multitask.checkpoint import read_tensors, weights_file
 from multitask.config import Config, SmartConfig
-from multitask.conflict import gradient_cosines
+from multitask.conflict import conflict_summary, gradient_cosines
 from multitask.device import pick_device
 from multitask.early_stopping import Selection, selected_steps
 from multitask.encoders.bitlinear import set_strength
@@ -33,6 +33,7 @@ from multitask.metric_names import METRICS, OUTCOMES, UNLABELLED
 from multitask.model_card import write_card
 from multitask.objective import Smoothing
 from multitask.plan import describe_data
+from multitask.plots import load_lines
 from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, prepare
 from multitask.report import terminal_table, write_reports
@@ -337,6 +338,7 @@ def finish(
             "steps": {"planned": trainer.total_steps, "done": trainer.step},
             "trained_parameters": trained_parameters(prepared.model, prepared.stages),
             "select": config.training.select,
+            "conflict": conflict_summary(load_lines(run_dir / "metrics.jsonl")),
         },
     )
     if distributed.rank() == 0:

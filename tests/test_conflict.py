@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import cosine_similarity
 
 import run_multitask
-from multitask.conflict import gradient_cosines
+from multitask.conflict import conflict_summary, gradient_cosines
 from tests.conftest import write_course_files
 from tests.contrastive_run import write_config, write_triplets
 from tests.test_model import batch
@@ -62,6 +62,8 @@ def test_measuring_is_logged_and_changes_no_step(tiny_overrides, tmp_path):
     assert set(conflicts[0]["cosines"]) == {"all", "embeddings", "layer_1", "layer_2"}
     assert set(conflicts[0]["cosines"]["all"]) == {"sst-qqp", "sst-sts", "qqp-sts"}
     assert all(-1 <= value <= 1 for value in conflicts[0]["cosines"]["all"].values())
+    found = [json.loads((run / "report.json").read_text())["conflict"] for run in runs]
+    assert found == [None, conflict_summary(conflicts)]
 
 
 def test_contrastive_tasks_are_left_out(tmp_path, tiny_encoder):
@@ -74,3 +76,21 @@ def test_contrastive_tasks_are_left_out(tmp_path, tiny_encoder):
     lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     found = [line["cosines"] for line in lines if line["event"] == "conflict"]
     assert found == [{}, {}, {}]  # one task is left, which agrees with itself
+
+
+def test_the_summary_counts_what_was_measured():
+    def event(**cosines):
+        return {"event": "conflict", "cosines": {"all": cosines, "layer_1": {"a-b": 0.9}}}
+
+    events = [
+        {"event": "step"},
+        event(**{"a-b": 0.3, "a-c": -0.1}),
+        event(**{"a-b": -0.1, "a-c": None}),  # c had no gradient
+        event(**{"a-b": 0.4}),  # c had stopped
+        {"event": "conflict", "cosines": {}},
+    ]
+    assert conflict_summary(events) == {
+        "a-b": {"measured": 3, "mean": pytest.approx(0.2), "below_0": pytest.approx(1 / 3)},
+        "a-c": {"measured": 1, "mean": -0.1, "below_0": 1.0},
+    }
+    assert conflict_summary([{"event": "step"}, {"event": "conflict", "cosines": {}}]) is None

@@ -99,6 +99,17 @@ def test_data_and_turns(run):
     ]
 
 
+def test_gradient_conflict_is_shown_where_it_was_measured(run, tmp_path):
+    assert "## Gradient conflict" not in run[2]
+    folder = tmp_path / "run"
+    report = write_run(folder)
+    found = {"sst-para": {"measured": 1200, "mean": -0.0123, "below_0": 0.625}}
+    (folder / "report.json").write_text(json.dumps(report | {"conflict": found}))
+    text = write_reports(folder).read_text(encoding="utf-8")
+    table = rows(section(text, "## Gradient conflict"))
+    assert table == [["sst-para", "1,200", "-0.012", "62 %"]]
+
+
 def test_settings_repeat_the_run(run):
     _, report, markdown = run
     settings = section(markdown, "## Settings")
