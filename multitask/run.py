@@ -324,6 +324,8 @@ def finish(
             "turns": {"trained": trainer.trained[name], "skipped": trainer.skipped[name]},
             "stopped_at_step": trainer.selection.last_stops.get(name),
         }
+        if name in config.trained_tasks() and not trainer.trained[name]:
+            tasks[name]["flags"].append("no step trained it")
     (sentences,) = distributed.total([trainer.sentences], prepared.device)
     report = run_result(
         prepared,

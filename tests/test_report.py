@@ -83,6 +83,18 @@ def test_flags_overall_scores_and_warnings_are_shown(run):
     assert r"para \| is no held-out task" in section(markdown, "## Warnings")
 
 
+def test_a_task_that_no_step_trained_is_flagged(tiny_run):
+    """Two steps in turn, three tasks."""
+    tasks = load_report(tiny_run)["tasks"]
+    assert {task: found["turns"]["trained"] for task, found in tasks.items()} == {
+        "sst": 1,
+        "qqp": 1,
+        "sts": 0,
+    }
+    flagged = [task for task, found in tasks.items() if "no step trained it" in found["flags"]]
+    assert flagged == ["sts"]
+
+
 def test_data_and_turns(run):
     _, _, markdown = run
     data = rows(section(markdown, "## Data"))
