@@ -36,6 +36,8 @@ run best configs/cs224n_best.yaml
 run pals configs/cs224n_pals.yaml
 run houlsby $multi training.adapter_lr=1e-3 defaults.adapter=houlsby
 run mlm configs/cs224n_mlm.yaml
+run joint $multi training.combine=joint training.conflict_steps=10
+run pcgrad $multi training.combine=joint training.gradient_surgery=pcgrad
 run cross $cross
 run cross-single-qqp $cross tasks.sst=null tasks.sts=null
 run cross-single-sts $cross tasks.sst=null tasks.qqp=null training.epochs=4
