@@ -1,13 +1,14 @@
 """Write the measured tables of docs/*.md from the files in docs/results/.
 
     python docs/make_results.py             # renew the pages
-    python docs/make_results.py RUN_DIR ... # first copy what these directories hold
+    python docs/make_results.py RUN_DIR ... # first copy what these directories (or files) hold
 
 A run directory called NAME-SEED leaves its report as results/NAME-SEED.json, or, with a contrastive
 task, as results/contrastive/NAME-SEED.json; one of another name, of one task, its losses and scores
 by epoch, as results/epochs/NAME.json. The directory of an ablation, or of `report`, leaves its
 comparison, with the commits and minutes of its runs, as results/grids/NAME.json; that of `table`,
-called as its layout, results/papers/NAME.json; that of `export` its card, results/exports/NAME.md.
+called as its layout, results/papers/NAME.json; that of `export` its card, results/exports/NAME.md;
+the numbers that `importance` wrote, NAME.json, results/importance/NAME.json.
 What `sts` or `evaluate-search` wrote is copied to results/written/NAME.md by hand. A page says
 where a table goes: a line `<!-- measured: KIND NAME -->`, the table, then `<!-- end -->`. Nothing
 is typed by hand: tests/test_results.py checks that.
@@ -40,6 +41,7 @@ PAPERS = REPORTS / "papers"
 CONTRASTIVE = REPORTS / "contrastive"
 EXPORTS = REPORTS / "exports"
 EPOCHS = REPORTS / "epochs"
+IMPORTANCE = REPORTS / "importance"
 BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 COLUMNS = [
     ("sst", "accuracy"),
@@ -187,6 +189,26 @@ def epochs(name: str) -> str | None:
     return f"{table}\n\n{source}\n"
 
 
+def importance(name: str) -> str | None:
+    """How much each hidden state counts in the runs of one picture: all texts, short and long."""
+    file = IMPORTANCE / f"{name}.json"
+    if not file.is_file():
+        return None
+    found = json.loads(file.read_text())
+    layers = max(one["layers"] for one in found["entries"])
+    lines = []
+    for one in found["entries"]:
+        kinds = {f"all {one['rows']:,}": one["mean"]}
+        if one["median"]:
+            kinds |= {f"at most {one['median']:g} tokens": one["short"], "longer": one["long"]}
+        for texts, values in kinds.items():
+            weighed = dict(zip(one["states"], values, strict=True))
+            cells = (f"{weighed[i]:.3f}" if i in weighed else "-" for i in range(layers + 1))
+            lines.append([Path(one["run"]).name, one["task"], texts, *cells])
+    titles = ("run", "task", "texts", "embeddings", *(f"layer {i + 1}" for i in range(layers)))
+    return f"{markdown_table(titles, lines)}\n\n{_source(found)}\n"
+
+
 def measured_grid(name: str) -> dict[str, Any] | None:
     """A saved comparison of a grid; None where it was not measured yet."""
     file = GRIDS / f"{name}.json"
@@ -308,6 +330,7 @@ KINDS = {
     "contrastive": contrastive,
     "conflict": conflict,
     "epochs": epochs,
+    "importance": importance,
     "grid": grid,
     "scores": scores,
     "minibert": minibert,
@@ -333,7 +356,9 @@ def pages() -> list[Path]:
 
 def save(directory: Path) -> None:
     """Copy a run's report, a comparison or a paper's table, with its source, into docs/results."""
-    if (directory / "paper.json").is_file():
+    if directory.suffix == ".json":
+        _save_importance(directory)
+    elif (directory / "paper.json").is_file():
         _save_paper(directory)
     elif (directory / "comparison.json").is_file():
         _save_comparison(directory)
@@ -399,6 +424,20 @@ def _save_paper(directory: Path) -> None:
     command = f"table {layout.relative_to(DOCS.parent)} {' '.join(grids)}"
     source = _found_source(command, directory, list(dict.fromkeys(runs)))
     _write(PAPERS / f"{directory.name}.json", {"table": table, "source": source})
+
+
+def _save_importance(file: Path) -> None:
+    """What `importance` wrote, without its examples."""
+    entries = json.loads(file.read_text())
+    for one in entries:
+        del one["texts"], one["weights"]
+    runs = [Path(run) for run in dict.fromkeys(one["run"] for one in entries)]
+    command = f"importance {' '.join(map(str, runs))}"
+    tasks = {one["task"] for one in entries}
+    if len(tasks) == 1:
+        command += f" --task {tasks.pop()}"
+    source = _found_source(command, file, runs)
+    _write(IMPORTANCE / file.name, {"entries": entries, "source": source})
 
 
 def _found_source(command: str, directory: Path, runs: list[Path]) -> dict[str, Any]:

@@ -34,6 +34,8 @@ def test_every_saved_grid_is_on_a_page(make_results):
         assert f"paper {file.stem} -->" in text, file.name
     for file in make_results.EPOCHS.glob("*.json"):
         assert f"<!-- measured: epochs {file.stem} -->" in text, file.stem
+    for file in make_results.IMPORTANCE.glob("*.json"):
+        assert f"<!-- measured: importance {file.stem} -->" in text, file.stem
     for file in make_results.EXPORTS.glob("*.md"):
         assert f"exported {file.stem} -->" in text, file.name
 
@@ -49,7 +51,8 @@ def test_saved_files_come_from_clean_commits(make_results):
         *make_results.EXPORTS.glob("*.md"),
     ):
         assert "-dirty" not in file.read_text() and "git revision: None" not in file.read_text()
-    for file in [*make_results.GRIDS.glob("*.json"), *make_results.PAPERS.glob("*.json")]:
+    folders = (make_results.GRIDS, make_results.PAPERS, make_results.IMPORTANCE)
+    for file in [file for folder in folders for file in folder.glob("*.json")]:
         for revision in json.loads(file.read_text())["source"]["commits"]:
             assert revision != "None" and not revision.endswith("dirty"), file
 
@@ -107,3 +110,46 @@ def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(
             "minutes": 2,
         },
     }
+
+
+def test_the_conflict_of_several_seeds(make_results, monkeypatch):
+    def report(mean, below, measured):
+        return {"conflict": {"a-b": {"mean": mean, "below_0": below, "measured": measured}}}
+
+    found = {"joint": [report(0.1, 0.5, 10), report(-0.1, 1.0, 30)]}
+    monkeypatch.setattr(make_results, "load_reports", lambda: found)
+    assert "| a-b | 0.000 ± 0.141 | 88 % | 40 |" in make_results.conflict("joint")
+    assert make_results.conflict("other") is None
+
+
+def test_importance_is_saved_without_examples_and_shown_by_length(
+    make_results, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(make_results, "IMPORTANCE", tmp_path / "saved")
+    run = "runs/attention"
+    (tmp_path / run).mkdir(parents=True)
+    report = {"git_revision": "abc1234", "wall_time_s": 120.0}
+    (tmp_path / run / "report.json").write_text(json.dumps(report))
+    entry = {
+        "run": run,
+        "task": "sts",
+        "layers": 2,
+        "states": [1, 2],
+        "rows": 1000,
+        "mean": [0.25, 0.75],
+        "median": 12.0,
+        "short": [0.2, 0.8],
+        "long": [0.3, 0.7],
+        "texts": ["a"],
+        "weights": [[0.5, 0.5]],
+    }
+    file = tmp_path / "runs" / "layers.json"
+    file.write_text(json.dumps([entry]))
+    make_results.save(file)
+    (saved,) = json.loads((tmp_path / "saved" / "layers.json").read_text())["entries"]
+    assert not {"texts", "weights"} & set(saved)
+    table = make_results.importance("layers")
+    assert "| attention | sts | all 1,000 | - | 0.250 | 0.750 |" in table
+    assert "| attention | sts | at most 12 tokens | - | 0.200 | 0.800 |" in table
+    assert "| attention | sts | longer | - | 0.300 | 0.700 |" in table
+    assert "`python run_multitask.py importance runs/attention --task sts`, commit abc1234" in table
