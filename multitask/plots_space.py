@@ -26,9 +26,9 @@ PANELS = {
 def draw_space(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -> "Figure | None":
     """A panel a measure, a line a task that is only evaluated; None where there is none.
 
-    Lower is better in all of them (Wang & Isola 2020).
+    From before the first step on. Lower is better in all of them (Wang & Isola 2020).
     """
-    evaluations = [event for event in events if event["event"] == "eval"]
+    evaluations = [event for event in events if event["event"] in ("space", "eval")]
     tasks = [
         task
         for task, scores in (evaluations[0]["tasks"] if evaluations else {}).items()

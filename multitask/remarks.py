@@ -7,7 +7,7 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.data.checks import count_overlap, describe
-from multitask.data.load import LabelReader
+from multitask.data.load import LabelReader, Rows
 from multitask.errors import UserError
 from multitask.evaluate import Split
 from multitask.glue import check_index
@@ -18,11 +18,7 @@ def describe_splits(
     config: Config, task: str, splits: Mapping[str, Mapping[str, Split]], reader: LabelReader
 ) -> dict[str, dict[str, Any]]:
     data = config.tasks[task].data
-    # what a task that is only evaluated shall not have seen is what any other trains on
-    trained = config.trained_tasks()
-    host = config.selecting_tasks()[task]
-    apart = config.tasks[task].evaluate_only or host not in trained
-    trained_on = [splits[name] for name in (trained if apart else [host])]
+    seen = training_rows(config, task, splits)
     found = {}
     for name, split in splits[task].items():
         of_train = name == "holdout" or (name == "dev" and data.dev_share is not None)
@@ -36,10 +32,28 @@ def describe_splits(
         if split.tokens.owners is not None:
             found[name]["windows"] = len(split.tokens)
         found[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
-        if name in ("dev", "test"):  # a held-out slice of train selects: it counts as train
-            seen = [own[p].rows for own in trained_on for p in ("train", "holdout") if p in own]
+        if name in ("dev", "test"):
             found[name]["in_train"] = count_overlap(split.rows, seen)
     return found
+
+
+def training_rows(
+    config: Config, task: str, splits: Mapping[str, Mapping[str, Split]]
+) -> list[Rows]:
+    """The rows that the scores of a task shall not be of; a held-out slice of train is with them.
+
+    Of a task that is only evaluated: what any other trains on.
+    """
+    trained = config.trained_tasks()
+    host = config.selecting_tasks()[task]
+    apart = config.tasks[task].evaluate_only or host not in trained
+    tasks = trained if apart else [host]
+    return [
+        splits[name][part].rows
+        for name in tasks
+        for part in ("train", "holdout")
+        if part in splits[name]
+    ]
 
 
 def data_warnings(

@@ -2,13 +2,14 @@
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from multitask import distributed, metrics
 from multitask.config import Config
+from multitask.data.checks import seen_rows, text_sets
 from multitask.data.load import LabelReader, Rows
 from multitask.evaluate import Scores
 from multitask.files import without_nan
@@ -16,6 +17,7 @@ from multitask.model import parameter_counts
 from multitask.outcomes import confusion_columns, metric_columns
 from multitask.prepare import Prepared
 from multitask.pretrained import seen_corpora
+from multitask.remarks import training_rows
 from multitask.versions import versions
 
 
@@ -29,7 +31,14 @@ def task_result(
     """A task's entry in report.json, but for how it was trained, from its dev ``scores``."""
     entry, reader = config.tasks[task], prepared.readers[task]
     metric = prepared.metrics[task]
-    measured = dev_results(scores, prepared.splits[task]["dev"].rows, reader)
+    rows = prepared.splits[task]["dev"].rows
+    measured = dev_results(scores, rows, reader)
+    unseen, found_flags = None, flags(metric, measured["dev"], baselines)
+    if entry.evaluate_only and prepared.data[task]["dev"]["in_train"]:
+        training = training_rows(config, task, prepared.splits)
+        unseen = unseen_results(scores, rows, reader, training)
+        left = f"without the {len(rows) - unseen['rows']:,} rows in train"
+        found_flags.append(f"{left}: {metric} {unseen[metric]:.3f}")
     return {
         "label_type": reader.label_type,
         "classes": list(reader.names) or None,
@@ -40,8 +49,9 @@ def task_result(
         "pooling": entry.pooling.name,
         "head": entry.head.name,
         **measured,
+        "unseen": unseen,
         "baselines": baselines,
-        "flags": flags(metric, measured["dev"], baselines),
+        "flags": found_flags,
         "data": prepared.data[task],
     }
 
@@ -109,6 +119,17 @@ def dev_results(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, An
         found["confusion"] = metrics.confusion(*pairs, classes)
     spans = metrics.intervals(reader.label_type, *columns, classes)
     return {"dev": found, "dev_intervals": {name: list(span) for name, span in spans.items()}}
+
+
+def unseen_results(
+    scores: Scores, rows: Rows, reader: LabelReader, training: Sequence[Rows]
+) -> dict[str, Any]:
+    """The metrics over the dev rows that stand in none of the ``training`` rows, and how many."""
+    seen = seen_rows(rows, text_sets(training, len(rows.texts[0])))
+    columns = metric_columns(rows, reader, scores.predictions, scores.scores)
+    labels, predictions, shown = (column[~seen] for column in columns)
+    points = metrics.compute(reader.label_type, labels, predictions, shown, len(reader.names))
+    return {"rows": int((~seen).sum()), **points}
 
 
 def flags(metric: str, dev: Mapping[str, Any], baselines: Mapping[str, Any]) -> list[str]:

@@ -131,6 +131,25 @@ def build_trainer(
         )
         return found[prepared.metrics[task]]
 
+    followed = [
+        task
+        for task, entry in tasks.items()
+        if task not in config.trained_tasks()
+        and (entry.evaluate_only or not entry.only_scored)
+        and entry.input == "siamese"
+        and prepared.readers[task].label_type == "number"
+    ]
+
+    def split_of(task: str) -> str:
+        return "dev" if tasks[task].evaluate_only else prepared.selection_split
+
+    def space(task: str) -> dict[str, float]:
+        return prepared.space(task, prepared.splits[task][split_of(task)].rows)
+
+    def at_start(write: Callable[..., None]) -> None:
+        if followed:
+            write("space", step=0, tasks={task: space(task) for task in followed})
+
     def evaluate(
         between_batches: Callable[[], None], write: Callable[..., None]
     ) -> dict[str, dict[str, float]]:
@@ -138,17 +157,16 @@ def build_trainer(
         for task, entry in tasks.items():
             if entry.only_scored and not entry.evaluate_only:
                 continue
-            name = "dev" if entry.evaluate_only else prepared.selection_split
+            name = split_of(task)
             pooler = prepared.model.module(task).scoring_pooler
             with watched_weights(pooler) as seen:
                 scores = prepared.score(task, name, between_batches)
-            rows, reader = prepared.splits[task][name].rows, prepared.readers[task]
-            found[task] = measure(scores, rows, reader)
+            rows = prepared.splits[task][name].rows
+            found[task] = measure(scores, rows, prepared.readers[task])
             if weighs_states(pooler):
                 watched[task] = {"split": name, **summary(pooler, seen, prepared.device)}
-            watched_only = task not in config.trained_tasks()
-            if watched_only and entry.input == "siamese" and reader.label_type == "number":
-                found[task] |= prepared.space(task, rows)
+            if task in followed:
+                found[task] |= space(task)
         layers = prepared.model.encoder.num_layers
         for task, one in watched.items():
             write("importance", task=task, layers=layers, **one)
@@ -207,6 +225,7 @@ def build_trainer(
         eval_steps=config.training.eval_steps,
         checkpoint_steps=config.training.checkpoint_steps,
         keep_checkpoints=config.training.keep_checkpoints,
+        at_start=at_start,
         before_step=partial(set_strength, prepared.model.encoder, gradual),
         say=say,
     )

@@ -63,7 +63,8 @@ class Trainer:
     ``train_score(task, scores, labels)`` is that metric over rows seen in training. ``joint_tasks``
     are the tasks whose mean selects. ``teacher`` follows the model where a task has a Bregman
     term; ``conflict(tasks, step)`` measures what ``conflict_steps`` asks for;
-    ``before_step(progress)`` is told the share of the planned steps that is done.
+    ``at_start(write)`` may measure and ``write`` before the first step; ``before_step(progress)``
+    is told the share of the planned steps that is done.
     """
 
     run_dir: Path
@@ -90,6 +91,7 @@ class Trainer:
     eval_steps: int | None
     checkpoint_steps: int | None
     keep_checkpoints: int
+    at_start: Callable[[Callable[..., None]], None] = lambda write: None
     before_step: Callable[[float], None] = lambda progress: None
     say: Callable[[str], None] = tqdm.write
 
@@ -152,6 +154,7 @@ class Trainer:
         self.model.train()
         if self.step == 0:
             self.log.write("plan", step=0, steps=self.total_steps, epochs=self.total_epochs)
+            self.at_start(self.log.write)
         hidden = None if distributed.rank() == 0 else True
         bar = tqdm(total=self.total_steps, initial=self.step, unit="step", disable=hidden)
         with Signals(self._interrupt), bar:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.stats import spearmanr
 
 import run_multitask
 from multitask import load
@@ -107,7 +108,9 @@ def test_its_space_is_that_of_its_vectors_and_the_run_can_be_loaded(
     precise = ["training.precision=fp32"]
     assert train(config, tiny_encoder, course_files, *precise, "training.max_steps=4") == 0
     run = load(config.parent / "run")
-    (line,) = events(config.parent / "run", "eval")
+    (line,), (start,) = (events(config.parent / "run", kind) for kind in ("eval", "space"))
+    assert list(start["tasks"]) == ["suite"] and start["step"] == 0
+    assert start["tasks"]["suite"]["uniformity"] != line["tasks"]["suite"]["uniformity"]
     rows = run.load_split("suite", "dev").rows
     vectors = [run.encode([pair[side] for pair in rows.texts], "suite") for side in (0, 1)]
     positive = rows.gold > 4
@@ -156,6 +159,25 @@ def test_pairs_that_any_task_trains_on_are_counted(
     out = capsys.readouterr().out
     assert "warning: suite: 1 of 43 dev rows are in train" in out
     assert "suite: only scored" in out
+    # and its report has the scores without them too
+    more = ["training.max_steps=1", "training.select=per_task"]
+    assert train(config, tiny_encoder, course_files, *more) == 0
+    report = json.loads((config.parent / "run" / "report.json").read_text())
+    entry = report["tasks"]["suite"]
+    lines = (config.parent / "run" / "predictions" / "suite.dev.jsonl").read_text().splitlines()
+    shown = [json.loads(line) for line in lines]
+    (known,) = [i for i, one in enumerate(shown) if first in one["texts"]]
+    gold, predicted = ([one[name] for one in shown] for name in ("label", "prediction"))
+    rounded = {"abs": 5e-3}  # the saved predictions are: some ranks tie
+    expected = spearmanr(gold, predicted).statistic
+    assert entry["dev"]["spearman"] == pytest.approx(expected, **rounded)
+    del gold[known], predicted[known]
+    without = spearmanr(gold, predicted).statistic
+    assert entry["unseen"]["rows"] == 42 and abs(without - expected) > 0.02
+    assert entry["unseen"]["spearman"] == pytest.approx(without, **rounded)
+    words = f"without the 1 rows in train: spearman {entry['unseen']['spearman']:.3f}"
+    assert words in entry["flags"]
+    assert report["tasks"]["sts"]["unseen"] is None
 
 
 def test_a_head_without_weights_scores_another_tasks_vectors(config, tiny_encoder, course_files):
