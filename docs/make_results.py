@@ -162,12 +162,13 @@ def contrastive(_: str) -> str | None:
 
 def conflict(name: str) -> str | None:
     """How far the gradients of each two tasks agreed in the runs of that name."""
-    measured = [report["conflict"] for report in load_reports().get(name, [])]
+    reports = load_reports().get(name, [])
+    measured = [found for report in reports if (found := report.get("conflict"))]
     if not measured:
         return None
     lines = []
     for pair in measured[0]:
-        found = [one[pair] for one in measured]
+        found = [one[pair] for one in measured if pair in one]
         times = [one["measured"] for one in found]
         below = sum(one["below_0"] * one["measured"] for one in found) / sum(times)
         lines.append([pair, spread([one["mean"] for one in found]), f"{100 * below:.0f} %",

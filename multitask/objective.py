@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from multitask.data.collate import Batch
+from multitask.encoders.bitlinear import BitLinear
 from multitask.model import MultiTaskModel
 from multitask.rng import pack_rng, replayed
 from smart.adversarial import Ascent, perturbation
@@ -218,6 +219,9 @@ def without_dropout(model: MultiTaskModel) -> Iterator[None]:
     model.eval()
     for module in model.tasks.values():
         module.training = True  # of itself alone: not ``eval_pooling``
+    for module in model.encoder.modules():
+        if isinstance(module, BitLinear):
+            module.training = True  # at the strength that it has now
     try:
         yield
     finally:

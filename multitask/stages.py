@@ -194,15 +194,23 @@ def _check_joint(
 
 
 def _check_surgery(config: Config, model: MultiTaskModel, stages: Sequence[Stage]) -> None:
+    training = config.training
+    given = {
+        "gradient_surgery": training.gradient_surgery,
+        "conflict_steps": training.conflict_steps,
+    }
+    alone = sum(not task.only_scored for task in config.tasks.values()) == 1
+    for name in (name for name, value in given.items() if value is not None and alone):
+        raise config.error(("training", name), "a single task has no conflict: leave this out")
     path = ("training", "gradient_surgery")
-    if config.training.gradient_surgery is None:
+    if training.gradient_surgery is None:
         return
-    if sum(not task.only_scored for task in config.tasks.values()) == 1:
-        raise config.error(path, "a single task has no conflict: leave this out")
     several = [stage for stage in stages if len(stage.tasks) > 1]
-    if any(stage.settings.combine != "joint" for stage in several):
-        message = "needs a batch of every task in each step: set `training.combine: joint`"
-        raise config.error(path, message)
+    for stage in several:
+        if stage.settings.combine != "joint":
+            where = f"stage {stage.name}" if config.stages else "`training`"
+            message = f"needs a batch of every task in each step: set `combine: joint` in {where}"
+            raise config.error(path, message)
     if not any(_encoder(model) - stage.frozen for stage in several):
         message = "in no stage do several tasks train the encoder: leave this out"
         raise config.error(path, message)

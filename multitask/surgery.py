@@ -16,9 +16,12 @@ from torch import Tensor, nn
 from multitask import distributed
 from multitask.errors import UserError
 
+# where the library's GradVac keeps its running cosines
+COSINES = "_phi_t"
 # methods that give something like the gradients' mean, not their sum; the last two also shorten it
 MEANS = ("cagrad", "mgda", "aligned_mtl")
 SHORTEN = ("mgda", "aligned_mtl")
+INSTALL = "pip install 'torchjd[cagrad]>=0.18,<0.19'"
 
 
 def _made(name: str, **options: float) -> Any:
@@ -29,8 +32,7 @@ def _made(name: str, **options: float) -> Any:
         return getattr(library, name)(**options)
     except ImportError as error:
         raise UserError(
-            f"gradient surgery needs more packages ({' '.join(str(error).split())}): "
-            "pip install 'torchjd[cagrad]'"
+            f"gradient surgery needs more packages ({' '.join(str(error).split())}): {INSTALL}"
         ) from error
 
 
@@ -44,8 +46,14 @@ def gradvac(beta: float = 0.01) -> Any:
 
     Args:
         beta: how fast the running mean follows (the paper's 1e-2).
+
+    Raises:
+        UserError: a version of torchjd whose running cosines could not be saved.
     """
-    return _made("GradVacWeighting", beta=beta)
+    weighting = _made("GradVacWeighting", beta=beta)
+    if not hasattr(weighting, COSINES):
+        raise UserError(f"gradvac: this version of torchjd is not known here: {INSTALL}")
+    return weighting
 
 
 def cagrad(c: float = 0.4) -> Any:
@@ -119,12 +127,15 @@ class Surgery:
         """
         trace = gramian.trace()
         gramian = gramian / trace if trace else gramian
-        remembers = hasattr(self.weighting, "_phi_t")
+        remembers = hasattr(self.weighting, COSINES)
         if remembers:
             rows = [[self.phi.get(f"{one}.{other}", 0.0) for other in tasks] for one in tasks]
             self.weighting._phi_t = torch.tensor(rows, dtype=gramian.dtype)
             self.weighting._state_key = (len(tasks), gramian.dtype)
         found: list[float] = (self.weighting(gramian) * (len(tasks) if self.a_mean else 1)).tolist()
+        if self.a_mean and not any(found):
+            # the library's CAGrad takes a gradient 1e-4 times as long as another for a zero
+            found = [1.0] * len(tasks)
         if remembers:
             for one, row in zip(tasks, self.weighting._phi_t.tolist(), strict=True):
                 self.phi |= {f"{one}.{t}": cosine for t, cosine in zip(tasks, row, strict=True)}

@@ -14,6 +14,7 @@ from multitask.encoders.bitlinear import bit_layers
 from multitask.encoders.ternary_file import load_ternary, save_ternary
 from multitask.errors import UserError
 from multitask.pretrained import load_pretrained, seen_corpora
+from multitask.remarks import data_warnings
 from tests.conftest import ROOT
 from tests.kill import kill_inside
 
@@ -73,6 +74,11 @@ def test_an_encoder_from_scratch_has_seen_nothing(configure):
     packaged = ["encoder.name=packaged-minilm"]
     assert seen_corpora(configure(*packaged))
     assert seen_corpora(configure(*packaged, "encoder.from_scratch=true")) == {}
+    counts = {"unlabelled_dropped": 0, "empty_texts": 0, "truncated_share": 0.0}
+    for more, said in (([], 1), (["encoder.from_scratch=true"], 0)):
+        config = configure(*packaged, *more, "tasks.sst.data.corpus=quora")
+        found = data_warnings(config, {"sst": {"dev": counts}}, {"sst"})
+        assert sum("sst: packaged-minilm has seen quora" in line for line in found) == said
 
 
 def test_from_scratch_and_init_from_exclude_each_other(configure):

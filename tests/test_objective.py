@@ -8,8 +8,10 @@ import torch
 
 from multitask import objective
 from multitask.config import load_config
+from multitask.encoders.bitlinear import BitLinear, set_strength
 from multitask.model import build_model
 from multitask.objective import Smoothing, task_losses
+from multitask.optimizer import build_optimizer
 from multitask.pretrained import load_pretrained
 from multitask.step import train_step
 from smart.adversarial import Ascent
@@ -55,9 +57,9 @@ def penalty(model, task, smoothing, teacher=None, seed=5):
     return task_losses(model, {task: batch(task)}, {task: smoothing}, teacher)[task].penalty
 
 
-def naive_smoothness(model, task, settings, seed=5):
+def naive_smoothness(model, task, settings, seed=5, rows=None):
     """Eq. (2) of the paper with one ascent step, written out; ``model`` has no dropout."""
-    rows = batch(task)
+    rows = rows or batch(task)
     single = {task: rows}
     real = rows.attention_mask.unsqueeze(-1)
     embedded = model.encoder.embed(rows.input_ids, rows.token_type_ids, rows.attention_mask)
@@ -116,9 +118,13 @@ def test_cross_encoded_pairs_too(make):
     model = make(*pair).eval()
     rows = batch("sst")
     rows.labels = rows.labels % 2
+    rows.token_type_ids[:, 4:] = rows.attention_mask[:, 4:]  # the second text
     torch.manual_seed(5)
-    settings = {"qqp": Smoothing(WIDE)}
-    assert task_losses(model, {"qqp": rows}, settings)["qqp"].penalty > 0
+    settings = Smoothing(WIDE, weight=3.0)
+    found = task_losses(model, {"qqp": rows}, {"qqp": settings})["qqp"].penalty
+    assert found > 1e-8
+    expected = 3.0 * naive_smoothness(model, "qqp", settings, rows=rows)
+    torch.testing.assert_close(found, expected, rtol=1e-7, atol=0)
 
 
 def test_gradient_of_the_term_equals_finite_differences(make, monkeypatch):
@@ -336,3 +342,45 @@ def test_learned_weights_are_kendalls(make):
     expected = -3 / (2 * math.exp(0.7)) + 0.125
     assert model.log_variances["qqp"].grad.item() == pytest.approx(expected)
     assert objective.weighted(make(), "qqp", value, 1.0) is value
+
+
+def test_learned_weights_of_two_tasks_in_a_joint_step(make):
+    """sum_i L_i / (2 exp(s_i)) + s_i / 2, by hand; s is not decayed, its rate the head's."""
+    more = ["training.loss_weighting=uncertainty", "training.weight_decay=0.5", "encoder.dropout=0"]
+    config = load_config(ROOT / "configs" / "cs224n.yaml", more)
+    model = make(*more, "tasks.sst.dropout=0", "tasks.qqp.dropout=0")
+    optimizer = build_optimizer(model, config.training, {"sst": 1e-3, "qqp": 1e-3})
+    start = {"sst": 0.7, "qqp": -0.4}
+    with torch.no_grad():
+        for task, value in start.items():
+            model.log_variances[task].fill_(value)
+    found = {}
+    step = optimizer.step
+
+    def noted(*given):
+        found.update({t: model.log_variances[t].grad.item() for t in start})
+        return step(*given)
+
+    optimizer.step = noted
+    batches = {task: batch(task) for task in start}
+    done = train_step(model, [batches], dict.fromkeys(start, 1.0), optimizer, None)
+    for task, value in start.items():
+        slope = -done.losses[task] / (2 * math.exp(value)) + 0.5
+        assert found[task] == pytest.approx(slope)
+        # AdamW's first step is the rate times the gradient's sign, without decay
+        rate = config.training.head_lr
+        moved = value - rate * math.copysign(1, slope)
+        assert model.log_variances[task].item() == pytest.approx(moved, rel=1e-4)
+
+
+def test_without_dropout_a_ternary_encoder_keeps_its_strength(make):
+    model = make("encoder.bitlinear={gradual: 0.5}").train()
+    set_strength(model.encoder, 0.5, 0.25)
+    layer = next(module for module in model.encoder.modules() if isinstance(module, BitLinear))
+    strength = layer.strength
+    assert 0 < strength < 1
+    hidden = torch.randn(3, layer.in_features, dtype=torch.float64)
+    expected = layer(hidden)
+    with objective.without_dropout(model):
+        assert torch.equal(layer(hidden), expected)
+    assert not torch.equal(layer.eval()(hidden), expected)

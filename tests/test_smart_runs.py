@@ -132,7 +132,25 @@ def test_a_run_with_learned_weights_is_loaded_and_predicts(run, capsys):
             "tasks.sst.smart.dropout",
             "not with gradient_checkpointing",
         ),
-        (["training.gradient_surgery=pcgrad"], "training.gradient_surgery", "combine: joint"),
+        (
+            ["training.gradient_surgery=pcgrad"],
+            "training.gradient_surgery",
+            "set `combine: joint` in `training`",
+        ),
+        (
+            [
+                "training.gradient_surgery=pcgrad",
+                "training.combine=joint",
+                "stages=[{name: first}, {name: second, combine: alternate}]",
+            ],
+            "training.gradient_surgery",
+            "set `combine: joint` in stage second",
+        ),
+        (
+            ["training.conflict_steps=5", "tasks.qqp=null", "tasks.sts=null"],
+            "training.conflict_steps",
+            "a single task has no conflict",
+        ),
         (
             ["training.gradient_surgery=pcgrad", "tasks.qqp=null", "tasks.sts=null"],
             "training.gradient_surgery",

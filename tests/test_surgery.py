@@ -371,6 +371,22 @@ def test_a_mean_of_the_gradients_is_brought_to_the_scale_of_their_sum():
     np.testing.assert_allclose(found, [1, 1], rtol=1e-9)
 
 
+def test_a_task_whose_gradient_is_next_to_nothing_stops_no_other():
+    """The library's CAGrad gives weights of zero then: we take the mean, as a plain step."""
+    pytest.importorskip("cvxpy")
+    keeper = Surgery(surgery.cagrad(), a_mean=True)
+    for other in (1e-5, 0.0):
+        found, shared = gradients((3.0, 1.0), (0.0, other))
+        found.combine(keeper)
+        assert shared.grad.tolist() == pytest.approx([3.0, 1.0 + other])
+
+
+def test_a_library_that_hides_its_running_cosines_is_refused(monkeypatch):
+    monkeypatch.setattr(surgery, "COSINES", "_elsewhere")
+    with pytest.raises(UserError, match="gradvac: this version of torchjd"):
+        surgery.gradvac()
+
+
 @pytest.mark.parametrize(("every", "due"), [(1, [0, 1, 2, 3]), (3, [2])])
 def test_every(every, due):
     assert [step for step in range(4) if Surgery(None, every).due(step)] == due
