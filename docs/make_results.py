@@ -42,6 +42,8 @@ CONTRASTIVE = REPORTS / "contrastive"
 EXPORTS = REPORTS / "exports"
 EPOCHS = REPORTS / "epochs"
 IMPORTANCE = REPORTS / "importance"
+# files of measured commands stand by their names alone: where they lay on the machine says nothing
+PLACES = re.compile(r"(?<!\S)/\S*/")
 BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 COLUMNS = [
     ("sst", "accuracy"),
@@ -317,13 +319,39 @@ def written(name: str) -> str | None:
     if not file.is_file():
         return None
     text = file.read_text()
-    (command,) = re.findall(r"^    (python .*)$", text, re.MULTILINE)
-    (revision,) = re.findall(r"^git revision: (\S+)$", text, re.MULTILINE)
     head = text.partition("\n## ")[0].partition("\n")[2]
     head = re.sub(r"^(    python |git revision: ).*$", "", head, flags=re.MULTILINE).strip()
+    return re.sub(PLACES, "", f"{head}\n\n{_made_by(text)}\n")
+
+
+def _made_by(text: str) -> str:
+    """The command and the commit that such a file names."""
+    (command,) = re.findall(r"^    (python .*)$", text, re.MULTILINE)
+    (revision,) = re.findall(r"^git revision: (\S+)$", text, re.MULTILINE)
     shown = re.sub(r" --output \S+", "", command)
-    # files by their names alone: where they lay on the machine says nothing
-    return re.sub(r"(?<!\S)/\S*/", "", f"{head}\n\n`{shown}`, commit {revision}\n")
+    return re.sub(PLACES, "", f"`{shown}`, commit {revision}")
+
+
+def lines_of(names: str) -> str | None:
+    """One line of the first table of several written files, a file a line.
+
+    ``names`` are separated by commas; ``/2`` after them asks for the second line.
+    """
+    header, lines, sources = "", [], []
+    names, _, place = names.partition("/")
+    for name in names.split(","):
+        file = REPORTS / "written" / f"{name}.md"
+        if not file.is_file():
+            return None
+        text = file.read_text()
+        header, rule, *rows = re.findall(r"^\|.*$", text, re.MULTILINE)
+        title, _, rest = rows[int(place or 1) - 1].removeprefix("| ").partition(" | ")
+        own = re.search(r"^# \w+: (?:runs/)?(.*)$", text, re.MULTILINE)
+        assert own and set(rule) <= set("|- "), file
+        lines.append(f"| {own[1]} | {rest}")
+        sources.append(f"- {_made_by(text)}")
+    titled = header.replace("|  |", f"| {title} |", 1)
+    return "\n".join([titled, rule, *lines, "", *sources]) + "\n"
 
 
 KINDS = {
@@ -339,6 +367,7 @@ KINDS = {
     "exported": exported,
     "benchmark": benchmark,
     "written": written,
+    "lines": lines_of,
 }
 
 

@@ -153,3 +153,24 @@ def test_importance_is_saved_without_examples_and_shown_by_length(
     assert "| attention | sts | at most 12 tokens | - | 0.200 | 0.800 |" in table
     assert "| attention | sts | longer | - | 0.300 | 0.700 |" in table
     assert "`python run_multitask.py importance runs/attention --task sts`, commit abc1234" in table
+
+
+def test_lines_of_several_written_files_are_one_table(make_results, tmp_path, monkeypatch):
+    monkeypatch.setattr(make_results, "REPORTS", tmp_path)
+    (tmp_path / "written").mkdir()
+    for name, value in (("a", 1), ("b", 2)):
+        text = f"# STS: runs/{name}-1, mean pooling\n\n|  | x | y |\n| --- | --- | --- |\n"
+        text += f"| all | {value} | 5 |\n| mean | {value + 5} | 6 |\n\n- a note\n\n## More\n\n"
+        text += f"    python run_multitask.py sts runs/{name}-1 --data /d/sts --output /o\n\n"
+        (tmp_path / "written" / f"{name}.md").write_text(f"{text}git revision: abc123{value}\n")
+    assert make_results.lines_of("a,b").splitlines() == [
+        "| all | x | y |",
+        "| --- | --- | --- |",
+        "| a-1, mean pooling | 1 | 5 |",
+        "| b-1, mean pooling | 2 | 5 |",
+        "",
+        "- `python run_multitask.py sts runs/a-1 --data sts`, commit abc1231",
+        "- `python run_multitask.py sts runs/b-1 --data sts`, commit abc1232",
+    ]
+    assert "| b-1, mean pooling | 7 | 6 |" in make_results.lines_of("b/2")
+    assert make_results.lines_of("a,missing") is None
