@@ -158,3 +158,21 @@ def test_parity_with_sentence_transformers_on_the_packaged_encoder():
             first, second = ([pair[side] for pair in rows.texts] for side in (0, 1))
             evaluator = EmbeddingSimilarityEvaluator(first, second, rows.gold.tolist())
             assert ours == pytest.approx(evaluator(peer)["spearman_cosine"], abs=1e-4), name
+
+
+@pytest.mark.slow
+def test_whole_suites_have_the_scores_of_the_reference():
+    """`all` over the pairs of several subsets; sentence-transformers made the figures."""
+    folder = SHARED / "data" / "sts"
+    if not folder.is_dir():
+        pytest.skip(f"the suites are not at hand ({folder})")
+    reference = json.loads((SHARED / "sts_reference.json").read_text())
+    every = read_suites(folder)
+    suites = {name: every[name] for name in ("STS13", "STS16")}
+    found = score_suites(suites, open_vectors("packaged-minilm").encode)
+    for suite, subsets in suites.items():
+        scores = found[suite]["scores"]
+        assert scores["all"]["spearman"] == pytest.approx(reference[suite], abs=1e-4)
+        for name in subsets:
+            own = scores["subsets"][name]["spearman"]
+            assert own == pytest.approx(reference[f"{suite}/{name}"], abs=1e-4), name
