@@ -146,14 +146,14 @@ def contrastive(_: str) -> str | None:
         sts = [report["tasks"]["sts"] for report in reports]
         parts = ([one["baselines"]["frozen"]["spearman"] for one in sts],
                  [one["dev"]["spearman"] for one in sts])  # fmt: skip
-        steps = sorted({str(one["selected_step"]) for one in sts})
+        steps = sorted({one["selected_step"] for one in sts})
         planned = reports[0]["steps"]["planned"]
         minutes = sum(report["wall_time_s"] for report in reports) / 60
         lines.append([
             name,
             ", ".join(str(report["seed"]) for report in reports),
             *map(spread, parts),
-            f"{', '.join(steps)} of {planned}",
+            f"{', '.join(map(str, steps))} of {planned}",
             f"`{command_of(reports[0])}`",
             ", ".join(sorted({str(report["git_revision"]) for report in reports})),
             f"{minutes:.0f}",
