@@ -130,7 +130,7 @@ def test_a_row_is_the_frozen_baseline_of_an_ordinary_run(desk, finished):
             assert entry[key] == trained["tasks"][task][key]
         assert entry["baselines"]["trivial"] == trained["tasks"][task]["baselines"]["trivial"]
     times = {"train_sentences_per_s", "epoch_seconds", "dev_seconds"}
-    assert set(trained) - set(probe) == {*times, "trained_parameters"}
+    assert set(trained) - set(probe) == {*times, "trained_parameters", "conflict"}
     assert set(probe) - set(trained) == {"probe"}
     assert probe["probe"] is True and probe["encoder"] == trained["encoder"]
 
