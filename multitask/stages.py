@@ -195,13 +195,11 @@ def _check_joint(
 
 def _check_surgery(config: Config, model: MultiTaskModel, stages: Sequence[Stage]) -> None:
     training = config.training
-    given = {
-        "gradient_surgery": training.gradient_surgery,
-        "conflict_steps": training.conflict_steps,
-    }
-    alone = sum(not task.only_scored for task in config.tasks.values()) == 1
-    for name in (name for name, value in given.items() if value is not None and alone):
-        raise config.error(("training", name), "a single task has no conflict: leave this out")
+    if sum(not task.only_scored for task in config.tasks.values()) == 1:
+        for name in ("gradient_surgery", "conflict_steps"):
+            if getattr(training, name) is not None:
+                message = "a single task has no conflict: leave this out"
+                raise config.error(("training", name), message)
     path = ("training", "gradient_surgery")
     if training.gradient_surgery is None:
         return
