@@ -131,12 +131,12 @@ def build_trainer(
         )
         return found[prepared.metrics[task]]
 
+    scored = [task for task, entry in tasks.items() if entry.evaluate_only or not entry.only_scored]
     followed = [
         task
-        for task, entry in tasks.items()
+        for task in scored
         if task not in config.trained_tasks()
-        and (entry.evaluate_only or not entry.only_scored)
-        and entry.input == "siamese"
+        and tasks[task].input == "siamese"
         and prepared.readers[task].label_type == "number"
     ]
 
@@ -154,9 +154,7 @@ def build_trainer(
         between_batches: Callable[[], None], write: Callable[..., None]
     ) -> dict[str, dict[str, float]]:
         found, watched = {}, {}
-        for task, entry in tasks.items():
-            if entry.only_scored and not entry.evaluate_only:
-                continue
+        for task in scored:
             name = split_of(task)
             pooler = prepared.model.module(task).scoring_pooler
             with watched_weights(pooler) as seen:
