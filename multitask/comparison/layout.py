@@ -64,7 +64,10 @@ class Layout(Strict):
         None, description="The row that others are compared with; default: the first."
     )
     columns: list[Column] = Field(min_length=1, description="The columns, in order.")
-    rows: dict[str, Row] = Field({}, description="The rows, in order; others follow.")
+    rows: dict[str, Row] = Field({}, description="The rows, in order.")
+    other_rows: bool = Field(
+        True, description="Whether rows of our runs that are not among `rows` follow them."
+    )
     curve: str | None = Field(
         None, description="What the rows are values of, such as `k`: they are drawn as a curve."
     )
@@ -87,6 +90,10 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
         if row.printed and len(row.printed) != len(layout.columns):
             message = f"{len(row.printed)} values for {len(layout.columns)} columns"
             raise tree.error(("rows", name, "printed"), message)
+    if not layout.other_rows and not layout.rows:
+        raise tree.error(
+            ("other_rows",), "there are no rows: name them under `rows`, or leave it out"
+        )
     if layout.baseline is not None and layout.rows and layout.baseline not in layout.rows:
         raise tree.error(("baseline",), f"expected one of {', '.join(layout.rows)}")
     return layout

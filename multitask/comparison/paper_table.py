@@ -45,7 +45,7 @@ def paper_table(layout: Layout, rows: Rows, *, resamples: int = 2000) -> dict[st
         UserError: no runs, no column that they have, a row with a task twice, a task without the
             column's metric, and whatever ``compare`` refuses.
     """
-    own = [_of(column, rows) for column in layout.columns]
+    own = [_of(column, layout, rows) for column in layout.columns]
     names = list(dict.fromkeys([*layout.rows, *(name for found in own for name in found)]))
     reports = {run: load_report(run) for sets in rows.values() for runs in sets for run in runs}
     if not names:
@@ -100,10 +100,11 @@ def _under(column: Column, report: Mapping[str, Any]) -> dict[str, Any]:
     return {"tasks": {column.task: {**report["tasks"][column.task], "metric": column.metric}}}
 
 
-def _of(column: Column, rows: Rows) -> Rows:
+def _of(column: Column, layout: Layout, rows: Rows) -> Rows:
     """The rows that a column is about, called as in the table."""
     start = f"{column.cells}-" if column.cells else ""
-    return {n.removeprefix(start): sets for n, sets in rows.items() if n.startswith(start)}
+    found = {n.removeprefix(start): sets for n, sets in rows.items() if n.startswith(start)}
+    return {n: sets for n, sets in found.items() if layout.other_rows or n in layout.rows}
 
 
 def _column(

@@ -221,3 +221,11 @@ def test_without_runs_of_the_baseline_there_are_scores_and_no_differences(runs):
     assert table["rows"][1]["cells"][0]["difference"] is None
     assert table["rows"][1]["cells"][0]["shown"] is not None
     assert "Difference" not in paper_files.paper_markdown(table)
+
+
+def test_rows_that_the_layout_does_not_name_follow_or_are_left_out(runs):
+    named = {"base": LAYOUT["rows"]["base"]}
+    assert [row["name"] for row in made(runs, rows=named)["rows"]] == ["base", "good"]
+    alone = made(runs, rows=named, other_rows=False)
+    assert [row["name"] for row in alone["rows"]] == ["base"]
+    assert "good" not in json.dumps(alone)
