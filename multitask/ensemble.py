@@ -25,6 +25,7 @@ from multitask.inference import TrainedRun, described
 from multitask.metric_names import OUTCOMES, UNLABELLED
 from multitask.plots import load_report
 from multitask.predictions import write_predictions
+from multitask.run_directory import check_distinct
 
 FACTS = "ensemble.json"
 Output = dict[tuple[str, str], ScoredRows]  # by task and split
@@ -48,9 +49,10 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
     missing, its weights predict.
 
     Raises:
-        UserError: a run that is not finished, no shared task, runs whose labels or rows of a task
-            differ, or neither saved predictions nor weights.
+        UserError: a run given twice or not finished, no shared task, runs whose labels or rows of a
+            task differ, or neither saved predictions nor weights.
     """
+    check_distinct(run_dirs)
     runs: list[Run] = []
     for run in run_dirs:
         config = load_saved_config(run, overrides)

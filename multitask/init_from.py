@@ -24,6 +24,8 @@ PARTS = {
     "pooling": ("pooler", "projection"),
     "head": ("pooler", "projection", "head"),
 }
+# what encoders of equal shapes may differ in
+BESIDE_SHAPES = ("model_type", "num_attention_heads", "hidden_act", "layer_norm_eps")
 LEAVE_OUT = "; `take: pooling` leaves the head out"
 
 
@@ -80,6 +82,8 @@ def read_start(config: Config) -> Start | None:
 
 def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: Any) -> None:
     """Give the encoder the run's weights. Raises UserError where it is another one."""
+    from transformers import AutoConfig
+
     run, name = start.described["run"], start.described["encoder"]
     other = (
         f"{run} was trained with the encoder {name!r}, this config names {config.encoder.name!r}: "
@@ -87,6 +91,11 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
     problem = _load(encoder, below(start.tensors, "encoder."))
     if problem is not None:
         raise config.error(("init_from",), other + problem)
+    source = AutoConfig.from_pretrained(Path(run) / "encoder", trust_remote_code=False)
+    for key in BESIDE_SHAPES:
+        there, here = getattr(source, key, None), getattr(encoder.config, key, None)
+        if there != here:
+            raise config.error(("init_from",), f"{other}{key} is {there} there, {here} here")
     vocabulary = load_tokenizer(str(Path(run) / "encoder")).get_vocab()
     if vocabulary != tokenizer.get_vocab():
         raise config.error(("init_from",), other + "their vocabularies differ")

@@ -41,6 +41,15 @@ def check_encoder(source: str, task: str | None, overrides: Sequence[str]) -> No
         raise UserError(f"{source}: neither a run (config.yaml) nor an encoder (config.json)")
 
 
+def check_distinct(run_dirs: Sequence[Path]) -> None:
+    """Raise UserError where one run is given twice, be it under another name."""
+    seen = set()
+    for run in run_dirs:
+        if run.resolve() in seen:
+            raise UserError(f"{run}: the same run is given twice: leave one out")
+        seen.add(run.resolve())
+
+
 def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
     """Make the run directory and save the resolved config in it.
 

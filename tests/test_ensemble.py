@@ -213,6 +213,11 @@ def test_other_labels_are_refused(task, report, data, words, runs, capsys):
         assert word in line
 
 
+def test_a_run_twice_is_refused(runs, capsys):
+    line = refused(runs[0], runs[1], runs[1].parent / "." / runs[1].name, capsys=capsys)
+    assert f"{runs[1]}: the same run is given twice" in line
+
+
 def test_runs_without_a_common_task_are_refused(tmp_path, capsys):
     write_run(tmp_path / "a", rows=ROWS, only=("sst",))
     write_run(tmp_path / "b", rows=ROWS, only=("sts",))
@@ -298,9 +303,10 @@ def test_weights_predict_what_is_not_saved(trained, tmp_path, monkeypatch, capsy
     assert len(list((tmp_path / "saved" / "predictions").glob("*-output.csv"))) == 6
 
 
-def test_a_run_with_itself_gains_nothing_and_writes_what_it_wrote(trained, tmp_path):
+def test_a_run_with_its_copy_gains_nothing_and_writes_what_it_wrote(trained, tmp_path):
     run = trained[0]
-    assert main("predict", run, run, "--output", tmp_path / "twice") == 0
+    copy = shutil.copytree(run, tmp_path / "copy")
+    assert main("predict", run, copy, "--output", tmp_path / "twice") == 0
     found = json.loads((tmp_path / "twice" / "ensemble.json").read_text())
     for entry in (*found["tasks"].values(), found["overall"]):
         for key in ("gain_over_mean", "gain_over_best"):

@@ -131,6 +131,13 @@ def test_another_encoder_is_one_line(mnli_run, glue_files, tmp_path, capsys):
     assert ", 32] there, [" in error and ", 48] here" in error
 
 
+def test_another_encoder_of_the_same_shapes_is_one_line(mnli_run, glue_files, tmp_path, capsys):
+    fewer = save_tiny_encoder(tmp_path / "fewer", num_attention_heads=1)
+    own = small(fewer, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    assert "num_attention_heads is 4 there, 1 here" in error
+
+
 def test_another_vocabulary_is_one_line(mnli_run, tiny_encoder, glue_files, tmp_path, capsys):
     other = tmp_path / "other"
     shutil.copytree(tiny_encoder, other)

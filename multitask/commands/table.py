@@ -33,7 +33,8 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.comparison.paper_plots import draw_paper_table
     from multitask.comparison.paper_table import paper_table
 
-    table = paper_table(layout, _rows(arguments.directories))
+    rows, notes = _rows(arguments.directories)
+    table = paper_table(layout, rows, notes=notes)
     print(paper_text(table) + "\n")
     if arguments.output is None:
         print("--output DIR writes this as Markdown, CSV, LaTeX and JSON, with figures")
@@ -43,26 +44,31 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"written: {file}")
 
 
-def _rows(directories: list[Path]) -> dict[str, list[list[Path]]]:
+def _rows(directories: list[Path]) -> tuple[dict[str, list[list[Path]]], list[str]]:
     """The runs of each row: cells of grids under their names without the task, plain runs under
-    that of their group."""
+    that of their group. And a note for each grid of which runs are missing."""
     from multitask.comparison.groups import group_runs
     from multitask.errors import UserError
     from multitask.sweep.grid import load_grid
     from multitask.sweep.sweep import finished_cells, plan_runs
 
     rows: dict[str, list[list[Path]]] = {}
+    notes = []
     for directory in directories:
         if not (directory / "grid.yaml").is_file():
             continue
         grid = load_grid(directory / "grid.yaml")
-        finished = finished_cells(grid, plan_runs(grid, directory))
-        if not any(finished.values()):
+        planned = plan_runs(grid, directory)
+        finished = finished_cells(grid, planned)
+        count = sum(map(len, finished.values()))
+        if count == 0:
             raise UserError(f"{directory}: no run of the grid is finished")
+        if count < len(planned):
+            notes.append(f"{directory}: {count} of {len(planned)} runs are finished.")
         for cell in grid.cells:
             if finished[cell.name]:
                 rows.setdefault(cell.row, []).append(finished[cell.name])
     plain = [path for path in directories if not (path / "grid.yaml").is_file()]
     for group in group_runs(plain):
         rows.setdefault(group.name, []).append(group.runs)
-    return rows
+    return rows, notes

@@ -10,6 +10,7 @@ from multitask.config import load_config
 from multitask.config_file import load_tree
 from multitask.errors import UserError
 from multitask.plots import load_report
+from multitask.run_directory import check_distinct
 
 # what two seeds of one setting may differ in; data may have moved
 NOT_SETTINGS = ("seed", "output_dir", "data_dir")
@@ -33,11 +34,8 @@ def group_runs(run_dirs: list[Path]) -> list[Group]:
     unique. Raises UserError: no run there, a run given twice, or two runs of one config and seed.
     """
     found: list[tuple[dict[str, Any], dict[int, Path]]] = []
-    seen: dict[Path, Path] = {}
+    check_distinct(run_dirs)
     for run in run_dirs:
-        if run.resolve() in seen:
-            raise UserError(f"{run}: the same run is given twice: leave one out")
-        seen[run.resolve()] = run
         config = run_config(run)
         seed = config["seed"]
         settings = {key: value for key, value in config.items() if key not in NOT_SETTINGS}

@@ -94,16 +94,17 @@ def _tables(table: dict[str, Any]) -> Iterator[tuple[str, Table]]:
 
 def _scores(table: dict[str, Any]) -> Table:
     """For each row the paper's values, then ours."""
+    shown = _spread if table["statistic"] == "sd" else _percent
     rows = []
     for row in table["rows"]:
         printed = [None if cell is None else cell["printed"] for cell in row["cells"]]
         if any(value is not None for value in printed):
             averages = [average["printed"].get(row["name"]) for average in table["averages"]]
-            rows.append([row["title"], "paper", *map(_percent, [*printed, *averages])])
+            rows.append([row["title"], "paper", *map(shown, [*printed, *averages])])
         if any(cell and cell["values"] for cell in row["cells"]):
             averages = [average["values"].get(row["name"]) for average in table["averages"]]
             own = [_own(cell, table["statistic"]) for cell in row["cells"]]
-            rows.append([row["title"], "ours", *own, *map(_percent, averages)])
+            rows.append([row["title"], "ours", *own, *map(shown, averages)])
     titles = [column["title"] for column in table["columns"]]
     return Table(("", "", *titles, *(average["title"] for average in table["averages"])), rows)
 
@@ -111,12 +112,18 @@ def _scores(table: dict[str, Any]) -> Table:
 def _own(cell: dict[str, Any] | None, statistic: str) -> str:
     if cell is None or not cell["values"]:
         return "-"
-    spread = "" if statistic == "sd" else f" ± {_percent(cell['sd'])}"
-    return _percent(cell["shown"]) + spread
+    if statistic == "sd":
+        return _spread(cell["shown"])
+    return f"{_percent(cell['shown'])} ± {_percent(cell['sd'])}"
 
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
+
+
+def _spread(value: float | None) -> str:
+    """Three digits that count: MaxPoolBERT's Table 3 has 6.34 and .0746."""
+    return "-" if value is None else f"{value:.3g}"
 
 
 def _differences(table: dict[str, Any]) -> Table | None:

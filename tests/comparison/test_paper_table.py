@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from multitask.comparison import paper_files
+from multitask.comparison import paper_table as paper_table_module
 from multitask.comparison.compare import Group, compare
 from multitask.comparison.layout import Column, Layout, load_layout
 from multitask.comparison.paper_plots import draw_paper_table
@@ -229,3 +230,28 @@ def test_rows_that_the_layout_does_not_name_follow_or_are_left_out(runs):
     alone = made(runs, rows=named, other_rows=False)
     assert [row["name"] for row in alone["rows"]] == ["base"]
     assert "good" not in json.dumps(alone)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "title"),
+    [
+        (["mrpc accuracy", "mrpc f1", "mnli accuracy", "mnli_mm accuracy"], "official average, 2"),
+        (["cola mcc", "rte accuracy"], "official average, 2 of 9 tasks"),
+        (["cola mcc", "stsb spearman"], "mean over 2 tasks, without all of GLUE's metrics"),
+        (["cola mcc", "mnli accuracy"], "mean over 2 tasks, without all of GLUE's metrics"),
+    ],
+)
+def test_the_official_average_has_all_metrics_of_a_task(tasks, title):
+    columns = [
+        Column(title=name, task=name.split()[0], metric=name.split()[1], of=name.split("_")[0][:4])
+        for name in tasks
+    ]
+    assert paper_table_module._official_title(columns).startswith(title)
+
+
+def test_spreads_keep_their_digits(runs):
+    small = {"base": {"printed": [6.34, 0.0746, 0.108, None]}}
+    table = made(runs, statistic="sd", rows=small)
+    assert "| base | paper | 6.34 | 0.0746 | 0.108 | - |" in paper_files.paper_markdown(table)
+    spread = table["rows"][0]["cells"][0]["sd"]
+    assert f"| base | ours | {spread:.3g} |" in paper_files.paper_markdown(table)

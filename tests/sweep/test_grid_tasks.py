@@ -1,5 +1,6 @@
 """Grids that train each task apart: their cells, their tables, and what is refused."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,8 @@ def test_the_table_command_reads_what_a_grid_has_left(trained, folder, capsys):
         "paper_scores.png",
         "paper_gain.png",
     }
+    missing = f"{trained}: 11 of 12 runs are finished."
+    assert missing in shown and missing in json.loads((output / "paper.json").read_text())["notes"]
     lines = (output / "paper.csv").read_text().splitlines()
     assert lines[0].startswith("row,column,task,metric,seeds,mean,median,sd,printed,diff_value")
     assert sum(line.startswith("mean,") for line in lines) == 3
@@ -160,6 +163,7 @@ def test_the_table_command_reads_what_a_grid_has_left(trained, folder, capsys):
         (("[50, 60.5, null]", "[50]"), "1 values for 3 columns"),
         (("baseline: cls", "baseline: bert"), "expected one of cls, other"),
         (("task: para, metric: f1", "task: para, metric: spearman"), "no spearman of para"),
+        ((LAYOUT[LAYOUT.index("rows:") :], "other_rows: false"), "there are no rows"),
         (("columns:", "colums:"), "unknown key (did you mean 'columns'?)"),
     ],
 )
