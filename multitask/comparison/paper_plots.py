@@ -1,6 +1,8 @@
 """The figures of a paper's table: scores with their spread, gain by training size, a curve."""
 
+import itertools
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,18 @@ if TYPE_CHECKING:
 
 PANELS_IN_A_ROW = 4
 MARKERS = "osD^vP*X"
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a row gains over the baseline, in points, by the rows that it was trained on."""
+
+    task: str
+    title: str
+    size: int
+    value: float
+    low: float
+    high: float
 
 
 def draw_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:
@@ -96,46 +110,39 @@ def _scores(axes: "Axes", table: dict[str, Any], place: int) -> None:
 
 
 def draw_gains(table: dict[str, Any]) -> "Figure":
-    """Each row's gain over the baseline by the rows that it was trained on, with its interval."""
-    figure = new_figure(7.5, 4.5)
+    """Gain over the baseline by the rows that were trained on, with its interval.
+
+    A line for each task where the columns are sizes of its training set (``cells``), else a point
+    for each task, in the order of their sizes. Of a task's metrics the first column counts.
+    """
+    by_size = any(column.get("cells") for column in table["columns"])
+    series: dict[str, list[Gain]] = {}
+    for row in table["rows"]:
+        for gain in _gains(table, row):
+            name = f"{row['title']}, {gain.task}" if by_size else row["title"]
+            series.setdefault(name, []).append(gain)
+    every = sorted(itertools.chain(*series.values()), key=lambda gain: (gain.size, gain.title))
+    ticks = list(dict.fromkeys(_tick(gain, by_size) for gain in every))
+    figure = new_figure(max(7.5, 1.6 + 1.1 * len(ticks)), 4.5)
     axes = figure.subplots()
-    rows = [row for row in table["rows"] if _gains(table, row)]
-    for number, row in enumerate(rows):
-        gains = _gains(table, row)
-        sizes = [size * 1.04 ** (number - len(rows) / 2) for size, _, _ in gains]  # side by side
-        values = [found["value"] for _, found, _ in gains]
-        low = [found["value"] - found["low"] for _, found, _ in gains]
-        high = [found["high"] - found["value"] for _, found, _ in gains]
+    for number, (name, gains) in enumerate(series.items()):
+        aside = 0.6 * ((number + 0.5) / len(series) - 0.5)
         axes.errorbar(
-            sizes,
-            values,
-            [[max(0.0, v) for v in low], [max(0.0, v) for v in high]],
+            [ticks.index(_tick(gain, by_size)) + aside for gain in gains],
+            [gain.value for gain in gains],
+            [
+                [max(0.0, gain.value - gain.low) for gain in gains],
+                [max(0.0, gain.high - gain.value) for gain in gains],
+            ],
             color=COLOURS[number % len(COLOURS)],
             marker=MARKERS[number % len(MARKERS)],
-            linestyle="none",
+            linestyle="-" if by_size else "none",
             capsize=2,
             linewidth=1,
-            label=label_text(row["title"]),
-        )
-    named: dict[int, list[str]] = {}
-    for row in rows:
-        for size, _, title in _gains(table, row):
-            named.setdefault(size, [])
-            named[size] += [] if title in named[size] else [title]
-    for size, titles in named.items():
-        axes.annotate(
-            label_text(", ".join(titles), width=40),
-            (size, 1),
-            xycoords=axes.get_xaxis_transform(),
-            rotation=90,
-            va="top",
-            ha="right",
-            fontsize=7,
-            color=DARK,
+            label=label_text(name),
         )
     axes.axhline(0, color=GREY, linewidth=1)
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set_xticks(range(len(ticks)), ticks)
     axes.set_xlabel("training rows")
     axes.set_ylabel(f"gain over {label_text(table['baseline_title'])} in points, 95 % interval")
     quiet_frame(axes)
@@ -143,13 +150,20 @@ def draw_gains(table: dict[str, Any]) -> "Figure":
     return figure
 
 
-def _gains(table: dict[str, Any], row: dict[str, Any]) -> list[tuple[int, dict[str, Any], str]]:
-    """Training rows, difference to the baseline and column of each score that has all three."""
-    found = []
+def _tick(gain: Gain, by_size: bool) -> str:
+    return f"{gain.size:,}" if by_size else f"{label_text(gain.title, width=14)}\n{gain.size:,}"
+
+
+def _gains(table: dict[str, Any], row: dict[str, Any]) -> list[Gain]:
+    """The row's difference to the baseline in each task, at each size that it was trained on."""
+    found: dict[tuple[str, str | None], Gain] = {}
     for column, cell in zip(table["columns"], row["cells"], strict=True):
         if cell is None or not cell.get("difference") or not cell["train_rows"]:
             continue
         difference = cell["difference"]
         if None not in (difference["value"], difference["low"]):
-            found.append((cell["train_rows"], difference, column["title"]))
-    return found
+            task = column["of"] or column["task"]
+            numbers = (difference[key] for key in ("value", "low", "high"))
+            gain = Gain(task, column["title"], cell["train_rows"], *numbers)
+            found.setdefault((task, column["cells"]), gain)
+    return list(found.values())
