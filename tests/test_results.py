@@ -95,6 +95,7 @@ def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(
     (tmp_path / run).mkdir(parents=True)
     report = {"git_revision": "abc1234", "wall_time_s": 120.0}
     (tmp_path / run / "report.json").write_text(json.dumps(report))
+    (tmp_path / run / "config.yaml").write_text("encoder: {kernels: compiled}\n")
     table = {"rows": [{"cells": [None, {"printed": 68.0}, {"runs": [run]}, {"runs": [run]}]}]}
     directory = tmp_path / "runs" / "table1_minilm"
     directory.mkdir()
@@ -108,6 +109,7 @@ def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(
             "commits": ["abc1234"],
             "runs": 1,
             "minutes": 2,
+            "kernels": ["compiled"],
         },
     }
 
