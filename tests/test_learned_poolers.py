@@ -1,5 +1,7 @@
 """The poolers of MaxPoolBERT and HIRE inside the model: with every input, encoder and adapter."""
 
+import math
+
 import pytest
 import torch
 
@@ -55,6 +57,22 @@ def first_and_last_loss(model, config, batches, steps=15):
         sum(train_step(model, [batches], WEIGHTS, optimizer, 1.0)[0].values()) for _ in range(steps)
     ]
     return losses[0], sum(losses[-3:]) / 3
+
+
+@pytest.mark.parametrize("implementation", ["own", "transformers"])
+@pytest.mark.parametrize("pooling", ["max_seq_mha", "hire"])
+def test_built_beside_pretrained_weights_the_new_ones_keep_their_start(
+    make, pooling, implementation
+):
+    """Trap 1: inside a model of `from_pretrained` they were memory as it was (std 1e27)."""
+    model, _ = make(
+        f"tasks.sst.pooling={POOLINGS[pooling]}", f"encoder.implementation={implementation}"
+    )
+    dim = model.encoder.dim
+    for name, parameter in model.tasks["sst"].pooler.named_parameters():
+        bound = 1 / math.sqrt(dim) if "in_proj" not in name else math.sqrt(6 / (4 * dim))
+        assert parameter.isfinite().all() and parameter.abs().max() <= bound, name
+        assert name.endswith("bias") or parameter.std() > bound / 4, name
 
 
 @pytest.mark.parametrize(
