@@ -1,14 +1,16 @@
 """Compiled CPU kernels for what an encoder layer does between its matrix products.
 
 An option (``encoder.kernels: compiled``): ``kernels.cpp`` is built on first use by torch's own
-loader and kept in its cache (``TORCH_EXTENSIONS_DIR``). They make a training step of MiniLM about
-1.2 times as fast in fp32 and 1.4 times in bf16 on two cores: docs/performance.md.
+loader and kept beside its cache (``TORCH_EXTENSIONS_DIR``). They make a training step of MiniLM
+about 1.2 times as fast in fp32 and 1.4 times in bf16 on two cores: docs/performance.md.
 """
 
 import os
 import sys
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -30,20 +32,35 @@ SOURCE = Path(__file__).with_suffix(".cpp")
 def load_kernels() -> None:
     """Build or find the kernels: ``torch.ops.multitask``.
 
+    A finished build stands under a name of its source, flags, torch and Python, and each has a
+    directory of its own: torch's loader would wait for ever for the lock of one that was killed.
+
     Raises:
         RuntimeError, OSError, or what else torch's loader raises: no compiler, or it failed.
     """
-    from torch.utils.cpp_extension import load
+    from torch.utils.cpp_extension import get_default_build_root, load
 
+    kind = torch.backends.cpu.get_cpu_capability()
+    flags = ["-O3", "-fopenmp", "-ffast-math", *FLAGS.get(kind, "").split()]
+    made_of = "\n".join([SOURCE.read_text(), *flags, torch.__version__, sys.version])
+    name = f"multitask_kernels_{kind.lower()}_{sha256(made_of.encode()).hexdigest()[:12]}"
+    root = Path(os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root())
+    library = root / f"{name}.so"
+    if library.is_file():
+        torch.ops.load_library(str(library))
+        return
     beside = str(Path(sys.executable).parent)  # where pip puts ninja
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), beside])
-    kind = torch.backends.cpu.get_cpu_capability()
-    load(
-        name=f"multitask_kernels_{kind.lower()}",
-        sources=[str(SOURCE)],
-        extra_cflags=["-O3", "-fopenmp", "-ffast-math", *FLAGS.get(kind, "").split()],
-        is_python_module=False,
-    )
+    root.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f"{name}.", dir=root) as build:
+        load(
+            name=name,
+            sources=[str(SOURCE)],
+            extra_cflags=flags,
+            build_directory=build,
+            is_python_module=False,
+        )
+        (Path(build) / f"{name}.so").replace(library)
 
 
 def add_norm(added: Tensor, residual: Tensor, norm: nn.LayerNorm, rate: float) -> Tensor:

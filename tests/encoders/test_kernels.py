@@ -1,6 +1,9 @@
 """The compiled kernels against torch's operators and, with dropout, against naive formulas."""
 
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -9,6 +12,7 @@ from torch import nn
 from multitask.encoders import bert, kernels
 from multitask.encoders.dropout import LEVELS, draws
 from multitask.encoders.packing import Packing
+from tests.conftest import ROOT
 
 LENGTHS = [1, 2, 7, 16, 17, 33]
 RATE = 0.1
@@ -98,6 +102,23 @@ def test_attention_drops_weights_and_scales_the_rest():
     found = gradients(lambda x: kernels.attention(x, packing, heads, RATE), qkv)
     expected = gradients(lambda x: naive_attention(x.double(), heads, parts).float(), qkv)
     close(found, expected, 2e-6)
+
+
+def test_a_build_is_found_again_and_one_that_was_killed_holds_nobody_up(tmp_path):
+    """Torch's loader would wait for ever for the lock of a build that is no more."""
+    name = f"multitask_kernels_{torch.backends.cpu.get_cpu_capability().lower()}"
+    for folder in (name, f"{name}_0.killed"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "lock").touch()
+    code = "from multitask.encoders.kernels import load_kernels as l; l(); import torch;"
+    code += "print(torch.ops.multitask.attention)"
+    for compiler in ("", "no-such-compiler"):
+        changes = {"TORCH_EXTENSIONS_DIR": str(tmp_path)} | ({"CXX": compiler} if compiler else {})
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, cwd=ROOT, env=os.environ | changes, timeout=300, check=True)
+        assert done.returncode == 0
+    assert len(list(tmp_path.glob("*.so"))) == 1
+    assert sum(path.is_dir() for path in tmp_path.iterdir()) == 2
 
 
 def test_what_is_not_finite_stays_so():
