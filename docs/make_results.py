@@ -6,7 +6,8 @@
 A run directory called NAME-SEED leaves its report as results/NAME-SEED.json, or, with a contrastive
 task, as results/contrastive/NAME-SEED.json; one of another name, of one task, its losses and scores
 by epoch, as results/epochs/NAME.json. The directory of an ablation, or of `report`, leaves its
-comparison, with the commits and minutes of its runs, as results/grids/NAME.json; that of `table`,
+comparison, with the commits and minutes of its runs, as results/grids/NAME.json, of a task that was
+trained apart, GRID/tasks/TASK, as results/grids/GRID_TASK.json; that of `table`,
 called as its layout, results/papers/NAME.json; that of `export` its card, results/exports/NAME.md;
 the numbers that `importance` wrote, NAME.json, results/importance/NAME.json.
 What `sts` or `evaluate-search` wrote is copied to results/written/NAME.md by hand. A page says
@@ -433,16 +434,20 @@ def _save_comparison(directory: Path) -> None:
     """Of an ablation, or what `report` wrote."""
     found = json.loads((directory / "comparison.json").read_text())
     runs = [Path(run) for group in found["groups"] for run in group["runs"]]
-    if (directory / "cells").is_dir():
-        config = _grid_file(directory.name, [group["name"] for group in found["groups"]])
+    name, grid = directory.name, directory
+    if directory.parent.name == "tasks":  # of a grid that trains tasks apart
+        grid = directory.parents[1]
+        name = f"{grid.name}_{name}"
+    if (grid / "cells").is_dir():
+        config = _grid_file(grid.name, [group["name"] for group in found["groups"]])
         command = f"ablate {config.relative_to(DOCS.parent)} data_dir=DIR"
-        command = " ".join([command, *_overrides(directory, config)])
+        command = " ".join([command, *_overrides(grid, config)])
     else:
         command = f"report {' '.join(f'runs/{run.name}' for run in runs)}"
         for group in found["groups"]:
             group["runs"] = [f"runs/{Path(run).name}" for run in group["runs"]]
     found["source"] = _found_source(command, directory, runs)
-    _write(GRIDS / f"{directory.name}.json", found)
+    _write(GRIDS / f"{name}.json", found)
 
 
 def _save_paper(directory: Path) -> None:
@@ -509,7 +514,7 @@ def _grid_file(name: str, cells: list[str]) -> Path:
     """The grid of configs/ that is called so and has these cells."""
     for file in sorted((DOCS.parent / "configs").rglob(f"{name}.yaml")):
         with contextlib.suppress(UserError):  # no grid, or one to be extended
-            if set(cells) <= {cell.name for cell in load_grid(file).cells}:  # some have no runs yet
+            if set(cells) <= {cell.row for cell in load_grid(file).cells}:  # some have no runs yet
                 return file
     raise SystemExit(f"no grid {name}.yaml in configs/ has the cells {', '.join(cells)}")
 
