@@ -1,7 +1,7 @@
 """Start from the weights of a finished run (intermediate training; Phang et al. 2018).
 
-Only safetensors are read. The run's encoder must be this config's: the same layers and widths, the
-same vocabulary.
+Only safetensors are read. The run's encoder must be this config's: the same architecture, the same
+vocabulary.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,13 @@ PARTS = {
     "head": ("pooler", "projection", "head"),
 }
 # what encoders of equal shapes may differ in
-BESIDE_SHAPES = ("model_type", "num_attention_heads", "hidden_act", "layer_norm_eps")
+BESIDE_SHAPES = (
+    "model_type",
+    "num_attention_heads",
+    "hidden_act",
+    "activation",  # DistilBERT's name of it
+    "layer_norm_eps",
+)
 LEAVE_OUT = "; `take: pooling` leaves the head out"
 
 

@@ -213,9 +213,11 @@ def test_other_labels_are_refused(task, report, data, words, runs, capsys):
         assert word in line
 
 
-def test_a_run_twice_is_refused(runs, capsys):
-    line = refused(runs[0], runs[1], runs[1].parent / "." / runs[1].name, capsys=capsys)
-    assert f"{runs[1]}: the same run is given twice" in line
+def test_a_run_twice_is_refused(runs, tmp_path, capsys):
+    other_name = tmp_path / "other_name"
+    other_name.symlink_to(runs[1])
+    line = refused(*runs[:2], other_name, capsys=capsys)
+    assert f"{other_name}: the same run is given twice" in line
 
 
 def test_runs_without_a_common_task_are_refused(tmp_path, capsys):

@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from multitask.config_file import dump_yaml
+from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT
 
 
@@ -112,6 +114,26 @@ def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(
             "kernels": ["compiled"],
         },
     }
+
+
+def test_a_task_of_a_grid_is_saved_under_both_names(make_results, tmp_path, monkeypatch):
+    monkeypatch.setattr(make_results, "GRIDS", tmp_path / "grids")
+    grid = tmp_path / "runs" / "minilm_rate"
+    run = "runs/minilm_rate/cells/cola-rate_1e-4-hire/seed-11"
+    (tmp_path / run).mkdir(parents=True)
+    report = {"git_revision": "abc1234", "wall_time_s": 120.0}
+    (tmp_path / run / "report.json").write_text(json.dumps(report))
+    config = ROOT / "configs" / "hire" / "minilm_rate.yaml"
+    asked = load_grid(config, ["data_dir=/data", "encoder.kernels=compiled"])
+    (grid / "grid.yaml").write_text(dump_yaml(asked.resolved))
+    (grid / "tasks" / "cola").mkdir(parents=True)
+    found = {"groups": [{"name": "rate_1e-4-hire", "runs": [run]}]}
+    (grid / "tasks" / "cola" / "comparison.json").write_text(json.dumps(found))
+    make_results.save(grid / "tasks" / "cola")
+    saved = json.loads((tmp_path / "grids" / "minilm_rate_cola.json").read_text())
+    command = "ablate configs/hire/minilm_rate.yaml data_dir=DIR encoder.kernels=compiled"
+    assert saved["source"]["command"] == f"python run_multitask.py {command}"
+    assert saved["source"]["runs"] == 1 and saved["groups"] == found["groups"]
 
 
 def test_the_conflict_of_several_seeds(make_results, monkeypatch):

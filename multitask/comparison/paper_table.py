@@ -16,11 +16,17 @@ from multitask.errors import UserError, suggest
 from multitask.files import without_nan
 from multitask.plots import load_report
 
-# the tasks with two metrics
+# of each task, MNLI's two dev sets being one
 GLUE_METRICS = {
-    "mrpc": {"accuracy", "f1"},
-    "qqp": {"accuracy", "f1"},
-    "stsb": {"pearson", "spearman"},
+    "cola": {"cola mcc"},
+    "sst2": {"sst2 accuracy"},
+    "mrpc": {"mrpc accuracy", "mrpc f1"},
+    "qqp": {"qqp accuracy", "qqp f1"},
+    "stsb": {"stsb pearson", "stsb spearman"},
+    "mnli": {"mnli accuracy", "mnli_mm accuracy"},
+    "qnli": {"qnli accuracy"},
+    "rte": {"rte accuracy"},
+    "wnli": {"wnli accuracy"},
 }
 # the runs of each row, one directory a seed; a row may have several sets, of other tasks each
 Rows = Mapping[str, Sequence[Sequence[Path]]]
@@ -76,6 +82,8 @@ def paper_table(
             row = layout.rows.get(name)
             printed = row.printed[place] if row and row.printed else None
             cells[name].append(_cell(found.get(name), printed, layout.statistic))
+    if not any(own) and rows:
+        raise UserError(f"{layout.title}: no run is of a row of it; they are {', '.join(rows)}")
     if not any(cell and cell["values"] for own in cells.values() for cell in own):
         tasks = dict.fromkeys(task for report in reports.values() for task in report["tasks"])
         raise UserError(f"{layout.title}: no run has a column's task; they have {', '.join(tasks)}")
@@ -231,14 +239,12 @@ def _averages(
 
 def _official_title(columns: Sequence[Column]) -> str:
     """GLUE's name for it only where each task has all the metrics that GLUE averages."""
-    count = len({column.of or column.task for column in columns})
     found: dict[str, set[str]] = {}
     for column in columns:
-        found.setdefault(column.task, set()).add(column.metric)
-    whole = all(found.get(task, metrics) == metrics for task, metrics in GLUE_METRICS.items())
-    if whole and ("mnli" in found) == ("mnli_mm" in found):
-        return f"official average, {count} of 9 tasks"
-    return f"mean over {count} tasks, without all of GLUE's metrics"
+        found.setdefault(column.of or column.task, set()).add(f"{column.task} {column.metric}")
+    if all(GLUE_METRICS.get(task) == metrics for task, metrics in found.items()):
+        return f"official average, {len(found)} of 9 tasks"
+    return f"mean over {len(found)} tasks, not GLUE's own average"
 
 
 def _official(columns: Sequence[Column]) -> Any:

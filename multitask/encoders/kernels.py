@@ -60,7 +60,8 @@ def load_kernels() -> None:
             build_directory=build,
             is_python_module=False,
         )
-        (Path(build) / f"{name}.so").replace(library)
+        (built,) = Path(build).glob("*.so")  # after a build that failed, torch numbers the next
+        built.replace(library)
 
 
 def add_norm(added: Tensor, residual: Tensor, norm: nn.LayerNorm, rate: float) -> Tensor:
