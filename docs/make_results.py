@@ -454,11 +454,12 @@ def _save_paper(directory: Path) -> None:
     """What `table` wrote."""
     table = json.loads((directory / "paper.json").read_text())
     cells = [cell for row in table["rows"] for cell in row["cells"] if cell]
-    runs = [Path(run) for cell in cells for run in cell.get("runs", [])]
+    # a task with two metrics has its runs in two columns
+    runs = [*dict.fromkeys(Path(run) for cell in cells for run in cell.get("runs", []))]
     (layout,) = (DOCS.parent / "configs").rglob(f"{directory.name}.yaml")
     grids = dict.fromkeys(f"runs/{run.parents[2].name}" for run in runs)
     command = f"table {layout.relative_to(DOCS.parent)} {' '.join(grids)}"
-    source = _found_source(command, directory, list(dict.fromkeys(runs)))
+    source = _found_source(command, directory, runs)
     configs = [load_tree(_found(run, directory) / "config.yaml").value for run in runs]
     source["kernels"] = sorted({config["encoder"]["kernels"] for config in configs})
     _write(PAPERS / f"{directory.name}.json", {"table": table, "source": source})

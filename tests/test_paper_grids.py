@@ -119,7 +119,7 @@ def test_a_tables_rows_and_columns_are_cells_and_tasks_of_its_grids(layout, grid
 @pytest.mark.parametrize("folder", ["maxpoolbert", "hire"])
 def test_a_page_names_every_grid_and_layout(folder):
     page = (ROOT / "docs" / f"{folder}.md").read_text()
-    own = {f"{path.name}" for path in GRIDS if path.parent.name == folder}
+    own = {path.name for path in GRIDS if path.parent.name == folder}
     own |= {f"{name.split('/')[1]}.yaml" for name, _ in TABLES if name.startswith(folder)}
     assert not [name for name in own if f"`{name}`" not in page]
 
