@@ -1,21 +1,13 @@
 """Write the measured tables of docs/*.md from the files in docs/results/.
 
     python docs/make_results.py             # renew the pages
-    python docs/make_results.py RUN_DIR ... # first copy what these directories (or files) hold
+    python docs/make_results.py RUN_DIR ... # first keep what these directories (or files) hold
 
-A run directory called NAME-SEED leaves its report as results/NAME-SEED.json, or, with a contrastive
-task, as results/contrastive/NAME-SEED.json; one of another name, of one task, its losses and scores
-by epoch, as results/epochs/NAME.json. The directory of an ablation, or of `report`, leaves its
-comparison, with the commits and minutes of its runs, as results/grids/NAME.json, of a task that was
-trained apart, GRID/tasks/TASK, as results/grids/GRID_TASK.json; that of `table`,
-called as its layout, results/papers/NAME.json; that of `export` its card, results/exports/NAME.md;
-the numbers that `importance` wrote, NAME.json, results/importance/NAME.json.
-What `sts` or `evaluate-search` wrote is copied to results/written/NAME.md by hand. A page says
-where a table goes: a line `<!-- measured: KIND NAME -->`, the table, then `<!-- end -->`. Nothing
-is typed by hand: tests/test_results.py checks that.
+A page says where a table goes: a line `<!-- measured: KIND NAME -->`, the table, then
+`<!-- end -->`. save_results.py says which file of docs/results/ a run leaves. Nothing is typed by
+hand: tests/test_results.py checks that.
 """
 
-import contextlib
 import json
 import math
 import re
@@ -25,18 +17,15 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS.parent))
+sys.path[:0] = [str(DOCS), str(DOCS.parent)]
+
+from save_results import REPORTS, command_of, save  # noqa: E402
 
 from multitask.comparison.paper_files import paper_markdown  # noqa: E402
 from multitask.comparison.tables import markdown_tables  # noqa: E402
-from multitask.config_file import dump_override, load_tree  # noqa: E402
-from multitask.errors import UserError  # noqa: E402
-from multitask.plots import load_lines  # noqa: E402
-from multitask.sweep.grid import load_grid  # noqa: E402
 from multitask.tables import markdown_table  # noqa: E402
 
 RUNS_SCRIPT = DOCS.parent / "benchmarks" / "cs224n_results.sh"
-REPORTS = DOCS / "results"
 GRIDS = REPORTS / "grids"
 PAPERS = REPORTS / "papers"
 CONTRASTIVE = REPORTS / "contrastive"
@@ -133,11 +122,6 @@ def runs(_: str) -> str:
 def planned_runs() -> list[str]:
     """The rows that the script of the full protocol makes."""
     return re.findall(r"^run (\S+)", RUNS_SCRIPT.read_text(), re.MULTILINE)
-
-
-def command_of(report: dict[str, Any]) -> str:
-    """As the reader would give it."""
-    return re.sub(r"data_dir=\S+", "data_dir=DIR", report["command"])
 
 
 def contrastive(_: str) -> str | None:
@@ -384,140 +368,6 @@ def renewed(page: str) -> str:
 def pages() -> list[Path]:
     """The pages with measured parts."""
     return [file for file in sorted(DOCS.glob("*.md")) if BLOCK.search(file.read_text())]
-
-
-def save(directory: Path) -> None:
-    """Copy a run's report, a comparison or a paper's table, with its source, into docs/results."""
-    if directory.suffix == ".json":
-        _save_importance(directory)
-    elif (directory / "paper.json").is_file():
-        _save_paper(directory)
-    elif (directory / "comparison.json").is_file():
-        _save_comparison(directory)
-    elif not (directory / "report.json").is_file():
-        EXPORTS.mkdir(exist_ok=True)
-        (EXPORTS / f"{directory.name}.md").write_text((directory / "README.md").read_text())
-    elif not re.search(r"-\d+$", directory.name):
-        _save_epochs(directory)
-    else:
-        report = json.loads((directory / "report.json").read_text())
-        views = any(task["label_type"] == "views" for task in report["tasks"].values())
-        _write((CONTRASTIVE if views else REPORTS) / f"{directory.name}.json", report)
-
-
-def _save_epochs(directory: Path) -> None:
-    """Of a run of one task."""
-    report = json.loads((directory / "report.json").read_text())
-    ((task, entry),) = report["tasks"].items()
-    losses: list[float] = []
-    lines = []
-    for event in load_lines(directory / "metrics.jsonl"):
-        if event["event"] == "step":
-            losses.append(event["loss"])
-        if event["event"] == "eval":
-            score = event["tasks"][task][entry["metric"]]
-            lines.append(
-                {"epoch": event["epoch"], "loss": statistics.fmean(losses), "score": score}
-            )
-            losses = []
-    found = {
-        "metric": entry["metric"],
-        "epochs": lines,
-        "command": command_of(report),
-        "commit": str(report["git_revision"]),
-        "minutes": round(report["wall_time_s"] / 60),
-    }
-    _write(EPOCHS / f"{directory.name}.json", found)
-
-
-def _save_comparison(directory: Path) -> None:
-    """Of an ablation, or what `report` wrote."""
-    found = json.loads((directory / "comparison.json").read_text())
-    runs = [Path(run) for group in found["groups"] for run in group["runs"]]
-    name, grid = directory.name, directory
-    if directory.parent.name == "tasks":  # of a grid that trains tasks apart
-        grid = directory.parents[1]
-        name = f"{grid.name}_{name}"
-    if (grid / "cells").is_dir():
-        config = _grid_file(grid.name, [group["name"] for group in found["groups"]])
-        command = f"ablate {config.relative_to(DOCS.parent)} data_dir=DIR"
-        command = " ".join([command, *_overrides(grid, config)])
-    else:
-        command = f"report {' '.join(f'runs/{run.name}' for run in runs)}"
-        for group in found["groups"]:
-            group["runs"] = [f"runs/{Path(run).name}" for run in group["runs"]]
-    found["source"] = _found_source(command, directory, runs)
-    _write(GRIDS / f"{name}.json", found)
-
-
-def _save_paper(directory: Path) -> None:
-    """What `table` wrote."""
-    table = json.loads((directory / "paper.json").read_text())
-    cells = [cell for row in table["rows"] for cell in row["cells"] if cell]
-    # a task with two metrics has its runs in two columns
-    runs = [*dict.fromkeys(Path(run) for cell in cells for run in cell.get("runs", []))]
-    (layout,) = (DOCS.parent / "configs").rglob(f"{directory.name}.yaml")
-    grids = dict.fromkeys(f"runs/{run.parents[2].name}" for run in runs)
-    command = f"table {layout.relative_to(DOCS.parent)} {' '.join(grids)}"
-    source = _found_source(command, directory, runs)
-    configs = [load_tree(_found(run, directory) / "config.yaml").value for run in runs]
-    source["kernels"] = sorted({config["encoder"]["kernels"] for config in configs})
-    _write(PAPERS / f"{directory.name}.json", {"table": table, "source": source})
-
-
-def _save_importance(file: Path) -> None:
-    """What `importance` wrote, without its examples."""
-    entries = json.loads(file.read_text())
-    for one in entries:
-        del one["texts"], one["weights"]
-    runs = [Path(run) for run in dict.fromkeys(one["run"] for one in entries)]
-    command = f"importance {' '.join(map(str, runs))}"
-    tasks = {one["task"] for one in entries}
-    if len(tasks) == 1:
-        command += f" --task {tasks.pop()}"
-    source = _found_source(command, file, runs)
-    _write(IMPORTANCE / file.name, {"entries": entries, "source": source})
-
-
-def _found_source(command: str, directory: Path, runs: list[Path]) -> dict[str, Any]:
-    """Command, commits and time; ``runs`` are as the command named them, from where it was run."""
-    reports = [json.loads((_found(run, directory) / "report.json").read_text()) for run in runs]
-    return {
-        "command": f"python run_multitask.py {command}",
-        "commits": sorted({str(report["git_revision"]) for report in reports}),
-        "runs": len(reports),
-        # a probe stands in many runs, and none has the time to encode
-        "minutes": None
-        if any(report.get("probe") for report in reports)
-        else round(sum(report["wall_time_s"] for report in reports) / 60),
-    }
-
-
-def _found(run: Path, directory: Path) -> Path:
-    """The run's directory, which is as a command wrote it that was started above ``directory``."""
-    starts = [Path(), *directory.resolve().parents]
-    return next(start / run for start in starts if (start / run / "report.json").is_file())
-
-
-def _overrides(directory: Path, config: Path) -> list[str]:
-    """What the command line of an ablation added to its file."""
-    asked = load_grid(directory / "grid.yaml").resolved["set"]
-    own = load_grid(config).resolved["set"] | {"data_dir": asked.get("data_dir")}
-    return [dump_override(key, value) for key, value in asked.items() if own.get(key) != value]
-
-
-def _write(file: Path, found: dict[str, Any]) -> None:
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps(found, indent=1) + "\n")
-
-
-def _grid_file(name: str, cells: list[str]) -> Path:
-    """The grid of configs/ that is called so and has these cells."""
-    for file in sorted((DOCS.parent / "configs").rglob(f"{name}.yaml")):
-        with contextlib.suppress(UserError):  # no grid, or one to be extended
-            if set(cells) <= {cell.row for cell in load_grid(file).cells}:  # some have no runs yet
-                return file
-    raise SystemExit(f"no grid {name}.yaml in configs/ has the cells {', '.join(cells)}")
 
 
 def main(directories: list[str]) -> None:

@@ -90,9 +90,8 @@ def test_a_partial_grid_says_so_on_the_papers_page(make_results, tmp_path, monke
 
 
 def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(
-    make_results, tmp_path, monkeypatch
+    make_results, tmp_path
 ):
-    monkeypatch.setattr(make_results, "PAPERS", tmp_path / "papers")
     run = "runs/hire_minilm/cells/cola-hire/seed-1"  # as seen from where `table` was run
     (tmp_path / run).mkdir(parents=True)
     report = {"git_revision": "abc1234", "wall_time_s": 120.0}
@@ -102,7 +101,7 @@ def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(
     directory = tmp_path / "runs" / "table1_minilm"
     directory.mkdir()
     (directory / "paper.json").write_text(json.dumps(table))
-    make_results.save(directory)
+    make_results.save(directory, tmp_path)
     command = "table configs/hire/table1_minilm.yaml runs/hire_minilm"
     assert json.loads((tmp_path / "papers" / "table1_minilm.json").read_text()) == {
         "table": table,
@@ -116,8 +115,7 @@ def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(
     }
 
 
-def test_a_task_of_a_grid_is_saved_under_both_names(make_results, tmp_path, monkeypatch):
-    monkeypatch.setattr(make_results, "GRIDS", tmp_path / "grids")
+def test_a_task_of_a_grid_is_saved_under_both_names(make_results, tmp_path):
     grid = tmp_path / "runs" / "minilm_rate"
     run = "runs/minilm_rate/cells/cola-rate_1e-4-hire/seed-11"
     (tmp_path / run).mkdir(parents=True)
@@ -129,7 +127,7 @@ def test_a_task_of_a_grid_is_saved_under_both_names(make_results, tmp_path, monk
     (grid / "tasks" / "cola").mkdir(parents=True)
     found = {"groups": [{"name": "rate_1e-4-hire", "runs": [run]}]}
     (grid / "tasks" / "cola" / "comparison.json").write_text(json.dumps(found))
-    make_results.save(grid / "tasks" / "cola")
+    make_results.save(grid / "tasks" / "cola", tmp_path)
     saved = json.loads((tmp_path / "grids" / "minilm_rate_cola.json").read_text())
     command = "ablate configs/hire/minilm_rate.yaml data_dir=DIR encoder.kernels=compiled"
     assert saved["source"]["command"] == f"python run_multitask.py {command}"
@@ -149,7 +147,7 @@ def test_the_conflict_of_several_seeds(make_results, monkeypatch):
 def test_importance_is_saved_without_examples_and_shown_by_length(
     make_results, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(make_results, "IMPORTANCE", tmp_path / "saved")
+    monkeypatch.setattr(make_results, "IMPORTANCE", tmp_path / "importance")
     run = "runs/attention"
     (tmp_path / run).mkdir(parents=True)
     report = {"git_revision": "abc1234", "wall_time_s": 120.0}
@@ -169,8 +167,8 @@ def test_importance_is_saved_without_examples_and_shown_by_length(
     }
     file = tmp_path / "runs" / "layers.json"
     file.write_text(json.dumps([entry]))
-    make_results.save(file)
-    (saved,) = json.loads((tmp_path / "saved" / "layers.json").read_text())["entries"]
+    make_results.save(file, tmp_path)
+    (saved,) = json.loads((tmp_path / "importance" / "layers.json").read_text())["entries"]
     assert not {"texts", "weights"} & set(saved)
     table = make_results.importance("layers")
     assert "| attention | sts | all 1,000 | - | 0.250 | 0.750 |" in table

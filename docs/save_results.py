@@ -1,0 +1,167 @@
+"""Keep what runs and commands left, with command, commits and minutes, in docs/results/.
+
+A run directory called NAME-SEED leaves its report as results/NAME-SEED.json, or, with a contrastive
+task, as results/contrastive/NAME-SEED.json; one of another name, of one task, its losses and scores
+by epoch, as results/epochs/NAME.json. The directory of an ablation, or of `report`, leaves its
+comparison, with the commits and minutes of its runs, as results/grids/NAME.json, of a task that was
+trained apart, GRID/tasks/TASK, as results/grids/GRID_TASK.json; that of `table`,
+called as its layout, results/papers/NAME.json; that of `export` its card, results/exports/NAME.md;
+the numbers that `importance` wrote, NAME.json, results/importance/NAME.json.
+What `sts` or `evaluate-search` wrote is copied to results/written/NAME.md by hand. make_results.py
+calls this, and writes the pages.
+"""
+
+import contextlib
+import json
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+from multitask.config_file import dump_override, load_tree
+from multitask.errors import UserError
+from multitask.plots import load_lines
+from multitask.sweep.grid import load_grid
+
+DOCS = Path(__file__).parent
+REPORTS = DOCS / "results"
+
+
+def save(directory: Path, results: Path = REPORTS) -> None:
+    """Copy a run's report, a comparison or a paper's table, with its source, into ``results``."""
+    if directory.suffix == ".json":
+        _save_importance(directory, results)
+    elif (directory / "paper.json").is_file():
+        _save_paper(directory, results)
+    elif (directory / "comparison.json").is_file():
+        _save_comparison(directory, results)
+    elif not (directory / "report.json").is_file():
+        (results / "exports").mkdir(exist_ok=True)
+        card = (directory / "README.md").read_text()
+        (results / "exports" / f"{directory.name}.md").write_text(card)
+    elif not re.search(r"-\d+$", directory.name):
+        _save_epochs(directory, results)
+    else:
+        report = json.loads((directory / "report.json").read_text())
+        views = any(task["label_type"] == "views" for task in report["tasks"].values())
+        _write((results / "contrastive" if views else results) / f"{directory.name}.json", report)
+
+
+def _save_epochs(directory: Path, results: Path) -> None:
+    """Of a run of one task."""
+    report = json.loads((directory / "report.json").read_text())
+    ((task, entry),) = report["tasks"].items()
+    losses: list[float] = []
+    lines = []
+    for event in load_lines(directory / "metrics.jsonl"):
+        if event["event"] == "step":
+            losses.append(event["loss"])
+        if event["event"] == "eval":
+            score = event["tasks"][task][entry["metric"]]
+            lines.append(
+                {"epoch": event["epoch"], "loss": statistics.fmean(losses), "score": score}
+            )
+            losses = []
+    found = {
+        "metric": entry["metric"],
+        "epochs": lines,
+        "command": command_of(report),
+        "commit": str(report["git_revision"]),
+        "minutes": round(report["wall_time_s"] / 60),
+    }
+    _write(results / "epochs" / f"{directory.name}.json", found)
+
+
+def _save_comparison(directory: Path, results: Path) -> None:
+    """Of an ablation, or what `report` wrote."""
+    found = json.loads((directory / "comparison.json").read_text())
+    runs = [Path(run) for group in found["groups"] for run in group["runs"]]
+    name, grid = directory.name, directory
+    if directory.parent.name == "tasks":  # of a grid that trains tasks apart
+        grid = directory.parents[1]
+        name = f"{grid.name}_{name}"
+    if (grid / "cells").is_dir():
+        config = _grid_file(grid.name, [group["name"] for group in found["groups"]])
+        command = f"ablate {config.relative_to(DOCS.parent)} data_dir=DIR"
+        command = " ".join([command, *_overrides(grid, config)])
+    else:
+        command = f"report {' '.join(f'runs/{run.name}' for run in runs)}"
+        for group in found["groups"]:
+            group["runs"] = [f"runs/{Path(run).name}" for run in group["runs"]]
+    found["source"] = _found_source(command, directory, runs)
+    _write(results / "grids" / f"{name}.json", found)
+
+
+def _save_paper(directory: Path, results: Path) -> None:
+    """What `table` wrote."""
+    table = json.loads((directory / "paper.json").read_text())
+    cells = [cell for row in table["rows"] for cell in row["cells"] if cell]
+    # a task with two metrics has its runs in two columns
+    runs = [*dict.fromkeys(Path(run) for cell in cells for run in cell.get("runs", []))]
+    (layout,) = (DOCS.parent / "configs").rglob(f"{directory.name}.yaml")
+    grids = dict.fromkeys(f"runs/{run.parents[2].name}" for run in runs)
+    command = f"table {layout.relative_to(DOCS.parent)} {' '.join(grids)}"
+    source = _found_source(command, directory, runs)
+    configs = [load_tree(_found(run, directory) / "config.yaml").value for run in runs]
+    source["kernels"] = sorted({config["encoder"]["kernels"] for config in configs})
+    _write(results / "papers" / f"{directory.name}.json", {"table": table, "source": source})
+
+
+def _save_importance(file: Path, results: Path) -> None:
+    """What `importance` wrote, without its examples."""
+    entries = json.loads(file.read_text())
+    for one in entries:
+        del one["texts"], one["weights"]
+    runs = [Path(run) for run in dict.fromkeys(one["run"] for one in entries)]
+    command = f"importance {' '.join(map(str, runs))}"
+    tasks = {one["task"] for one in entries}
+    if len(tasks) == 1:
+        command += f" --task {tasks.pop()}"
+    source = _found_source(command, file, runs)
+    _write(results / "importance" / file.name, {"entries": entries, "source": source})
+
+
+def _found_source(command: str, directory: Path, runs: list[Path]) -> dict[str, Any]:
+    """Command, commits and time; ``runs`` are as the command named them, from where it was run."""
+    reports = [json.loads((_found(run, directory) / "report.json").read_text()) for run in runs]
+    return {
+        "command": f"python run_multitask.py {command}",
+        "commits": sorted({str(report["git_revision"]) for report in reports}),
+        "runs": len(reports),
+        # a probe stands in many runs, and none has the time to encode
+        "minutes": None
+        if any(report.get("probe") for report in reports)
+        else round(sum(report["wall_time_s"] for report in reports) / 60),
+    }
+
+
+def _found(run: Path, directory: Path) -> Path:
+    """The run's directory, which is as a command wrote it that was started above ``directory``."""
+    starts = [Path(), *directory.resolve().parents]
+    return next(start / run for start in starts if (start / run / "report.json").is_file())
+
+
+def _overrides(directory: Path, config: Path) -> list[str]:
+    """What the command line of an ablation added to its file."""
+    asked = load_grid(directory / "grid.yaml").resolved["set"]
+    own = load_grid(config).resolved["set"] | {"data_dir": asked.get("data_dir")}
+    return [dump_override(key, value) for key, value in asked.items() if own.get(key) != value]
+
+
+def _write(file: Path, found: dict[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def _grid_file(name: str, cells: list[str]) -> Path:
+    """The grid of configs/ that is called so and has these cells."""
+    for file in sorted((DOCS.parent / "configs").rglob(f"{name}.yaml")):
+        with contextlib.suppress(UserError):  # no grid, or one to be extended
+            if set(cells) <= {cell.row for cell in load_grid(file).cells}:  # some have no runs yet
+                return file
+    raise SystemExit(f"no grid {name}.yaml in configs/ has the cells {', '.join(cells)}")
+
+
+def command_of(report: dict[str, Any]) -> str:
+    """As the reader would give it."""
+    return re.sub(r"data_dir=\S+", "data_dir=DIR", report["command"])
