@@ -147,7 +147,7 @@ def train_all(
     ]
     progress.skipped(len(runs) - len(pending))
     for run in pending:
-        run.directory.parent.mkdir(parents=True, exist_ok=True)
+        run.log.parent.mkdir(parents=True, exist_ok=True)
     pool = Pool(slots, keep_weights, progress, pending, failed)
     asked: list[bool] = []
     with renewing(lambda: [child.claim for child in pool.running]):

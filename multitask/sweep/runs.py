@@ -30,7 +30,7 @@ class Run:
     @property
     def log(self) -> Path:
         """What the run's process printed, all its starts one after the other."""
-        return self.directory.with_name(f"{self.directory.name}.log")
+        return self.directory.parent / "logs" / f"{self.directory.name}.log"  # no match for seed-*
 
     @property
     def finished(self) -> bool:

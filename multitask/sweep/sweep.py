@@ -77,7 +77,7 @@ def sweep(
         )
     if failed:
         names = ", ".join(failure.run.name for failure in failed)
-        logs = "" if grid.probe else f"; see their logs ({output}/cells/CELL/seed-N.log)"
+        logs = "" if grid.probe else f"; see their logs ({output}/cells/CELL/logs/seed-N.log)"
         raise UserError(
             f"{len(failed)} of {len(runs)} runs failed: {names}{logs}; the same command tries "
             "them again"

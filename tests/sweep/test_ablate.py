@@ -95,13 +95,14 @@ def test_a_grid_is_trained_and_compared(finished):
         assert report["tasks"]["sst"]["data"]["train"]["rows"] == 32
         assert not any((run / name).exists() for name in ("weights", "checkpoints", "encoder"))
         assert (run / "predictions" / "sst.dev.jsonl").exists()
+        assert [*run.parent.glob("seed-*")] == [run]  # for a shell: no logs
     reports = [numbers(finished / "cells" / cell / "seed-2")[1] for cell in CELLS]
     assert reports[0] != reports[1]
 
 
 def test_a_killed_sweep_comes_to_the_numbers_of_runs_without_a_stop(finished, tmp_path):
-    assert "resuming " in (finished / "cells" / "cls" / "seed-2.log").read_text()
-    assert "resuming " not in (finished / "cells" / "mean" / "seed-2.log").read_text()
+    assert "resuming " in (finished / "cells" / "cls" / "logs" / "seed-2.log").read_text()
+    assert "resuming " not in (finished / "cells" / "mean" / "logs" / "seed-2.log").read_text()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as the sweep: the order of sums must be the same
     try:

@@ -66,7 +66,7 @@ def ablate(*arguments: object) -> int:
 
 def starts(cell: str, seed: int, output: Path = Path("runs/g")) -> list[str]:
     """The commands with which a run was started, from its log."""
-    log = output / "cells" / cell / f"seed-{seed}.log"
+    log = output / "cells" / cell / "logs" / f"seed-{seed}.log"
     if not log.exists():
         return []
     return [line for line in log.read_text().splitlines() if line.startswith("# start ")]
@@ -137,7 +137,7 @@ def test_a_failed_run_is_named_and_the_rest_goes_on(grid, capsys, monkeypatch):
     monkeypatch.setenv("FAKE_FAIL", "b")
     assert ablate(grid) == 2
     captured = capsys.readouterr()
-    log = "runs/g/cells/b/seed-1.log"
+    log = "runs/g/cells/b/logs/seed-1.log"
     assert f"cell 2/4 b seed 1: failed: the data are bad; log: {log}" in captured.out
     assert "cell 3/4 a seed 2: mean 0.200" in captured.out
     (line,) = [line for line in captured.err.splitlines() if line.startswith("error: ")]
