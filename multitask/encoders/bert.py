@@ -12,12 +12,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, gelu, linear
+from torch.nn.functional import cross_entropy, gelu
 from torch.utils.checkpoint import checkpoint
 
 from multitask.encoders import kernels, varlen
 from multitask.encoders.adapter import Adapter
 from multitask.encoders.dropout import Dropout, dropout
+from multitask.encoders.linear import Linear, linear
 from multitask.encoders.packing import Packing
 
 
@@ -48,13 +49,13 @@ class Embeddings(nn.Module):
         return self.dropout(self.norm(found + self.token_type(types)))
 
 
-class FusedLinear(nn.Linear):
+class FusedLinear(Linear):
     """Query, key and value in one matrix product."""
 
     parts = 3
 
     def forward(self, hidden: Tensor, rows: slice | None = None) -> Tensor:
-        """[..., d] -> [..., 3 d], or the outputs ``rows`` of them."""
+        """[N, d] -> [N, 3 d], or the outputs ``rows`` of them."""
         if rows is None:
             return super().forward(hidden)
         return linear(hidden, self.weight[rows], self.bias[rows])
@@ -69,7 +70,7 @@ class SelfAttention(nn.Module):
         self.dropout = dropout
         self.attend = self_attention  # or what `use_kernels` asks for
         self.qkv = FusedLinear(dim, 3 * dim)
-        self.output = nn.Linear(dim, dim)
+        self.output = Linear(dim, dim)
 
     def forward(self, hidden: Tensor, packing: Packing, first_only: bool = False) -> Tensor:
         """[N, d] -> [N, d]; with ``first_only`` [B, d], the queries of the first tokens alone."""
@@ -128,8 +129,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, dim: int, inner: int) -> None:
         super().__init__()
-        self.up = nn.Linear(dim, inner)
-        self.down = nn.Linear(inner, dim)
+        self.up = Linear(dim, inner)
+        self.down = Linear(inner, dim)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""

@@ -12,9 +12,9 @@ their inputs as they are.
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from multitask.encoders.bert import BertEncoder
+from multitask.encoders.linear import linear
 
 SMALLEST = 1e-5  # of a scale's mean or maximum, as in the published code
 LEVELS = 127
@@ -40,7 +40,7 @@ class BitLinear(nn.Linear):
         self.train(plain.training)
 
     def forward(self, hidden: Tensor, rows: slice | None = None) -> Tensor:
-        """[..., in] -> [..., out], or the outputs ``rows`` of them."""
+        """[N, in] -> [N, out], or the outputs ``rows`` of them."""
         strength = self.strength if self.training else 1.0
         ternary, scales = ternarise(self.weight.detach(), self.parts)
         weight = straight_through(self.weight, rescaled(ternary, scales), strength)

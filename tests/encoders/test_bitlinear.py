@@ -19,6 +19,7 @@ from multitask.encoders.bitlinear import (
     straight_through,
     ternarise,
 )
+from multitask.encoders.linear import Linear
 
 
 def naive_ternary(rows: list[list[float]]) -> tuple[list[list[int]], float]:
@@ -73,7 +74,7 @@ def states(encoder: BertEncoder, tokens: str = "all") -> torch.Tensor:
     return encoder.encode(encoder.embed(ids, types, mask), mask, (last,), tokens)[last]
 
 
-@pytest.mark.parametrize("kind", [nn.Linear, FusedLinear])
+@pytest.mark.parametrize("kind", [Linear, FusedLinear])
 def test_a_layer_computes_what_loops_in_float64_compute(kind):
     layer = layer_of(kind)
     hidden = torch.randn(5, 6, dtype=torch.float64) * torch.tensor([[1.0], [9], [0.01], [3], [0]])
@@ -155,14 +156,14 @@ def test_the_quantised_values_are_exact_in_fp32():
 
 def test_with_lambda_0_a_layer_is_the_plain_layer_to_the_last_bit():
     torch.manual_seed(0)
-    plain = nn.Linear(6, 9)
+    plain = Linear(6, 9)
     layer, hidden = BitLinear(copy.deepcopy(plain)), torch.randn(5, 6)
     layer.strength = 0.0
     assert torch.equal(layer(hidden), plain(hidden))
     assert not torch.equal(layer.eval()(hidden), plain(hidden))  # scores are always quantised
 
 
-@pytest.mark.parametrize("kind", [nn.Linear, FusedLinear])
+@pytest.mark.parametrize("kind", [Linear, FusedLinear])
 def test_rows_are_a_slice_of_all_outputs(kind):
     layer, hidden = layer_of(kind), torch.randn(5, 6, dtype=torch.float64)
     for rows in (slice(3), slice(3, None), slice(2, 5)):

@@ -1,0 +1,58 @@
+"""The encoder's linear layers: in fp32 on an x86 CPU by oneDNN, where torch itself takes MKL.
+
+On AMD processors MKL leaves half to two thirds of the speed unused; oneDNN, which torch has too and
+takes for bf16, does not: docs/performance.md. The sums are the same but for their order.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+ONEDNN = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+
+
+class Linear(nn.Linear):
+    """``nn.Linear`` on token rows, faster in fp32 on a CPU."""
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[N, i] -> [N, o]."""
+        return linear(hidden, self.weight, self.bias)
+
+
+def linear(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """hidden weight^T + bias: [N, i], [o, i] and [o] -> [N, o]."""
+    given = (hidden, weight, bias)
+    fp32 = all(x.dtype == torch.float32 and x.device.type == "cpu" for x in given)
+    cast = torch.is_autocast_enabled("cpu")
+    if ONEDNN and fp32 and hidden.ndim == 2 and not cast and not torch.compiler.is_compiling():
+        return _Linear.apply(*(x.view_as(x) for x in given))  # no leaves: see `backward`
+    return functional.linear(*given)
+
+
+def _product(hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``functional.linear`` by oneDNN, of any strides, without autograd."""
+    return torch.ops.mkldnn._linear_pointwise(hidden, weight, bias, "none", [], "")
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(hidden, weight)
+        return _product(hidden, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, weight = ctx.saved_tensors
+        gradient = gradients[0].contiguous()
+        # `needs_input_grad` is also true of what `torch.autograd.grad` was not asked for
+        asked = torch._C._will_engine_execute_node
+        by_hidden, by_weight, by_bias = (n is not None and asked(n) for n, _ in ctx.next_functions)
+        return (
+            _product(gradient, weight.t()) if by_hidden else None,
+            _product(gradient.t(), hidden.t()) if by_weight else None,
+            gradient.sum(0) if by_bias else None,
+        )
