@@ -179,7 +179,8 @@ def test_smart_on_two_processes_equals_one(command, tmp_path, monkeypatch):
     assert min(step["penalty"] for step in expected) > 1e-6
     for key, tolerance in (("loss", 1e-6), ("penalty", 1e-4), ("grad_norm", 1e-4)):
         values, right = ([e[key] for e in steps] for steps in (found, expected))
-        np.testing.assert_allclose(values, right, rtol=tolerance)
+        # 1e-8: a small penalty is the square of a small difference of fp32 scores
+        np.testing.assert_allclose(values, right, rtol=tolerance, atol=1e-8)
     teachers = [
         load_checkpoint(checkpoints(d / "checkpoints")[-1])[0]["teacher"] for d in (both, alone)
     ]
