@@ -39,7 +39,6 @@ from multitask.tables import markdown_table
 
 # A training step of all layers: 3 x 2 x weights of their matrix products
 FLOP_PER_TOKEN = {"minilm": 64.3e6, "base": 509.6e6}
-PRODUCTS = "fp32, products in bf16"  # what torch may do with fp32 if it is told so
 ONEDNN = linear.ONEDNN
 MKL = "fp32, products by torch's usual library"  # MKL, where ours are oneDNN's
 INDUCTOR = "torch.compile of the feed-forward"
@@ -105,9 +104,8 @@ def loss(heads: nn.ModuleDict, step: Step, hidden: Tensor) -> Tensor:
 def train(
     model: nn.Module, optimizer: torch.optim.Optimizer, steps: Sequence[Step], precision: str
 ) -> None:
-    """One training step a batch, in "fp32", "bf16" (autocast), ``PRODUCTS`` or ``MKL``."""
+    """One training step a batch, in "fp32", "bf16" (autocast) or ``MKL``."""
     linear.ONEDNN = ONEDNN and precision != MKL
-    torch.set_float32_matmul_precision("medium" if precision == PRODUCTS else "highest")
     model.train()
     for step in steps:
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
@@ -148,7 +146,6 @@ def measure(arguments: argparse.Namespace, name: str) -> None:
         "ours, fp32": (ours, optimizers[2], False, "fp32"),
         "ours, grouped, fp32": (ours, optimizers[2], True, "fp32"),
         f"ours, grouped, {MKL}": (ours, optimizers[2], True, MKL),
-        f"ours, grouped, {PRODUCTS}": (ours, optimizers[2], True, PRODUCTS),
         "ours, bf16": (ours, optimizers[2], False, "bf16"),
         "ours, grouped, bf16": (ours, optimizers[2], True, "bf16"),
         f"ours, grouped, bf16, {INDUCTOR}": (inductor, optimizers[5], True, "bf16"),
@@ -167,7 +164,7 @@ def measure(arguments: argparse.Namespace, name: str) -> None:
     for name, (_, _, grouped, precision) in variants.items():
         rate = useful[grouped] / statistics.median(times[name])
         times_as_fast = ratio(base, times[name]) * useful[grouped] / useful[False]
-        ceiling = ceilings["fp32" if precision in ("fp32", MKL) else "bf16"]
+        ceiling = ceilings["bf16" if precision == "bf16" else "fp32"]
         share = rate * FLOP_PER_TOKEN[arguments.size] / ceiling
         lines.append([name, f"{rate:.0f}", f"{times_as_fast:.2f}", f"{100 * share:.0f} %"])
     print(headline(arguments.threads, arguments.rounds, ceilings))

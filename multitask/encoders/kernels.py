@@ -2,7 +2,7 @@
 
 An option (``encoder.kernels: compiled``): ``kernels.cpp`` is built on first use by torch's own
 loader and kept beside its cache (``TORCH_EXTENSIONS_DIR``). They make a training step of MiniLM
-about 1.2 times as fast in fp32 and 1.4 times in bf16 on two cores: docs/performance.md.
+about 1.1 times as fast in fp32 and 1.3 times in bf16 on two cores: docs/performance.md.
 """
 
 import os
