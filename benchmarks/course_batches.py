@@ -163,7 +163,7 @@ def matmul_ceilings() -> dict[str, float]:
 
 
 def matmul_ceiling(dtype: torch.dtype) -> float:
-    """FLOP a second of large matrix products at MiniLM's shapes, as our layers call them."""
+    """FLOP a second of our layers' products at MiniLM's shapes, when large: the best of 20."""
     given = [torch.randn(shape).to(dtype) for shape in ((1024, 384), (1536, 384), (1536,))]
     best = min(in_turn({"mm": lambda: [linear(*given) for _ in range(10)]}, 20)["mm"])
     return 10 * 2 * 1024 * 384 * 1536 / best

@@ -56,9 +56,7 @@ class FusedLinear(Linear):
 
     def forward(self, hidden: Tensor, rows: slice | None = None) -> Tensor:
         """[N, d] -> [N, 3 d], or the outputs ``rows`` of them."""
-        if rows is None:
-            return super().forward(hidden)
-        return linear(hidden, self.weight[rows], self.bias[rows])
+        return linear(hidden, self.weight, self.bias, rows)
 
 
 class SelfAttention(nn.Module):

@@ -45,7 +45,7 @@ class BitLinear(nn.Linear):
         ternary, scales = ternarise(self.weight.detach(), self.parts)
         weight = straight_through(self.weight, rescaled(ternary, scales), strength)
         inputs = straight_through(hidden, eight_bit(hidden.detach()), strength)
-        return part_of(inputs, weight, self.bias, rows)
+        return linear(inputs, weight, self.bias, rows)
 
 
 def ternarise(weight: Tensor, parts: int) -> tuple[Tensor, Tensor]:
@@ -83,13 +83,6 @@ def straight_through(value: Tensor, quantised: Tensor, strength: float) -> Tenso
     wide = value.to(quantised.dtype)
     mixed = torch.lerp(wide.detach(), quantised, strength)
     return mixed + (wide - wide.detach())
-
-
-def part_of(inputs: Tensor, weight: Tensor, bias: Tensor, rows: slice | None) -> Tensor:
-    """A linear layer's outputs, or ``rows`` of them."""
-    if rows is None:
-        return linear(inputs, weight, bias)
-    return linear(inputs, weight[rows], bias[rows])
 
 
 def quantise(encoder: BertEncoder, layers: str = "all") -> None:

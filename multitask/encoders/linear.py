@@ -1,6 +1,6 @@
 """The encoder's linear layers: in fp32 on an x86 CPU by oneDNN, where torch itself takes MKL.
 
-On AMD processors MKL leaves half to two thirds of the speed unused; oneDNN, which torch has too and
+On AMD processors MKL leaves about half of the speed unused; oneDNN, which torch has too and
 takes for bf16, does not: docs/performance.md. The sums are the same but for their order.
 """
 
@@ -22,9 +22,9 @@ class Linear(nn.Linear):
         return linear(hidden, self.weight, self.bias)
 
 
-def linear(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """hidden weight^T + bias: [N, i], [o, i] and [o] -> [N, o]."""
-    given = (hidden, weight, bias)
+def linear(hidden: Tensor, weight: Tensor, bias: Tensor, rows: slice | None = None) -> Tensor:
+    """hidden weight^T + bias: [N, i], [o, i] and [o] -> [N, o], or the outputs ``rows`` of them."""
+    given = (hidden, weight, bias) if rows is None else (hidden, weight[rows], bias[rows])
     fp32 = all(x.dtype == torch.float32 and x.device.type == "cpu" for x in given)
     cast = torch.is_autocast_enabled("cpu")
     if ONEDNN and fp32 and hidden.ndim == 2 and not cast and not torch.compiler.is_compiling():

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from multitask.encoders.bert import BertEncoder
 from multitask.encoders.bert_weights import encoder_from_config
-from multitask.encoders.bitlinear import bit_layers, eight_bit, part_of, rescaled, ternarise
+from multitask.encoders.bitlinear import bit_layers, eight_bit, rescaled, ternarise
+from multitask.encoders.linear import linear
 from multitask.errors import UserError
 
 FILE = "ternary.safetensors"
@@ -54,7 +55,7 @@ class TernaryLinear(nn.Module):
     def forward(self, hidden: Tensor, rows: slice | None = None) -> Tensor:
         """[..., in] -> [..., out], or the outputs ``rows`` of them."""
         weight = rescaled(unpack(self.packed, self.shape).to(self.scales.dtype), self.scales)
-        return part_of(eight_bit(hidden), weight, self.bias, rows)
+        return linear(eight_bit(hidden), weight, self.bias, rows)
 
 
 def pack(ternary: Tensor) -> Tensor:
