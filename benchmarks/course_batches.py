@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multitask.encoders.linear import linear
+from multitask.linear import linear
 from multitask.pretrained import packaged_directory
 from multitask.versions import git_revision
 

@@ -7,9 +7,13 @@ pooler in training mode; medians over rounds, all variants in turn in one proces
 """
 
 import statistics
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
+from torch import nn
+from torch.nn.utils.rnn import PackedSequence
 
 from benchmarks.course_batches import (
     Step,
@@ -23,10 +27,12 @@ from benchmarks.course_batches import (
 )
 from multitask.encoders import BertEncoder
 from multitask.encoders.bert_weights import encoder_from_pretrained
+from multitask.poolers import fusion, layer_scores
 from multitask.pretrained import load_tokenizer, packaged_directory
 from multitask.registry import build
 from multitask.tables import markdown_table
 
+TORCHS = "hire, torch's GRU"
 VARIANTS = {
     "cls": {},
     "mean": {},
@@ -35,6 +41,7 @@ VARIANTS = {
     "max_seq_mha": {},
     "mean_seq_mha": {},
     "hire": {},
+    TORCHS: {},
     "hire, states_at_once 1": {"states_at_once": 1},
     "hire, fusion_layers null": {"fusion_layers": None},
     "hire, scores mean": {"scores": "mean"},
@@ -42,9 +49,15 @@ VARIANTS = {
 
 
 def run(
-    encoder: BertEncoder, pooler: torch.nn.Module, steps: list[Step], backward: bool, bf16: bool
+    encoder: BertEncoder,
+    pooler: nn.Module,
+    steps: list[Step],
+    backward: bool,
+    bf16: bool,
+    run_gru: Callable[[nn.GRU, PackedSequence], Any],
 ) -> None:
     """All batches once."""
+    layer_scores.run_gru = fusion.run_gru = run_gru
     for step in steps:
         with (
             torch.set_grad_enabled(backward),
@@ -69,11 +82,13 @@ def main() -> None:
     steps = mixed_steps(
         read_tokens(arguments.directory, load_tokenizer(name), 6000), 3, grouped=False
     )
+    grus = (layer_scores.run_gru, lambda gru, packed: gru(packed))
     lines = []
     for bf16 in (False, True):
         for backward in (False, True):
             variants = {
-                n: partial(run, encoder, p, steps, backward, bf16) for n, p in poolers.items()
+                n: partial(run, encoder, p, steps, backward, bf16, grus[n == TORCHS])
+                for n, p in poolers.items()
             }
             times = in_turn(variants, arguments.rounds)
             for variant in VARIANTS:

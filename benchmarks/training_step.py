@@ -32,7 +32,7 @@ from benchmarks.course_batches import (
     started,
     weights,
 )
-from multitask.encoders import linear
+from multitask import linear
 from multitask.encoders.bert_weights import encoder_from_pretrained
 from multitask.pretrained import load_tokenizer
 from multitask.tables import markdown_table

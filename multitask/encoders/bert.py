@@ -18,8 +18,8 @@ from torch.utils.checkpoint import checkpoint
 from multitask.encoders import kernels, varlen
 from multitask.encoders.adapter import Adapter
 from multitask.encoders.dropout import Dropout, dropout
-from multitask.encoders.linear import Linear, linear
 from multitask.encoders.packing import Packing
+from multitask.linear import Linear, linear
 
 
 class Embeddings(nn.Module):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from multitask.encoders.bert import BertEncoder
-from multitask.encoders.linear import linear
+from multitask.linear import linear
 
 SMALLEST = 1e-5  # of a scale's mean or maximum, as in the published code
 LEVELS = 127

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from multitask.encoders.bert import BertEncoder
 from multitask.encoders.bert_weights import encoder_from_config
 from multitask.encoders.bitlinear import bit_layers, eight_bit, rescaled, ternarise
-from multitask.encoders.linear import linear
 from multitask.errors import UserError
+from multitask.linear import linear
 
 FILE = "ternary.safetensors"
 

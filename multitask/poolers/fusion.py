@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from multitask.poolers.layer_scores import pack, run_gru
+from multitask.poolers.gru import pack, run_gru
 
 
 class FusionNetwork(nn.Module):

@@ -4,15 +4,13 @@ A scorer maps n states [B, T, d] and the mask [B, T] to scores alpha [B, n], bef
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 from torch.utils.checkpoint import checkpoint
 
-from multitask.poolers.base import check_lengths
+from multitask.poolers.gru import pack, run_gru
 
 
 class DynamicScores(nn.Module):
@@ -82,22 +80,6 @@ class FixedScores(nn.Module):
     def forward(self, states: Sequence[Tensor], mask: Tensor) -> Tensor:
         """n states, mask [B, T] -> alpha [B, n]."""
         return self.alpha.expand(len(mask), -1)
-
-
-def pack(hidden: Tensor, lengths: Tensor) -> PackedSequence:
-    """[B, T, d] without its pads; ``lengths`` int64 [B] on the CPU. Raises as ``check_lengths``."""
-    check_lengths(lengths)
-    return pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False)
-
-
-def run_gru(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor]:
-    """Outputs and final states [layers * 2, B, d], with gradients in evaluation mode too.
-
-    There cuDNN gives none, and SMART asks for them (`dropout: eval`): PyTorch's own GRU runs then.
-    """
-    own = torch.is_grad_enabled() and not gru.training
-    with torch.backends.cudnn.flags(enabled=False) if own else nullcontext():
-        return gru(packed)
 
 
 class Softmax(nn.Module):

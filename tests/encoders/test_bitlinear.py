@@ -19,7 +19,7 @@ from multitask.encoders.bitlinear import (
     straight_through,
     ternarise,
 )
-from multitask.encoders.linear import Linear
+from multitask.linear import Linear
 
 
 def naive_ternary(rows: list[list[float]]) -> tuple[list[list[int]], float]:

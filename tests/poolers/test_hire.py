@@ -12,7 +12,8 @@ from torch import nn
 from heads.classification import ClassificationHead
 from multitask.encoders import BertEncoder
 from multitask.errors import UserError
-from multitask.poolers.layer_scores import pack
+from multitask.poolers import layer_scores
+from multitask.poolers.gru import pack, run_gru
 from multitask.projection import Tanh
 from multitask.registry import build
 
@@ -256,10 +257,15 @@ def test_chunks_are_computed_again_in_the_mode_of_the_forward_pass():
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
-def test_all_states_run_in_one_call():
-    pooler = make().double()
+def test_all_states_run_in_one_call(monkeypatch):
+    pooler = make(fusion_layers=None).double()
     calls = []
-    pooler.scorer.gru.register_forward_hook(lambda module, given, out: calls.append(given[0]))
+
+    def seen(gru, packed):
+        calls.append(packed)
+        return run_gru(gru, packed)
+
+    monkeypatch.setattr(layer_scores, "run_gru", seen)
     hidden, mask = sequences()
     pooler(hidden, mask)
     (packed,) = calls

@@ -1,11 +1,11 @@
-"""The encoder's fp32 products against float64, and when torch's own take their place."""
+"""fp32 products against float64, and when torch's own take their place."""
 
 import pytest
 import torch
 from torch.nn import functional
 
-from multitask.encoders import linear as module
-from multitask.encoders.linear import Linear, linear
+from multitask import linear as module
+from multitask.linear import Linear, linear
 
 onednn = pytest.mark.skipif(not module.ONEDNN, reason="this torch has no MKL or no oneDNN")
 

@@ -1,4 +1,4 @@
-"""The encoder's linear layers: in fp32 on an x86 CPU by oneDNN, where torch itself takes MKL.
+"""Linear layers of encoder and GRU: in fp32 on an x86 CPU by oneDNN, where torch takes MKL.
 
 On AMD processors MKL leaves about half of the speed unused; oneDNN, which torch has too and
 takes for bf16, does not: docs/performance.md. The sums are the same but for their order.
