@@ -2,17 +2,16 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
-from multitask import distributed, metrics
+from multitask import distributed
 from multitask.baselines import (
     frozen_head_scores,
     trivial_outcome_scores,
@@ -22,15 +21,16 @@ from multitask.baselines import (
 )
 from multitask.checkpoint import read_tensors, weights_file
 from multitask.config import Config, SmartConfig
-from multitask.conflict import conflict_summary, gradient_cosines
+from multitask.conflict import conflict_summary
 from multitask.device import pick_device
 from multitask.early_stopping import Selection, selected_steps
 from multitask.encoders.bitlinear import set_strength
 from multitask.evaluate import measure
-from multitask.feed import next_batches, sampled_batches
+from multitask.feed import next_batches
 from multitask.files import without_nan, write_text
 from multitask.metric_names import METRICS, OUTCOMES, UNLABELLED
 from multitask.model_card import write_card
+from multitask.monitor import Monitor
 from multitask.objective import Smoothing
 from multitask.plan import describe_data
 from multitask.plots import load_lines
@@ -39,7 +39,6 @@ from multitask.prepare import Prepared, prepare
 from multitask.report import terminal_table, write_reports
 from multitask.result import run_result, task_result
 from multitask.run_directory import check_directory, save_config, start_directory
-from multitask.score_watch import summary, watched_weights, weighs_states
 from multitask.stages import trained_parameters
 from multitask.tensorboard import event_files
 from multitask.trainer import Trainer
@@ -114,116 +113,33 @@ def build_trainer(
     prepared: Prepared, run_dir: Path, say: Callable[[str], None] = tqdm.write
 ) -> Trainer:
     """The trainer of a prepared run, at step 0."""
-    config = prepared.config
-    tasks, feeds = config.tasks, prepared.feeds
+    config, feeds = prepared.config, prepared.feeds
     select = config.training.select
-    selecting = {n: t for n, t in tasks.items() if not t.evaluate_only or n == select}
-
-    def train_score(task: str, scores: Tensor, labels: Tensor) -> float:
-        predictions, shown = prepared.model.head(task).predict(scores)
-        reader = prepared.readers[task]
-        found = metrics.compute(
-            reader.label_type,
-            labels.numpy(),
-            predictions.numpy(),
-            shown.numpy(),
-            len(reader.names),
-        )
-        return found[prepared.metrics[task]]
-
-    scored = [task for task, entry in tasks.items() if entry.evaluate_only or not entry.only_scored]
-    followed = [
-        task
-        for task in scored
-        if task not in config.trained_tasks()
-        and tasks[task].input == "siamese"
-        and prepared.readers[task].label_type == "number"
-    ]
-
-    def split_of(task: str) -> str:
-        return "dev" if tasks[task].evaluate_only else prepared.selection_split
-
-    def space(task: str) -> dict[str, float]:
-        return prepared.space(task, prepared.splits[task][split_of(task)].rows)
-
-    def at_start(write: Callable[..., None]) -> None:
-        if followed:
-            write("space", step=0, tasks={task: space(task) for task in followed})
-
-    def evaluate(
-        between_batches: Callable[[], None], write: Callable[..., None]
-    ) -> dict[str, dict[str, float]]:
-        found, watched = {}, {}
-        for task in scored:
-            name = split_of(task)
-            pooler = prepared.model.module(task).scoring_pooler
-            with watched_weights(pooler) as seen:
-                scores = prepared.score(task, name, between_batches)
-            rows = prepared.splits[task][name].rows
-            found[task] = measure(scores, rows, prepared.readers[task])
-            if weighs_states(pooler):
-                watched[task] = {"split": name, **summary(pooler, seen, prepared.device)}
-            if task in followed:
-                found[task] |= space(task)
-        layers = prepared.model.encoder.num_layers
-        for task, one in watched.items():
-            write("importance", task=task, layers=layers, **one)
-        return found
-
-    def conflict(running: Sequence[str], step: int) -> dict[str, dict[str, float]]:
-        # without dropout, as it measures, two views of one text would be equal
-        measured = [task for task in running if prepared.readers[task].label_type != "views"]
-        if len(measured) < 2:
-            return {}
-        batches = sampled_batches(
-            feeds,
-            measured,
-            seed=(config.seed, step),
-            pad_id=prepared.tokenizer.pad_token_id,
-            device=prepared.device,
-        )
-        return gradient_cosines(prepared.model, batches)
-
-    smoothing = {name: made for name, task in tasks.items() if (made := _smoothing(task.smart))}
+    selecting = {n: t for n, t in config.tasks.items() if not t.evaluate_only or n == select}
+    smoothing = {n: made for n, task in config.tasks.items() if (made := _smoothing(task.smart))}
     gradual = config.encoder.bitlinear.gradual if config.encoder.bitlinear else 0.0
     bregman = any(settings.bregman for settings in smoothing.values())
     return Trainer(
         run_dir=run_dir,
         model=prepared.model,
+        settings=config.training,
         stages=prepared.stages,
         streams={name: feed.stream for name, feed in feeds.items()},
         members={name: list(feed.labels) for name, feed in feeds.items()},
         next_batches=partial(
             next_batches, feeds, pad_id=prepared.tokenizer.pad_token_id, device=prepared.device
         ),
-        evaluate=evaluate,
-        train_score=train_score,
-        metrics=prepared.metrics,
-        joint_tasks=metrics.joint_tasks(
-            {
-                task: reader.label_type
-                for task, reader in prepared.readers.items()
-                if any(task in stage.tasks for stage in prepared.stages)
-            }
-        ),
+        measures=Monitor(prepared),
         selection=Selection(
             {name: task.early_stopping.patience for name, task in selecting.items()},
             {name: task.early_stopping.min_delta for name, task in selecting.items()},
         ),
-        selection_split=prepared.selection_split,
         loss_weights=prepared.loss_weights,
         smoothing=smoothing,
         teacher=teacher_of(prepared.model) if bregman else None,
         surgery=prepared.surgery,
-        conflict=conflict,
-        conflict_steps=config.training.conflict_steps,
         data=prepared.fingerprint(),
         device=prepared.device,
-        clip_norm=config.training.clip_norm,
-        eval_steps=config.training.eval_steps,
-        checkpoint_steps=config.training.checkpoint_steps,
-        keep_checkpoints=config.training.keep_checkpoints,
-        at_start=at_start,
         before_step=partial(set_strength, prepared.model.encoder, gradual),
         say=say,
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -27,6 +27,7 @@ from multitask.checkpoint import (
     weights_file,
     write_tensors,
 )
+from multitask.config import TrainingConfig
 from multitask.data.collate import Batch
 from multitask.early_stopping import Selection
 from multitask.errors import NotFinite, UserError
@@ -52,46 +53,61 @@ class Interrupted(Exception):
     """Ctrl-C or SIGTERM; the state is saved."""
 
 
+class Measures(Protocol):
+    """What a run measures while it trains."""
+
+    @property
+    def metrics(self) -> Mapping[str, str]:
+        """The metric of each task that counts."""
+
+    @property
+    def joint_tasks(self) -> Collection[str]:
+        """The tasks whose mean selects."""
+
+    @property
+    def split(self) -> str:
+        """Where both are measured."""
+
+    def at_start(self, write: Callable[..., None]) -> None:
+        """Measure before the first step; ``write`` takes a line of the log."""
+
+    def evaluate(
+        self, between_batches: Callable[[], None], write: Callable[..., None]
+    ) -> dict[str, dict[str, float]]:
+        """Each task's metrics on its split."""
+
+    def train_score(self, task: str, scores: Tensor, labels: Tensor) -> float:
+        """A task's metric over rows seen in training."""
+
+    def conflict(self, tasks: Sequence[str], step: int) -> dict[str, dict[str, float]]:
+        """Cosines between the gradients of ``tasks``, by pair and layer."""
+
+
 @dataclass
 class Trainer:
     """Everything that a run changes while it trains.
 
     ``next_batches(turns, tasks)`` gives one step's batches on the device; ``members`` are the tasks
-    that train in each stream's turns; ``evaluate(between_batches, write)`` gives each task's
-    metrics on the selection split, of which ``metrics[task]`` is the one that counts, and may
-    ``write`` to the log;
-    ``train_score(task, scores, labels)`` is that metric over rows seen in training. ``joint_tasks``
-    are the tasks whose mean selects. ``teacher`` follows the model where a task has a Bregman
-    term; ``conflict(tasks, step)`` measures what ``conflict_steps`` asks for;
-    ``at_start(write)`` may measure and ``write`` before the first step; ``before_step(progress)``
-    is told the share of the planned steps that is done.
+    that train in each stream's turns. ``teacher`` follows the model where a task has a Bregman
+    term. ``data`` is a hash of each task's rows. ``before_step(progress)`` is told the share of the
+    planned steps that is done.
     """
 
     run_dir: Path
     model: MultiTaskModel
+    settings: TrainingConfig
     stages: Sequence[Stage]
     streams: Mapping[str, TaskStream]
     members: Mapping[str, Sequence[str]]
     next_batches: Callable[[Sequence[str], Sequence[str]], list[dict[str, Batch]]]
-    evaluate: Callable[[Callable[[], None], Callable[..., None]], dict[str, dict[str, float]]]
-    train_score: Callable[[str, Tensor, Tensor], float]
-    metrics: Mapping[str, str]
-    joint_tasks: Collection[str]
+    measures: Measures
     selection: Selection
-    selection_split: str
     loss_weights: Mapping[str, float]
     smoothing: Mapping[str, Smoothing]
     teacher: MultiTaskModel | None
     surgery: Surgery | None
-    conflict: Callable[[Sequence[str], int], dict[str, dict[str, float]]]
-    conflict_steps: int | None
     data: Mapping[str, str]
     device: torch.device
-    clip_norm: float | None
-    eval_steps: int | None
-    checkpoint_steps: int | None
-    keep_checkpoints: int
-    at_start: Callable[[Callable[..., None]], None] = lambda write: None
     before_step: Callable[[float], None] = lambda progress: None
     say: Callable[[str], None] = tqdm.write
 
@@ -154,7 +170,7 @@ class Trainer:
         self.model.train()
         if self.step == 0:
             self.log.write("plan", step=0, steps=self.total_steps, epochs=self.total_epochs)
-            self.at_start(self.log.write)
+            self.measures.at_start(self.log.write)
         hidden = None if distributed.rank() == 0 else True
         bar = tqdm(total=self.total_steps, initial=self.step, unit="step", disable=hidden)
         with Signals(self._interrupt), bar:
@@ -167,7 +183,8 @@ class Trainer:
                     self._next_stage()
                 bar.set_postfix_str(self.turn(), refresh=False)
                 bar.update()
-                if self.checkpoint_steps and self.step % self.checkpoint_steps == 0:
+                every = self.settings.checkpoint_steps
+                if every and self.step % every == 0:
                     self.save()
                 if self._anyone_interrupted():
                     self._stop_interrupted()
@@ -212,7 +229,7 @@ class Trainer:
                     passes,
                     self.loss_weights,
                     self.optimizer,
-                    self.clip_norm,
+                    self.settings.clip_norm,
                     self._watch if self.stage.sampler.needs_scores else lambda *_: None,
                     self._smoothing_due(tasks),
                     self.teacher,
@@ -247,8 +264,10 @@ class Trainer:
             else:
                 self.skipped[task] += 1
                 self.log.write("skip", step=self.step, task=task)
-        if self.conflict_steps and self.step % self.conflict_steps == 0 and len(active) > 1:
-            self.log.write("conflict", step=self.step, cosines=self.conflict(active, self.step))
+        every = self.settings.conflict_steps
+        if every and self.step % every == 0 and len(active) > 1:
+            cosines = self.measures.conflict(active, self.step)
+            self.log.write("conflict", step=self.step, cosines=cosines)
         shown = "  ".join(f"{task} {loss:.3f}" for task, loss in done.losses.items())
         return f"loss {shown}" if shown else "skipped"
 
@@ -295,14 +314,14 @@ class Trainer:
         """The running training score of each task over the epoch that ends."""
         for task, seen in self._seen.items():
             scores, labels = (torch.cat(part) for part in zip(*seen, strict=True))
-            self.train_scores[task] = self.train_score(task, scores, labels)
+            self.train_scores[task] = self.measures.train_score(task, scores, labels)
         self._seen = {}
         self.log.write("train_scores", step=self.step, tasks=self.train_scores)
 
     def _evaluation_due(self) -> bool:
         if self.step == self.evaluated_at:
             return False
-        every = self.eval_steps or self.stage.sampler.steps_per_epoch
+        every = self.settings.eval_steps or self.stage.sampler.steps_per_epoch
         return self.in_stage % every == 0 or self.in_stage == self.stage.steps
 
     def _evaluate(self) -> None:
@@ -313,11 +332,13 @@ class Trainer:
                 self._stop_interrupted()
 
         try:
-            found = self.evaluate(between_batches, partial(self.log.write, step=self.step))
+            write = partial(self.log.write, step=self.step)
+            found = self.measures.evaluate(between_batches, write)
         except NotFinite as problem:
             raise self._diverged(problem) from problem
-        values = {task: metrics[self.metrics[task]] for task, metrics in found.items()}
-        together = joint({task: values[task] for task in self.joint_tasks})
+        named = self.measures.metrics
+        values = {task: metrics[named[task]] for task, metrics in found.items()}
+        together = joint({task: values[task] for task in self.measures.joint_tasks})
         counted = {task: v for task, v in values.items() if task in self.selection.patience}
         stopped = self.selection.update(self.step, counted, together, self.stage.tasks)
         self.evaluated_at = self.step
@@ -325,13 +346,13 @@ class Trainer:
             "eval",
             step=self.step,
             epoch=round(self.epoch, 5),
-            split=self.selection_split,
+            split=self.measures.split,
             tasks=found,
             joint=together,
         )
-        shown = "  ".join(f"{task} {self.metrics[task]} {v:.3f}" for task, v in values.items())
+        shown = "  ".join(f"{task} {named[task]} {v:.3f}" for task, v in values.items())
         place = f"epoch {self.epoch:.2f}, step {self.step}/{self.total_steps}"
-        self.say(f"{place}, {self.selection_split}: {shown}  mean {together:.3f}")
+        self.say(f"{place}, {self.measures.split}: {shown}  mean {together:.3f}")
         for task in stopped:
             self.log.write("stop", step=self.step, task=task)
             self.say(f"{task} stops: no gain in {self.selection.patience[task]} evaluations")
@@ -401,7 +422,7 @@ class Trainer:
         if self.surgery is not None:
             tensors["surgery"] = self.surgery.state_dict()
         save_checkpoint(directory, self.step, tensors, state)
-        prune(directory, self.keep_checkpoints)
+        prune(directory, self.settings.keep_checkpoints)
         prune_weights(self.run_dir, set(self.selection.best_steps().values()))
 
     def restore(self) -> bool:

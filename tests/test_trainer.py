@@ -298,14 +298,14 @@ def test_stopped_task_is_skipped_counted_and_does_not_move(tiny_overrides, monke
     prepared = prepare(config, torch.device("cpu"), lambda line: None)
     Path(config.output_dir).mkdir()
     loop = build_trainer(prepared, Path(config.output_dir), lambda line: None)
-    original = loop.evaluate
+    original = loop.measures.evaluate
 
     def constant(*given):
         found = original(*given)
         found["sst"]["accuracy"], found["qqp"]["accuracy"] = 0.5, math.nan
         return found
 
-    loop.evaluate = constant
+    loop.measures.evaluate = constant
     at_stop = {}
     update = loop.selection.update
 
