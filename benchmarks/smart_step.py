@@ -1,8 +1,8 @@
 """What SMART costs: a training step with it over the plain step, and over smart-pytorch.
 
-    python -m benchmarks.smart_step DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
+    python -m benchmarks.smart_step DIRECTORY-OF-THE-COURSE-FILES [--threads 2] [--rows 32]
 
-The product's own step (`configs/cs224n_minilm.yaml`, batches of 32 rows, SST / QQP / STS in turn).
+The product's own step (`configs/cs224n_minilm.yaml`, batches of `--rows`, SST / QQP / STS in turn).
 The package (`pip install --no-deps smart-pytorch==0.0.4`) is called round the same model, with the
 same divergences, in fp32. All variants run in turn in one process; ratios are medians over rounds.
 Peak memory is that of a process of its own a variant.
@@ -42,9 +42,9 @@ METHODS = {"fp32": (*SETTINGS, "smart-pytorch"), "bf16": tuple(SETTINGS)}  # the
 CONFIG = Path(__file__).parent.parent / "configs" / "cs224n_minilm.yaml"
 
 
-def set_up(directory: Path, precision: str, steps: int) -> tuple[Any, list[Passes]]:
+def set_up(directory: Path, precision: str, steps: int, rows: int) -> tuple[Any, list[Passes]]:
     """A prepared run, and the batches of its first steps."""
-    overrides = [f"data_dir={directory}", "defaults.batch_size=32", "defaults.max_rows=3000"]
+    overrides = [f"data_dir={directory}", f"defaults.batch_size={rows}", "defaults.max_rows=3000"]
     config = load_config(CONFIG, [*overrides, f"training.precision={precision}"])
     prepared: Any = prepare(config, torch.device("cpu"), lambda line: None)
     pad_id, device = prepared.tokenizer.pad_token_id, prepared.device
@@ -115,28 +115,28 @@ def variant(name: str, prepared: Any, batches: list[Passes]) -> Callable[[], Non
     return partial(ours, prepared, batches, smoothing, teacher)
 
 
-def peak_memory(directory: Path, name: str) -> float:
+def peak_memory(directory: Path, name: str, rows: int) -> float:
     """Run one variant in this process, with no other's model: its peak memory in MiB."""
     torch.set_num_threads(1)
     method, _, precision = name.rpartition(", ")
-    variant(method, *set_up(directory, precision, 6))()
+    variant(method, *set_up(directory, precision, 6, rows))()
     return peak_mib()
 
 
-def memory(directory: Path, name: str) -> float:
+def memory(directory: Path, name: str, rows: int) -> float:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(peak_memory, directory, name).result()
+        return pool.submit(peak_memory, directory, name, rows).result()
 
 
 def main() -> None:
-    arguments = started(parser(__doc__, rounds=5, steps=6))
-    directory = arguments.directory
+    arguments = started(parser(__doc__, rounds=5, steps=6, rows=32))
+    directory, rows = arguments.directory, arguments.rows
     runs = {}
     for precision, methods in METHODS.items():
-        setting = set_up(directory, precision, arguments.steps)
+        setting = set_up(directory, precision, arguments.steps, rows)
         runs |= {f"{method}, {precision}": variant(method, *setting) for method in methods}
     times = in_turn(runs, arguments.rounds)
-    peaks = {name: memory(directory, name) for name in runs}
+    peaks = {name: memory(directory, name, rows) for name in runs}
     lines = []
     for name in runs:
         plain = "plain, " + name.rpartition(", ")[2]

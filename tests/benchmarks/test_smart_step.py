@@ -19,8 +19,8 @@ from benchmarks import smart_step
 def test_a_memory_process_builds_what_its_variant_uses(name, precision, teachers, monkeypatch):
     built, copied, stepped = [], [], []
 
-    def set_up(directory, precision, steps):
-        built.append(precision)
+    def set_up(directory, precision, steps, rows):
+        built.append((precision, rows))
         return SimpleNamespace(model="model"), []
 
     monkeypatch.setattr(smart_step, "set_up", set_up)
@@ -28,5 +28,5 @@ def test_a_memory_process_builds_what_its_variant_uses(name, precision, teachers
     monkeypatch.setattr(smart_step, "teacher_of", lambda model: copied.append(model) or "teacher")
     for step in ("ours", "package"):
         monkeypatch.setattr(smart_step, step, lambda *given: stepped.append(given))
-    assert smart_step.peak_memory("data", name) > 0
-    assert built == [precision] and len(copied) == teachers and len(stepped) == 1
+    assert smart_step.peak_memory("data", name, 64) > 0
+    assert built == [(precision, 64)] and len(copied) == teachers and len(stepped) == 1
