@@ -29,7 +29,7 @@ def run_gru(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor
     With gradients in evaluation mode too. There cuDNN gives none, and SMART asks for them
     (`dropout: eval`): PyTorch's own GRU runs then.
     """
-    if packed.data.device.type == "cpu":
+    if packed.data.device.type == "cpu" and not torch.compiler.is_compiling():
         return _layer_by_layer(gru, packed)
     own = torch.is_grad_enabled() and not gru.training
     with torch.backends.cudnn.flags(enabled=False) if own else nullcontext():
