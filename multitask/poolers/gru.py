@@ -27,7 +27,8 @@ def run_gru(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor
     """Outputs, 2 H wide, and final states [layers * 2, B, H], as ``gru`` with two directions gives.
 
     With gradients in evaluation mode too. There cuDNN gives none, and SMART asks for them
-    (`dropout: eval`): PyTorch's own GRU runs then.
+    (`dropout: eval`): PyTorch's own GRU runs then. It also runs where torch traces the model, for
+    a loop over lengths cannot be traced.
     """
     if packed.data.device.type == "cpu" and not torch.compiler.is_compiling():
         return _layer_by_layer(gru, packed)

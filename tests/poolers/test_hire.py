@@ -258,7 +258,7 @@ def test_chunks_are_computed_again_in_the_mode_of_the_forward_pass():
 
 
 def test_all_states_run_in_one_call(monkeypatch):
-    pooler = make(fusion_layers=None).double()
+    pooler = make().double()
     calls = []
 
     def seen(gru, packed):
