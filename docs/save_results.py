@@ -5,8 +5,9 @@ task, as results/contrastive/NAME-SEED.json; one of another name, of one task, i
 by epoch, as results/epochs/NAME.json. The directory of an ablation, or of `report`, leaves its
 comparison, with the commits and minutes of its runs, as results/grids/NAME.json, of a task that was
 trained apart, GRID/tasks/TASK, as results/grids/GRID_TASK.json; that of `table`,
-called as its layout, results/papers/NAME.json; that of `export` its card, results/exports/NAME.md;
-the numbers that `importance` wrote, NAME.json, results/importance/NAME.json.
+called as its layout, results/papers/NAME.json, whose columns without runs stay as they were kept;
+that of `export` its card, results/exports/NAME.md; the numbers that `importance` wrote, NAME.json,
+results/importance/NAME.json.
 What `sts` or `evaluate-search` wrote is copied to results/written/NAME.md by hand. make_results.py
 calls this, and writes the pages.
 """
@@ -93,18 +94,58 @@ def _save_comparison(directory: Path, results: Path) -> None:
 
 
 def _save_paper(directory: Path, results: Path) -> None:
-    """What `table` wrote."""
+    """What `table` wrote; a column without runs stays as it was kept before, with its runs."""
     table = json.loads((directory / "paper.json").read_text())
-    cells = [cell for row in table["rows"] for cell in row["cells"] if cell]
-    # a task with two metrics has its runs in two columns
-    runs = [*dict.fromkeys(Path(run) for cell in cells for run in cell.get("runs", []))]
+    file = results / "papers" / f"{directory.name}.json"
+    kept = json.loads(file.read_text()) if file.is_file() else None
+    made = {run: _made(_found(Path(run), directory)) for run in _runs_of(table)}
+    if kept and not table["averages"]:  # which are of all columns
+        _fill_columns(table, kept["table"])
+        made = kept.get("made", {}) | made
+    made = {run: made[run] for run in _runs_of(table)}
     (layout,) = (DOCS.parent / "configs").rglob(f"{directory.name}.yaml")
-    grids = dict.fromkeys(f"runs/{run.parents[2].name}" for run in runs)
+    grids = dict.fromkeys(f"runs/{Path(run).parents[2].name}" for run in made)
     command = f"table {layout.relative_to(DOCS.parent)} {' '.join(grids)}"
-    source = _found_source(command, directory, runs)
-    configs = [load_tree(_found(run, directory) / "config.yaml").value for run in runs]
-    source["kernels"] = sorted({config["encoder"]["kernels"] for config in configs})
-    _write(results / "papers" / f"{directory.name}.json", {"table": table, "source": source})
+    source = {
+        "command": f"python run_multitask.py {command}",
+        "commits": sorted({one["commit"] for one in made.values()}),
+        "runs": len(made),
+        "minutes": round(sum(one["seconds"] for one in made.values()) / 60),
+        "kernels": sorted({one["kernels"] for one in made.values()}),
+    }
+    _write(file, {"table": table, "source": source, "made": made})
+
+
+def _runs_of(table: dict[str, Any]) -> list[str]:
+    """Each once: a task with two metrics has its runs in two columns."""
+    cells = [cell for row in table["rows"] for cell in row["cells"] if cell]
+    return [*dict.fromkeys(run for cell in cells for run in cell.get("runs", []))]
+
+
+def _made(run: Path) -> dict[str, Any]:
+    """What a run's part in a table's source is."""
+    report = json.loads((run / "report.json").read_text())
+    kernels = load_tree(run / "config.yaml").value["encoder"]["kernels"]
+    return {
+        "commit": str(report["git_revision"]),
+        "seconds": report["wall_time_s"],
+        "kernels": kernels,
+    }
+
+
+def _fill_columns(table: dict[str, Any], kept: dict[str, Any]) -> None:
+    """Put the kept columns into ``table`` that have no runs there, and the notes about them."""
+    before = {row["name"]: row["cells"] for row in kept["rows"]}
+    empty = [
+        place
+        for place in range(len(table["columns"]))
+        if not any((row["cells"][place] or {}).get("runs") for row in table["rows"])
+    ]
+    for row in table["rows"]:
+        for place in empty:
+            row["cells"][place] = before[row["name"]][place]
+    if empty:
+        table["notes"] = [*dict.fromkeys([*table["notes"], *kept["notes"]])]
 
 
 def _save_importance(file: Path, results: Path) -> None:

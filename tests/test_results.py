@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 
 import pytest
 
@@ -93,15 +94,10 @@ def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(
     make_results, tmp_path
 ):
     run = "runs/hire_minilm/cells/cola-hire/seed-1"  # as seen from where `table` was run
-    (tmp_path / run).mkdir(parents=True)
-    report = {"git_revision": "abc1234", "wall_time_s": 120.0}
-    (tmp_path / run / "report.json").write_text(json.dumps(report))
-    (tmp_path / run / "config.yaml").write_text("encoder: {kernels: compiled}\n")
-    table = {"rows": [{"cells": [None, {"printed": 68.0}, {"runs": [run]}, {"runs": [run]}]}]}
-    directory = tmp_path / "runs" / "table1_minilm"
-    directory.mkdir()
-    (directory / "paper.json").write_text(json.dumps(table))
-    make_results.save(directory, tmp_path)
+    write_run(tmp_path / run, "abc1234")
+    cells = [None, {"printed": 68.0}, {"runs": [run]}, {"runs": [run]}]
+    table = write_table(tmp_path, cells)
+    make_results.save(tmp_path / "runs" / "table1_minilm", tmp_path)
     command = "table configs/hire/table1_minilm.yaml runs/hire_minilm"
     assert json.loads((tmp_path / "papers" / "table1_minilm.json").read_text()) == {
         "table": table,
@@ -112,7 +108,52 @@ def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(
             "minutes": 2,
             "kernels": ["compiled"],
         },
+        "made": {run: {"commit": "abc1234", "seconds": 120.0, "kernels": "compiled"}},
     }
+
+
+def test_a_papers_table_keeps_the_columns_that_were_measured_before(make_results, tmp_path):
+    first = "runs/hire_minilm/cells/cola-hire/seed-1"
+    second = "runs/hire_minilm_5/cells/mrpc-hire/seed-1"
+    write_run(tmp_path / first, "abc1234")
+    write_table(tmp_path, [{"runs": [first], "mean": 1.0}, {"printed": 90.9}], ["early"])
+    make_results.save(tmp_path / "runs" / "table1_minilm", tmp_path)
+    shutil.rmtree(tmp_path / first)
+    write_run(tmp_path / second, "def5678")
+    write_table(tmp_path, [{"printed": 68.0}, {"runs": [second], "mean": 2.0}], ["late"])
+    for _ in range(2):  # saved twice it is the same
+        make_results.save(tmp_path / "runs" / "table1_minilm", tmp_path)
+        saved = json.loads((tmp_path / "papers" / "table1_minilm.json").read_text())
+        (row,) = saved["table"]["rows"]
+        assert [cell["mean"] for cell in row["cells"]] == [1.0, 2.0]
+        assert saved["table"]["notes"] == ["late", "early"]
+        assert saved["source"]["command"].endswith("runs/hire_minilm runs/hire_minilm_5")
+        assert saved["source"]["commits"] == ["abc1234", "def5678"]
+        assert saved["source"]["runs"] == 2 and saved["source"]["minutes"] == 4
+    # measured again, a column is the new one alone, and nothing is left of the old runs
+    write_run(tmp_path / first, "fff9999")
+    write_table(tmp_path, [{"runs": [first], "mean": 3.0}, {"printed": 90.9}])
+    make_results.save(tmp_path / "runs" / "table1_minilm", tmp_path)
+    saved = json.loads((tmp_path / "papers" / "table1_minilm.json").read_text())
+    assert [cell["mean"] for cell in saved["table"]["rows"][0]["cells"]] == [3.0, 2.0]
+    assert saved["source"]["commits"] == ["def5678", "fff9999"]
+
+
+def write_run(run, revision):
+    run.mkdir(parents=True)
+    report = {"git_revision": revision, "wall_time_s": 120.0}
+    (run / "report.json").write_text(json.dumps(report))
+    (run / "config.yaml").write_text("encoder: {kernels: compiled}\n")
+
+
+def write_table(directory, cells, notes=()):
+    """A paper's table of one row, as `table` leaves it."""
+    rows = [{"name": "hire", "cells": cells}]
+    table = {"columns": [{}] * len(cells), "rows": rows, "averages": [], "notes": [*notes]}
+    target = directory / "runs" / "table1_minilm"
+    target.mkdir(parents=True, exist_ok=True)
+    (target / "paper.json").write_text(json.dumps(table))
+    return table
 
 
 def test_a_task_of_a_grid_is_saved_under_both_names(make_results, tmp_path):
