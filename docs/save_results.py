@@ -97,22 +97,19 @@ def _save_paper(directory: Path, results: Path) -> None:
     """What `table` wrote; a column without runs stays as it was kept before, with its runs."""
     table = json.loads((directory / "paper.json").read_text())
     file = results / "papers" / f"{directory.name}.json"
-    kept = json.loads(file.read_text()) if file.is_file() else None
-    made = {run: _made(_found(Path(run), directory)) for run in _runs_of(table)}
-    if kept and not table["averages"]:  # which are of all columns
+    kept = json.loads(file.read_text()) if file.is_file() else {}
+    found = {run: _found(Path(run), directory) for run in _runs_of(table)}
+    made = {run: _made(place) | {"kernels": _kernels(place)} for run, place in found.items()}
+    same = "made" in kept and kept["table"]["columns"] == table["columns"]
+    if same and not table["averages"]:  # which are of all columns
         _fill_columns(table, kept["table"])
-        made = kept.get("made", {}) | made
+        made = kept["made"] | made
     made = {run: made[run] for run in _runs_of(table)}
     (layout,) = (DOCS.parent / "configs").rglob(f"{directory.name}.yaml")
     grids = dict.fromkeys(f"runs/{Path(run).parents[2].name}" for run in made)
     command = f"table {layout.relative_to(DOCS.parent)} {' '.join(grids)}"
-    source = {
-        "command": f"python run_multitask.py {command}",
-        "commits": sorted({one["commit"] for one in made.values()}),
-        "runs": len(made),
-        "minutes": round(sum(one["seconds"] for one in made.values()) / 60),
-        "kernels": sorted({one["kernels"] for one in made.values()}),
-    }
+    source = _source(command, list(made.values()))
+    source["kernels"] = sorted({one["kernels"] for one in made.values()})
     _write(file, {"table": table, "source": source, "made": made})
 
 
@@ -122,15 +119,8 @@ def _runs_of(table: dict[str, Any]) -> list[str]:
     return [*dict.fromkeys(run for cell in cells for run in cell.get("runs", []))]
 
 
-def _made(run: Path) -> dict[str, Any]:
-    """What a run's part in a table's source is."""
-    report = json.loads((run / "report.json").read_text())
-    kernels = load_tree(run / "config.yaml").value["encoder"]["kernels"]
-    return {
-        "commit": str(report["git_revision"]),
-        "seconds": report["wall_time_s"],
-        "kernels": kernels,
-    }
+def _kernels(run: Path) -> str:
+    return str(load_tree(run / "config.yaml").value["encoder"]["kernels"])
 
 
 def _fill_columns(table: dict[str, Any], kept: dict[str, Any]) -> None:
@@ -143,7 +133,8 @@ def _fill_columns(table: dict[str, Any], kept: dict[str, Any]) -> None:
     ]
     for row in table["rows"]:
         for place in empty:
-            row["cells"][place] = before[row["name"]][place]
+            if row["name"] in before:
+                row["cells"][place] = before[row["name"]][place]
     if empty:
         table["notes"] = [*dict.fromkeys([*table["notes"], *kept["notes"]])]
 
@@ -164,16 +155,25 @@ def _save_importance(file: Path, results: Path) -> None:
 
 def _found_source(command: str, directory: Path, runs: list[Path]) -> dict[str, Any]:
     """Command, commits and time; ``runs`` are as the command named them, from where it was run."""
-    reports = [json.loads((_found(run, directory) / "report.json").read_text()) for run in runs]
+    return _source(command, [_made(_found(run, directory)) for run in runs])
+
+
+def _source(command: str, made: list[dict[str, Any]]) -> dict[str, Any]:
+    seconds = [one["seconds"] for one in made]
     return {
         "command": f"python run_multitask.py {command}",
-        "commits": sorted({str(report["git_revision"]) for report in reports}),
-        "runs": len(reports),
-        # a probe stands in many runs, and none has the time to encode
-        "minutes": None
-        if any(report.get("probe") for report in reports)
-        else round(sum(report["wall_time_s"] for report in reports) / 60),
+        "commits": sorted({one["commit"] for one in made}),
+        "runs": len(made),
+        "minutes": None if None in seconds else round(sum(seconds) / 60),
     }
+
+
+def _made(run: Path) -> dict[str, Any]:
+    """What a run's part in a source is."""
+    report = json.loads((run / "report.json").read_text())
+    # a probe stands in many runs, and none has the time to encode
+    seconds = None if report.get("probe") else report["wall_time_s"]
+    return {"commit": str(report["git_revision"]), "seconds": seconds}
 
 
 def _found(run: Path, directory: Path) -> Path:
