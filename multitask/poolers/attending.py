@@ -1,6 +1,10 @@
 """What the poolers with an attention layer of their own share (MaxPoolBERT, section 3.3)."""
 
+import math
+
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from multitask.poolers.base import LastLayersPooler, check_dropout, check_mask
 
@@ -8,9 +12,9 @@ from multitask.poolers.base import LastLayersPooler, check_dropout, check_mask
 class AttendingPooler(LastLayersPooler):
     """MHA(Q = P[:, 0], K = V = P): [CLS] attends once more to a sequence P of real tokens.
 
-    P comes from the last k layers; a subclass says how (``over_layers``). PyTorch's multi-head
-    attention as it is, its initial weights included. There is one query a sequence, so attention
-    is computed for no other token. Parameters: 4 d^2 + 4 d, with ``norm`` 2 d more.
+    P comes from the last k layers; a subclass says how (``over_layers``). The parameters are those
+    of PyTorch's multi-head attention, their initial values included; ``attend`` computes the same.
+    Parameters: 4 d^2 + 4 d, with ``norm`` 2 d more.
 
     Args:
         last: k, from 1 to the number of layers; 3 in the paper. With 1 this is `mha`.
@@ -52,9 +56,31 @@ class AttendingPooler(LastLayersPooler):
         """k hidden states [B, T, d], mask [B, T] -> [B, d]."""
         check_mask(mask)
         sequence = self.over_layers(self.taken(hidden))
-        query = sequence[:, :1]
-        pads = mask == 0
-        found, _ = self.attention(
-            query, sequence, sequence, key_padding_mask=pads, need_weights=False
-        )
-        return self.norm(found + query if self.residual else found).squeeze(1)
+        found = attend(self.attention, sequence, mask)
+        return self.norm(found + sequence[:, 0] if self.residual else found)
+
+
+def attend(attention: nn.MultiheadAttention, sequence: Tensor, mask: Tensor) -> Tensor:
+    """``attention`` from the first token to a sequence [B, T, d], mask [B, T] -> [B, d].
+
+    With one query a sequence no token needs a key or a value. For a head's query q and weights a,
+
+        q . (W_k x_t + b_k) = (W_k^T q) . x_t + q . b_k
+        sum_t a_t (W_v x_t + b_v) = W_v (sum_t a_t x_t) + b_v sum_t a_t
+
+    which has products of d^2 once a sequence, not once a token.
+    """
+    heads = attention.num_heads
+    w_q, w_k, w_v = (w.unflatten(0, (heads, -1)) for w in attention.in_proj_weight.chunk(3))
+    b_q, b_k, b_v = (b.unflatten(0, (heads, -1)) for b in attention.in_proj_bias.chunk(3))
+    query = torch.einsum("bd,hed->bhe", sequence[:, 0], w_q) + b_q
+    query = query / math.sqrt(attention.head_dim)
+    toward = torch.einsum("bhe,hed->bhd", query, w_k)
+    scores = toward @ sequence.transpose(1, 2) + (query * b_k).sum(-1, keepdim=True)
+    scores = scores.masked_fill((mask == 0)[:, None], -math.inf)
+    exact = torch.promote_types(scores.dtype, torch.float32)  # where autocast is on
+    weights = F.dropout(scores.softmax(-1, dtype=exact), attention.dropout, attention.training)
+    values = torch.einsum("bhd,hed->bhe", weights @ sequence, w_v)
+    values = values + weights.sum(-1, keepdim=True) * b_v
+    found: Tensor = attention.out_proj(values.flatten(1))
+    return found

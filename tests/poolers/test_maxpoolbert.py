@@ -5,8 +5,10 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from multitask.errors import UserError
+from multitask.poolers.attending import attend
 from multitask.registry import build
 
 D, LAYERS, HEADS = 8, 4, 2
@@ -184,20 +186,36 @@ def test_new_weights_are_those_of_pytorch(name):
         assert largest == pytest.approx(bounds[key], rel=1e-3) if key in bounds else largest == 0
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_values_and_gradients_are_those_of_pytorch(dropout):
+    """With the same random numbers, in training: `nn.MultiheadAttention` itself for one query."""
+    attention = randomised(make("mha", heads=HEADS, dropout=dropout)).attention.train()
+    states, mask = sequences([LAYERS])
+    found = {}
+    for name in ("pytorch", "ours"):
+        sequence = states[LAYERS].clone().requires_grad_()
+        torch.manual_seed(3)
+        if name == "ours":
+            vectors = attend(attention, sequence, mask)
+        else:
+            query, pads = sequence[:, :1], mask == 0
+            vectors = attention(query, sequence, sequence, key_padding_mask=pads)[0][:, 0]
+        wanted = [sequence, *attention.parameters()]
+        found[name] = [vectors, *torch.autograd.grad(vectors.square().sum(), wanted)]
+    for ours, theirs in zip(found["ours"], found["pytorch"], strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", WITH_MHA)
-def test_attention_is_computed_for_cls_alone(name, monkeypatch):
-    pooler = make(name)
-    queries = []
-    original = pooler.attention.forward
-
-    def watched(query, key, value, **options):
-        queries.append((query.shape, key.shape, key is value, options["need_weights"]))
-        return original(query, key, value, **options)
-
-    monkeypatch.setattr(pooler.attention, "forward", watched)
-    hidden, mask = sequences(pooler.layers)
-    pooler({n: state.float() for n, state in hidden.items()}, mask)
-    assert queries == [((4, 1, D), (4, 9, D), True, False)]
+def test_a_token_costs_no_key_and_no_value(name):
+    """A score and a share of the sum a head: nothing that grows with the square of the width."""
+    pooler, flops = make(name), []
+    for padding in (0, 1):
+        hidden, mask = sequences(pooler.layers, padding=padding)
+        with FlopCounterMode(display=False) as counter:
+            pooler({n: state.float() for n, state in hidden.items()}, mask)
+        flops.append(counter.get_total_flops())
+    assert flops[1] - flops[0] == len(LENGTHS) * 2 * pooler.attention.num_heads * 2 * D
 
 
 def test_dropout_acts_in_training_alone():
