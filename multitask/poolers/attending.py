@@ -78,8 +78,9 @@ def attend(attention: nn.MultiheadAttention, sequence: Tensor, mask: Tensor) -> 
     toward = torch.einsum("bhe,hed->bhd", query, w_k)
     scores = toward @ sequence.transpose(1, 2) + (query * b_k).sum(-1, keepdim=True)
     scores = scores.masked_fill((mask == 0)[:, None], -math.inf)
-    exact = torch.promote_types(scores.dtype, torch.float32)  # where autocast is on
-    weights = F.dropout(scores.softmax(-1, dtype=exact), attention.dropout, attention.training)
+    exact = torch.promote_types(scores.dtype, torch.float32)  # of bf16 scores too
+    weights = scores.softmax(-1, dtype=exact).to(sequence.dtype)
+    weights = F.dropout(weights, attention.dropout, attention.training)
     values = torch.einsum("bhd,hed->bhe", weights @ sequence, w_v)
     values = values + weights.sum(-1, keepdim=True) * b_v
     found: Tensor = attention.out_proj(values.flatten(1))

@@ -206,6 +206,20 @@ def test_values_and_gradients_are_those_of_pytorch(dropout):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("autocast", [False, True])
+def test_attention_in_bf16(autocast):
+    """A model of bf16 weights, and one of fp32 weights under autocast."""
+    attention = make("mha", heads=HEADS).attention
+    states, mask = sequences([LAYERS])
+    exact = attend(attention, states[LAYERS].float(), mask)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        found = attend(
+            attention if autocast else attention.bfloat16(), states[LAYERS].bfloat16(), mask
+        )
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), exact, rtol=0.05, atol=0.02)
+
+
 @pytest.mark.parametrize("name", WITH_MHA)
 def test_a_token_costs_no_key_and_no_value(name):
     """A score and a share of the sum a head: nothing that grows with the square of the width."""
