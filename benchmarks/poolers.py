@@ -7,13 +7,10 @@ pooler in training mode; medians over rounds, all variants in turn in one proces
 """
 
 import statistics
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
-from torch import nn
-from torch.nn.utils.rnn import PackedSequence
+from torch import Tensor, nn
 
 from benchmarks.course_batches import (
     Step,
@@ -27,25 +24,35 @@ from benchmarks.course_batches import (
 )
 from multitask.encoders import BertEncoder
 from multitask.encoders.bert_weights import encoder_from_pretrained
-from multitask.poolers import fusion, layer_scores
+from multitask.poolers import attending, fusion, layer_scores
 from multitask.pretrained import load_tokenizer, packaged_directory
 from multitask.registry import build
 from multitask.tables import markdown_table
 
-TORCHS = "hire, torch's GRU"
+TORCHS_ATTENTION = "mha, torch's attention"
+TORCHS_GRU = "hire, torch's GRU"
 VARIANTS = {
     "cls": {},
     "mean": {},
     "max_cls": {},
     "mha": {},
+    TORCHS_ATTENTION: {},
     "max_seq_mha": {},
     "mean_seq_mha": {},
     "hire": {},
-    TORCHS: {},
+    TORCHS_GRU: {},
     "hire, states_at_once 1": {"states_at_once": 1},
     "hire, fusion_layers null": {"fusion_layers": None},
     "hire, scores mean": {"scores": "mean"},
 }
+OURS = (layer_scores.run_gru, attending.attend)
+
+
+def torchs_attention(attention: nn.MultiheadAttention, sequence: Tensor, mask: Tensor) -> Tensor:
+    """PyTorch's own module in place of ``attend``: keys and values of all tokens."""
+    query, ignored = sequence[:, :1], mask == 0
+    found: Tensor = attention(query, sequence, sequence, ignored, need_weights=False)[0]
+    return found[:, 0]
 
 
 def run(
@@ -54,9 +61,14 @@ def run(
     steps: list[Step],
     backward: bool,
     bf16: bool,
-    run_gru: Callable[[nn.GRU, PackedSequence], Any],
+    variant: str,
 ) -> None:
     """All batches once."""
+    run_gru, attending.attend = OURS
+    if variant == TORCHS_GRU:
+        run_gru = nn.GRU.__call__
+    if variant == TORCHS_ATTENTION:
+        attending.attend = torchs_attention
     layer_scores.run_gru = fusion.run_gru = run_gru
     for step in steps:
         with (
@@ -82,13 +94,11 @@ def main() -> None:
     steps = mixed_steps(
         read_tokens(arguments.directory, load_tokenizer(name), 6000), 3, grouped=False
     )
-    grus = (layer_scores.run_gru, lambda gru, packed: gru(packed))
     lines = []
     for bf16 in (False, True):
         for backward in (False, True):
             variants = {
-                n: partial(run, encoder, p, steps, backward, bf16, grus[n == TORCHS])
-                for n, p in poolers.items()
+                n: partial(run, encoder, p, steps, backward, bf16, n) for n, p in poolers.items()
             }
             times = in_turn(variants, arguments.rounds)
             for variant in VARIANTS:
