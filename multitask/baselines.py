@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from multitask import metrics
 from multitask.data.collate import Batch, label_tensor
@@ -23,6 +23,7 @@ from multitask.outcomes import metric_columns
 from multitask.task_module import TaskModule
 
 EPOCHS = 30
+PATIENCE = 5  # epochs without a better score, where the pooler is trained too
 BATCH_SIZE = 64
 
 # (a task's pooler, split, int64 [B] rows or None for all) -> pooled vectors [B, sides, d]
@@ -153,7 +154,7 @@ def frozen_head_scores(
     another pooler than it trains with, or with another task's.
     """
     module = model.module(task)
-    learned = any(True for _ in module.pooler.parameters())
+    learned = has_parameters(module.pooler)
     if learned or len(model.owners_of(task)) > 1 or module.eval_pooler is not None:
         return None
     title = f"encoding {task}"
@@ -167,6 +168,11 @@ def frozen_head_scores(
         module, fixed(vectors), splits, reader, lr=lr, metric=metric, seed=seed, task=task
     )
     return measure(probe.dev, splits["dev"].rows, reader)
+
+
+def has_parameters(pooler: nn.Module) -> bool:
+    """Whether a probe trains the pooler too, on token states instead of vectors."""
+    return any(True for _ in pooler.parameters())
 
 
 def fixed(vectors: Mapping[str, Tensor]) -> Pooled:
@@ -203,8 +209,9 @@ def train_probe(
     """Train a copy of a task's own modules, as initialised, on what a frozen encoder gives.
 
     30 epochs of AdamW; the epoch that is best on the selection split (``holdout`` where there is
-    one, else ``dev``) counts, the untrained modules included. Without parameters they are scored
-    as they are. Torch's own random state is kept.
+    one, else ``dev``) counts, the untrained modules included. With a pooler that
+    has parameters, whose epochs are dear, training stops after 5 epochs without a better score.
+    Modules without parameters are scored as they are. Torch's own random state is kept.
 
     Args:
         module: the task's modules; they stay as they are.
@@ -244,6 +251,7 @@ def train_probe(
     optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
     gold = label_tensor(splits["train"].rows.gold).to(trained[0].device)
     rng = torch.Generator().manual_seed(seed)
+    patience, waited = PATIENCE if has_parameters(probe.pooler) else EPOCHS, 0
     with torch.random.fork_rng():
         torch.manual_seed(seed)  # the probe's dropout; the run's own random state is kept
         for _ in range(EPOCHS):
@@ -257,6 +265,11 @@ def train_probe(
             value = selecting()
             if metrics.improves(value, best):
                 best, selected_step, chosen = value, steps, copy.deepcopy(probe.state_dict())
+                waited = 0
+            else:
+                waited += 1
+            if waited == patience:
+                break
     probe.load_state_dict(chosen)
     return Probe(scores("dev"), selected_step, steps, time.monotonic() - began)
 

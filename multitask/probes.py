@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from multitask.baselines import (
     Pooled,
     Probe,
     fixed,
     frozen_vectors,
+    has_parameters,
     splits_in_use,
     train_probe,
     trivial_scores,
@@ -119,7 +120,7 @@ def _set_up(grid: Grid, pending: Sequence[Run], progress: Progress) -> Bench:
         for task in config.tasks:
             owners.setdefault(setting_of(config, task), config)
             pooling, module = pooling_of(config, task), model.module(task)
-            if (task, pooling) in wanted and not _is_trained(module.pooler):
+            if (task, pooling) in wanted and not has_parameters(module.pooler):
                 modules[task].setdefault(pooling, module)
     counts = {task: sum(name == task for name, _ in owners) for task in modules}
     shown = ", ".join(f"{task} {count}" for task, count in counts.items())
@@ -165,11 +166,6 @@ def _checked_model(config: Config, prepared: Prepared) -> MultiTaskModel:
 def _initial(config: Config, prepared: Prepared) -> MultiTaskModel:
     encoder, splits = prepared.model.encoder, prepared.splits
     return initial_model(config, encoder, prepared.readers, splits, prepared.device)
-
-
-def _is_trained(pooler: nn.Module) -> bool:
-    """Whether a probe trains the pooler too, on token states instead of vectors."""
-    return any(True for _ in pooler.parameters())
 
 
 def _encoded(
@@ -229,7 +225,7 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
     splits, reader = prepared.splits[task], prepared.readers[task]
     model = _initial(config, prepared)
     pooled: Pooled
-    if _is_trained(model.module(task).pooler):
+    if has_parameters(model.module(task).pooler):
         pad_id = prepared.tokenizer.pad_token_id
         pooled = TokenStates(model, splits, pad_id=pad_id, device=prepared.device)
     else:

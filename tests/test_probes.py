@@ -175,9 +175,11 @@ def test_a_directory_holds_what_the_comparison_needs(finished):
 @pytest.mark.usefixtures("no_table")
 @pytest.mark.parametrize("kept", [2**31, 0], ids=["states kept", "encoded anew"])
 def test_a_pooler_with_parameters_is_trained_with_its_head(desk, head, kept, monkeypatch):
-    """Against a plain loop through the whole model, whose encoder is frozen."""
+    """Against a plain loop through the whole model, whose encoder is frozen. It stops six epochs
+    after its best, or at the twelfth."""
     monkeypatch.setattr(frozen_states, "KEPT_BYTES", kept)
     monkeypatch.setattr(baselines, "EPOCHS", 12)
+    monkeypatch.setattr(baselines, "PATIENCE", 6)
     pooling = "{name: max_seq_mha, last: 2, dropout: 0.2}"
     cells = f"cells: {{a: {{tasks.sst.pooling: {pooling}, tasks.qqp.pooling: hire}}}}\n"
     text = head.replace("[1, 2]", "[2]")
@@ -186,23 +188,26 @@ def test_a_pooler_with_parameters_is_trained_with_its_head(desk, head, kept, mon
     found = report(desk / "runs" / "g", "a", 2)["tasks"]
     config = load_config(desk / "runs/g/cells/a/seed-2/config.yaml")
     prepared = prepare(config, torch.device("cpu"), lambda line: None)
-    steps: list[int] = []
+    steps: list[tuple[int, int]] = []
     for task in ("sst", "qqp"):
-        dev, step = plainly_trained(prepared, task)
-        assert found[task]["selected_step"] == step
-        steps.append(step)
+        dev, selected, done = plainly_trained(prepared, task)
+        assert found[task]["selected_step"] == selected
+        assert found[task]["turns"]["trained"] == done
+        steps.append((selected, done))
         assert found[task]["dev"]["loss"] == pytest.approx(dev.loss, rel=1e-4)
-    assert max(steps) > 0
+    (late, _), (soon, done) = steps  # one gains after waiting, one stops early
+    assert late > 6 and soon > 0 and done < 12
 
 
 def plainly_trained(prepared, task):
-    """Dev scores and the step selected, trained as a probe is, batch by batch from the texts."""
+    """Dev scores, the step selected and all steps, trained as a probe is, batch by batch from the
+    texts."""
     model, splits, reader = prepared.model, prepared.splits[task], prepared.readers[task]
     model.encoder.requires_grad_(False)
     optimizer = torch.optim.AdamW(model.module(task).parameters(), lr=0.01, weight_decay=0.0)
     rng = torch.Generator().manual_seed(2)
     torch.manual_seed(2)
-    best, step, chosen, dev = -1.0, 0, 0, None
+    best, step, chosen, dev, best_epoch = -1.0, 0, 0, None, 0
     for epoch in range(13):
         model.train()  # a wholly frozen encoder stays in evaluation mode
         count = len(splits["train"].rows)
@@ -217,8 +222,10 @@ def plainly_trained(prepared, task):
         rows = splits["holdout"].rows
         value = measure(prepared.score(task, "holdout"), rows, reader)[prepared.metrics[task]]
         if improves(value, best):
-            best, chosen, dev = value, step, prepared.score(task, "dev")
-    return dev, chosen
+            best, chosen, dev, best_epoch = value, step, prepared.score(task, "dev"), epoch
+        if epoch == best_epoch + 6:
+            break
+    return dev, chosen, step
 
 
 def test_the_comparison_says_that_rows_are_composed(finished):
