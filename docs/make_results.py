@@ -241,7 +241,23 @@ def paper(name: str) -> str | None:
     file = PAPERS / f"{name}.json"
     if not file.is_file():
         return None
+    return _as_page(json.loads(file.read_text()))
+
+
+def ours(name: str) -> str | None:
+    """Our scores and differences in it alone; the paper's page has its values and the times."""
+    file = PAPERS / f"{name}.json"
+    if not file.is_file():
+        return None
     found = json.loads(file.read_text())
+    for cell in filter(None, (cell for row in found["table"]["rows"] for cell in row["cells"])):
+        cell |= {"printed": None, "epoch_seconds": None, "dev_seconds": None}
+    found["table"] |= {"source": None, "averages": []}
+    return _as_page(found)
+
+
+def _as_page(found: dict[str, Any]) -> str:
+    """A saved paper's table as part of a page."""
     text = paper_markdown(found["table"]).partition("\n\n")[2].replace("## ", "### ")
     return f"{text}\n{_source(found)}\n"
 
@@ -350,6 +366,7 @@ KINDS = {
     "scores": scores,
     "minibert": minibert,
     "paper": paper,
+    "ours": ours,
     "exported": exported,
     "benchmark": benchmark,
     "written": written,

@@ -43,6 +43,14 @@ def test_every_saved_grid_is_on_a_page(make_results):
         assert f"exported {file.stem} -->" in text, file.name
 
 
+def test_our_half_of_a_papers_table_is_its_values_and_differences_alone(make_results):
+    full, half = make_results.paper("table2_minilm"), make_results.ours("table2_minilm")
+    assert "paper" in full and "paper" not in half.lower().replace("maxpoolbert", "")
+    assert "seconds" not in half
+    rows = [line for line in half.splitlines() if line.startswith("| ") and " ours |" in line]
+    assert rows and all(line in full for line in rows if "[" in line and "p " in line)
+
+
 def test_saved_files_come_from_clean_commits(make_results):
     for file in make_results.EPOCHS.glob("*.json"):
         assert not json.loads(file.read_text())["commit"].endswith(("None", "dirty")), file
