@@ -17,6 +17,7 @@ from multitask.early_stopping import selected_steps
 from multitask.errors import UserError, suggest
 from multitask.model import MultiTaskModel
 from multitask.pretrained import load_tokenizer
+from multitask.registry import resolve
 
 # what `take` moves over, beside the encoder
 PARTS = {
@@ -40,11 +41,13 @@ class Start:
     """Weights of a finished run; ``described`` is what report.json says of them.
 
     ``owners`` are the tasks that own the pooler, projection, head and adapter of its task,
-    ``classes`` the names of that head's classes in the order of their ids, if it has any.
+    ``label_type`` what that head gives, ``classes`` the names of its classes in the order of their
+    ids, if it has any.
     """
 
     described: dict[str, Any]
     owners: Mapping[str, str]
+    label_type: str
     classes: list[str]
     tensors: Mapping[str, Tensor]
 
@@ -52,7 +55,8 @@ class Start:
 def read_start(config: Config) -> Start | None:
     """The weights that ``init_from`` names; None without it.
 
-    Raises UserError: no such run, one without weights, or a task that it does not have.
+    Raises UserError: no such run, one that is not finished or has no weights, or a task that it
+    does not have.
     """
     wanted = config.init_from
     if wanted is None:
@@ -62,6 +66,9 @@ def read_start(config: Config) -> Start | None:
         source = load_run_config(directory)
     except UserError as error:
         raise config.error(("init_from",), error) from None
+    if not (directory / "report.json").is_file():
+        message = f"{directory} is not finished: train it to its end with --resume first"
+        raise config.error(("init_from",), message)
     tasks = source.selecting_tasks()
     task = wanted.task or next(iter(tasks))
     if task not in tasks:
@@ -83,7 +90,8 @@ def read_start(config: Config) -> Start | None:
         tensors = read_tensors(weights_file(directory, step))
     except UserError as error:
         raise config.error(("init_from",), error) from None
-    return Start(described, owners, _classes(source, head), tensors)
+    label_type = resolve("head", source.tasks[head].head.name).label_type
+    return Start(described, owners, label_type, _classes(source, head), tensors)
 
 
 def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: Any) -> None:
@@ -91,10 +99,15 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
     from transformers import AutoConfig
 
     run, name = start.described["run"], start.described["encoder"]
+    tensors = below(start.tensors, "encoder.")
+    there, here = _implementation(tensors), _implementation(encoder.state_dict())
+    if there != here:
+        message = f"{run} was trained with `encoder.implementation: {there}`, not {here}"
+        raise config.error(("init_from",), message + ": set the same here")
     other = (
         f"{run} was trained with the encoder {name!r}, this config names {config.encoder.name!r}: "
     )
-    problem = _load(encoder, below(start.tensors, "encoder."))
+    problem = _load(encoder, tensors)
     if problem is not None:
         raise config.error(("init_from",), other + problem)
     source = AutoConfig.from_pretrained(Path(run) / "encoder", trust_remote_code=False)
@@ -134,6 +147,11 @@ def start_tasks(config: Config, start: Start, model: MultiTaskModel) -> None:
                 hint = LEAVE_OUT if what == "head" else ""
                 raise config.error(("init_from",), message + hint)
         if "head" in PARTS[wanted["take"]]:
+            there, here = start.label_type, model.head(name).label_type
+            if there != here:
+                message = f"the head of {wanted['run']} is for labels of the kind {there!r}, "
+                message += f"task {name} has {here!r}"
+                raise config.error(("init_from",), message + LEAVE_OUT)
             own_classes = _classes(config, name)
             order = [one for one in start.classes if one in own_classes]
             if order != [one for one in own_classes if one in order]:
@@ -145,6 +163,11 @@ def start_tasks(config: Config, start: Start, model: MultiTaskModel) -> None:
 def _classes(config: Config, task: str) -> list[str]:
     """The names of a task's classes in the order of their ids; none where it has no classes."""
     return list(dict.fromkeys((config.tasks[task].data.labels or {}).values()))
+
+
+def _implementation(weights: Mapping[str, Tensor]) -> str:
+    """Which ``encoder.implementation`` has weights of these names."""
+    return "transformers" if all(name.startswith("model.") for name in weights) else "own"
 
 
 def _load(module: nn.Module, tensors: dict[str, Tensor]) -> str | None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+from multitask.config import Choice, Config
 from multitask.model import adapter_part, parameter_counts
 from multitask.outcomes import numbers_of
 from multitask.prepare import Prepared
@@ -69,7 +70,7 @@ def describe_plan(prepared: Prepared) -> list[str]:
         precision += f", {prepared.model.encoder.kernels} kernels"
     lines = [f"device {prepared.device}, {precision}, run directory {config.output_dir}", ""]
     lines += describe_data(prepared)
-    lines += ["", "parameters"]
+    lines += ["", *_above_the_encoder(config), "", "parameters"]
     lines += [f"  {part}: {count:,}" for part, count in parameter_counts(prepared.model).items()]
     for stage in prepared.stages:
         lines += ["", *_stage(prepared, stage)]
@@ -78,6 +79,30 @@ def describe_plan(prepared: Prepared) -> list[str]:
         lines += [] if entry.only_scored else _inputs(prepared, task)
     lines += [f"warning: {warning}" for warning in prepared.warnings]
     return lines
+
+
+def _above_the_encoder(config: Config) -> list[str]:
+    """What each task puts on the encoder, with the options that the config sets."""
+
+    def shown(choice: Choice | None) -> str:
+        if choice is None:
+            return "-"
+        options = ", ".join(f"{key} {value}" for key, value in choice.options.items())
+        return f"{choice.name} ({options})" if options else choice.name
+
+    rows = []
+    for name, task in config.tasks.items():
+        if task.only_scored:
+            continue
+        pooling, head = shown(task.pooling), shown(task.head)
+        if task.eval_pooling is not None:
+            pooling += f", scored with {shown(task.eval_pooling)}"
+        if task.share_pooling:
+            pooling = f"that of {task.share_pooling}"
+        if task.share_head:
+            head = f"that of {task.share_head}"
+        rows.append([name, pooling, shown(task.projection), head, shown(task.adapter)])
+    return _table(["task", "pooling", "projection", "head", "adapter"], rows)
 
 
 def _stage(prepared: Prepared, stage: Stage) -> list[str]:

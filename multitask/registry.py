@@ -143,6 +143,8 @@ def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str
         expected = taken[option].annotation
         if not _fits(value, expected):
             shown = type_in_words(expected)
+            if not shown.startswith(("one of", "true", "null")):
+                shown = f"a {shown}"
             message = f"{kind} {name!r}: {option} must be {shown}, not {value!r}"
             raise UserError(message, (option,))
     supplied = {key: value for key, value in context.items() if key in taken}

@@ -54,7 +54,8 @@ def read_jsonl(file: Path) -> list[dict]:
 
 
 def test_check_prints_the_plan_and_writes_nothing(tiny_overrides, capsys):
-    assert main("check", "configs/cs224n.yaml", *tiny_overrides) == 0
+    above = ["tasks.sts.projection=mlp", "tasks.sts.adapter={name: pal, size: 4, heads: 2}"]
+    assert main("check", "configs/cs224n.yaml", *tiny_overrides, *above) == 0
     plan = capsys.readouterr().out
     for words in (
         "sst   train  40",
@@ -63,6 +64,7 @@ def test_check_prints_the_plan_and_writes_nothing(tiny_overrides, capsys):
         "encoder: ",
         "tasks.sst: 165",  # 32 * 5 + 5
         "tasks.qqp: 33",
+        "sts   mean     mlp         cosine_regression   pal (size 4, heads 2)",
         "steps: 18 planned",
         "2 of them warm-up",
         "sampling share  loss weight",

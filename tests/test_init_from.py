@@ -204,6 +204,37 @@ def test_fresh_layers_and_another_runs_exclude_each_other(
     assert "encoder.reinit_layers" in error
 
 
+def test_a_run_that_is_not_finished_is_one_line(
+    mnli_run, tiny_encoder, glue_files, tmp_path, capsys
+):
+    killed = tmp_path / "killed"
+    shutil.copytree(mnli_run, killed)
+    (killed / "report.json").unlink()
+    own = small(tiny_encoder, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={killed}")
+    assert f"{killed} is not finished: train it to its end with --resume" in error
+
+
+def test_the_other_implementation_is_named(mnli_run, tiny_encoder, glue_files, capsys):
+    own = [*small(tiny_encoder, glue_files, "rte"), "encoder.implementation=transformers"]
+    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    assert "was trained with `encoder.implementation: own`, not transformers: set the" in error
+
+
+def test_a_head_of_other_labels_is_one_line(tiny_encoder, glue_files, tmp_path, capsys):
+    """One logit of two classes has the shape of a regression's number."""
+    run = tmp_path / "rte"
+    assert (
+        main(GLUE / "rte.yaml", *small(tiny_encoder, glue_files, "rte"), f"output_dir={run}") == 0
+    )
+    capsys.readouterr()
+    own = small(tiny_encoder, glue_files, "stsb")
+    start = f"init_from={{run: {run}, take: head}}"
+    error = refused(capsys, GLUE / "stsb.yaml", *own, start)
+    assert "is for labels of the kind 'binary', task stsb has 'number'; `take: pooling`" in error
+    prepared(tiny_encoder, glue_files, start.replace("take: head", "take: pooling"), task="stsb")
+
+
 def test_weights_that_were_removed_are_told(mnli_run, tiny_encoder, glue_files, tmp_path, capsys):
     bare = tmp_path / "bare"
     shutil.copytree(mnli_run, bare)

@@ -97,13 +97,13 @@ def test_options_and_context_reach_the_constructor(stubs):
         ({"dim": 2}, "head 'stub' has no option 'dim'"),  # the program's own
         ({"size": 0}, "head 'stub': size must be at least 1"),
         ({"how": "crash"}, "head 'stub': negative dimension"),
-        ({"size": 2.5}, "head 'stub': size must be whole number, not 2.5"),
-        ({"size": True}, "head 'stub': size must be whole number, not True"),
-        ({"share": "much"}, "head 'stub': share must be number, not 'much'"),
+        ({"size": 2.5}, "head 'stub': size must be a whole number, not 2.5"),
+        ({"size": True}, "head 'stub': size must be a whole number, not True"),
+        ({"share": "much"}, "head 'stub': share must be a number, not 'much'"),
         ({"switch": "no"}, "head 'stub': switch must be true or false, not 'no'"),
-        ({"words": "ab"}, "head 'stub': words must be list of texts, not 'ab'"),
-        ({"words": [1]}, "head 'stub': words must be list of texts, not [1]"),
-        ({"how": 5}, "head 'stub': how must be text or null, not 5"),
+        ({"words": "ab"}, "head 'stub': words must be a list of texts, not 'ab'"),
+        ({"words": [1]}, "head 'stub': words must be a list of texts, not [1]"),
+        ({"how": 5}, "head 'stub': how must be a text or null, not 5"),
     ],
 )
 def test_option_that_does_not_fit(options, message, stubs):

@@ -81,7 +81,7 @@ class TrainingConfig(Strict):
     warmup: float = Field(0.1, ge=0, lt=1, description="Share of the planned steps for warm-up.")
     clip_norm: float | None = Field(1.0, gt=0, description="Largest gradient norm; null for any.")
     precision: Literal["auto", "fp32", "bf16"] = Field(
-        "auto", description="`auto`: bf16 autocast where the hardware has it."
+        "auto", description="`auto`: bf16 autocast where the hardware is faster in it."
     )
     eval_steps: int | None = Field(
         None, ge=1, description="Evaluate every so many steps; null: after every epoch."

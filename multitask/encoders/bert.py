@@ -319,8 +319,15 @@ class BertEncoder(nn.Module):
         """
         packing = Packing(mask)
         hidden = packing.pack(embeddings)
-        states = {0: hidden}
         highest = max(layers)
+        states: dict[int, Tensor] = {}
+
+        def keep(number: int, state: Tensor, first_only: bool = False) -> None:
+            if number in layers:
+                whole = tokens == "all" or first_only
+                states[number] = state if whole else state[packing.first]
+
+        keep(0, hidden)
         for number, layer in enumerate(list(self.layers)[:highest], 1):
             first_only = tokens == "first" and number == highest
             own = adapter if adapter is not None and number in adapter.layers else None
@@ -329,14 +336,10 @@ class BertEncoder(nn.Module):
                 hidden = checkpoint(layer, *given, use_reentrant=False)
             else:
                 hidden = layer(*given)
-            states[number] = hidden
+            keep(number, hidden, first_only)
         if tokens == "all":
-            return {number: packing.unpack(states[number]) for number in layers}
-        first = {
-            number: states[number] if number == highest > 0 else states[number][packing.first]
-            for number in layers
-        }
-        return {n: packing.in_batch_order(state).unsqueeze(1) for n, state in first.items()}
+            return {number: packing.unpack(state) for number, state in states.items()}
+        return {n: packing.in_batch_order(state).unsqueeze(1) for n, state in states.items()}
 
 
 def initialise(module: nn.Module) -> None:

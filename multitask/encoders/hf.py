@@ -76,6 +76,8 @@ class HFEncoder(nn.Module):
     ) -> dict[int, Tensor]:
         """The requested hidden states of embedded input.
 
+        Where others than the last are asked for, `transformers` keeps all until its pass ends.
+
         Args:
             embeddings: [B, T, e] as ``embed`` returns them.
             mask: [B, T], 1 for tokens and 0 for pads.

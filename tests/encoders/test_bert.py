@@ -4,6 +4,7 @@ work.
 
 import copy
 import math
+import weakref
 
 import pytest
 import torch
@@ -166,6 +167,33 @@ def test_only_what_is_asked_for_is_computed(directories, tokens, layers):
     if tokens == "first" and max(layers):
         expected[-1] = len(LENGTHS)
     assert rows == expected
+
+
+@pytest.mark.parametrize(
+    ("tokens", "layers"), [("all", {3}), ("all", {2, 3}), ("first", {1, 3}), ("all", {0, 1, 3})]
+)
+def test_what_was_not_asked_for_is_let_go(tokens, layers):
+    """While the top layer runs, only states that are asked for are alive, and its input."""
+    encoder = BertEncoder(vocab_size=50, dim=16, num_layers=3, heads=2).eval()
+    alive, outputs = [], {}
+
+    def remember(number):
+        def hook(module, given, output):
+            outputs[number] = weakref.ref(output)
+
+        return hook
+
+    def look(module, given):
+        alive.append({number for number, state in outputs.items() if state() is not None})
+
+    for number, layer in enumerate(encoder.layers, 1):
+        layer.register_forward_hook(remember(number))
+    encoder.layers[2].register_forward_pre_hook(look)
+    ids, types, mask = ragged([5, 3], False)
+    with torch.no_grad():
+        encoder.encode(encoder.embed(ids, types, mask), mask, layers, tokens)
+    whole = layers if tokens == "all" else set()
+    assert alive == [{2} | (whole & {1, 2})]
 
 
 def test_matrix_products_see_no_pads(directories):
