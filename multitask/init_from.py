@@ -100,9 +100,9 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
 
     run, name = start.described["run"], start.described["encoder"]
     tensors = below(start.tensors, "encoder.")
-    there, here = _implementation(tensors), _implementation(encoder.state_dict())
-    if there != here:
-        message = f"{run} was trained with `encoder.implementation: {there}`, not {here}"
+    theirs, ours = _implementation(tensors), _implementation(encoder.state_dict())
+    if theirs != ours:
+        message = f"{run} was trained with `encoder.implementation: {theirs}`, not {ours}"
         raise config.error(("init_from",), message + ": set the same here")
     other = (
         f"{run} was trained with the encoder {name!r}, this config names {config.encoder.name!r}: "
