@@ -1,4 +1,7 @@
-"""Every command that README.md and docs/ show is run, on a tiny encoder and small data."""
+"""Every command that README.md and docs/ show is run, on a tiny encoder and small data.
+
+A grid of single-task runs trains its cells on one or two of its tasks, with one seed.
+"""
 
 import re
 import shlex
@@ -13,6 +16,7 @@ from multitask.names import PACKAGED_ENCODER
 from multitask.registry import build
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT, save_tiny_encoder
+from tests.glue_files import write_glue, write_shared
 from tests.sts_files import write_suites
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -33,13 +37,16 @@ def commands(page: Path) -> list[str]:
 
 @pytest.fixture
 def desk(tmp_path: Path, course_files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A student's directory: the project's configs, the course's files, the STS suites."""
+    """A student's directory: the project's configs, the course's files, STS suites and GLUE's."""
     suites = course_files.parent / "sts"  # beside the course's files, as a config has them
     if not suites.is_dir():
         write_suites(suites)
     (tmp_path / "sts").symlink_to(suites)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "data").symlink_to(course_files)
+    write_glue(tmp_path / "GLUE-DIR")
+    (tmp_path / "DATA-DIR").mkdir()
+    write_shared(tmp_path / "DATA-DIR")
     (tmp_path / "mine.txt").write_text("a good film\na bad film\n")
     monkeypatch.chdir(tmp_path)
     # all of `serve` but the waiting, which tests/serve does
@@ -50,15 +57,16 @@ def desk(tmp_path: Path, course_files: Path, monkeypatch: pytest.MonkeyPatch) ->
 def shortened(command: str, tiny_encoder: Path) -> list[str]:
     """The command with a tiny encoder and three steps; all else as it stands."""
     arguments = shlex.split(command.removeprefix(PYTHON))
-    if arguments[0] in ("evaluate", "predict", "report", "importance", "export"):
+    if arguments[0] in ("evaluate", "predict", "report", "importance", "export", "table"):
         return arguments
     if arguments[0] == "serve":
         return [*arguments, "--port", "0"]
     if arguments[0] in ("attention", "sts", "index", "search", "evaluate-search"):
         return [str(tiny_encoder) if word == PACKAGED_ENCODER else word for word in arguments]
+    names = ["sst", "qqp", "sts"]
     if arguments[0] == "ablate":  # two of its runs, in the directory of the whole grid
         grid = Path(arguments[1])
-        load_grid(grid)
+        tasks = [cell.task for cell in load_grid(grid).cells if cell.task]
         cells = "grid:\n  tasks.sst.pooling: [cls, mean]\n"
         cells += "  tasks.qqp.pooling: [mean]\n  tasks.sts.pooling: [mean]\n"
         small = f"extends: {grid}\nseeds: [1]\nbaseline: null\n{cells}"
@@ -66,10 +74,14 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
         if grid.parent.name == "papers" or grid.stem in ("poolers_probe", "bitlinear"):
             probe = str(load_grid(grid).probe).lower()
             small = f"base: configs/cs224n_minilm.yaml\nprobe: {probe}\nseeds: [1]\n{cells}"
+        if any("-DIR" in word for word in arguments):
+            names = NEEDED[grid.parent.name, grid.stem]
+            chosen = f"tasks: [{', '.join(names)}]\n" if tasks else ""
+            small = f"extends: {grid}\nseeds: [1]\n{chosen}"
         Path("small.yaml").write_text(small)
-        arguments = ["ablate", "small.yaml", *arguments[2:], "--output", f"runs/{grid.stem}"]
-    names = ["sst", "qqp", "sts"]
-    if arguments[0] != "ablate":
+        into = [] if "--output" in arguments else ["--output", f"runs/{grid.stem}"]
+        arguments = ["ablate", "small.yaml", *arguments[2:], *into]
+    else:
         (file, *_) = [word for word in arguments if word.endswith(".yaml")]
         names = list(load_config(file, [word for word in arguments if "=" in word]).tasks)
     lengths = [f"tasks.{name}.max_length=48" for name in names]
@@ -77,6 +89,15 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
     return [*arguments, *extra, "training.max_steps=3"]
 
 
+# of a grid of single-task runs the tasks that later commands of its page need
+NEEDED = {
+    ("maxpoolbert", "glue"): ["rte"],
+    ("maxpoolbert", "minilm"): ["wnli"],
+    ("hire", "glue"): ["rte"],
+    ("hire", "minilm"): ["cola"],
+    ("hire", "minilm_5"): ["mrpc", "rte"],
+    ("glue", "from_snli_minilm"): ["rte"],
+}
 # left out: what needs data that is not at hand (the hub; CFIMDB and topic files; `DIR`)
 ABSENT = (
     "cs224n_hub.yaml",
@@ -85,7 +106,7 @@ ABSENT = (
     "minilm_triplets.yaml",
     "glue/hub",
     "my_topics.yaml",
-    "DIR",
+    "=DIR",
     "CONFIG",
     " RUN",
 )
