@@ -119,6 +119,13 @@ def build_trainer(
     smoothing = {n: made for n, task in config.tasks.items() if (made := _smoothing(task.smart))}
     gradual = config.encoder.bitlinear.gradual if config.encoder.bitlinear else 0.0
     bregman = any(settings.bregman for settings in smoothing.values())
+    teacher = teacher_of(prepared.model) if bregman else None
+    encoders = [model.encoder for model in (prepared.model, teacher) if model is not None]
+
+    def before_step(progress: float) -> None:
+        for encoder in encoders:
+            set_strength(encoder, gradual, progress)
+
     return Trainer(
         run_dir=run_dir,
         model=prepared.model,
@@ -136,11 +143,11 @@ def build_trainer(
         ),
         loss_weights=prepared.loss_weights,
         smoothing=smoothing,
-        teacher=teacher_of(prepared.model) if bregman else None,
+        teacher=teacher,
         surgery=prepared.surgery,
         data=prepared.fingerprint(),
         device=prepared.device,
-        before_step=partial(set_strength, prepared.model.encoder, gradual),
+        before_step=before_step,
         say=say,
     )
 

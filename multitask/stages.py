@@ -194,12 +194,22 @@ def _check_joint(
 
 
 def _check_surgery(config: Config, model: MultiTaskModel, stages: Sequence[Stage]) -> None:
+    """Raise UserError where tasks' gradients are to be combined or compared, and cannot."""
     training = config.training
     if sum(not task.only_scored for task in config.tasks.values()) == 1:
         for name in ("gradient_surgery", "conflict_steps"):
             if getattr(training, name) is not None:
                 message = "a single task has no conflict: leave this out"
                 raise config.error(("training", name), message)
+    moving = [stage for stage in stages if _encoder(model) - stage.frozen]
+    if training.conflict_steps is not None:
+        compared = (
+            [task for task in stage.tasks if model.head(task).label_type != "views"]
+            for stage in moving
+        )
+        if not any(len(tasks) > 1 for tasks in compared):
+            message = "in no stage do two tasks that are not contrastive train the encoder: leave"
+            raise config.error(("training", "conflict_steps"), message + " this out")
     path = ("training", "gradient_surgery")
     if training.gradient_surgery is None:
         return
@@ -209,6 +219,6 @@ def _check_surgery(config: Config, model: MultiTaskModel, stages: Sequence[Stage
             where = f"stage {stage.name}" if config.stages else "`training`"
             message = f"needs a batch of every task in each step: set `combine: joint` in {where}"
             raise config.error(path, message)
-    if not any(_encoder(model) - stage.frozen for stage in several):
+    if not any(len(stage.tasks) > 1 for stage in moving):
         message = "in no stage do several tasks train the encoder: leave this out"
         raise config.error(path, message)

@@ -21,8 +21,13 @@ def symmetric_kl(one: Tensor, other: Tensor) -> Tensor:
 
 
 def symmetric_bernoulli_kl(one: Tensor, other: Tensor) -> Tensor:
-    """The same for one logit a row, [B] each -> [B]: (sigma(a) - sigma(b)) (a - b)."""
+    """The same for one logit, of any equal shapes: (sigma(a) - sigma(b)) (a - b)."""
     return (one.sigmoid() - other.sigmoid()) * (one - other)
+
+
+def mean_symmetric_bernoulli_kl(one: Tensor, other: Tensor) -> Tensor:
+    """Its mean over classes that are decided each for itself, logits [B, C] each -> [B]."""
+    return symmetric_bernoulli_kl(one, other).mean(-1)
 
 
 def squared_error(one: Tensor, other: Tensor) -> Tensor:
@@ -34,5 +39,6 @@ def squared_error(one: Tensor, other: Tensor) -> Tensor:
 DIVERGENCES: dict[str, Divergence] = {
     "class": symmetric_kl,
     "binary": symmetric_bernoulli_kl,
+    "labels": mean_symmetric_bernoulli_kl,
     "number": squared_error,
 }

@@ -10,8 +10,12 @@ import run_multitask
 from multitask.conflict import conflict_summary, gradient_cosines
 from tests.conftest import write_course_files
 from tests.contrastive_run import write_config, write_triplets
+from tests.test_bad_input import complaint
 from tests.test_model import batch
 from tests.test_objective import make  # noqa: F401
+
+SST = "{data: {train: ids-sst-train.csv, dev: ids-sst-dev.csv, format: tsv, text: sentence,"
+SST += " label: sentiment}, head: classification, max_length: 48}"
 
 
 def test_cosines_are_those_of_autograd(make):  # noqa: F811
@@ -66,16 +70,32 @@ def test_measuring_is_logged_and_changes_no_step(tiny_overrides, tmp_path):
     assert found == [None, conflict_summary(conflicts)]
 
 
-def test_contrastive_tasks_are_left_out(tmp_path, tiny_encoder):
+@pytest.mark.parametrize(
+    ("more", "pairs"),
+    [
+        (["tasks.sst=" + SST], {"sts-sst"}),
+        ([], None),  # one task is left, which agrees with itself
+        (["tasks.sst=" + SST, "encoder.freeze=true"], None),
+        (["tasks.sst=" + SST, "stages=[{tasks: [views, sts]}, {tasks: [views, sst]}]"], None),
+    ],
+)
+def test_contrastive_tasks_and_still_encoders_are_left_out(
+    more, pairs, tmp_path, tiny_encoder, capsys
+):
     """Without dropout two views of one text are equal."""
     write_triplets(write_course_files(tmp_path))
     file = write_config(tmp_path / "c.yaml", tiny_encoder, tmp_path)
     directory = tmp_path / "run"
-    more = ["stages=null", "training.conflict_steps=1", "training.max_steps=3"]
-    assert run_multitask.main([file, *more, f"output_dir={directory}"]) == 0
+    asked = ["training.conflict_steps=1", "training.max_steps=2", f"output_dir={directory}"]
+    given = [file, "stages=null", "tasks.views.dropout=0.1", *more, *asked]
+    if pairs is None:
+        line = complaint(capsys, *given)
+        assert "training.conflict_steps: in no stage do two tasks that are not contrastive" in line
+        return
+    assert run_multitask.main(given) == 0
     lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    found = [line["cosines"] for line in lines if line["event"] == "conflict"]
-    assert found == [{}, {}, {}]  # one task is left, which agrees with itself
+    found = [line["cosines"]["all"] for line in lines if line["event"] == "conflict"]
+    assert [set(cosines) for cosines in found] == [pairs, pairs]
 
 
 def test_the_summary_counts_what_was_measured():

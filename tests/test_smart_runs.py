@@ -3,9 +3,11 @@
 import json
 
 import pytest
+import torch
 
 import run_multitask
 from multitask import trainer
+from multitask.encoders.bitlinear import bit_layers
 from tests.kill import kill_inside
 from tests.test_bad_input import refused  # noqa: F401
 
@@ -84,6 +86,37 @@ def test_killed_run_resumes_to_the_same_numbers(settings, run, tiny_overrides, t
     assert events(killed) == events(whole) and results(killed) == results(whole)
 
 
+def test_the_teacher_follows_every_step_at_the_models_strength(run, monkeypatch):
+    """theta~ folded up by hand; lambda of a gradual ternary encoder is the teacher's too."""
+    original, strengths, teachers, models = trainer.train_step, [], [], []
+
+    def flat(model):
+        return torch.nn.utils.parameters_to_vector(model.parameters()).detach().double()
+
+    def watched(*given):
+        model, teacher = given[0], given[7]
+        found = [{layer.strength for layer in bit_layers(m.encoder).values()} for m in given[:8:7]]
+        strengths.append(found)
+        teachers.append(flat(teacher))
+        models[len(models) :] = [] if models else [flat(model)]
+        done = original(*given)
+        models.append(flat(model))
+        return done
+
+    monkeypatch.setattr(trainer, "train_step", watched)
+    more = ["encoder.bitlinear={gradual: 0.5}", "training.frozen_baseline=false"]
+    run("run", SMART, *more, "training.head_lr=0.05", "training.epochs=4")
+    steps, expected = len(teachers), models[0]
+    assert steps > 20
+    assert (models[3] - models[0]).abs().max() > 1e-2  # times 1 - beta: far above the tolerance
+    for number, found in enumerate(teachers, 1):
+        torch.testing.assert_close(found, expected, rtol=0, atol=5e-6)
+        beta = 0.99 if number <= 0.1 * steps else 0.999
+        expected = beta * expected + (1 - beta) * models[number]
+    assert all(own == others for own, others in strengths)
+    assert [min(own) for own, _ in strengths[:2]] == [0.0, pytest.approx(2 / steps)]
+
+
 def test_a_stage_with_a_frozen_encoder_has_plain_joint_steps(run, monkeypatch):
     """Bit for bit: nothing shared has a gradient there. The stage after it has surgery."""
     pytest.importorskip("torchjd")
@@ -126,6 +159,12 @@ def test_a_run_with_learned_weights_is_loaded_and_predicts(run, capsys):
             "tasks.sst.smart.weight",
             "greater than or equal to 0",
         ),
+        *[
+            ([f"tasks.sst.smart={{{key}: {value}}}"], f"tasks.sst.smart.{key}", "a finite number")
+            for key in ("eps", "weight")
+            for value in (".nan", ".inf")
+        ],
+        (["tasks.sst.smart={eps: small}"], "tasks.sst.smart.eps", "a number, not 'small'"),
         (["tasks.sst.smart={lambda: 1}"], "tasks.sst.smart.lambda", "unknown key"),
         (
             ["tasks.sst.smart={dropout: eval}", "encoder.gradient_checkpointing=true"],
@@ -180,7 +219,7 @@ def test_a_run_with_learned_weights_is_loaded_and_predicts(run, capsys):
         (
             ["training.gradient_surgery={name: cagrad, c: much}", "training.combine=joint"],
             "training.gradient_surgery.c",
-            "c must be number",
+            "c must be a number",
         ),
         *[
             (
@@ -202,4 +241,11 @@ def test_a_head_without_a_distance(refused, tmp_path):  # noqa: F811
         "tasks.mlm={data: {texts_of: [sst]}, pooling: tokens, head: masked_lm, max_length: 48}",
         "tasks.mlm.smart={}",
     )
-    assert "tasks.mlm.smart" in line and "masked_lm" in line
+    assert "tasks.mlm.smart" in line and line.endswith("leave this out")
+    line = refused(
+        "tasks.mlm={data: {texts_of: [sst]}, pooling: tokens, head: masked_lm, max_length: 48}",
+        "defaults.smart={}",
+    )
+    assert line.endswith(
+        "'masked_lm' has no distance between two outputs: set `tasks.mlm.smart: null`"
+    )

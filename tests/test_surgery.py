@@ -1,6 +1,7 @@
 """Gradient surgery: two tasks by hand, the papers' pseudocode, only the shared part, memory."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -97,6 +98,36 @@ def test_gradvac_lifts_the_cosine_to_its_running_mean_by_hand():
         assert lifted @ other / lifted.norm() / other.norm() == pytest.approx(0.3)
         expected += lifted
     torch.testing.assert_close(shared.grad, expected, rtol=1e-6, atol=0)
+
+
+def gradvac_pseudocode(rows, beta, orders, phi):
+    """Wang et al. 2021, Algorithm 1: g_i as it is by then, each g_j as it was; ``phi`` follows."""
+    changed = [row.clone() for row in rows]
+    for i, order in enumerate(orders):
+        for j in ([k for k in range(len(rows)) if k != i][place] for place in order):
+            cosine = changed[i] @ rows[j] / changed[i].norm() / rows[j].norm()
+            if cosine < phi[i, j]:
+                lift = phi[i, j] * (1 - cosine**2).sqrt() - cosine * (1 - phi[i, j] ** 2).sqrt()
+                lift = changed[i].norm() * lift / (rows[j].norm() * (1 - phi[i, j] ** 2).sqrt())
+                changed[i] = changed[i] + lift * rows[j]
+            phi[i, j] = (1 - beta) * phi[i, j] + beta * cosine
+    return sum(changed)
+
+
+def test_gradvac_is_algorithm_1_for_three_tasks_over_steps():
+    generator = torch.Generator().manual_seed(4)
+    keeper, phi = Surgery(surgery.gradvac(beta=0.3)), torch.zeros(3, 3, dtype=torch.float64)
+    for step in range(4):
+        rows = torch.randn(3, 6, generator=generator, dtype=torch.float64)
+        rows[1] += (1.5 if step % 2 else -1.5) * rows[0]
+        torch.manual_seed(step)
+        found, shared = gradients(*rows.tolist())
+        found.combine(keeper)
+        torch.manual_seed(step)
+        orders = [torch.randperm(2).tolist() for _ in range(3)]
+        expected = gradvac_pseudocode(rows, 0.3, orders, phi)
+        torch.testing.assert_close(shared.grad, expected, rtol=1e-6, atol=1e-7)
+        assert keeper.phi["1.0"] == pytest.approx(phi[1, 0].item(), rel=1e-5)
 
 
 def test_gradvac_goes_on_from_its_saved_state():
@@ -392,7 +423,13 @@ def test_every(every, due):
     assert [step for step in range(4) if Surgery(None, every).due(step)] == due
 
 
-def test_missing_package_is_one_line(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "torchjd.aggregation", None)
+@pytest.mark.parametrize(
+    ("package", "name"), [("torchjd.aggregation", "pcgrad"), ("cvxpy", "cagrad")]
+)
+def test_missing_package_is_one_line(package, name, monkeypatch):
+    """CAGrad needs one more than the others."""
+    for module in [m for m in sys.modules if m.startswith("torchjd.aggregation._cagrad")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match="pip install"):
-        surgery.pcgrad()
+        getattr(surgery, name)()

@@ -33,13 +33,19 @@ def test_one_logit_is_the_two_class_case_and_not_zero():
     np.testing.assert_allclose(symmetric_bernoulli_kl(one, other), expected, rtol=1e-10)
 
 
+def test_classes_decided_each_for_itself_count_alike():
+    one, other = logits(4, 3), logits(4, 3, seed=1)
+    expected = sum(symmetric_bernoulli_kl(one[:, c], other[:, c]) for c in range(3)) / 3
+    torch.testing.assert_close(DIVERGENCES["labels"](one, other), expected)
+
+
 def test_squared_error_is_on_the_scale_of_the_scores():
     assert squared_error(torch.tensor([5.0, 1.0]), torch.tensor([2.0, 1.0])).tolist() == [9, 0]
 
 
 @pytest.mark.parametrize("kind", DIVERGENCES)
 def test_symmetric_zero_at_equality_and_a_gradient_into_both(kind):
-    shape = (6, 3) if kind == "class" else (6,)
+    shape = (6, 3) if kind in ("class", "labels") else (6,)
     one = logits(*shape).requires_grad_()
     other = logits(*shape, seed=1).requires_grad_()
     found = DIVERGENCES[kind]
