@@ -7,6 +7,7 @@ import torch
 
 import run_multitask
 from multitask import trainer
+from multitask.checkpoint import read_tensors, weights_file
 from multitask.encoders.bitlinear import bit_layers
 from tests.kill import kill_inside
 from tests.test_bad_input import refused  # noqa: F401
@@ -143,8 +144,15 @@ def test_a_stage_begins_without_the_running_cosines_of_the_one_before(run, monke
     assert known[-1] == {"qqp.qqp", "qqp.sts", "sts.qqp", "sts.sts"}
 
 
-def test_a_run_with_learned_weights_is_loaded_and_predicts(run, capsys):
-    directory = run("learned", "training.loss_weighting=uncertainty", "training.combine=joint")
+@pytest.mark.parametrize("combine", ["joint", "alternate"])
+def test_a_run_with_learned_weights_is_loaded_and_predicts(combine, run, capsys):
+    directory = run(
+        "learned", "training.loss_weighting=uncertainty", f"training.combine={combine}"
+    )
+    step = json.loads((directory / "best.json").read_text())["joint"]
+    weights = read_tensors(weights_file(directory, step))
+    learned = [value.item() for name, value in weights.items() if "log_variances" in name]
+    assert len(learned) == 3 and all(learned)  # each has left its start, 0
     capsys.readouterr()
     assert run_multitask.main(["evaluate", str(directory)]) == 0
     assert "sst" in capsys.readouterr().out
