@@ -184,7 +184,7 @@ def importance(name: str) -> str | None:
         return None
     found = json.loads(file.read_text())
     layers = max(one["layers"] for one in found["entries"])
-    rectified = all(one.get("above_0") is not None for one in found["entries"])
+    rectified = any(one.get("above_0") is not None for one in found["entries"])
     lines = []
     for one in found["entries"]:
         kinds = {f"all {one['rows']:,}": one["mean"]}
@@ -194,10 +194,11 @@ def importance(name: str) -> str | None:
             weighed = dict(zip(one["states"], values, strict=True))
             cells = [f"{weighed[i]:.3f}" if i in weighed else "-" for i in range(layers + 1)]
             if rectified:
-                cells.append(f"{one['above_0']:.1%}" if values is one["mean"] else "")
+                shown = values is one["mean"] and one["above_0"] is not None
+                cells.append(f"{100 * one['above_0']:.1f} %" if shown else "")
             lines.append([Path(one["run"]).name, one["task"], texts, *cells])
     numbered = (f"layer {i + 1}" for i in range(layers))
-    last = ["alpha above 0"] if rectified else []
+    last = ["above_0"] if rectified else []
     titles = ("run", "task", "texts", "embeddings", *numbered, *last)
     return f"{markdown_table(titles, lines)}\n\n{_source(found)}\n"
 

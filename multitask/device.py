@@ -61,8 +61,8 @@ def use_autocast(precision: str, device: torch.device) -> bool:
 def _fast_bf16(cpu: Mapping[str, Any]) -> bool:
     """Whether a CPU of these capabilities multiplies matrices faster in bf16 than in fp32.
 
-    Intel's with avx512_fp16 (Sapphire Rapids and later) do so in AMX alone, which a virtual machine
-    may hide: their avx512_bf16 takes twice the time of fp32.
+    Intel's with avx512_fp16 (Sapphire Rapids and later) have AMX for it, which a virtual machine
+    may hide. On the one measured avx512_bf16 alone takes longer than fp32: docs/performance.md.
     """
     if cpu.get("avx512_fp16") and str(cpu.get("cpu_name", "")).startswith("Intel"):
         return bool(cpu.get("amx_bf16"))

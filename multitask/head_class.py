@@ -53,10 +53,8 @@ def head_class(config: Config, task: str) -> Any:
         message = "`mlp_batchnorm` is for pairs and views, as one row has no variance: take `mlp`"
         raise config.error((*path, "projection"), f"head {entry.head.name!r}: {message}")
     if entry.smart is not None and head.label_type not in DIVERGENCES:
-        by_default = config.is_default((*path, "smart"))
-        remedy = f"set `tasks.{task}.smart: null`" if by_default else "leave this out"
-        message = f"head {entry.head.name!r} has no distance between two outputs: {remedy}"
-        raise config.error((*path, "smart"), message)
+        message = f"head {entry.head.name!r} has no distance between two outputs: set"
+        raise config.error((*path, "smart"), f"{message} `tasks.{task}.smart: null`")
     known = SELECTABLE[head.label_type]
     if entry.metric is not None and entry.metric not in known:
         message = f"has the metrics {', '.join(known)}, not {entry.metric!r}"

@@ -99,22 +99,22 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
     from transformers import AutoConfig
 
     run, name = start.described["run"], start.described["encoder"]
-    tensors = below(start.tensors, "encoder.")
-    theirs, ours = _implementation(tensors), _implementation(encoder.state_dict())
-    if theirs != ours:
-        message = f"{run} was trained with `encoder.implementation: {theirs}`, not {ours}"
-        raise config.error(("init_from",), message + ": set the same here")
     other = (
         f"{run} was trained with the encoder {name!r}, this config names {config.encoder.name!r}: "
     )
-    problem = _load(encoder, tensors)
-    if problem is not None:
-        raise config.error(("init_from",), other + problem)
     source = AutoConfig.from_pretrained(Path(run) / "encoder", trust_remote_code=False)
     for key in BESIDE_SHAPES:
         there, here = getattr(source, key, None), getattr(encoder.config, key, None)
         if there != here:
             raise config.error(("init_from",), f"{other}{key} is {there} there, {here} here")
+    tensors = below(start.tensors, "encoder.")
+    theirs, ours = _implementation(tensors), _implementation(encoder.state_dict())
+    if theirs != ours:
+        message = f"{run} was trained with `encoder.implementation: {theirs}`, not {ours}"
+        raise config.error(("init_from",), message + ": set the same here")
+    problem = _load(encoder, tensors)
+    if problem is not None:
+        raise config.error(("init_from",), other + problem)
     vocabulary = load_tokenizer(str(Path(run) / "encoder")).get_vocab()
     if vocabulary != tokenizer.get_vocab():
         raise config.error(("init_from",), other + "their vocabularies differ")

@@ -1,5 +1,6 @@
 """What a prepared run is about to do, in words: the data it read and the steps it plans."""
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -82,27 +83,30 @@ def describe_plan(prepared: Prepared) -> list[str]:
 
 
 def _above_the_encoder(config: Config) -> list[str]:
-    """What each task puts on the encoder, with the options that the config sets."""
+    """What each task has above the encoder and in it, with the options that the config sets."""
 
     def shown(choice: Choice | None) -> str:
         if choice is None:
             return "-"
-        options = ", ".join(f"{key} {value}" for key, value in choice.options.items())
+        options = ", ".join(
+            f"{key} {value if isinstance(value, str) else json.dumps(value)}"
+            for key, value in choice.options.items()
+        )
         return f"{choice.name} ({options})" if options else choice.name
 
     rows = []
     for name, task in config.tasks.items():
         if task.only_scored:
             continue
-        pooling, head = shown(task.pooling), shown(task.head)
+        pooling = shown(task.pooling)
         if task.eval_pooling is not None:
             pooling += f", scored with {shown(task.eval_pooling)}"
+        shared = f"all of {task.share_head}" if task.share_head else "-"
         if task.share_pooling:
-            pooling = f"that of {task.share_pooling}"
-        if task.share_head:
-            head = f"that of {task.share_head}"
-        rows.append([name, pooling, shown(task.projection), head, shown(task.adapter)])
-    return _table(["task", "pooling", "projection", "head", "adapter"], rows)
+            shared = f"all of {task.share_pooling} but its head"
+        above = (pooling, *map(shown, (task.projection, task.head, task.adapter)))
+        rows.append([name, *above, shared])
+    return _table(["task", "pooling", "projection", "head", "adapter", "shares"], rows)
 
 
 def _stage(prepared: Prepared, stage: Stage) -> list[str]:

@@ -64,7 +64,7 @@ def test_check_prints_the_plan_and_writes_nothing(tiny_overrides, capsys):
         "encoder: ",
         "tasks.sst: 165",  # 32 * 5 + 5
         "tasks.qqp: 33",
-        "sts   mean     mlp         cosine_regression   pal (size 4, heads 2)",
+        "sts   mean     mlp         cosine_regression   pal (size 4, heads 2)  -",
         "steps: 18 planned",
         "2 of them warm-up",
         "sampling share  loss weight",

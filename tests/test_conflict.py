@@ -79,7 +79,7 @@ def test_measuring_is_logged_and_changes_no_step(tiny_overrides, tmp_path):
         (["tasks.sst=" + SST, "stages=[{tasks: [views, sts]}, {tasks: [views, sst]}]"], None),
     ],
 )
-def test_contrastive_tasks_and_still_encoders_are_left_out(
+def test_contrastive_tasks_and_frozen_encoders_are_left_out(
     more, pairs, tmp_path, tiny_encoder, capsys
 ):
     """Without dropout two views of one text are equal."""

@@ -19,6 +19,7 @@ SAPPHIRE_RAPIDS = {
         (SAPPHIRE_RAPIDS | {"amx_bf16": False}, False),  # as some virtual machines show it
         ({"cpu_name": "Intel Xeon", "avx512_bf16": True, "avx512_fp16": False}, True),
         ({"cpu_name": "AMD EPYC 9B14", "avx512_bf16": True}, True),
+        ({"cpu_name": "AMD", "avx512_bf16": True, "avx512_fp16": True}, True),
         ({"cpu_name": "AMD EPYC 7B13", "avx512_bf16": False}, False),
         ({}, False),
     ],

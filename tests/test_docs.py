@@ -64,7 +64,7 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
     if arguments[0] in ("attention", "sts", "index", "search", "evaluate-search"):
         return [str(tiny_encoder) if word == PACKAGED_ENCODER else word for word in arguments]
     names = ["sst", "qqp", "sts"]
-    if arguments[0] == "ablate":  # two of its runs, in the directory of the whole grid
+    if arguments[0] == "ablate":  # a few of its runs, in the directory of the whole grid
         grid = Path(arguments[1])
         tasks = [cell.task for cell in load_grid(grid).cells if cell.task]
         cells = "grid:\n  tasks.sst.pooling: [cls, mean]\n"
@@ -93,6 +93,7 @@ def shortened(command: str, tiny_encoder: Path) -> list[str]:
 NEEDED = {
     ("maxpoolbert", "glue"): ["rte"],
     ("maxpoolbert", "minilm"): ["wnli"],
+    ("maxpoolbert", "minilm_5"): ["rte"],
     ("hire", "glue"): ["rte"],
     ("hire", "minilm"): ["cola"],
     ("hire", "minilm_5"): ["mrpc", "rte"],

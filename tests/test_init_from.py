@@ -138,6 +138,14 @@ def test_another_encoder_of_the_same_shapes_is_one_line(mnli_run, glue_files, tm
     assert "num_attention_heads is 4 there, 1 here" in error
 
 
+def test_another_architecture_is_one_line(mnli_run, glue_files, tmp_path, capsys):
+    """It also runs in another implementation, which is not what is wrong."""
+    other = save_tiny_encoder(tmp_path / "distilbert", kind="distilbert")
+    own = small(other, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    assert "model_type is bert there, distilbert here" in error
+
+
 def test_another_vocabulary_is_one_line(mnli_run, tiny_encoder, glue_files, tmp_path, capsys):
     other = tmp_path / "other"
     shutil.copytree(tiny_encoder, other)

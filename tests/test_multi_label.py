@@ -98,6 +98,15 @@ def test_an_unknown_class_is_named_with_its_row(config):
         read(config, "tasks.about.data.dev=bad.jsonl")
 
 
+def test_smart_has_its_terms_for_several_classes(config, tmp_path):
+    smart = "tasks.about.smart={eps: 1e-2, noise: 1e-2, step_size: 1.0, bregman: 1.0}"
+    more = ["training.epochs=1", "training.frozen_baseline=false", f"output_dir={tmp_path / 'run'}"]
+    assert run_multitask.main([str(config), smart, *more]) == 0
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    steps = [line for line in map(json.loads, lines) if line["event"] == "step"]
+    assert all(line["penalty"] > 0 for line in steps)
+
+
 def test_the_run_learns_and_reports(run_dir):
     report = json.loads((run_dir / "report.json").read_text())
     entry = report["tasks"]["about"]

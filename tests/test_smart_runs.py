@@ -1,5 +1,6 @@
 """SMART, learned weights, surgery in whole runs: off changes nothing, resume is exact."""
 
+import inspect
 import json
 
 import pytest
@@ -94,12 +95,16 @@ def test_the_teacher_follows_every_step_at_the_models_strength(run, monkeypatch)
     def flat(model):
         return torch.nn.utils.parameters_to_vector(model.parameters()).detach().double()
 
+    def strength(model):
+        return {layer.strength for layer in bit_layers(model.encoder).values()}
+
     def watched(*given):
-        model, teacher = given[0], given[7]
-        found = [{layer.strength for layer in bit_layers(m.encoder).values()} for m in given[:8:7]]
-        strengths.append(found)
+        named = inspect.signature(original).bind(*given).arguments
+        model, teacher = named["model"], named["teacher"]
+        strengths.append((strength(model), strength(teacher)))
         teachers.append(flat(teacher))
-        models[len(models) :] = [] if models else [flat(model)]
+        if not models:
+            models.append(flat(model))
         done = original(*given)
         models.append(flat(model))
         return done
@@ -146,9 +151,7 @@ def test_a_stage_begins_without_the_running_cosines_of_the_one_before(run, monke
 
 @pytest.mark.parametrize("combine", ["joint", "alternate"])
 def test_a_run_with_learned_weights_is_loaded_and_predicts(combine, run, capsys):
-    directory = run(
-        "learned", "training.loss_weighting=uncertainty", f"training.combine={combine}"
-    )
+    directory = run("learned", "training.loss_weighting=uncertainty", f"training.combine={combine}")
     step = json.loads((directory / "best.json").read_text())["joint"]
     weights = read_tensors(weights_file(directory, step))
     learned = [value.item() for name, value in weights.items() if "log_variances" in name]
@@ -245,15 +248,9 @@ def test_bad_input(overrides, place, message, refused):  # noqa: F811
 
 
 def test_a_head_without_a_distance(refused, tmp_path):  # noqa: F811
-    line = refused(
-        "tasks.mlm={data: {texts_of: [sst]}, pooling: tokens, head: masked_lm, max_length: 48}",
-        "tasks.mlm.smart={}",
-    )
-    assert "tasks.mlm.smart" in line and line.endswith("leave this out")
-    line = refused(
-        "tasks.mlm={data: {texts_of: [sst]}, pooling: tokens, head: masked_lm, max_length: 48}",
-        "defaults.smart={}",
-    )
-    assert line.endswith(
-        "'masked_lm' has no distance between two outputs: set `tasks.mlm.smart: null`"
-    )
+    mlm = "tasks.mlm={data: {texts_of: [sst]}, pooling: tokens, head: masked_lm, max_length: 48}"
+    for smart in ("tasks.mlm.smart={}", "defaults.smart={}"):
+        line = refused(mlm, smart)
+        assert (
+            "'masked_lm' has no distance between two outputs: set `tasks.mlm.smart: null`" in line
+        )

@@ -338,8 +338,8 @@ class BertEncoder(nn.Module):
                 hidden = layer(*given)
             keep(number, hidden, first_only)
         if tokens == "all":
-            return {number: packing.unpack(state) for number, state in states.items()}
-        return {n: packing.in_batch_order(state).unsqueeze(1) for n, state in states.items()}
+            return {number: packing.unpack(states[number]) for number in layers}
+        return {n: packing.in_batch_order(states[n]).unsqueeze(1) for n in layers}
 
 
 def initialise(module: nn.Module) -> None:

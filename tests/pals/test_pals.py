@@ -465,7 +465,7 @@ def test_only_the_chosen_layers_have_one(name):
         ("low_rank", {"layers": [0]}, r"different numbers from 1 to 3, not \[0\]"),
         ("houlsby", {"layers": []}, r"different numbers from 1 to 3, not \[\]"),
         ("houlsby", {"layers": [1, 1]}, r"different numbers from 1 to 3, not \[1, 1\]"),
-        ("houlsby", {"layers": 2}, "layers must be list of whole numbers or null, not 2"),
+        ("houlsby", {"layers": 2}, "layers must be a list of whole numbers or null, not 2"),
         ("low_rank", {"size": 0}, "size must be at least 1, not 0"),
         ("low_rank", {"heads": 6}, "has no option 'heads'"),
     ],
