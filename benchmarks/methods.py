@@ -3,9 +3,9 @@
     python -m benchmarks.methods DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
 
 `configs/cs224n_minilm.yaml` in bf16 autocast where the hardware is faster in it, batches of 32
-rows, the same rows in the same order for all; SST, QQP and STS in turn, or all three in a joint step.
-Whole steps of the trainer, batching, clipping and log with them. All in turn in one process; the
-multiple is its median over rounds.
+rows, the same rows in the same order for all; SST, QQP and STS in turn, or all three in a joint
+step. Whole steps of the trainer, batching, clipping and log with them. All in turn in one
+process; the multiple is its median over rounds.
 """
 
 import statistics
