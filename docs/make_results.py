@@ -194,12 +194,11 @@ def importance(name: str) -> str | None:
             weighed = dict(zip(one["states"], values, strict=True))
             cells = [f"{weighed[i]:.3f}" if i in weighed else "-" for i in range(layers + 1)]
             if rectified:
-                shown = values is one["mean"] and one["above_0"] is not None
-                cells.append(f"{100 * one['above_0']:.1f} %" if shown else "")
+                share = one["above_0"] if values is one["mean"] else None
+                cells.append("" if share is None else f"{100 * share:.1f} %")
             lines.append([Path(one["run"]).name, one["task"], texts, *cells])
-    numbered = (f"layer {i + 1}" for i in range(layers))
-    last = ["above_0"] if rectified else []
-    titles = ("run", "task", "texts", "embeddings", *numbered, *last)
+    titles = ("run", "task", "texts", "embeddings", *(f"layer {i + 1}" for i in range(layers)))
+    titles += ("above_0",) * rectified
     return f"{markdown_table(titles, lines)}\n\n{_source(found)}\n"
 
 

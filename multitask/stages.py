@@ -53,8 +53,8 @@ def plan_stages(
 ) -> list[Stage]:
     """The stages of a config, each with its sampler; ``training.max_steps`` bounds their sum.
 
-    Raises UserError for a part that is not there, a stage with nothing to train, and samplers
-    and gradient surgery that do not fit.
+    Raises UserError for a part that is not there, a stage with nothing to train, and samplers,
+    gradient surgery and ``conflict_steps`` that do not fit.
     """
     planned = []
     for number, entry in enumerate(config.stages or [StageConfig.model_validate({})]):

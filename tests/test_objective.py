@@ -207,6 +207,9 @@ def test_dropout_modes(make):
     }
     assert max(terms["same_mask"], terms["eval"]) < 1e-12 < 1e-4 < terms["independent"]
     assert model.training
+    still = penalty(model.eval(), "sst", Smoothing(WIDE, dropout="same_mask"))
+    again = penalty(model.train(), "sst", Smoothing(WIDE, dropout="eval"), seed=5)
+    assert 0 < again < 100 * still and model.training
 
 
 @pytest.mark.parametrize("perturb", ["embeddings", "pooled"])
