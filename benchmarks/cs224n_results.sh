@@ -3,7 +3,7 @@
 #
 #   benchmarks/cs224n_results.sh DATA_DIR [RUNS_DIR]
 #
-# Start it again after a kill: finished runs are skipped, the one under way is resumed. About eight
+# Start it again after a kill: finished runs are skipped, the one under way is resumed. About ten
 # hours on 2 cores. Commit first: a report made from a changed tree says so. The page is renewed
 # when all runs are done, for renewing it changes the tree.
 set -euo pipefail
@@ -38,6 +38,7 @@ run houlsby $multi training.adapter_lr=1e-3 defaults.adapter=houlsby
 run mlm configs/cs224n_mlm.yaml
 run joint $multi training.combine=joint training.conflict_steps=10
 run pcgrad $multi training.combine=joint training.gradient_surgery=pcgrad
+run smart $multi training.combine=joint 'defaults.smart={weight: 1.0, dropout: independent}'
 run cross $cross
 run cross-single-qqp $cross tasks.sst=null tasks.sts=null
 run cross-single-sts $cross tasks.sst=null tasks.qqp=null training.epochs=4
