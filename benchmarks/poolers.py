@@ -24,7 +24,7 @@ from benchmarks.course_batches import (
 )
 from multitask.encoders import BertEncoder
 from multitask.encoders.bert_weights import encoder_from_pretrained
-from multitask.poolers import attending, fusion, layer_scores
+from multitask.poolers import attending, gru
 from multitask.pretrained import load_tokenizer, packaged_directory
 from multitask.registry import build
 from multitask.tables import markdown_table
@@ -45,7 +45,7 @@ VARIANTS = {
     "hire, fusion_layers null": {"fusion_layers": None},
     "hire, scores mean": {"scores": "mean"},
 }
-OURS = (layer_scores.run_gru, attending.attend)
+OURS = (gru.steps_here, attending.attend)
 
 
 def torchs_attention(attention: nn.MultiheadAttention, sequence: Tensor, mask: Tensor) -> Tensor:
@@ -64,12 +64,11 @@ def run(
     variant: str,
 ) -> None:
     """All batches once."""
-    run_gru, attending.attend = OURS
+    gru.steps_here, attending.attend = OURS
     if variant == TORCHS_GRU:
-        run_gru = nn.GRU.__call__
+        gru.steps_here = lambda packed: False
     if variant == TORCHS_ATTENTION:
         attending.attend = torchs_attention
-    layer_scores.run_gru = fusion.run_gru = run_gru
     for step in steps:
         with (
             torch.set_grad_enabled(backward),

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from multitask.poolers.gru import pack, run_gru
+from multitask.poolers.gru import first_outputs, pack
 
 
 class FusionNetwork(nn.Module):
@@ -31,9 +31,7 @@ class FusionNetwork(nn.Module):
             return features(last[:, 0], mixed[:, 0])
         packed = pack(torch.cat([last, mixed], dim=-1), mask.sum(1).cpu())
         joint = packed._replace(data=features(*packed.data.chunk(2, dim=-1)))
-        fused, _ = run_gru(self.gru, joint)
-        # packed rows go token by token: the first ones are the first tokens of all sequences
-        return fused.data[: len(mask)][fused.unsorted_indices]
+        return first_outputs(self.gru, joint)
 
 
 def features(last: Tensor, mixed: Tensor) -> Tensor:

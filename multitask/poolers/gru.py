@@ -23,32 +23,54 @@ def pack(hidden: Tensor, lengths: Tensor) -> PackedSequence:
     return pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False)
 
 
-def run_gru(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor]:
-    """Outputs, 2 H wide, and final states [layers * 2, B, H], as ``gru`` with two directions gives.
+def final_states(gru: nn.GRU, packed: PackedSequence) -> Tensor:
+    """The final states of each layer in both directions, [layers * 2, B, H], as ``gru`` gives."""
+    if steps_here(packed):
+        return _layer_by_layer(gru, packed, packed.batch_sizes.tolist())
+    return _torchs(gru, packed)[1]
 
-    With gradients in evaluation mode too. There cuDNN gives none, and SMART asks for them
-    (`dropout: eval`): PyTorch's own GRU runs then. It also runs where torch traces the model, for
-    a loop over lengths cannot be traced.
+
+def first_outputs(gru: nn.GRU, packed: PackedSequence) -> Tensor:
+    """The outputs of the first tokens, [B, 2 H]: the last layer's forward half takes one step."""
+    if steps_here(packed):
+        found = _layer_by_layer(gru, packed, packed.batch_sizes[:1].tolist())
+        return torch.cat([found[-2], found[-1]], dim=-1)
+    outputs, order = _torchs(gru, packed)[0], packed.unsorted_indices
+    assert order is not None  # as `pack` leaves it
+    # packed rows go token by token: the first ones are the first tokens of all sequences
+    return outputs.data[: len(order)][order]
+
+
+def steps_here(packed: PackedSequence) -> bool:
+    """On a CPU, but where torch traces the model: a loop over lengths cannot be traced."""
+    return packed.data.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def _torchs(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor]:
+    """With gradients in evaluation mode too.
+
+    There cuDNN gives none, and SMART asks for them (`dropout: eval`): PyTorch's own runs then.
     """
-    if packed.data.device.type == "cpu" and not torch.compiler.is_compiling():
-        return _layer_by_layer(gru, packed)
     own = torch.is_grad_enabled() and not gru.training
     with torch.backends.cudnn.flags(enabled=False) if own else nullcontext():
         return gru(packed)
 
 
-def _layer_by_layer(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor]:
+def _layer_by_layer(gru: nn.GRU, packed: PackedSequence, ahead_sizes: list[int]) -> Tensor:
+    """Final states; the last layer's forward half takes the times of ``ahead_sizes`` alone."""
     data, sizes = packed.data, packed.batch_sizes.tolist()
     finals = []
     for layer in range(gru.num_layers):
-        if layer:
-            data = dropout(data, gru.dropout, gru.training)
+        top = layer == gru.num_layers - 1
+        read = ahead_sizes if top else sizes
         forward, backward = gru.all_weights[2 * layer : 2 * layer + 2]
-        ahead, last = _one_direction(data, sizes, range(len(sizes)), *forward)
+        ahead, last = _one_direction(data[: sum(read)], read, range(len(read)), *forward)
         back, first = _one_direction(data, sizes, range(len(sizes))[::-1], *backward)
-        data = torch.cat([ahead, back], dim=-1)
         finals += [last, first]
-    return packed._replace(data=data), torch.stack(finals)[:, packed.unsorted_indices]
+        if not top:
+            data = torch.cat([torch.cat(ahead), torch.cat(back)], dim=-1)
+            data = dropout(data, gru.dropout, gru.training)
+    return torch.stack(finals)[:, packed.unsorted_indices]
 
 
 def _one_direction(
@@ -59,8 +81,8 @@ def _one_direction(
     hidden_weight: Tensor,
     input_bias: Tensor,
     hidden_bias: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Packed rows [N, d], ``sizes[t]`` of them of time t -> states [N, H], last ones [B, H].
+) -> tuple[list[Tensor], Tensor]:
+    """Packed rows [N, d], ``sizes[t]`` of time t -> their states [sizes[t], H], last ones [B, H].
 
     r, z = sigmoid(W x + b + U h + c), n = tanh(W x + b + r * (U h + c)), h <- (1 - z) n + z h,
     with rows of W, b, U and c for r, z and n in turn, as in ``nn.GRU``; h is 0 at first.
@@ -83,4 +105,4 @@ def _one_direction(
         new = torch.addcmul(input_new, reset, hidden_new).tanh()
         state = torch.addcmul(new, update, state - new)
         states[time] = state
-    return torch.cat(states), torch.cat([state, *reversed(ended)])
+    return states, torch.cat([state, *reversed(ended)])

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 from torch.utils.checkpoint import checkpoint
 
-from multitask.poolers.gru import pack, run_gru
+from multitask.poolers.gru import final_states, pack
 
 
 class DynamicScores(nn.Module):
@@ -62,7 +62,7 @@ class DynamicScores(nn.Module):
         now = self.gru.training
         self.gru.train(training)
         try:
-            _, final = run_gru(self.gru, packed)  # [4, n B, d]
+            final = final_states(self.gru, packed)  # [4, n B, d]
         finally:
             self.gru.train(now)
         return final.transpose(0, 1).reshape(len(states), len(lengths), -1).transpose(0, 1)

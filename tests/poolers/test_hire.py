@@ -13,7 +13,7 @@ from heads.classification import ClassificationHead
 from multitask.encoders import BertEncoder
 from multitask.errors import UserError
 from multitask.poolers import layer_scores
-from multitask.poolers.gru import pack, run_gru
+from multitask.poolers.gru import final_states, pack
 from multitask.projection import Tanh
 from multitask.registry import build
 
@@ -263,9 +263,9 @@ def test_all_states_run_in_one_call(monkeypatch):
 
     def seen(gru, packed):
         calls.append(packed)
-        return run_gru(gru, packed)
+        return final_states(gru, packed)
 
-    monkeypatch.setattr(layer_scores, "run_gru", seen)
+    monkeypatch.setattr(layer_scores, "final_states", seen)
     hidden, mask = sequences()
     pooler(hidden, mask)
     (packed,) = calls
