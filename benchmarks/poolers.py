@@ -11,6 +11,7 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from benchmarks.course_batches import (
     Step,
@@ -24,13 +25,15 @@ from benchmarks.course_batches import (
 )
 from multitask.encoders import BertEncoder
 from multitask.encoders.bert_weights import encoder_from_pretrained
-from multitask.poolers import attending, gru
+from multitask.poolers import attending, fusion, gru
 from multitask.pretrained import load_tokenizer, packaged_directory
 from multitask.registry import build
 from multitask.tables import markdown_table
 
 TORCHS_ATTENTION = "mha, torch's attention"
 TORCHS_GRU = "hire, torch's GRU"
+WHOLE = "hire, last fusion layer whole"
+WHOLE_MEAN = "hire, scores mean, last fusion layer whole"
 VARIANTS = {
     "cls": {},
     "mean": {},
@@ -41,11 +44,13 @@ VARIANTS = {
     "mean_seq_mha": {},
     "hire": {},
     TORCHS_GRU: {},
+    WHOLE: {},
     "hire, states_at_once 1": {"states_at_once": 1},
     "hire, fusion_layers null": {"fusion_layers": None},
     "hire, scores mean": {"scores": "mean"},
+    WHOLE_MEAN: {"scores": "mean"},
 }
-OURS = (gru.steps_here, attending.attend)
+OURS = (gru.steps_here, fusion.first_outputs, attending.attend)
 
 
 def torchs_attention(attention: nn.MultiheadAttention, sequence: Tensor, mask: Tensor) -> Tensor:
@@ -53,6 +58,11 @@ def torchs_attention(attention: nn.MultiheadAttention, sequence: Tensor, mask: T
     query, ignored = sequence[:, :1], mask == 0
     found: Tensor = attention(query, sequence, sequence, ignored, need_weights=False)[0]
     return found[:, 0]
+
+
+def whole_layer(network: nn.GRU, packed: PackedSequence) -> Tensor:
+    """In place of ``first_outputs``: of as many numbers, the forward half over all tokens."""
+    return torch.cat([*gru.final_states(network, packed)[-2:]], dim=-1)
 
 
 def run(
@@ -64,9 +74,11 @@ def run(
     variant: str,
 ) -> None:
     """All batches once."""
-    gru.steps_here, attending.attend = OURS
+    gru.steps_here, fusion.first_outputs, attending.attend = OURS
     if variant == TORCHS_GRU:
         gru.steps_here = lambda packed: False
+    if variant in (WHOLE, WHOLE_MEAN):
+        fusion.first_outputs = whole_layer
     if variant == TORCHS_ATTENTION:
         attending.attend = torchs_attention
     for step in steps:
