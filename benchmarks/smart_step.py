@@ -1,11 +1,12 @@
 """What SMART costs: a training step with it over the plain step, and over smart-pytorch.
 
-    python -m benchmarks.smart_step DIRECTORY-OF-THE-COURSE-FILES [--threads 2] [--rows 32]
+    python -m benchmarks.smart_step DIRECTORY-OF-THE-COURSE-FILES [--rows 32] [--passes 1]
 
 The product's own step (`configs/cs224n_minilm.yaml`, batches of `--rows`, SST / QQP / STS in turn).
 The package (`pip install --no-deps smart-pytorch==0.0.4`) is called round the same model, with the
 same divergences, in fp32. All variants run in turn in one process; ratios are medians over rounds.
-Peak memory is that of a process of its own a variant.
+Peak memory is that of a process of its own a variant. With `--passes 4` the steps with SMART stand
+beside those that take the same number of rows in four passes, in fp32, without the package.
 """
 
 import multiprocessing
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -38,13 +39,36 @@ SETTINGS: Mapping[str, Smoothing | None] = {
     "SMART": Smoothing(),
     "SMART and Bregman": Smoothing(bregman=1.0),
 }
-METHODS = {"fp32": (*SETTINGS, "smart-pytorch"), "bf16": tuple(SETTINGS)}  # the package: in fp32
 CONFIG = Path(__file__).parent.parent / "configs" / "cs224n_minilm.yaml"
 
 
-def set_up(directory: Path, precision: str, steps: int, rows: int) -> tuple[Any, list[Passes]]:
-    """A prepared run, and the batches of its first steps."""
-    overrides = [f"data_dir={directory}", f"defaults.batch_size={rows}", "defaults.max_rows=3000"]
+class Variant(NamedTuple):
+    """A way to take the same steps; ``passes`` is `accumulation`."""
+
+    method: str
+    precision: str
+    passes: int = 1
+
+    def __str__(self) -> str:
+        apart = f", in {self.passes} passes" if self.passes > 1 else ""
+        return f"{self.method}, {self.precision}{apart}"
+
+
+def variants(passes: int) -> list[Variant]:
+    """Those of one table; the package takes fp32 alone."""
+    if passes == 1:
+        fp32 = [Variant(method, "fp32") for method in (*SETTINGS, "smart-pytorch")]
+        return [*fp32, *(Variant(method, "bf16") for method in SETTINGS)]
+    apart = [Variant(method, "fp32", passes) for method in SETTINGS if method != "plain"]
+    return [*(Variant(method, "fp32") for method in SETTINGS), *apart]
+
+
+def set_up(
+    directory: Path, precision: str, steps: int, rows: int, passes: int = 1
+) -> tuple[Any, list[Passes]]:
+    """A prepared run, and the batches of its first steps: ``rows`` each, in ``passes`` passes."""
+    batches_of = {"batch_size": rows // passes, "accumulation": passes, "max_rows": 3000}
+    overrides = [f"data_dir={directory}", *(f"defaults.{k}={v}" for k, v in batches_of.items())]
     config = load_config(CONFIG, [*overrides, f"training.precision={precision}"])
     prepared: Any = prepare(config, torch.device("cpu"), lambda line: None)
     pad_id, device = prepared.tokenizer.pad_token_id, prepared.device
@@ -105,41 +129,45 @@ def package(prepared: Any, batches: list[Passes]) -> None:
         prepared.optimizer.zero_grad(set_to_none=True)
 
 
-def variant(name: str, prepared: Any, batches: list[Passes]) -> Callable[[], None]:
+def steps_of(method: str, prepared: Any, batches: list[Passes]) -> Callable[[], None]:
     """One way to take the steps; only that with a Bregman term has a teacher."""
-    if name == "smart-pytorch":
+    if method == "smart-pytorch":
         return partial(package, prepared, batches)
-    smoothing = SETTINGS[name]
+    smoothing = SETTINGS[method]
     bregman = smoothing is not None and smoothing.bregman
     teacher = teacher_of(prepared.model) if bregman else None
     return partial(ours, prepared, batches, smoothing, teacher)
 
 
-def peak_memory(directory: Path, name: str, rows: int) -> float:
+def peak_memory(directory: Path, variant: Variant, rows: int) -> float:
     """Run one variant in this process, with no other's model: its peak memory in MiB."""
     torch.set_num_threads(1)
-    method, _, precision = name.rpartition(", ")
-    variant(method, *set_up(directory, precision, 6, rows))()
+    steps_of(variant.method, *set_up(directory, variant.precision, 6, rows, variant.passes))()
     return peak_mib()
 
 
-def memory(directory: Path, name: str, rows: int) -> float:
+def memory(directory: Path, variant: Variant, rows: int) -> float:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(peak_memory, directory, name, rows).result()
+        return pool.submit(peak_memory, directory, variant, rows).result()
 
 
 def main() -> None:
-    arguments = started(parser(__doc__, rounds=5, steps=6, rows=32))
+    arguments = started(parser(__doc__, rounds=5, steps=6, rows=32, passes=1))
     directory, rows = arguments.directory, arguments.rows
-    runs = {}
-    for precision, methods in METHODS.items():
-        setting = set_up(directory, precision, arguments.steps, rows)
-        runs |= {f"{method}, {precision}": variant(method, *setting) for method in methods}
+    made = variants(arguments.passes)
+    settings = {
+        how: set_up(directory, how[0], arguments.steps, rows, how[1])
+        for how in dict.fromkeys((variant.precision, variant.passes) for variant in made)
+    }
+    runs = {
+        str(variant): steps_of(variant.method, *settings[variant.precision, variant.passes])
+        for variant in made
+    }
     times = in_turn(runs, arguments.rounds)
-    peaks = {name: memory(directory, name, rows) for name in runs}
+    peaks = {str(variant): memory(directory, variant, rows) for variant in made}
     lines = []
-    for name in runs:
-        plain = "plain, " + name.rpartition(", ")[2]
+    for variant in made:
+        name, plain = str(variant), str(Variant("plain", variant.precision))
         times_as_long = 1 / ratio(times[plain], times[name])
         milliseconds = 1000 * statistics.median(times[name]) / arguments.steps
         more = peaks[name] / peaks[plain]
