@@ -132,7 +132,7 @@ def _smoothed(
         with without_dropout(model) if settings.dropout == "eval" else nullcontext():
             if settings.dropout == "eval":
                 point = view.point()
-            with _untracked(model.module(task)):
+            with _untracked(model, task):
                 term = _smoothness(view, point, settings.ascent, divergence, same)
         penalty = penalty + settings.weight * term
     return Outcome(loss, scores, penalty)
@@ -200,9 +200,10 @@ def _smoothness(
 
 
 @contextmanager
-def _untracked(module: nn.Module) -> Iterator[None]:
+def _untracked(model: MultiTaskModel, task: str) -> Iterator[None]:
     """Batch norms go by their batch and keep their running statistics: inputs are perturbed."""
-    norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm1d)]
+    used = (model.module(owner) for owner in model.owners_of(task))
+    norms = [m for module in used for m in module.modules() if isinstance(m, nn.BatchNorm1d)]
     for norm in norms:
         norm.track_running_stats = False
     try:

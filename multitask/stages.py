@@ -213,12 +213,12 @@ def _check_surgery(config: Config, model: MultiTaskModel, stages: Sequence[Stage
     path = ("training", "gradient_surgery")
     if training.gradient_surgery is None:
         return
-    several = [stage for stage in stages if len(stage.tasks) > 1]
+    several = [stage for stage in moving if len(stage.tasks) > 1]
     for stage in several:
         if stage.settings.combine != "joint":
             where = f"stage {stage.name}" if config.stages else "`training`"
             message = f"needs a batch of every task in each step: set `combine: joint` in {where}"
             raise config.error(path, message)
-    if not any(len(stage.tasks) > 1 for stage in moving):
+    if not several:
         message = "in no stage do several tasks train the encoder: leave this out"
         raise config.error(path, message)

@@ -48,8 +48,11 @@ def gradvac(beta: float = 0.01) -> Any:
         beta: how fast the running mean follows (the paper's 1e-2).
 
     Raises:
+        ValueError: ``beta`` outside 0 to 1.
         UserError: a version of torchjd whose running cosines could not be saved.
     """
+    if not 0 <= beta <= 1:
+        raise ValueError(f"beta must be from 0 to 1, not {beta}")
     weighting = _made("GradVacWeighting", beta=beta)
     if not hasattr(weighting, COSINES):
         raise UserError(f"gradvac: this version of torchjd is not known here: {INSTALL}")

@@ -35,16 +35,20 @@ def make(tiny_overrides):
     return make
 
 
-def test_perturbed_passes_leave_the_statistics_of_batch_norms_alone(make):
+@pytest.mark.parametrize("task", ["qqp", "sts"])
+def test_perturbed_passes_leave_the_statistics_of_batch_norms_alone(task, make):
     """They move once a step, as in a plain one; in evaluation they are the model's."""
+    shared = ["tasks.sts.share_pooling=qqp"] if task == "sts" else []
     statistics = []
-    smart = Smoothing(WIDE, weight=1.0)
-    for smoothing in ({}, {"qqp": smart}):
+    for smoothing in ({}, {task: Smoothing(WIDE, weight=1.0)}):
         model = make(
-            "tasks.qqp.projection=mlp_batchnorm", "encoder.dropout=0", "tasks.qqp.dropout=0"
+            "tasks.qqp.projection=mlp_batchnorm",
+            "encoder.dropout=0",
+            f"tasks.{task}.dropout=0",
+            *shared,
         )
         model.train()
-        task_losses(model, {"qqp": batch("qqp")}, smoothing)
+        task_losses(model, {task: batch(task)}, smoothing)
         buffers = dict(model.module("qqp").named_buffers())
         statistics.append({name: value.clone() for name, value in buffers.items()})
     assert len(statistics[0]) == 6

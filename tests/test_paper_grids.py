@@ -11,7 +11,6 @@ import run_multitask
 from multitask.comparison.layout import load_layout
 from multitask.config import load_config
 from multitask.config_file import dump_yaml, load_extended
-from multitask.registry import POOLERS
 from multitask.run import train
 from multitask.sweep.grid import load_grid
 from multitask.sweep.sweep import plan_runs, write_table
@@ -49,10 +48,6 @@ TABLES = [
 ]
 MAXPOOL = ["cls", "max_cls", "mha", "max_seq_mha", "mean_seq_mha"]
 
-needs_poolers = pytest.mark.skipif(
-    "hire" not in POOLERS or "max_cls" not in POOLERS, reason="the papers' poolers are not there"
-)
-
 
 def cells(name: str) -> tuple[set[str], list[str], int]:
     """A grid's tasks, rows and number of runs."""
@@ -61,7 +56,6 @@ def cells(name: str) -> tuple[set[str], list[str], int]:
     return {cell.task for cell in grid.cells}, rows, len(grid.cells) * len(grid.seeds)
 
 
-@needs_poolers
 @pytest.mark.parametrize("path", GRIDS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_grid_trains_one_task_a_run(path):
     grid = load_grid(path)
@@ -81,7 +75,6 @@ def test_every_grid_trains_one_task_a_run(path):
     assert local == ("minilm" in path.stem) or path.stem == "glue_hub"
 
 
-@needs_poolers
 def test_the_grids_are_those_of_the_papers():
     nine = set(FOLDERS)
     assert cells("maxpoolbert/glue") == (nine, MAXPOOL, 9 * 5 * 3)
@@ -100,7 +93,6 @@ def test_the_grids_are_those_of_the_papers():
     assert cells("hire/minilm_ablation")[0] == {"cola"}
 
 
-@needs_poolers
 @pytest.mark.parametrize(("layout", "grids"), TABLES)
 def test_a_tables_rows_and_columns_are_cells_and_tasks_of_its_grids(layout, grids):
     table = load_layout(CONFIGS / f"{layout}.yaml")

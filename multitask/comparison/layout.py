@@ -10,7 +10,7 @@ columns:
   - {title: RTE 250, task: rte, metric: accuracy, cells: rows_250}    # rows_250-cls is `cls`
 rows:
   cls: {title: BERT base, printed: [53.59, 84.57, null]}            # in percent; null: not printed
-averages: true
+averages: GLUE avg.                              # the paper's name for the mean of its columns
 """
 
 import os
@@ -40,7 +40,9 @@ class Column(Strict):
         description="Of the grid's cells only those whose names begin with this label; the rows "
         "are called what follows it.",
     )
-    averaged: bool = Field(True, description="Whether it enters the averages.")
+    averaged: bool | Literal["official"] = Field(
+        True, description="Whether it enters the averages; `official`: only GLUE's own."
+    )
 
 
 class Row(Strict):
@@ -71,7 +73,11 @@ class Layout(Strict):
     curve: str | None = Field(
         None, description="What the rows are values of, such as `k`: they are drawn as a curve."
     )
-    averages: bool = Field(False, description="Also the two averages of GLUE.")
+    averages: bool | str = Field(
+        False,
+        description="Also the two averages of GLUE; a text is the paper's name for the mean of "
+        "the columns.",
+    )
 
 
 def load_layout(path: str | os.PathLike[str]) -> Layout:

@@ -15,6 +15,7 @@ from multitask.tables import latex, markdown, signed
 CSV_PARTS = ("mean", "median", "sd", "printed")
 DIFFERENCE_PARTS = ("value", "low", "high", "p", "p_holm")
 TIMES = ("epoch_seconds", "dev_seconds")
+DIFFERENCE = "Difference"
 STATISTICS = {
     "mean": "mean ± standard deviation over seeds",
     "median": "median ± standard deviation over seeds",
@@ -38,19 +39,37 @@ def paper_markdown(table: dict[str, Any]) -> str:
 
 
 def paper_latex(table: dict[str, Any]) -> str:
-    """One float with the tables above each other (needs the package booktabs)."""
-    parts = ["% \\usepackage{booktabs}", r"\begin{table*}[t]", r"\centering", r"\small"]
+    """One float with the tables above each other (needs the packages booktabs and adjustbox).
+
+    No table is wider than the page. One of differences that has more columns than rows is turned.
+    """
+    parts = ["% \\usepackage{booktabs,adjustbox}", r"\begin{table*}[t]", r"\centering", r"\small"]
     for title, found in _tables(table):
-        parts += [rf"\par\medskip {latex(title)}\par\smallskip", written(found, LATEX)]
+        turned = title.startswith(DIFFERENCE) and len(found.header) - 2 > len(found.rows)
+        shown = written(_turned(found) if turned else found, LATEX)
+        parts += [rf"\par\medskip {latex(title)}\par\smallskip", *_fitted(shown)]
     caption = " ".join(latex(line) for line in [table["title"] + ".", *_notes(table)])
     return "\n".join([*parts, rf"\caption{{{caption}}}", r"\end{table*}"]) + "\n"
 
 
+def _turned(found: Table) -> Table:
+    """Its columns as rows; each row's first two cells are the head of its column."""
+    head = ("", *(f"{name}, {whose}" for name, whose, *_ in found.rows))
+    return Table(
+        head, [[t, *(row[i] for row in found.rows)] for i, t in enumerate(found.header) if i > 1]
+    )
+
+
+def _fitted(tabular: str) -> list[str]:
+    return [r"\begin{adjustbox}{max width=\textwidth}", tabular, r"\end{adjustbox}"]
+
+
 def paper_csv(table: dict[str, Any]) -> str:
-    """A line for each row and column, full precision, in percent and seconds."""
+    """A line for each row and column, then each average; full precision, in percent and seconds."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     differences = [f"diff_{part}" for part in DIFFERENCE_PARTS]
+    shown = {table["statistic"]: "values", "printed": "printed"}
     writer.writerow(["row", "column", "task", "metric", "seeds", *CSV_PARTS, *differences, *TIMES])
     for row in table["rows"]:
         for column, cell in zip(table["columns"], row["cells"], strict=True):
@@ -61,6 +80,10 @@ def paper_csv(table: dict[str, Any]) -> str:
             line += [len(cell["values"]), *(cell.get(part) for part in CSV_PARTS)]
             line += [difference.get(part) for part in DIFFERENCE_PARTS]
             writer.writerow([*line, *(cell.get(part) for part in TIMES)])
+        for average in table["averages"]:
+            found = {part: average[kind].get(row["name"]) for part, kind in shown.items()}
+            line = [row["name"], average["title"], "", "", "", *map(found.get, CSV_PARTS)]
+            writer.writerow([*line, *("" for _ in [*differences, *TIMES])])
     return text.getvalue()
 
 
@@ -82,7 +105,7 @@ def _tables(table: dict[str, Any]) -> Iterator[tuple[str, Table]]:
     """Title and content of each table that there is something for."""
     yield f"{table['title']}, in percent", _scores(table)
     if table["statistic"] != "sd" and (found := _differences(table)):
-        title = f"Difference to {table['baseline_title']}, in points"
+        title = f"{DIFFERENCE} to {table['baseline_title']}, in points"
         yield f"{title}: ours [95 % interval] Holm's p", found
     for key, title in (
         ("epoch_seconds", "Seconds of an epoch's training steps"),

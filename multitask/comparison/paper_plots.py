@@ -51,7 +51,8 @@ def draw_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:
 def draw_scores(table: dict[str, Any]) -> "Figure":
     """A panel for each column with our runs: each row's seeds, mean, spread, and printed value.
 
-    Where the table's rows are points of a curve (``curve``), their means are joined.
+    The median in place of the mean where the table shows that. Where the table's rows are points of
+    a curve (``curve``), they are joined.
     """
     places = [
         place
@@ -72,14 +73,15 @@ def draw_scores(table: dict[str, Any]) -> "Figure":
 
 def _scores(axes: "Axes", table: dict[str, Any], place: int) -> None:
     joined = "-" if table["curve"] else "none"
+    middle = "median" if table["statistic"] == "median" else "mean"
     cells = [row["cells"][place] for row in table["rows"]]
     for x, cell in enumerate(cells):
         values = [value for value in (cell or {}).get("values", []) if value is not None]
         axes.plot([x] * len(values), values, "o", color=GREY, markersize=3, label="one seed")
-    ours = [(x, c) for x, c in enumerate(cells) if c and c.get("mean") is not None]
+    ours = [(x, c) for x, c in enumerate(cells) if c and c.get(middle) is not None]
     axes.errorbar(
         [x for x, _ in ours],
-        [cell["mean"] for _, cell in ours],
+        [cell[middle] for _, cell in ours],
         [cell["sd"] or 0.0 for _, cell in ours],
         color=DARK,
         linestyle=joined,
@@ -87,7 +89,7 @@ def _scores(axes: "Axes", table: dict[str, Any], place: int) -> None:
         markersize=5,
         capsize=3,
         linewidth=1.2,
-        label="ours: mean ± sd",
+        label=f"ours: {middle} ± sd",
     )
     printed = [(x, c["printed"]) for x, c in enumerate(cells) if c and c["printed"] is not None]
     if printed and table["statistic"] != "sd":

@@ -4,7 +4,8 @@ The statistics are those of ``multitask.comparison.compare``, one comparison a c
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ GLUE_METRICS = {
 }
 # the runs of each row, one directory a seed; a row may have several sets, of other tasks each
 Rows = Mapping[str, Sequence[Sequence[Path]]]
+Average = Callable[[Sequence[float | None]], float | None]
 
 
 def columns_average(values: Sequence[float | None]) -> float | None:
@@ -206,34 +208,38 @@ def _percent(value: float | None) -> float | None:
 def _averages(
     layout: Layout, cells: Mapping[str, list[dict[str, Any] | None]]
 ) -> list[dict[str, Any]]:
-    """Both averages of every row, over the columns that all rows with runs have."""
+    """Both averages of every row, each over those of its columns that all rows with runs have."""
     ours = {
         name: [None if cell is None else cell["shown"] for cell in own]
         for name, own in cells.items()
         if any(cell and cell["values"] for cell in own)
     }
-    all_columns = [place for place, c in enumerate(layout.columns) if c.averaged]
-    shared = [i for i in all_columns if all(own[i] is not None for own in ours.values())]
-    columns = [layout.columns[i] for i in shared]
-    printed = {
-        name: [row.printed[i] for i in shared] if row.printed else [None for _ in shared]
-        for name, row in layout.rows.items()
-    }
-    kinds = (
-        (f"mean of {len(shared)} of {len(all_columns)} columns", columns_average),
-        (_official_title(columns), _official(columns)),
-    )
-    return [
-        {
-            "title": title,
-            "columns": [column.title for column in columns],
-            "values": {name: average([own[i] for i in shared]) for name, own in ours.items()},
-            # of printed values only where all of them are printed
-            "printed": {
-                name: average(own) if None not in own else None for name, own in printed.items()
-            },
+
+    def shared(places: Sequence[int]) -> list[int]:
+        return [i for i in places if all(own[i] is not None for own in ours.values())]
+
+    def over(title: str, places: Sequence[int], average: Average) -> dict[str, Any]:
+        printed = {name: row.printed for name, row in layout.rows.items()}
+        theirs = {
+            name: [own[i] for i in places] if own else [None] for name, own in printed.items()
         }
-        for title, average in kinds
+        return {
+            "title": title,
+            "columns": [layout.columns[i].title for i in places],
+            "values": {name: average([own[i] for i in places]) for name, own in ours.items()},
+            # of printed values only where all of them are printed
+            "printed": {n: None if None in own else average(own) for n, own in theirs.items()},
+        }
+
+    plain = [place for place, column in enumerate(layout.columns) if column.averaged is True]
+    means, tasks = shared(plain), shared([i for i, c in enumerate(layout.columns) if c.averaged])
+    title = f"mean of {len(means)} of {len(plain)} columns"
+    if isinstance(layout.averages, str):
+        title = f"{layout.averages} ({title})"
+    columns = [layout.columns[i] for i in tasks]
+    return [
+        over(title, means, columns_average),
+        over(_official_title(columns), tasks, partial(official_average, columns)),
     ]
 
 
@@ -245,7 +251,3 @@ def _official_title(columns: Sequence[Column]) -> str:
     if all(GLUE_METRICS.get(task) == metrics for task, metrics in found.items()):
         return f"official average, {len(found)} of 9 tasks"
     return f"mean over {len(found)} tasks, not GLUE's own average"
-
-
-def _official(columns: Sequence[Column]) -> Any:
-    return lambda values: official_average(columns, values)

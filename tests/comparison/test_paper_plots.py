@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from multitask.comparison.layout import load_layout
-from multitask.comparison.paper_plots import draw_gains, draw_paper_table
+from multitask.comparison.paper_plots import draw_gains, draw_paper_table, draw_scores
 from tests.conftest import ROOT
 
 SIZES = {"cola": 8551, "mrpc": 3668, "sst2": 67349, "rte": 2490, "wnli": 635}
@@ -51,9 +51,9 @@ def lines(figure) -> dict[str, tuple[list[float], list[float]]]:
 
 
 def test_columns_of_sizes_are_a_line_for_each_task():
-    made = table("size_table_minilm")
+    made = table("size_table")
     drawn = lines(figure := draw_gains(made))
-    assert list(drawn) == [f"Max_Seq+MHA, {task}" for task in ("cola", "mrpc", "rte")]
+    assert list(drawn) == [f"Max_Seq+MHA, {task}" for task in ("cola", "mrpc", "rte", "sst2")]
     for sizes, _ in drawn.values():
         assert sizes == pytest.approx([0, 1, 2, 3], abs=0.3)
     assert drawn["Max_Seq+MHA, mrpc"][1] == pytest.approx([1.4, 1.5, 1.6, 1.7])
@@ -74,3 +74,15 @@ def test_other_columns_are_a_point_for_each_task(tmp_path: Path):
     assert ticks[0] == "WNLI Acc.\n635" and ticks[2] == "MRPC Acc.\n3,668" and len(ticks) == 7
     for file in draw_paper_table(tmp_path, made):
         assert file.stat().st_size > 5000
+
+
+@pytest.mark.parametrize("statistic", ["mean", "median", "sd"])
+def test_scores_are_drawn_at_what_the_table_shows(statistic):
+    made = table("table2_minilm") | {"statistic": statistic}
+    for row in made["rows"]:
+        for cell in row["cells"]:
+            cell["median"] = 50.9
+    drawn = draw_scores(made).axes[0].containers[0]
+    middle = "median" if statistic == "median" else "mean"
+    assert drawn.get_label() == f"ours: {middle} ± sd"
+    assert set(drawn[0].get_ydata()) == {50.9 if middle == "median" else 50.5}

@@ -1,5 +1,7 @@
 """A paper's table: the averages give what the papers print, the cells what the runs say."""
 
+import csv
+import io
 import json
 import re
 import shutil
@@ -35,8 +37,10 @@ GLUE = load_layout(ROOT / "configs" / "glue" / "table.yaml").columns
 )
 def test_the_mean_of_the_columns_is_what_maxpoolbert_prints(file, row, printed):
     layout = load_layout(ROOT / "configs" / "maxpoolbert" / f"{file}.yaml")
-    assert len(layout.columns) == 12
-    assert columns_average(layout.rows[row].printed) == pytest.approx(printed, abs=0.015)
+    both = zip(layout.columns, layout.rows[row].printed, strict=True)
+    values = [value for column, value in both if column.averaged is True]
+    assert len(values) == 12 and None not in values
+    assert columns_average(values) == pytest.approx(printed, abs=0.015)
 
 
 @pytest.mark.parametrize(
@@ -175,6 +179,39 @@ def test_averages_are_over_the_columns_that_every_row_has(runs):
         assert official["values"][row["name"]] == pytest.approx((sst + (para + f1) / 2) / 2)
     assert columns["printed"]["base"] == pytest.approx(60)
     assert official["printed"] == {"base": pytest.approx(57.5), "good": None}
+
+
+def test_a_column_of_the_official_average_alone_leaves_the_papers_as_it_is(runs):
+    columns = [*LAYOUT["columns"][:2], {**LAYOUT["columns"][2], "averaged": "official"}]
+    rows = {"base": {"printed": [50.0, 60.0, None]}}
+    paper, official = made(runs, columns=columns, rows=rows, averages="GLUE avg.")["averages"]
+    assert paper["title"] == "GLUE avg. (mean of 2 of 2 columns)"
+    assert paper["columns"] == ["SST", "Para"] and paper["printed"] == {"base": 55.0}
+    assert official["columns"] == ["SST", "Para", "Para $F1$"]
+    assert official["printed"] == {"base": None}
+
+
+@pytest.mark.parametrize("statistic", ["mean", "median", "sd"])
+def test_the_averages_stand_in_the_csv_file(runs, statistic):
+    table = made(runs, statistic=statistic)
+    lines = list(csv.DictReader(io.StringIO(paper_files.paper_csv(table))))
+    assert len(lines) == 4 + 3 + 2 * 2
+    for average in table["averages"]:
+        found = {line["row"]: line for line in lines if line["column"] == average["title"]}
+        for name in ("base", "good"):
+            assert float(found[name][statistic]) == average["values"][name]
+            printed = average["printed"][name]
+            assert found[name]["printed"] == ("" if printed is None else str(printed))
+
+
+def test_differences_of_more_columns_than_rows_are_turned_in_latex(runs):
+    tex = paper_files.paper_latex(made(runs))
+    block = tex.partition("Difference to base")[2].partition(r"\end{adjustbox}")[0]
+    assert r"& Good \& new, ours" in block and r"Para \$F1\$ &" in block
+    two = made(runs, columns=LAYOUT["columns"][:1], rows={})
+    block = paper_files.paper_latex(two).partition("Difference to base")[2]
+    assert "good & ours &" in block
+    assert tex.count(r"\begin{adjustbox}{max width=\textwidth}") == 4
 
 
 def test_the_files_hold_the_numbers_and_survive_odd_names(runs, tmp_path):
