@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,7 +108,7 @@ def _scores(axes: "Axes", table: dict[str, Any], place: int) -> None:
     if not table["curve"]:
         axes.tick_params(axis="x", rotation=90)
     axes.set_xlabel(table["curve"] or "")
-    axes.set_title(label_text(table["columns"][place]["title"]), fontsize=11)
+    axes.set_title(_wrapped(table["columns"][place]["title"], 30), fontsize=11)
     quiet_frame(axes)
 
 
@@ -153,7 +154,12 @@ def draw_gains(table: dict[str, Any]) -> "Figure":
 
 
 def _tick(gain: Gain, by_size: bool) -> str:
-    return f"{gain.size:,}" if by_size else f"{label_text(gain.title, width=14)}\n{gain.size:,}"
+    return f"{gain.size:,}" if by_size else f"{_wrapped(gain.title, 14)}\n{gain.size:,}"
+
+
+def _wrapped(title: str, width: int) -> str:
+    """Whole, for what stands in parentheses may say of which rows a score is."""
+    return textwrap.fill(label_text(title, width=60), width)
 
 
 def _gains(table: dict[str, Any], row: dict[str, Any]) -> list[Gain]:
