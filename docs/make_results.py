@@ -21,8 +21,9 @@ sys.path[:0] = [str(DOCS), str(DOCS.parent)]
 
 from save_results import REPORTS, command_of, save  # noqa: E402
 
+from multitask.comparison import tables  # noqa: E402
 from multitask.comparison.paper_files import paper_markdown  # noqa: E402
-from multitask.comparison.tables import markdown_tables  # noqa: E402
+from multitask.page import Table  # noqa: E402
 from multitask.tables import markdown_table  # noqa: E402
 
 RUNS_SCRIPT = DOCS.parent / "benchmarks" / "cs224n_results.sh"
@@ -213,16 +214,32 @@ def grid(name: str) -> str | None:
     comparison = measured_grid(name)
     if comparison is None:
         return None
-    parts = [part for title, table in markdown_tables(comparison) for part in (f"{title}:", table)]
+    parts = [
+        part for title, table in tables.markdown_tables(comparison) for part in (f"{title}:", table)
+    ]
     return "\n\n".join([*parts, *_notes(comparison), _source(comparison)]) + "\n"
 
 
 def scores(name: str) -> str | None:
-    """The dev scores of a grid alone, and where they come from; its page has the rest."""
+    """A grid's dev scores with the difference and the time, and where they come from.
+
+    Its page has the rest: the held-out rows, and the difference of each task.
+    """
     comparison = measured_grid(name)
     if comparison is None:
         return None
-    (_, table), *_ = markdown_tables(comparison)
+    made = tables.score_table(comparison)
+    header, rows = [*made.header], [[*row] for row in made.rows]
+    difference = f"mean: {tables.difference_title(comparison).replace('Difference', 'difference')}"
+    for title, found in (
+        (difference, tables.difference_table(comparison)),
+        ("time of an epoch", tables.time_table(comparison)),
+    ):
+        if found is not None:
+            last = {name: cells[-1] for name, *cells in found.rows}
+            header.append(title)
+            rows = [[*row, last.get(row[0], "-")] for row in rows]
+    table = tables.written(Table(header, rows, made.marked), tables.MARKDOWN)
     return "\n\n".join([table, *_notes(comparison), _source(comparison)]) + "\n"
 
 
