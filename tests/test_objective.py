@@ -61,6 +61,27 @@ def penalty(model, task, smoothing, teacher=None, seed=5):
     return task_losses(model, {task: batch(task)}, {task: smoothing}, teacher)[task].penalty
 
 
+@pytest.mark.slow  # a compiler's minute
+@pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
+def test_compiled_kernels_give_the_same_penalty_and_replay_their_dropout(task, make, built_kernels):
+    model = make(dtype=torch.float32).eval()
+    found = []
+    for kernels in ("torch", "compiled"):
+        model.encoder.use_kernels(kernels)
+        model.zero_grad()
+        value = penalty(model, task, Smoothing(WIDE))
+        value.backward()
+        grads = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        found.append((value.detach(), torch.cat(grads)))
+    for torchs, compiled in zip(*found, strict=True):
+        assert (compiled - torchs).norm() < 1e-3 * torchs.norm()
+    same, fresh = (
+        penalty(model.train(), task, Smoothing(dropout=dropout))
+        for dropout in ("same_mask", "independent")
+    )
+    assert same < 1e-3 * fresh
+
+
 def naive_smoothness(model, task, settings, seed=5, rows=None):
     """Eq. (2) of the paper with one ascent step, written out; ``model`` has no dropout."""
     rows = rows or batch(task)

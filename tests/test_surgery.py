@@ -1,4 +1,4 @@
-"""Gradient surgery: two tasks by hand, the papers' pseudocode, only the shared part, memory."""
+"""Gradient surgery: two tasks by hand, the papers' pseudocode, only the shared part."""
 
 import math
 import sys
