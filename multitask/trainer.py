@@ -342,6 +342,8 @@ class Trainer:
         counted = {task: v for task, v in values.items() if task in self.selection.patience}
         stopped = self.selection.update(self.step, counted, together, self.stage.tasks)
         self.evaluated_at = self.step
+        weights = {t: (-s).exp().item() / 2 for t, s in self.model.log_variances.items()}
+        learned = {"loss_weights": weights} if weights else {}
         self.log.write(
             "eval",
             step=self.step,
@@ -349,6 +351,7 @@ class Trainer:
             split=self.measures.split,
             tasks=found,
             joint=together,
+            **learned,
         )
         shown = "  ".join(f"{task} {named[task]} {v:.3f}" for task, v in values.items())
         place = f"epoch {self.epoch:.2f}, step {self.step}/{self.total_steps}"

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 
 import pytest
 import torch
@@ -158,6 +159,9 @@ def test_a_run_with_learned_weights_is_loaded_and_predicts(combine, run, capsys)
     weights = read_tensors(weights_file(directory, step))
     learned = [value.item() for name, value in weights.items() if "log_variances" in name]
     assert len(learned) == 3 and all(learned)  # each has left its start, 0
+    (logged,) = [e for e in events(directory) if e["event"] == "eval" and e["step"] == step]
+    expected = [math.exp(-s) / 2 for s in learned]
+    assert sorted(logged["loss_weights"].values()) == pytest.approx(sorted(expected))
     capsys.readouterr()
     assert run_multitask.main(["evaluate", str(directory)]) == 0
     assert "sst" in capsys.readouterr().out
