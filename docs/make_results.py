@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from scipy.stats import ttest_rel
+
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS), str(DOCS.parent)]
 
@@ -23,6 +25,7 @@ from save_results import REPORTS, command_of, save  # noqa: E402
 
 from multitask.comparison import tables  # noqa: E402
 from multitask.comparison.paper_files import paper_markdown  # noqa: E402
+from multitask.comparison.significance import holm  # noqa: E402
 from multitask.page import Table  # noqa: E402
 from multitask.tables import markdown_table  # noqa: E402
 
@@ -243,6 +246,29 @@ def scores(name: str) -> str | None:
     return "\n\n".join([table, *_notes(comparison), _source(comparison)]) + "\n"
 
 
+def paired(name: str) -> str | None:
+    """Of a grid whose groups come in twos, what the second of two gains over the first.
+
+    By scipy's paired t-test over seeds, the dev rows taken as they are; p is Holm's over the twos.
+    """
+    comparison = measured_grid(name)
+    if comparison is None:
+        return None
+    groups = comparison["groups"]
+    twos = list(zip(groups[::2], groups[1::2], strict=True))
+    rows = [[f"{second['name']} - {first['name']}"] for first, second in twos]
+    for place, _ in enumerate(tables.columns(comparison)):
+        values = [[tables.entries(comparison, group)[place] for group in two] for two in twos]
+        tests = [ttest_rel(second["values"], first["values"]) for first, second in values]
+        corrected = holm([test.pvalue for test in tests])
+        for row, (first, second), test, p in zip(rows, values, tests, corrected, strict=True):
+            low, high = test.confidence_interval(comparison["confidence"])
+            gain = {"value": second["mean"] - first["mean"], "low": low, "high": high, "p_holm": p}
+            row.append(tables.difference_cell(gain))
+    table = Table(("over seeds", *tables.columns(comparison)), rows)
+    return tables.written(table, tables.MARKDOWN) + "\n"
+
+
 def exported(name: str) -> str | None:
     """What `export` checked and measured, its command and its commit: from the export's card."""
     file = EXPORTS / f"{name}.md"
@@ -386,6 +412,7 @@ KINDS = {
     "importance": importance,
     "grid": grid,
     "scores": scores,
+    "paired": paired,
     "minibert": minibert,
     "paper": paper,
     "ours": ours,

@@ -2,7 +2,9 @@
 
 import importlib.util
 import json
+import math
 import shutil
+import statistics
 
 import pytest
 
@@ -245,3 +247,15 @@ def test_lines_of_several_written_files_are_one_table(make_results, tmp_path, mo
     ]
     assert "| b-1, mean pooling | 7 | 6 |" in make_results.lines_of("b/2")
     assert make_results.lines_of("a,missing") is None
+
+
+def test_groups_in_twos_are_tested_over_their_seeds(make_results):
+    """By the formula: mean of the differences, Student's t with four degrees of freedom."""
+    saved = json.loads((make_results.GRIDS / "smart_pooling.json").read_text())
+    scores = [group["tasks"]["sts"]["values"] for group in saved["groups"][-2:]]
+    gains = [after - before for before, after in zip(*scores, strict=True)]
+    mean, error = statistics.fmean(gains), statistics.stdev(gains) / math.sqrt(5)
+    line = make_results.paired("smart_pooling").splitlines()[-1]
+    low, high = mean - 2.776445 * error, mean + 2.776445 * error
+    assert line.startswith("| all\\_max-smart - all\\_max-plain |")
+    assert f"| {mean:+.3f} [{low:+.3f}, {high:+.3f}] p " in line
