@@ -90,6 +90,11 @@ def weighted(model: MultiTaskModel, task: str, value: Tensor, share: float) -> T
     return value / (2 * s.exp()) + share * s / 2
 
 
+def learned_weights(model: MultiTaskModel) -> dict[str, float]:
+    """What ``weighted`` multiplies each task's value by; empty where no weight is learned."""
+    return {task: 1 / (2 * s.exp().item()) for task, s in model.log_variances.items()}
+
+
 def _scores(model: MultiTaskModel, task: str, batch: Batch, vectors: Tensor) -> Tensor:
     """The head's scores of the labelled rows."""
     scores = model.scores(task, batch, vectors)

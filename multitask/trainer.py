@@ -35,7 +35,7 @@ from multitask.files import write_text
 from multitask.log import Log
 from multitask.metrics import joint
 from multitask.model import MultiTaskModel
-from multitask.objective import Smoothing
+from multitask.objective import Smoothing, learned_weights
 from multitask.optimizer import encoder_rate
 from multitask.rng import pack_rng, unpack_rng
 from multitask.sampler import Step
@@ -342,8 +342,7 @@ class Trainer:
         counted = {task: v for task, v in values.items() if task in self.selection.patience}
         stopped = self.selection.update(self.step, counted, together, self.stage.tasks)
         self.evaluated_at = self.step
-        weights = {t: (-s).exp().item() / 2 for t, s in self.model.log_variances.items()}
-        learned = {"loss_weights": weights} if weights else {}
+        weights = learned_weights(self.model)
         self.log.write(
             "eval",
             step=self.step,
@@ -351,7 +350,7 @@ class Trainer:
             split=self.measures.split,
             tasks=found,
             joint=together,
-            **learned,
+            **({"loss_weights": weights} if weights else {}),
         )
         shown = "  ".join(f"{task} {named[task]} {v:.3f}" for task, v in values.items())
         place = f"epoch {self.epoch:.2f}, step {self.step}/{self.total_steps}"

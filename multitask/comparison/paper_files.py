@@ -15,7 +15,6 @@ from multitask.tables import latex, markdown, signed
 CSV_PARTS = ("mean", "median", "sd", "printed")
 DIFFERENCE_PARTS = ("value", "low", "high", "p", "p_holm")
 TIMES = ("epoch_seconds", "dev_seconds")
-DIFFERENCE = "Difference"
 STATISTICS = {
     "mean": "mean ± standard deviation over seeds",
     "median": "median ± standard deviation over seeds",
@@ -41,13 +40,13 @@ def paper_markdown(table: dict[str, Any]) -> str:
 def paper_latex(table: dict[str, Any]) -> str:
     """One float with the tables above each other (needs the packages booktabs and adjustbox).
 
-    No table is wider than the page. One of differences that has more columns than rows is turned.
+    No table is wider than the page.
     """
     parts = ["% \\usepackage{booktabs,adjustbox}", r"\begin{table*}[t]", r"\centering", r"\small"]
-    for title, found in _tables(table):
-        turned = title.startswith(DIFFERENCE) and len(found.header) - 2 > len(found.rows)
-        shown = written(_turned(found) if turned else found, LATEX)
-        parts += [rf"\par\medskip {latex(title)}\par\smallskip", *_fitted(shown)]
+    for title, found in _tables(table, narrow=True):
+        parts += [rf"\par\medskip {latex(title)}\par\smallskip"]
+        parts += [r"\begin{adjustbox}{max width=\textwidth}", written(found, LATEX)]
+        parts += [r"\end{adjustbox}"]
     caption = " ".join(latex(line) for line in [table["title"] + ".", *_notes(table)])
     return "\n".join([*parts, rf"\caption{{{caption}}}", r"\end{table*}"]) + "\n"
 
@@ -55,13 +54,8 @@ def paper_latex(table: dict[str, Any]) -> str:
 def _turned(found: Table) -> Table:
     """Its columns as rows; each row's first two cells are the head of its column."""
     head = ("", *(f"{name}, {whose}" for name, whose, *_ in found.rows))
-    return Table(
-        head, [[t, *(row[i] for row in found.rows)] for i, t in enumerate(found.header) if i > 1]
-    )
-
-
-def _fitted(tabular: str) -> list[str]:
-    return [r"\begin{adjustbox}{max width=\textwidth}", tabular, r"\end{adjustbox}"]
+    columns = zip(found.header, *found.rows, strict=True)
+    return Table(head, [*columns][2:])
 
 
 def paper_csv(table: dict[str, Any]) -> str:
@@ -83,7 +77,7 @@ def paper_csv(table: dict[str, Any]) -> str:
         for average in table["averages"]:
             found = {part: average[kind].get(row["name"]) for part, kind in shown.items()}
             line = [row["name"], average["title"], "", "", "", *map(found.get, CSV_PARTS)]
-            writer.writerow([*line, *("" for _ in [*differences, *TIMES])])
+            writer.writerow([*line, *[""] * len([*differences, *TIMES])])
     return text.getvalue()
 
 
@@ -101,12 +95,19 @@ def write_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:
     return [directory / name for name in texts]
 
 
-def _tables(table: dict[str, Any]) -> Iterator[tuple[str, Table]]:
-    """Title and content of each table that there is something for."""
+def _tables(table: dict[str, Any], narrow: bool = False) -> Iterator[tuple[str, Table]]:
+    """Title and content of each table that there is something for.
+
+    Where they are to be ``narrow``, differences of more columns than rows are turned.
+    """
     yield f"{table['title']}, in percent", _scores(table)
     if table["statistic"] != "sd" and (found := _differences(table)):
-        title = f"{DIFFERENCE} to {table['baseline_title']}, in points"
-        yield f"{title}: ours [95 % interval] Holm's p", found
+        title = f"Difference to {table['baseline_title']}, in points"
+        wide = len(found.header) - 2 > len(found.rows)
+        yield (
+            f"{title}: ours [95 % interval] Holm's p",
+            _turned(found) if narrow and wide else found,
+        )
     for key, title in (
         ("epoch_seconds", "Seconds of an epoch's training steps"),
         ("dev_seconds", "Seconds to score dev once"),

@@ -219,9 +219,9 @@ def _averages(
         return [i for i in places if all(own[i] is not None for own in ours.values())]
 
     def over(title: str, places: Sequence[int], average: Average) -> dict[str, Any]:
-        printed = {name: row.printed for name, row in layout.rows.items()}
         theirs = {
-            name: [own[i] for i in places] if own else [None] for name, own in printed.items()
+            name: [row.printed[i] for i in places] if row.printed else [None]
+            for name, row in layout.rows.items()
         }
         return {
             "title": title,
