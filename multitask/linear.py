@@ -1,7 +1,8 @@
-"""Linear layers of encoder and GRU: in fp32 on an x86 CPU by oneDNN, where torch takes MKL.
+"""Linear layers of encoder and GRU: in fp32 on a CPU with AVX-512 by oneDNN, where torch takes MKL.
 
-On AMD processors MKL leaves about half of the speed unused; oneDNN, which torch has too and
-takes for bf16, does not: docs/performance.md. The sums are the same but for their order.
+MKL leaves AVX-512 unused on AMD processors; oneDNN, which torch has too and takes for bf16, does
+not. With AVX2 alone MKL is the faster one: docs/performance.md. The sums are the same but for
+their order.
 """
 
 from typing import Any
@@ -11,7 +12,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-ONEDNN = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+ONEDNN = (
+    torch.backends.mkl.is_available()
+    and torch.backends.mkldnn.is_available()
+    and torch.backends.cpu.get_cpu_capability() == "AVX512"
+)
 
 
 class Linear(nn.Linear):
