@@ -1,6 +1,7 @@
 """Multi-task BERT training from one YAML file: the command line."""
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -25,6 +26,11 @@ COMMANDS = {
     "export": "a task as a model for transformers, sentence-transformers or ONNX",
     "table": "a paper's table from finished runs, its printed values beside ours",
     "report": "compare finished runs in one table, with intervals and p-values",
+}
+ADVICE = {
+    errno.ENOSPC: "; what was saved before is intact: free space",
+    errno.EEXIST: ": a file of that name stands where a directory is wanted: choose another place",
+    errno.ENOTDIR: ": a file stands where a directory is wanted: choose another place",
 }
 EPILOG = "Every key of the YAML file: docs/configuration.md. Bad input: one line and exit code 2."
 
@@ -52,8 +58,29 @@ def print_help() -> None:
 
 def main(arguments: list[str]) -> int:
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch: large tensors in huge pages
+    try:
+        return run(arguments)
+    except UserError as error:
+        if is_first_process() or isinstance(error, PeerLost):  # else the first one says the same
+            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):  # nor a second time when Python flushes at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        place = f"{error.filename}: " if error.filename else ""
+        advice = ADVICE.get(error.errno or 0, "")
+        print(f"error: {place}{error.strerror or error}{advice}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print(
+            "error: interrupted; a run that has saved a checkpoint goes on with --resume",
+            file=sys.stderr,
+        )
+    return 2
+
+
+def run(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print_help()
+        sys.stdout.flush()
         return 0 if arguments else 2
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
@@ -63,22 +90,7 @@ def main(arguments: list[str]) -> int:
             return 2
         name, rest = "train", arguments
     parsed = command_parser(name).parse_intermixed_args(rest)
-    try:
-        command_module(name).run(parsed)
-    except UserError as error:
-        if is_first_process() or isinstance(error, PeerLost):  # else the first one says the same
-            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        print(f"error: {place}{error.strerror or error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(
-            "error: interrupted; a run that has saved a checkpoint goes on with --resume",
-            file=sys.stderr,
-        )
-        return 2
+    command_module(name).run(parsed)
     return 0
 
 

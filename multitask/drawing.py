@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multitask.errors import UserError
 from multitask.files import write_text
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", nu
         output = output / name
     elif output.suffix in (".png", ".svg", ".json"):
         output = output.with_suffix("")
+    if output.name in ("best", "report", "run") and (output.parent / "config.yaml").exists():
+        raise UserError(f"{output}.json is a run's own file: choose another --output NAME")
     output.parent.mkdir(parents=True, exist_ok=True)
     for part, figure in pictures.items():
         for ending in ("png", "svg"):

@@ -25,7 +25,7 @@ from multitask.inference import TrainedRun, described
 from multitask.metric_names import OUTCOMES, UNLABELLED
 from multitask.plots import load_report
 from multitask.predictions import write_predictions
-from multitask.run_directory import check_distinct
+from multitask.run_directory import check_distinct, check_no_run
 
 FACTS = "ensemble.json"
 Output = dict[tuple[str, str], ScoredRows]  # by task and split
@@ -97,10 +97,7 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
 
 def check_output(directory: Path) -> None:
     """Raise UserError where an ensemble's files would do harm."""
-    if directory.is_file():
-        raise UserError(f"{directory} is a file: choose another --output DIR")
-    if (directory / "config.yaml").exists():
-        raise UserError(f"{directory} holds a run: choose another --output DIR")
+    check_no_run(directory)
     if directory.is_dir() and any(directory.iterdir()) and not (directory / FACTS).exists():
         raise UserError(f"{directory} holds other files: choose another --output DIR")
 

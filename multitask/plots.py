@@ -57,15 +57,25 @@ def load_report(run_dir: Path) -> dict[str, Any]:
         report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(report, dict) or not isinstance(report.get("tasks"), dict):
             raise ValueError("it has no tasks")
+        missing = [name for name in ("seed", "selection_split") if name not in report]
+        for task, entry in report["tasks"].items():
+            own = ("label_type", "metric", "dev")
+            known = entry if isinstance(entry, dict) else {}
+            missing += [f"tasks.{task}.{name}" for name in own if name not in known]
+        if missing:
+            raise ValueError(f"it has no {missing[0]}")
     except ValueError as error:
         raise UserError(f"{path}: damaged: {error}; restore it, or train the run again") from error
     return report
 
 
 def load_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file."""
+    """The objects of a JSON-lines file. Raises ValueError for anything else."""
     with path.open(encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+        found = [json.loads(line) for line in lines]
+    if not all(isinstance(line, dict) for line in found):
+        raise ValueError("a line is no object")
+    return found
 
 
 def stage_begins(events: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:

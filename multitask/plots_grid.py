@@ -214,15 +214,15 @@ def _load_curves(run_dir: Path, curves_of: CurvesOf) -> _Log:
     file = run_dir / "metrics.jsonl"
     try:
         events = load_lines(file)
-    except (OSError, ValueError) as error:
+        evaluations = [
+            event for event in events if event["event"] == "eval" and event["split"] == split
+        ]
+        return _Log(split, curves_of(report, events, evaluations), stage_begins(events))
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{file}: missing or damaged ({error}): learning curves are drawn from it; restore it, "
             "or leave the run out"
         ) from error
-    evaluations = [
-        event for event in events if event["event"] == "eval" and event["split"] == split
-    ]
-    return _Log(split, curves_of(report, events, evaluations), stage_begins(events))
 
 
 def _scores(

@@ -160,8 +160,10 @@ def load_saved(directory: Path, config: Config) -> tuple[Encoder, Any]:
         loader = _implementation(config.encoder.implementation, where, None, lambda line: None)
         encoder = loader.encoder_from_config(where, config.encoder.dropout)
         tokenizer = load_tokenizer(where)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{directory}: cannot rebuild the encoder: {error}") from error
+    except Exception as error:  # the libraries raise many kinds, all of them about these files
+        reason = " ".join(str(error).split())[:200]
+        kind = type(error).__name__
+        raise UserError(f"{directory}: cannot rebuild the encoder: {kind}: {reason}") from error
     if encoder.pooler_weights is None:  # `bert_pooler` gets the run's own with the tasks' weights
         encoder.pooler_weights = (torch.zeros(encoder.dim, encoder.dim), torch.zeros(encoder.dim))
     if isinstance(encoder, BertEncoder):
@@ -186,10 +188,17 @@ def _implementation(
 
 
 def load_tokenizer(name: str, revision: str | None = None) -> Any:
-    """A fast tokenizer without the padding and truncation baked into its file."""
+    """A fast tokenizer without the padding and truncation baked into its file.
+
+    Raises FileNotFoundError for a directory without its vocabulary: `transformers` makes one of
+    a few words then.
+    """
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
+    files = {"tokenizer.json", *tokenizer.vocab_files_names.values()}
+    if Path(name).is_dir() and not any((Path(name) / file).is_file() for file in files):
+        raise FileNotFoundError(f"{name} has no tokenizer.json")
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.backend_tokenizer.no_truncation()
     # limits are checked against the encoder's positions, with a line of our own

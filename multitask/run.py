@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from multitask.predictions import write_predictions
 from multitask.prepare import Prepared, prepare
 from multitask.report import terminal_table, write_reports
 from multitask.result import run_result, task_result
-from multitask.run_directory import check_directory, save_config, start_directory
+from multitask.run_directory import check_directory, locked, save_config, start_directory
 from multitask.stages import trained_parameters
 from multitask.tensorboard import event_files
 from multitask.trainer import Trainer
@@ -61,7 +61,7 @@ def train(
         Interrupted: stopped by a signal, resumable.
     """
     device = pick_device(config)
-    with distributed.processes(device):
+    with distributed.processes(device), ExitStack() as held:
         if distributed.rank() > 0:
             say = _silent
         run_dir = Path(config.output_dir)
@@ -69,7 +69,10 @@ def train(
         distributed.on_first(check)
         prepared = prepare(config, device, say)
         start = partial(start_directory, config, resume=resume, overwrite=overwrite)
+        distributed.on_first(lambda: held.enter_context(locked(run_dir)))
         distributed.on_first(start)
+        if overwrite:  # a new directory
+            distributed.on_first(lambda: held.enter_context(locked(run_dir)))
         for line in describe_data(prepared):
             say(line)
         for warning in prepared.warnings:

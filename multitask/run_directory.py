@@ -1,7 +1,9 @@
 """The run directory before training: never harm what is there, resume only the same config."""
 
+import contextlib
+import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,39 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
         )
     if names and overwrite and run_dir.resolve() == Path.cwd():
         raise UserError(f"{run_dir} is where you are, so it is not replaced: start from elsewhere")
+
+
+@contextlib.contextmanager
+def locked(run_dir: Path) -> Iterator[None]:
+    """Make the run directory and hold it for the block, as far as processes of this host go.
+
+    Raises UserError while another process trains there.
+    """
+    import fcntl
+
+    run_dir.mkdir(parents=True, exist_ok=True)
+    handle = os.open(run_dir, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        message = "another process trains there: wait for it, or choose another output_dir=DIR"
+        raise UserError(f"{run_dir}: {message}") from None
+    except OSError:  # a file system without locks
+        pass
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.close(handle)
+
+
+def check_no_run(directory: Path) -> None:
+    """Raise UserError where a directory for other files is a file or a run."""
+    if directory.is_file():
+        raise UserError(f"{directory} is a file: choose another --output DIR")
+    if (directory / "config.yaml").exists():
+        raise UserError(f"{directory} holds a run: choose another --output DIR")
 
 
 def check_encoder(source: str, task: str | None, overrides: Sequence[str]) -> None:

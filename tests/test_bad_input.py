@@ -4,12 +4,15 @@ Killed and resumed runs, damaged checkpoints, a full disk and Ctrl-C: tests/test
 """
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import run_multitask
+from multitask.run_directory import locked
 from tests.conftest import ROOT, write_tsv
 
 PRESET = ROOT / "configs" / "cs224n.yaml"
@@ -418,3 +421,104 @@ def test_training_where_a_run_is_asks_first(run_dir, refused):
     line = refused(f"output_dir={run_dir}", "tasks.qqp=null")
     assert f"{run_dir} holds a run already" in line
     assert (run_dir / "report.json").read_bytes() == before
+
+
+# --- what a run has saved ---
+
+
+@pytest.fixture
+def run_copy(run_dir, tmp_path) -> Path:
+    return shutil.copytree(run_dir, tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("encoder/tokenizer.json", None, "cannot rebuild the encoder: ValueError: "),
+        ("encoder/tokenizer.json", "{}", "cannot rebuild the encoder: KeyError: "),
+        ("encoder/config.json", '{"num_attention_heads": "x"}', "cannot rebuild the encoder: "),
+        ("best.json", '{"foo": 2}', "best.json is damaged"),
+    ],
+)
+def test_a_damaged_run_is_not_scored(file, text, message, run_copy, capsys):
+    if text is None:
+        (run_copy / file).unlink()
+    else:
+        (run_copy / file).write_text(text)
+    assert message in complaint(capsys, "evaluate", run_copy)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("report.json", '{"tasks": {}}', "report.json: damaged: it has no seed"),
+        ("report.json", '{"seed": 1, "selection_split": "dev", "tasks": {"sst": 3}}',
+         "damaged: it has no tasks.sst.label_type"),
+        ("metrics.jsonl", "[]\n", "metrics.jsonl: missing or damaged (a line is no object)"),
+        ("metrics.jsonl", "{}\n", "metrics.jsonl: missing or damaged ('event')"),
+        ("metrics.jsonl", '{"event": "eval", "split": "dev", "step": 1, "tasks": null}\n',
+         "metrics.jsonl: missing or damaged"),
+    ],
+)  # fmt: skip
+def test_a_damaged_run_is_not_compared(file, text, message, run_copy, capsys, tmp_path):
+    (run_copy / file).write_text(text)
+    assert message in complaint(capsys, "report", run_copy, "--output", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report", "RUN", "--output", "RUN"],
+        ["table", "configs/glue/table.yaml", "RUN", "--output", "RUN"],
+        ["attention", "RUN", "--text", "a film", "--output", "RUN/report.json"],
+        ["attention", "RUN", "--text", "a film", "--output", "RUN/best"],
+        ["predict", "RUN", "--task", "sst", "--file", "TEXTS", "--output",
+         "RUN/predictions/sst.dev.jsonl"],
+    ],
+)  # fmt: skip
+def test_no_output_replaces_a_file_of_a_run(arguments, run_dir, capsys, tmp_path):
+    (tmp_path / "texts.txt").write_text("a good film\n")
+    before = {path: path.stat().st_mtime_ns for path in run_dir.rglob("*")}
+    named = {"RUN": run_dir, "TEXTS": tmp_path / "texts.txt"}
+    for short, path in named.items():
+        arguments = [word.replace(short, str(path)) for word in arguments]
+    assert "choose another --output" in complaint(capsys, *arguments)
+    assert {path: path.stat().st_mtime_ns for path in run_dir.rglob("*")} == before
+
+
+def test_one_process_at_a_time_trains_a_run(run_copy, refused, course_files):
+    again = (f"output_dir={run_copy}", "tasks.qqp=null", "--overwrite")
+    before = (run_copy / "report.json").read_bytes()
+    with locked(run_copy):
+        assert f"{run_copy}: another process trains there" in refused(*again)
+    assert (run_copy / "report.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "a", "sentence": "x", "sentiment": ' + "9" * 5000 + "}", "line 1: not JSON"),
+        ("[" * 100_000, "line 1: not JSON"),
+        (r'{"id": "\ud800", "sentence": "x", "sentiment": 0}', "line 1: half a letter"),
+        (r'{"id": "\ud83d\ude00", "sentence": "x", "sentiment": 9}', "row 1"),
+    ],
+)
+def test_json_lines(line, message, refused, tmp_path):
+    (tmp_path / "x.jsonl").write_text(line + "\n")
+    data = f"{{train: {tmp_path}/x.jsonl, format: jsonl}}"
+    assert message in refused(f"tasks.sst.data={data}")
+
+
+def test_a_place_that_is_a_file(run_dir, capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    arguments = ["attention", run_dir, "--text", "a film", "--output", tmp_path / "file" / "x"]
+    assert "a file" in complaint(capsys, *arguments)
+    assert (tmp_path / "file").read_text() == ""
+
+
+def test_help_into_a_pipe_that_closes():
+    command = [sys.executable, str(ROOT / "run_multitask.py"), "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        said = process.stderr.read().decode()
+    assert said == "error: Broken pipe\n" and process.returncode == 2

@@ -138,6 +138,23 @@ def test_a_run_without_weights_is_drawn_from_its_log(run_dir, tmp_path):
     assert found["qqp"]["texts"] == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["x", "[]", '{"event": "importance", "task": "sst", "step": STEP}', '{"event": "im'],
+)
+def test_a_damaged_log_is_one_line(line, run_dir, tmp_path, capsys):
+    copy = shutil.copytree(run_dir, tmp_path / "copy")
+    for name in ("weights", "checkpoints", "encoder"):
+        shutil.rmtree(copy / name)
+    step = json.loads((copy / "report.json").read_text())["tasks"]["sst"]["selected_step"]
+    with (copy / "metrics.jsonl").open("a") as log:
+        log.write(line.replace("STEP", str(step)) + "\n")
+    capsys.readouterr()
+    assert main(copy) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert f"{copy / 'metrics.jsonl'}: damaged (" in said
+
+
 def test_texts_of_ones_own(run_dir, tmp_path):
     """Where pairs are siamese, a tab separates two texts, which have their own weights."""
     for task, text, shown in (

@@ -11,7 +11,7 @@ from multitask import load
 from multitask.config import load_config
 from multitask.encoders import BertEncoder, HFEncoder
 from multitask.errors import UserError
-from multitask.pretrained import load_pretrained, use_kernels
+from multitask.pretrained import load_pretrained, load_tokenizer, use_kernels
 from tests.conftest import ROOT, save_tiny_encoder
 
 PRESET = ROOT / "configs" / "cs224n.yaml"
@@ -114,3 +114,11 @@ def test_both_implementations_train_to_the_same_numbers(tiny_overrides, tmp_path
     assert len(losses[0]) == 18 and abs(losses[0][0] - losses[0][-3]) > 1e-3
     np.testing.assert_allclose(*losses, rtol=1e-4)
     np.testing.assert_allclose(*scores, atol=1e-4)
+
+
+def test_no_tokenizer_is_made_up_where_its_file_is_gone(tmp_path):
+    """`transformers` gives a BertTokenizer of five words then."""
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(FileNotFoundError, match=r"has no tokenizer\.json"):
+        load_tokenizer(str(tmp_path))

@@ -39,6 +39,11 @@ def test_unknown_name(kind, name, part):
         assert part in str(caught.value)
 
 
+def test_an_option_without_a_default_is_asked_for():
+    with pytest.raises(UserError, match="sampler 'fixed': the option 'weights' is missing"):
+        registry.build("sampler", "fixed", {}, {"sizes": {"a": 3}, "joint": False})
+
+
 class Stub:
     """A method with options of every type."""
 

@@ -3,7 +3,6 @@
 One hue, from white to dark: it survives colour blindness and grey printing.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitask.drawing import label_text, new_figure, readable_on
+from multitask.errors import UserError
+from multitask.plots import load_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,13 +94,18 @@ def by_length(weights: np.ndarray, lengths: np.ndarray) -> dict[str, Any]:
 def read_log(run_dir: Path, steps: Mapping[str, int]) -> list[Importance]:
     """What a run logged of each task at its evaluation of ``steps``; it holds no examples.
 
-    Tasks of which it logged nothing then are left out.
+    Tasks of which it logged nothing then are left out. Raises UserError for a damaged log.
     """
     file = run_dir / "metrics.jsonl"
     found = {}
-    for line in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
-        if line["event"] == "importance" and steps.get(line["task"]) == line["step"]:
-            found[line["task"]] = Importance(**{name: line[name] for name in LOGGED})
+    try:
+        for line in load_lines(file):
+            if line["event"] == "importance" and steps.get(line["task"]) == line["step"]:
+                one = Importance(**{name: line[name] for name in LOGGED})
+                one.placed([one.mean], one.layers + 1)  # as it is drawn
+                found[line["task"]] = one
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise UserError(f"{file}: damaged ({error}): restore it, or train the run again") from error
     return [found[task] for task in steps if task in found]
 
 

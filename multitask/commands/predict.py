@@ -133,6 +133,8 @@ def _check_output(output: Path, file: Path) -> None:
 
     if output.is_dir():
         raise UserError(f"{output} is a directory: name a file by --output")
+    if output.parent.name == "predictions" and (output.parent.parent / "config.yaml").exists():
+        raise UserError(f"{output} is where a run has its own predictions: choose another --output")
     if not output.is_file():
         return
     with output.open("rb") as opened:

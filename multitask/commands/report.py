@@ -28,10 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from multitask.comparison.compare import compare, group_runs, write_comparison
     from multitask.comparison.tables import text_page
-    from multitask.errors import UserError
+    from multitask.run_directory import check_no_run
 
-    if arguments.output is not None and arguments.output.is_file():
-        raise UserError(f"{arguments.output} is a file: choose another --output DIR")
+    if arguments.output is not None:
+        check_no_run(arguments.output)
     groups = group_runs(arguments.runs)
     comparison = compare(groups, arguments.baseline or groups[0].name)
     print(text_page(comparison) + "\n")

@@ -26,7 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.comparison.layout import load_layout
+    from multitask.run_directory import check_no_run
 
+    if arguments.output is not None:
+        check_no_run(arguments.output)
     layout = load_layout(arguments.layout)
 
     from multitask.comparison.paper_files import paper_text, write_paper_table

@@ -108,7 +108,11 @@ def _with_outcomes(
 
 
 def _checked(found: ScoredRows, split: str, result: dict[str, Any], advice: str) -> ScoredRows:
-    """The rows. Raises UserError for a dev set that does not give the reported score."""
+    """The rows. Raises UserError for a dev set that is not whole or gives another score."""
+    rows = result["dev"].get("rows") if split == "dev" else None
+    if rows not in (None, len(found.rows)):
+        message = f"has {len(found.rows)} rows, but report.json says {rows}"
+        raise UserError(f"{found.rows.source} {message}: {advice}")
     again = math.nan if found.rows.labels is None else found.value()
     reported = result["dev"][result["metric"]] if split == "dev" else None
     if reported is not None and math.isfinite(again) and abs(reported - again) > TOLERANCE:

@@ -117,10 +117,14 @@ def _read_jsonl(file: Path) -> dict[str, list]:
         if line.strip():
             try:
                 record = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise UserError(f"{file}, line {number}: not JSON: {error.msg}") from error
+            except (ValueError, RecursionError) as error:  # also numbers of over 4,300 digits
+                reason = error.msg if isinstance(error, json.JSONDecodeError) else error
+                raise UserError(f"{file}, line {number}: not JSON: {reason}") from error
             if not isinstance(record, dict):
                 raise UserError(f"{file}, line {number}: expected an object a line")
+            whole = json.dumps(record, ensure_ascii=False) if "\\u" in line else ""
+            if any("\ud800" <= letter <= "\udfff" for letter in whole):
+                raise UserError(f"{file}, line {number}: half a letter (a lone surrogate)")
             records.append(record)
     if not records:
         raise UserError(f"{file}: the file is empty")

@@ -198,6 +198,15 @@ def test_the_unclipped_scores_count_as_in_the_report(tmp_path, runs):
     assert found["groups"][1]["tasks"]["sts"]["difference"]["low"] is not None
 
 
+def test_dev_rows_that_are_cut_short_are_refused(tmp_path):
+    """Of half the rows, the score may still be the same."""
+    write_run(tmp_path / "a", rows=ROWS, seed=1)
+    rewritten(tmp_path / "a", "sst", lambda i, r: r if i < 50 else None)
+    edited(tmp_path / "a", lambda r: r["tasks"]["sst"]["dev"].update(accuracy=None))
+    with pytest.raises(UserError, match=r"sst\.dev\.jsonl has 50 rows, but report\.json says 60"):
+        compare(group_runs([tmp_path / "a"]), "a", resamples=10)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -209,7 +218,8 @@ def test_the_unclipped_scores_count_as_in_the_report(tmp_path, runs):
 def test_other_dev_rows_cannot_be_paired(change, words, tmp_path, runs):
     write_run(tmp_path / "other", rows=ROWS, seed=1)
     rewritten(tmp_path / "other", "sst", change)
-    edited(tmp_path / "other", lambda r: r["tasks"]["sst"]["dev"].update(accuracy=None))
+    own = {"accuracy": None, "rows": None}
+    edited(tmp_path / "other", lambda r: r["tasks"]["sst"]["dev"].update(own))
     with pytest.raises(UserError, match=words) as error:
         compare(group_runs([*runs["base"], tmp_path / "other"]), "base", resamples=10)
     for part in ("sst: ", str(runs["base"][0]), str(tmp_path / "other")):

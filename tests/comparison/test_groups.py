@@ -1,5 +1,6 @@
 """Which runs are seeds of one setting, and what the groups are called."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -44,9 +45,10 @@ def test_a_key_that_is_newer_than_a_run_has_its_default(run):
 
 def test_a_probe_and_a_trained_run_of_one_config_are_two_groups(run):
     trained, probe, other = run("trained/a-1", 1), run("probe/a-1", 1), run("probe/a-2", 2)
-    (trained / "report.json").write_text('{"tasks": {}}')
+    report = {"seed": 1, "selection_split": "dev", "tasks": {}}
+    (trained / "report.json").write_text(json.dumps(report))
     for directory in (probe, other):
-        (directory / "report.json").write_text('{"probe": true, "tasks": {}}')
+        (directory / "report.json").write_text(json.dumps(report | {"probe": True}))
     assert [group.runs for group in group_runs([trained, probe, other])] == [
         [trained],
         [probe, other],
