@@ -70,10 +70,9 @@ def main(arguments: list[str]) -> int:
         advice = ADVICE.get(error.errno or 0, "")
         print(f"error: {place}{error.strerror or error}{advice}", file=sys.stderr)
     except KeyboardInterrupt:
-        print(
-            "error: interrupted; a run that has saved a checkpoint goes on with --resume",
-            file=sys.stderr,
-        )
+        trains = arguments[0] not in COMMANDS or arguments[0] == "train"
+        advice = "; a run that has saved a checkpoint goes on with --resume" if trains else ""
+        print(f"error: interrupted{advice}", file=sys.stderr)
     return 2
 
 

@@ -50,6 +50,8 @@ class ClassificationHead(nn.Module):
             weights = torch.tensor([float(weight) for weight in class_weights])
             if len(weights) != num_labels or not all(0 <= weight < math.inf for weight in weights):
                 raise ValueError(f"class_weights must be {num_labels} numbers, none negative")
+            if not weights.any():
+                raise ValueError("class_weights must not all be 0: nothing would be learned")
         self.linear = nn.Linear(dim, num_labels)
         self.label_smoothing = label_smoothing
         self.register_buffer("class_weights", weights)

@@ -153,7 +153,7 @@ def _frozen(
     encoder, heads = _encoder(model), set(model.tasks)
     adapters = set(model.parts()) - encoder - heads
     groups = {"encoder": encoder, "heads": heads, "adapters": adapters}
-    groups |= {part: {part} for part in encoder | adapters}
+    groups |= {part: {part} for part in sorted(encoder | adapters)}
     groups |= {task: model.owned(task) for task in config.tasks}
     whole = config.encoder.freeze
     found: set[str] = encoder if whole is True else set()

@@ -372,6 +372,7 @@ def test_rows_of_weightless_classes_alone_have_no_loss():
         ("classification", {"class_weights": [1.0, 2.0]}, {}, "must be 3 numbers"),
         ("classification", {"class_weights": []}, {}, "must be 3 numbers"),
         ("classification", {"class_weights": [1.0, 2.0, -1.0]}, {}, "none negative"),
+        ("classification", {"class_weights": [0.0, 0.0, 0.0]}, {}, "must not all be 0"),
         ("classification", {"class_weights": [1.0, 2.0, math.nan]}, {}, "must be 3 numbers"),
         ("classification", {"class_weights": [1.0, 2.0, "a lot"]}, {}, "a lot"),
         (
