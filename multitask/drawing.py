@@ -102,9 +102,11 @@ def quiet_frame(axes: "Axes") -> None:
 
 
 def step_axis(axes: "Axes") -> None:
-    """Whole steps along x."""
+    """Whole steps along x, be it one alone."""
+    from matplotlib.ticker import MaxNLocator
+
     axes.set_xlabel("step")
-    axes.locator_params(axis="x", integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
     axes.xaxis.set_major_formatter("{x:,.0f}")
 
 

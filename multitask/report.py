@@ -250,6 +250,7 @@ def _settings(report: dict[str, Any]) -> list[Block]:
     """How to repeat the run, and what it ran on."""
     return [
         Code(report["command"]),
+        Lines(["every setting: config.yaml, beside this page"]),
         Lines([f"{name}: {value}" for name, value in run_settings(report).items()]),
     ]
 

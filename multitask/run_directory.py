@@ -1,6 +1,7 @@
 """The run directory before training: never harm what is there, resume only the same config."""
 
 import contextlib
+import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -126,8 +127,13 @@ def config_differences(config: Config, run_dir: Path) -> str:
         f"tasks.{name}.data.labels." for name, t in config.tasks.items() if t.data.labels is None
     )
     differing = [key for key in differing if not key.startswith(inferred)]
-    shown = ", ".join(f"{k} ({before.get(k)} -> {now.get(k)})" for k in differing[:5])
+    change = (f"{k} ({_as_yaml(before.get(k))} -> {_as_yaml(now.get(k))})" for k in differing[:5])
+    shown = ", ".join(change)
     return shown + (f" and {len(differing) - 5} more" if len(differing) > 5 else "")
+
+
+def _as_yaml(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def flat(values: Any, path: str = "") -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 from matplotlib.image import imread
 
 from multitask import plots
+from multitask.drawing import new_figure, step_axis
 from tests.fabricated_run import write_run
 
 
@@ -202,3 +203,13 @@ def test_any_number_of_classes_fits(tmp_path, size):
     result = {"classes": names, "dev": dev, "label_type": "class"}
     figure = plots._confusion("a task with a rather long name", result)
     figure.savefig(tmp_path / "confusion.png", dpi=50)
+
+
+@pytest.mark.parametrize("steps", [[14], [14, 15], range(0, 3000, 300)])
+def test_ticks_are_whole_steps(steps):
+    axes = new_figure(4, 3).subplots()
+    axes.plot(list(steps), list(steps), marker="o")
+    step_axis(axes)
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())
+    names = [tick.get_text() for tick in axes.get_xticklabels()]
+    assert len(set(names)) == len(names)

@@ -20,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--file",
         metavar="F",
         type=Path,
-        help="texts of one's own: .txt with one a line (a pair separated by a tab), or a csv, tsv, "
-        "jsonl or parquet file with the task's columns",
+        help="texts of one's own: .txt with one a line (a pair separated by a tab; the id is the "
+        "line's number from 0), or a csv, tsv, jsonl or parquet file with the task's columns",
     )
     parser.add_argument(
         "--output",

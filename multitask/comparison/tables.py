@@ -273,8 +273,9 @@ def explanations(comparison: dict[str, Any]) -> list[str]:
             f"{comparison['resamples']:,} resamples, 95 % percentile interval; p is two-sided, "
             "after Holm's correction over the groups of the column.",
             "Few seeds are a coarse measure: the true standard deviation may be half or six times "
-            "that of three seeds. With several seeds the test is careful, but where they differ "
-            "several times more than the rows' noise, its intervals are too narrow and p too small."
+            "that of three seeds, and half or thirty times that of two. With several seeds the "
+            "test is careful, but where they differ several times more than the rows' noise, its "
+            "intervals are too narrow and p too small."
             if most > 1
             else "With one seed, intervals and p know the noise of the rows only: another seed "
             "may change a score by more.",

@@ -92,7 +92,8 @@ def column_of(columns: dict[str, list], data: DataConfig, key: str, source: str)
     name = getattr(data, key)
     if name not in columns:
         hint = suggest(name, tuple(column for column in columns if column))
-        raise UserError(f"{source}: no column {name!r}{hint}; `data.{key}` names it")
+        or_none = ", null takes the row's number" if key == "id" else ""
+        raise UserError(f"{source}: no column {name!r}{hint}; `data.{key}` names it{or_none}")
     return columns[name]
 
 

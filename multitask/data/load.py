@@ -104,7 +104,8 @@ class LabelReader:
         """The number of a canonical label value. Raises ValueError saying what was expected."""
         if self.ids:
             if value not in self.ids:
-                raise ValueError(f"expected one of {', '.join(self.ids)}")
+                known = ", ".join(self.ids)
+                raise ValueError(f"expected one of {known} (`data.labels` gives others a meaning)")
             return self.ids[value]
         try:
             number = float(value)
@@ -310,9 +311,10 @@ def _several_labels(data: DataConfig, columns: dict, rows: Rows, reader: LabelRe
 
 def texts_from_file(data: DataConfig, file: Path) -> Rows:
     """Rows without labels from a file of one's own: a table with the task's columns, or ``.txt``
-    with one text a line (a pair is separated by a tab)."""
+    with one text a line (a pair is separated by a tab), whose ids are the lines, from 0; blank
+    ones are left out."""
     if file.suffix == ".txt":
-        texts = []
+        ids, texts = [], []
         sides = 1 + bool(data.text2) + bool(data.text3)
         for number, line in enumerate(read_text(file).split("\n"), 1):
             if not line.strip():
@@ -323,10 +325,11 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
                 if sides > 1:
                     what = f"{'two' if sides == 2 else 'three'} texts with a tab between"
                 raise UserError(f"{file}, line {number}: expected {what}")
+            ids.append(str(number - 1))
             texts.append(text)
         if not texts:
             raise UserError(f"{file}: no texts")
-        return Rows(str(file), [str(i) for i in range(len(texts))], texts, None)
+        return Rows(str(file), ids, texts, None)
     columns = table_of(data, file)
     return rows_of(ids_if_any(data, columns), columns, str(file))
 

@@ -241,7 +241,8 @@ def test_label_that_is_no_class_names_file_and_row(label, message, split, tmp_pa
     (tmp_path / f"{split}.csv").write_text(text)
     config = make(tmp_path, {"test": "test.csv"})
     found = refusal(load_rows, config, "t", split, BINARY)
-    assert found == f"{tmp_path / split}.csv, row 2 (id x7): {message}"
+    advice = "(`data.labels` gives others a meaning)"
+    assert found == f"{tmp_path / split}.csv, row 2 (id x7): {message} {advice}"
 
 
 @pytest.mark.parametrize("label", ["5.1", "-0.1", "high", "nan", "inf"])
@@ -454,7 +455,8 @@ def test_texts_of_ones_own(name, text, pair, texts, tmp_path):
     rows = texts_from_file(config.tasks["t"].data, tmp_path / name)
     assert rows.texts == texts
     assert rows.labels is None
-    assert rows.ids == [str(i) for i in range(len(texts))]
+    lines = [str(i) for i, line in enumerate(text.split("\n")) if line.strip()]
+    assert rows.ids == (lines if name == "x.txt" else [str(i) for i in range(len(texts))])
 
 
 @pytest.mark.parametrize(
