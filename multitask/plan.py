@@ -1,10 +1,10 @@
 """What a prepared run is about to do, in words: the data it read and the steps it plans."""
 
-import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from multitask.config import Choice, Config
+from multitask.config.in_words import ABOVE_HEADER, above_the_encoder
 from multitask.model import adapter_part, parameter_counts
 from multitask.outcomes import numbers_of
 from multitask.prepare import Prepared
@@ -71,7 +71,7 @@ def describe_plan(prepared: Prepared) -> list[str]:
         precision += f", {prepared.model.encoder.kernels} kernels"
     lines = [f"device {prepared.device}, {precision}, run directory {config.output_dir}", ""]
     lines += describe_data(prepared)
-    lines += ["", *_above_the_encoder(config), "", "parameters"]
+    lines += ["", *_table(ABOVE_HEADER, above_the_encoder(config)), "", "parameters"]
     lines += [f"  {part}: {count:,}" for part, count in parameter_counts(prepared.model).items()]
     for stage in prepared.stages:
         lines += ["", *_stage(prepared, stage)]
@@ -80,33 +80,6 @@ def describe_plan(prepared: Prepared) -> list[str]:
         lines += [] if entry.only_scored else _inputs(prepared, task)
     lines += [f"warning: {warning}" for warning in prepared.warnings]
     return lines
-
-
-def _above_the_encoder(config: Config) -> list[str]:
-    """What each task has above the encoder and in it, with the options that the config sets."""
-
-    def shown(choice: Choice | None) -> str:
-        if choice is None:
-            return "-"
-        options = ", ".join(
-            f"{key} {value if isinstance(value, str) else json.dumps(value)}"
-            for key, value in choice.options.items()
-        )
-        return f"{choice.name} ({options})" if options else choice.name
-
-    rows = []
-    for name, task in config.tasks.items():
-        if task.only_scored:
-            continue
-        pooling = shown(task.pooling)
-        if task.eval_pooling is not None:
-            pooling += f", scored with {shown(task.eval_pooling)}"
-        shared = f"all of {task.share_head}" if task.share_head else "-"
-        if task.share_pooling:
-            shared = f"all of {task.share_pooling} but its head"
-        above = (pooling, *map(shown, (task.projection, task.head, task.adapter)))
-        rows.append([name, *above, shared])
-    return _table(["task", "pooling", "projection", "head", "adapter", "shares"], rows)
 
 
 def _stage(prepared: Prepared, stage: Stage) -> list[str]:
@@ -182,8 +155,8 @@ def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
     return lines
 
 
-def _table(header: list[str], rows: list[list[Any]]) -> list[str]:
-    cells = [header, *[[str(cell) for cell in row] for row in rows]]
+def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    cells = [list(header), *[[str(cell) for cell in row] for row in rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     return [
         "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from multitask.config import load_config
+from multitask.config.in_words import TRAINED_HEADER, trained_with, training_line
+from multitask.errors import UserError
 from multitask.files import write_text
 from multitask.html_report import write_html
 from multitask.metric_names import METRICS, UNLABELLED
@@ -66,12 +69,17 @@ def write_reports(run_dir: Path) -> Path:
 def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
     """What the report of a run shows, from its saved files and its drawn figures."""
     report = load_report(run_dir)
-    overall = Lines(overall_lines(report))
+    remarks = overall_lines(report)
+    if any(task["baselines"]["frozen"] is None for task in report["tasks"].values()):
+        why = "training.frozen_baseline is false, or the pooling has parameters of its own"
+        remarks = [*remarks, f"Frozen encoder -: not measured ({why})."]
+    overall = Lines(remarks)
     metrics_header = ("task", "metric", *SCORES_HEADER[2:5])
     sections = [
         Section("Dev scores", [Table(SCORES_HEADER, score_rows(report)), overall]),
         Section("All metrics", [Table(metrics_header, metric_rows(report))]),
         Section("Figures", [_image(path) for path in figures]),
+        *_set_up(run_dir),
         Section("Data", [Table(DATA_HEADER, data_rows(report))]),
         Section("Turns", [Table(TURNS_HEADER, _turns(report))]),
     ]
@@ -102,6 +110,16 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
         tiles=_tiles(report),
         legend=TILES_LEGEND,
     )
+
+
+def _set_up(run_dir: Path) -> list[Section]:
+    """What was trained and how; nothing where the config has keys that are no more."""
+    try:
+        config = load_config(run_dir / "config.yaml")
+    except UserError:
+        return []
+    table = Table(TRAINED_HEADER, trained_with(config))
+    return [Section("Set-up", [table, Lines([training_line(config)])])]
 
 
 def _with_interval(result: dict[str, Any], metric: str) -> str:

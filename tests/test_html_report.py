@@ -95,7 +95,7 @@ def markdown_tables(markdown):
 
 def test_every_table_of_the_markdown_report_is_there_with_equal_cells(run, text):
     expected = markdown_tables((run / "report.md").read_text(encoding="utf-8"))
-    assert len(expected) == 7
+    assert len(expected) == 8
     found = [[[" ".join(c.split()) for c in row] for row in t] for t in Parsed(text).tables]
     assert found == expected
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+import yaml
 
 from multitask.errors import UserError
 from multitask.metric_names import METRICS
@@ -120,6 +121,25 @@ def test_gradient_conflict_is_shown_where_it_was_measured(run, tmp_path):
     text = write_reports(folder).read_text(encoding="utf-8")
     table = rows(section(text, "## Gradient conflict"))
     assert table == [["sst-para", "1,200", "-0.012", "62 %"]]
+
+
+def test_the_set_up_says_what_was_trained(tmp_path):
+    training = {"epochs": 7, "sampler": "proportional", "head_lr": 0.01}
+    write_run(tmp_path / "run", training=training)
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    sts = {"pooling": {"name": "hire", "dropout": 0.2}, "adapter": "pal", "head_lr": 1e-4}
+    config["tasks"]["sts"] |= sts | {"smart": {"weight": 3, "norm": "l2"}}
+    (tmp_path / "run" / "config.yaml").write_text(yaml.safe_dump(config))
+    found = section(write_reports(tmp_path / "run").read_text(encoding="utf-8"), "## Set-up")
+    table = {row[0]: row[1:] for row in rows(found)}
+    assert set(table) == {"sst", "para", "sts"}
+    shown = table["sts"]
+    assert shown[1] == "hire (dropout 0.2)" and shown[4] == "pal"
+    assert shown[6:] == ["weight 3.0, norm l2", "16", "0.0001"]
+    assert table["sst"][6:] == ["-", "16", "0.01"]
+    assert "7 epochs; encoder's rate" in found and "; proportional, alternate" in found
+    (tmp_path / "run" / "config.yaml").write_text("older: true\n")  # than the keys of now
+    assert "## Set-up" not in write_reports(tmp_path / "run").read_text(encoding="utf-8")
 
 
 def test_settings_repeat_the_run(run):

@@ -1,0 +1,71 @@
+"""What a config asks for, in the words of a table: for the plan and for the report of a run."""
+
+import json
+from typing import Any
+
+from multitask.config.base import Choice
+from multitask.config.config import Config
+
+ABOVE_HEADER = ("task", "pooling", "projection", "head", "adapter", "shares")
+TRAINED_HEADER = ("task", "input", *ABOVE_HEADER[1:], "SMART", "rows a step", "head's rate")
+
+
+def above_the_encoder(config: Config) -> list[tuple[str, ...]]:
+    """What each task that trains has above the encoder and in it, in ABOVE_HEADER's columns."""
+    rows = []
+    for name, task in config.tasks.items():
+        if task.only_scored:
+            continue
+        pooling = _method(task.pooling)
+        if task.eval_pooling is not None:
+            pooling += f", scored with {_method(task.eval_pooling)}"
+        shared = f"all of {task.share_head}" if task.share_head else "-"
+        if task.share_pooling:
+            shared = f"all of {task.share_pooling} but its head"
+        above = map(_method, (task.projection, task.head, task.adapter))
+        rows.append((name, pooling, *above, shared))
+    return rows
+
+
+def trained_with(config: Config) -> list[tuple[str, ...]]:
+    """The same with the rest of a task's recipe, in TRAINED_HEADER's columns."""
+    rows = []
+    for name, *above in above_the_encoder(config):
+        task = config.tasks[name]
+        rate = config.training.head_lr if task.head_lr is None else task.head_lr
+        smart = "-"
+        if task.smart is not None:
+            others = task.smart.model_dump(exclude_defaults=True, exclude={"weight"})
+            smart = _options({"weight": task.smart.weight, **others})
+        batch = task.batch_size * task.accumulation
+        rows.append((name, task.input, *above, smart, f"{batch:,}", f"{rate:g}"))
+    return rows
+
+
+def training_line(config: Config) -> str:
+    """Epochs, rates and sampler of a run, as far as its stages do not say otherwise."""
+    training = config.training
+    parts = [
+        f"{training.epochs} epochs",
+        f"encoder's rate {training.lr:g}, {training.schedule} schedule",
+        f"{_method(training.sampler)}, {training.combine}",
+    ]
+    if training.gradient_surgery is not None:
+        parts.append(_method(training.gradient_surgery))
+    if config.stages:
+        parts.append(f"in {len(config.stages)} stages, which may change this")
+    return "; ".join(parts)
+
+
+def _method(choice: Choice | None) -> str:
+    if choice is None:
+        return "-"
+    options = _options(choice.options)
+    return f"{choice.name} ({options})" if options else choice.name
+
+
+def _options(options: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{key} {value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in options.items()
+    )
