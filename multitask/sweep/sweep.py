@@ -148,7 +148,12 @@ def _compare(
         for cell in cells
         if found[cell.name]
     ]
-    comparison = compare(groups, grid.baseline, axes=axes)
+    try:
+        comparison = compare(groups, grid.baseline, axes=axes)
+    except UserError as error:
+        before = output / "table.md"
+        stale = f"; {before} is of an earlier start" if before.is_file() else ""
+        raise UserError(f"{error}{stale}") from error
     comparison["failed"] = [
         {"cell": failure.run.cell, "seed": failure.run.seed, "error": failure.reason}
         for failure in failed

@@ -152,6 +152,18 @@ def test_a_failed_run_is_named_and_the_rest_goes_on(grid, capsys, monkeypatch):
     assert [len(starts(*run)) for run in ALL] == [1, 2, 1, 2]
 
 
+def test_where_runs_cannot_be_compared_an_older_table_is_named(grid, capsys, monkeypatch):
+    def refused(*arguments, **options):
+        raise UserError("other dev rows (1,101 against 120)")
+
+    assert ablate(grid) == 0
+    monkeypatch.setattr(comparison_stand_in, "compare", refused)
+    capsys.readouterr()
+    assert ablate(grid) == 2
+    line = "error: other dev rows (1,101 against 120); runs/g/table.md is of an earlier start\n"
+    assert capsys.readouterr().err.endswith(line)
+
+
 def test_without_a_baseline_there_is_no_table(grid, capsys, monkeypatch):
     monkeypatch.setenv("FAKE_FAIL", "a")
     assert ablate(grid) == 2
