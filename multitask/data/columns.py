@@ -52,7 +52,8 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
     file = config.data_path(name)
     files = sorted(file.parent.glob(file.name)) if "*" in file.name else [file]
     if not files or not files[0].is_file():
-        raise config.error(path, f"no such file: {file} (is `data_dir` right?)")
+        without = "; null where there is none" if split == "test" else ""
+        raise config.error(path, f"no such file: {file} (is `data_dir` right?{without})")
     form = FORMATS.get(file.suffix.lower()) if data.format == "auto" else data.format
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")

@@ -414,6 +414,11 @@ def test_missing_data_names_the_key(data, message, tmp_path):
     assert message.format(dir=tmp_path) in found
 
 
+def test_a_missing_test_file_may_be_left_out(tmp_path):
+    found = refusal(load_rows, make(tmp_path, {"test": "none.csv"}), "t", "test", BINARY)
+    assert found.endswith("none.csv (is `data_dir` right?; null where there is none)")
+
+
 def test_saved_data_set_without_the_split(tmp_path):
     import datasets
 
