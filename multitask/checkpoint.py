@@ -114,6 +114,8 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensors], dict[str, Any]]:
         for name, digest in state["sha256"].items():
             if _digest(path / name) != digest:
                 raise Damaged(f"{path / name} is damaged")
+        if not state["sha256"]:
+            raise Damaged(f"{path} names no files")
         groups = {name: load_file(path / name) for name in state["sha256"]}
         return {name.removesuffix(".safetensors"): group for name, group in groups.items()}, state
     except (OSError, ValueError, KeyError, AttributeError, SafetensorError) as error:

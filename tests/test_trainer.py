@@ -99,6 +99,10 @@ def flip(file: Path) -> None:
     file.write_bytes(data)
 
 
+def name_no_files(file: Path) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"sha256": {}}))
+
+
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
@@ -106,6 +110,7 @@ def flip(file: Path) -> None:
         pytest.param("optimizer.safetensors", flip, marks=pytest.mark.slow),
         pytest.param("rng.safetensors", Path.unlink, marks=pytest.mark.slow),
         pytest.param("state.json", truncate, marks=pytest.mark.slow),
+        pytest.param("state.json", name_no_files, marks=pytest.mark.slow),
     ],
 )
 def test_damaged_checkpoint_falls_back(
