@@ -70,8 +70,8 @@ def main(arguments: list[str]) -> int:
         advice = ADVICE.get(error.errno or 0, "")
         print(f"error: {place}{error.strerror or error}{advice}", file=sys.stderr)
     except KeyboardInterrupt:
-        trains = arguments[0] not in COMMANDS or arguments[0] == "train"
-        advice = "; a run that has saved a checkpoint goes on with --resume" if trains else ""
+        others = not arguments or arguments[0] in COMMANDS.keys() - {"train"}
+        advice = "" if others else "; a run that has saved a checkpoint goes on with --resume"
         print(f"error: interrupted{advice}", file=sys.stderr)
     return 2
 

@@ -91,8 +91,8 @@ def best_steps(run_dir: Path) -> dict[str, int]:
         found: dict[str, int] = json.loads(file.read_text(encoding="utf-8"))
     except ValueError:
         found = {}
-    steps = found.values() if isinstance(found, dict) and "joint" in found else [None]
-    if {type(step) for step in steps} != {int}:
+    known = isinstance(found, dict) and "joint" in found
+    if not known or {type(step) for step in found.values()} != {int}:
         raise UserError(f"{file} is damaged: go on with --resume, which writes it anew")
     return found
 

@@ -149,7 +149,7 @@ def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str
             raise UserError(message, (option,))
     for option in allowed:
         if taken[option].default is inspect.Parameter.empty and option not in options:
-            raise UserError(f"{kind} {name!r}: the option {option!r} is missing", ())
+            raise UserError(f"{kind} {name!r}: the option {option!r} is missing")
     supplied = {key: value for key, value in context.items() if key in taken}
     try:
         return factory(**supplied, **options)

@@ -68,11 +68,14 @@ def train(
         check = partial(check_directory, run_dir, resume=resume, overwrite=overwrite)
         distributed.on_first(check)
         prepared = prepare(config, device, say)
-        start = partial(start_directory, config, resume=resume, overwrite=overwrite)
-        distributed.on_first(lambda: held.enter_context(locked(run_dir)))
+
+        def start() -> None:
+            held.enter_context(locked(run_dir))
+            start_directory(config, resume=resume, overwrite=overwrite)
+            if overwrite:  # a new directory
+                held.enter_context(locked(run_dir))
+
         distributed.on_first(start)
-        if overwrite:  # a new directory
-            distributed.on_first(lambda: held.enter_context(locked(run_dir)))
         for line in describe_data(prepared):
             say(line)
         for warning in prepared.warnings:

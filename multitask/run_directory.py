@@ -1,7 +1,6 @@
 """The run directory before training: never harm what is there, resume only the same config."""
 
 import contextlib
-import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config import Config, load_config
+from multitask.config.in_words import as_written
 from multitask.errors import UserError
 from multitask.files import write_text
 
@@ -45,18 +45,16 @@ def locked(run_dir: Path) -> Iterator[None]:
     run_dir.mkdir(parents=True, exist_ok=True)
     handle = os.open(run_dir, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        message = "another process trains there: wait for it, or choose another output_dir=DIR"
-        raise UserError(f"{run_dir}: {message}") from None
-    except OSError:  # a file system without locks
-        pass
-    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = "another process trains there: wait for it, or choose another output_dir=DIR"
+            raise UserError(f"{run_dir}: {message}") from None
+        except OSError:  # a file system without locks
+            pass
         yield
     finally:
-        with contextlib.suppress(OSError):
-            os.close(handle)
+        os.close(handle)
 
 
 def check_no_run(directory: Path) -> None:
@@ -127,13 +125,9 @@ def config_differences(config: Config, run_dir: Path) -> str:
         f"tasks.{name}.data.labels." for name, t in config.tasks.items() if t.data.labels is None
     )
     differing = [key for key in differing if not key.startswith(inferred)]
-    change = (f"{k} ({_as_yaml(before.get(k))} -> {_as_yaml(now.get(k))})" for k in differing[:5])
-    shown = ", ".join(change)
+    changes = [(k, as_written(before.get(k)), as_written(now.get(k))) for k in differing[:5]]
+    shown = ", ".join(f"{key} ({one} -> {other})" for key, one, other in changes)
     return shown + (f" and {len(differing) - 5} more" if len(differing) > 5 else "")
-
-
-def _as_yaml(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def flat(values: Any, path: str = "") -> dict[str, Any]:

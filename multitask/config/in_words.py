@@ -65,7 +65,9 @@ def _method(choice: Choice | None) -> str:
 
 
 def _options(options: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{key} {value if isinstance(value, str) else json.dumps(value)}"
-        for key, value in options.items()
-    )
+    return ", ".join(f"{key} {as_written(value)}" for key, value in options.items())
+
+
+def as_written(value: Any) -> str:
+    """A value as it stands in YAML, text without its quotes."""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 from multitask.config import DataConfig
@@ -10,6 +11,7 @@ from multitask.data.conll import read_conll
 from multitask.data.documents import read_documents
 from multitask.errors import UserError
 
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # escaped, one of a pair or alone
 FORMATS = {
     ".txt": "txt",
     ".csv": "csv",
@@ -122,9 +124,10 @@ def _read_jsonl(file: Path) -> dict[str, list]:
                 raise UserError(f"{file}, line {number}: not JSON: {reason}") from error
             if not isinstance(record, dict):
                 raise UserError(f"{file}, line {number}: expected an object a line")
-            whole = json.dumps(record, ensure_ascii=False) if "\\u" in line else ""
+            whole = json.dumps(record, ensure_ascii=False) if SURROGATE.search(line) else ""
             if any("\ud800" <= letter <= "\udfff" for letter in whole):
-                raise UserError(f"{file}, line {number}: half a letter (a lone surrogate)")
+                message = "half a letter (a lone surrogate): mend it"
+                raise UserError(f"{file}, line {number}: {message}")
             records.append(record)
     if not records:
         raise UserError(f"{file}: the file is empty")
