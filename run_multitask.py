@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from multitask.errors import PeerLost, UserError, is_first_process, suggest
+from multitask.utils.errors import PeerLost, UserError, is_first_process, suggest
 
 COMMANDS = {
     "train": "train; the word may be left out: run_multitask.py CONFIG ...",

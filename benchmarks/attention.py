@@ -3,11 +3,11 @@
     python -m benchmarks.attention DIRECTORY-OF-THE-COURSE-FILES [--threads 2] [--device cuda]
 
 MiniLM's 12 heads of width 32 over the packed queries, keys and values of real batches of 32 rows.
-`groups S, K`: sequences of similar length together, as ours are (`multitask.encoders.packing`,
-STRETCH S and SLACK K), with explicit softmax or sdpa inside. `padded`: the whole batch padded to
-its longest. `nested tensors` need neither (`encoder.kernels: varlen`): a flash kernel in bf16 on a
-GPU, sequence by sequence on a CPU. All forms in turn in one process; milliseconds are medians over
-rounds, for all batches together.
+`groups S, K`: sequences of similar length together, as ours are
+(`multitask.models.encoders.packing`, STRETCH S and SLACK K), with explicit softmax or sdpa
+inside. `padded`: the whole batch padded to its longest. `nested tensors` need neither
+(`encoder.kernels: varlen`): a flash kernel in bf16 on a GPU, sequence by sequence on a CPU. All
+forms in turn in one process; milliseconds are medians over rounds, for all batches together.
 """
 
 import statistics
@@ -19,12 +19,12 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from benchmarks.course_batches import headline, in_turn, mixed_steps, parser, read_tokens, started
-from multitask.encoders import packing as packing_module
-from multitask.encoders import varlen
-from multitask.encoders.bert import packed_attention
-from multitask.encoders.packing import Packing
-from multitask.pretrained import load_tokenizer, packaged_directory
-from multitask.tables import markdown_table
+from multitask.models.encoders import packing as packing_module
+from multitask.models.encoders import varlen
+from multitask.models.encoders.bert import packed_attention
+from multitask.models.encoders.packing import Packing
+from multitask.models.pretrained import load_tokenizer, packaged_directory
+from multitask.reporting.tables import markdown_table
 
 HEADS, WIDTH = 12, 384
 Attention = Callable[[Tensor, Tensor, Tensor, Packing, int, float], Tensor]

@@ -11,8 +11,8 @@ false; a sound test has 5 % of them.
 
 import numpy as np
 
-from multitask.comparison.significance import drawn_seeds, p_value, seed_means
-from multitask.versions import git_revision
+from multitask.reporting.comparison.significance import drawn_seeds, p_value, seed_means
+from multitask.utils.versions import git_revision
 
 DIFFICULTY = 1.5  # standard deviation over rows; a run's own noise on a row has 1
 # standard deviation of a seed's effect -> of the accuracy, by the slope of the normal distribution

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multitask.linear import linear
-from multitask.pretrained import packaged_directory
-from multitask.versions import git_revision
+from multitask.models.linear import linear
+from multitask.models.pretrained import packaged_directory
+from multitask.utils.versions import git_revision
 
 BATCH = 32
 FILES = {

@@ -31,12 +31,13 @@ from benchmarks.course_batches import (
     weights,
 )
 from multitask.config import load_config
-from multitask.data.load import Rows
 from multitask.data.tokenize import tokenize
-from multitask.evaluate import over_rows
-from multitask.model import MultiTaskModel, build_model
-from multitask.pretrained import load_pretrained
-from multitask.tables import markdown_table
+from multitask.inference.scoring import over_rows
+from multitask.models.build import build_model
+from multitask.models.multitask_model import MultiTaskModel
+from multitask.models.pretrained import load_pretrained
+from multitask.reporting.tables import markdown_table
+from multitask.tasks.examples import Rows
 
 ROOT = Path(__file__).parent.parent
 CPU = torch.device("cpu")

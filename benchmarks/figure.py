@@ -6,7 +6,7 @@ Bars: useful tokens (or sentences) a second beside the peer that the panel names
 """
 
 from benchmarks.saved import DOCS, TABLES, read_rows
-from multitask.drawing import BLUE, GREY, new_figure, quiet_frame, save_figure
+from multitask.reporting.figures.style import BLUE, GREY, new_figure, quiet_frame, save_figure
 
 # table, its column with the ratio, the panel's title; rows are named by all columns before numbers
 PANELS = {

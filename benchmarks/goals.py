@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchmarks.saved import TABLES, read_rows
-from multitask.tables import markdown_table
+from multitask.reporting.tables import markdown_table
 
 KERNELS = ", compiled kernels"
 

@@ -10,12 +10,13 @@ import torch
 from torch.profiler import record_function
 
 from multitask.config import Config, load_config
-from multitask.data.load import Rows, label_reader
+from multitask.config.registry import resolve
+from multitask.data.load import label_reader
 from multitask.data.splits import load_splits
-from multitask.prepare import Prepared, prepare
-from multitask.registry import resolve
-from multitask.run import build_trainer
-from multitask.trainer import Trainer
+from multitask.tasks.examples import Rows
+from multitask.training.setup import Prepared, prepare
+from multitask.training.train_run import build_trainer
+from multitask.training.trainer import Trainer
 
 CONFIG = Path(__file__).parent.parent / "configs" / "cs224n_minilm.yaml"
 ROWS = 3000

@@ -23,12 +23,12 @@ from benchmarks.course_batches import (
     read_tokens,
     started,
 )
-from multitask.encoders import BertEncoder
-from multitask.encoders.bert_weights import encoder_from_pretrained
-from multitask.poolers import attending, fusion, gru
-from multitask.pretrained import load_tokenizer, packaged_directory
-from multitask.registry import build
-from multitask.tables import markdown_table
+from multitask.config.registry import build
+from multitask.models.encoders import BertEncoder
+from multitask.models.encoders.bert_weights import encoder_from_pretrained
+from multitask.models.poolers import attending, fusion, gru
+from multitask.models.pretrained import load_tokenizer, packaged_directory
+from multitask.reporting.tables import markdown_table
 
 TORCHS_ATTENTION = "mha, torch's attention"
 TORCHS_GRU = "hire, torch's GRU"

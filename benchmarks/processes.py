@@ -26,8 +26,8 @@ import torch
 
 from benchmarks.course_batches import headline, mixed_steps, parser, read_tokens, started
 from benchmarks.our_trainer import BF16, COMPILED, CONFIG, FP32, Stepper, prepared_run
-from multitask.pretrained import packaged_directory
-from multitask.tables import markdown_table
+from multitask.models.pretrained import packaged_directory
+from multitask.reporting.tables import markdown_table
 
 ROOT = CONFIG.parent.parent
 PROGRAM = [sys.executable, str(ROOT / "run_multitask.py")]
@@ -100,7 +100,7 @@ def train_ours(directory: Path, *changes: str) -> None:
 
 def train_loop(directory: Path) -> None:
     from benchmarks.training_step import Loop, train
-    from multitask.pretrained import load_tokenizer
+    from multitask.models.pretrained import load_tokenizer
 
     name = str(packaged_directory())
     tokens = read_tokens(directory, load_tokenizer(name), 3000)

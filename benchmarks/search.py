@@ -17,11 +17,11 @@ import numpy as np
 import torch
 
 from benchmarks.course_batches import headline, in_turn, parser, ratio, read_texts, started
-from multitask.names import PACKAGED_ENCODER
-from multitask.pretrained import packaged_directory
-from multitask.retrieval import exact_index, nearest, normalised
-from multitask.tables import markdown_table
-from multitask.vectors import open_vectors
+from multitask.inference.embeddings import open_vectors
+from multitask.inference.search.index import exact_index, nearest, normalised
+from multitask.models.pretrained import packaged_directory
+from multitask.reporting.tables import markdown_table
+from multitask.utils.names import PACKAGED_ENCODER
 
 CORPUS, TOGETHER, TOP = 10_000, 640, 10
 ASKED = {"one at a time": (64, 1), "640 at once": (TOGETHER, TOGETHER)}  # queries, in a call

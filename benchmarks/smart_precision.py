@@ -14,12 +14,12 @@ import torch
 
 from benchmarks.smart_step import CONFIG, TASKS
 from multitask.config import load_config
-from multitask.feed import sampled_batches
-from multitask.model import MultiTaskModel
-from multitask.objective import Smoothing, task_losses
-from multitask.prepare import prepare
-from multitask.tables import markdown_table
-from multitask.versions import git_revision
+from multitask.data.dataloader import sampled_batches
+from multitask.models.multitask_model import MultiTaskModel
+from multitask.reporting.tables import markdown_table
+from multitask.training.loss import Smoothing, task_losses
+from multitask.training.setup import prepare
+from multitask.utils.versions import git_revision
 from smart.adversarial import Ascent
 
 

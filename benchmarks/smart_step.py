@@ -22,13 +22,13 @@ import torch
 from benchmarks.course_batches import headline, in_turn, parser, peak_mib, ratio, started
 from multitask.config import load_config
 from multitask.data.collate import Batch
-from multitask.feed import next_batches
-from multitask.model import MultiTaskModel
-from multitask.objective import Smoothing
-from multitask.optimizer import build_optimizer
-from multitask.prepare import prepare
-from multitask.step import train_step
-from multitask.tables import markdown_table
+from multitask.data.dataloader import next_batches
+from multitask.models.multitask_model import MultiTaskModel
+from multitask.reporting.tables import markdown_table
+from multitask.training.loss import Smoothing
+from multitask.training.optimizer import build_optimizer
+from multitask.training.setup import prepare
+from multitask.training.step import train_step
 from smart.divergence import DIVERGENCES
 from smart.teacher import follow, teacher_of
 

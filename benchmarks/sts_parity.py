@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.course_batches import headline, parser, started
-from multitask.data.sts import read_suites
-from multitask.names import PACKAGED_ENCODER
-from multitask.pretrained import packaged_directory
-from multitask.sts import score_suites
-from multitask.tables import markdown_table
-from multitask.vectors import MAX_LENGTH, open_vectors
+from multitask.data.sts_suites import read_suites
+from multitask.inference.embeddings import MAX_LENGTH, open_vectors
+from multitask.inference.sts import score_suites
+from multitask.models.pretrained import packaged_directory
+from multitask.reporting.tables import markdown_table
+from multitask.utils.names import PACKAGED_ENCODER
 
 
 def main() -> None:

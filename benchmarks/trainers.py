@@ -33,8 +33,8 @@ from transformers import (
 
 from benchmarks.course_batches import BATCH, SIZES, headline, parser, started, weights
 from benchmarks.our_trainer import BF16, COMPILED, FP32, Stepper, prepared_run, training_rows
-from multitask.data.load import Rows
-from multitask.tables import markdown_table
+from multitask.reporting.tables import markdown_table
+from multitask.tasks.examples import Rows
 
 WARM = 6
 UV = "tasks.qqp.head={name: siamese_paraphrase, features: [u, v, abs_diff]}"

@@ -33,15 +33,15 @@ from benchmarks.course_batches import (
     started,
     weights,
 )
-from multitask import linear
-from multitask.encoders.bert_weights import encoder_from_pretrained
-from multitask.pretrained import load_tokenizer
-from multitask.tables import markdown_table
+from multitask.models import linear
+from multitask.models.encoders.bert_weights import encoder_from_pretrained
+from multitask.models.pretrained import load_tokenizer
+from multitask.reporting.tables import markdown_table
 
 # A training step of all layers: 3 x 2 x weights of their matrix products
 FLOP_PER_TOKEN = {"minilm": 64.3e6, "base": 509.6e6}
 ONEDNN = linear.ONEDNN
-# what `multitask.linear` does not take here: see there
+# what `multitask.models.linear` does not take here: see there
 OTHER = "fp32, products by " + ("torch's usual library" if ONEDNN else "oneDNN")
 INDUCTOR = "torch.compile of the feed-forward"
 

@@ -23,11 +23,11 @@ sys.path[:0] = [str(DOCS), str(DOCS.parent)]
 
 from save_results import REPORTS, command_of, save  # noqa: E402
 
-from multitask.comparison import tables  # noqa: E402
-from multitask.comparison.paper_files import paper_markdown  # noqa: E402
-from multitask.comparison.significance import holm  # noqa: E402
-from multitask.page import Table  # noqa: E402
-from multitask.tables import markdown_table  # noqa: E402
+from multitask.reporting.comparison import tables  # noqa: E402
+from multitask.reporting.comparison.significance import holm  # noqa: E402
+from multitask.reporting.page import Table  # noqa: E402
+from multitask.reporting.paper.files import paper_markdown  # noqa: E402
+from multitask.reporting.tables import markdown_table  # noqa: E402
 
 RUNS_SCRIPT = DOCS.parent / "benchmarks" / "cs224n_results.sh"
 GRIDS = REPORTS / "grids"

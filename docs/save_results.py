@@ -19,10 +19,10 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from multitask.config_file import dump_override, load_tree
-from multitask.errors import UserError
-from multitask.plots import load_lines
+from multitask.config.run_directory import load_lines
+from multitask.config.yaml_tree import dump_override, load_tree
 from multitask.sweep.grid import load_grid
+from multitask.utils.errors import UserError
 
 DOCS = Path(__file__).parent
 REPORTS = DOCS / "results"

@@ -1,4 +1,4 @@
-"""One file per head; see ``multitask.registry.HEADS``.
+"""One file per head; see ``multitask.config.registry.HEADS``.
 
 A head is built with flat keyword arguments, of which the program supplies ``dim`` (width of a
 vector), ``num_labels``, ``class_counts`` (training rows a class), ``low`` and ``high`` (the label

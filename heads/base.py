@@ -11,6 +11,7 @@ class BinaryScores(nn.Module):
     """One logit a row: binary cross-entropy; the prediction is sigmoid(logit) rounded."""
 
     label_type: ClassVar[str] = "binary"
+    divergence: ClassVar[str] = "symmetric_bernoulli_kl"  # for SMART
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """scores [B], labels 0/1 [B] -> mean of -(y log p + (1 - y) log(1 - p))."""
@@ -26,6 +27,7 @@ class NumberScores(nn.Module):
     """One number a row on the label scale: mean squared error, never clipped here."""
 
     label_type: ClassVar[str] = "number"
+    divergence: ClassVar[str] = "squared_error"  # for SMART
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """scores [B], labels [B] -> mean of (score - label)^2."""

@@ -26,6 +26,7 @@ class ClassificationHead(nn.Module):
 
     takes: ClassVar[str] = "vector"
     label_type: ClassVar[str] = "class"
+    divergence: ClassVar[str] = "symmetric_kl"  # for SMART
     class_weights: Tensor | None
 
     def __init__(

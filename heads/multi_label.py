@@ -16,6 +16,7 @@ class MultiLabelHead(nn.Module):
 
     takes: ClassVar[str] = "vector"
     label_type: ClassVar[str] = "labels"
+    divergence: ClassVar[str] = "mean_symmetric_bernoulli_kl"  # for SMART
 
     def __init__(self, dim: int, num_labels: int) -> None:
         super().__init__()

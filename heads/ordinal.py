@@ -25,6 +25,7 @@ class OrdinalHead(nn.Module):
 
     takes: ClassVar[str] = "vector"
     label_type: ClassVar[str] = "class"
+    divergence: ClassVar[str] = "symmetric_kl"  # for SMART
 
     def __init__(self, dim: int, num_labels: int) -> None:
         super().__init__()

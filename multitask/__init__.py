@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from multitask.errors import UserError
+from multitask.utils.errors import UserError
 
 __all__ = ["UserError", "load"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "load":  # imported when used: config errors and --help need no torch
-        from multitask.inference import load
+        from multitask.inference.trained_run import load
 
         return load
     raise AttributeError(f"module 'multitask' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Task-specific parts inside the encoder, one file each; see ``multitask.registry.ADAPTERS``.
+"""Task-specific parts inside the encoder, one file each (``config.registry.ADAPTERS``).
 
 An adapter is a module that the encoder calls at three places of a layer (``pals.base.Adapter``).
 It sees packed rows: the real tokens of a batch [N, d] without padding, the tokens of a sequence

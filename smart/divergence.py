@@ -35,10 +35,10 @@ def squared_error(one: Tensor, other: Tensor) -> Tensor:
     return (one - other) ** 2
 
 
-# by a head's label type; what is not here has no divergence
+# by the name that a head declares
 DIVERGENCES: dict[str, Divergence] = {
-    "class": symmetric_kl,
-    "binary": symmetric_bernoulli_kl,
-    "labels": mean_symmetric_bernoulli_kl,
-    "number": squared_error,
+    "symmetric_kl": symmetric_kl,
+    "symmetric_bernoulli_kl": symmetric_bernoulli_kl,
+    "mean_symmetric_bernoulli_kl": mean_symmetric_bernoulli_kl,
+    "squared_error": squared_error,
 }

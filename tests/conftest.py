@@ -149,7 +149,7 @@ def course_data() -> Path:
 @pytest.fixture(scope="session")
 def built_kernels() -> None:
     """Builds the compiled kernels; the test skips where there is no compiler."""
-    from multitask.encoders.kernels import load_kernels
+    from multitask.models.encoders.kernels import load_kernels
 
     try:
         load_kernels()

@@ -1,6 +1,6 @@
 """Bad input at the command line: exit code 2 and one line that says what, where and what to do.
 
-Killed and resumed runs, damaged checkpoints, a full disk and Ctrl-C: tests/test_resume.py.
+Killed and resumed runs, damaged checkpoints, a full disk and Ctrl-C: tests/training/test_resume.py.
 """
 
 import shutil
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask.run_directory import locked
+from multitask.config.run_directory import locked
 from tests.conftest import ROOT, write_tsv
 
 PRESET = ROOT / "configs" / "cs224n.yaml"

@@ -12,12 +12,12 @@ import pytest
 
 import run_multitask
 from multitask.config import load_config
-from multitask.names import PACKAGED_ENCODER
-from multitask.registry import build
+from multitask.config.registry import build
 from multitask.sweep.grid import load_grid
+from multitask.utils.names import PACKAGED_ENCODER
 from tests.conftest import ROOT, save_tiny_encoder
-from tests.glue_files import write_glue, write_shared
-from tests.sts_files import write_suites
+from tests.support.glue_files import write_glue, write_shared
+from tests.support.sts_files import write_suites
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PYTHON = "python run_multitask.py "
@@ -50,7 +50,7 @@ def desk(tmp_path: Path, course_files: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "mine.txt").write_text("a good film\na bad film\n")
     monkeypatch.chdir(tmp_path)
     # all of `serve` but the waiting, which tests/serve does
-    monkeypatch.setattr("multitask.serve.server.serve", lambda *_: None)
+    monkeypatch.setattr("multitask.inference.serve.server.serve", lambda *_: None)
     return tmp_path
 
 

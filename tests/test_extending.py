@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask import registry
+from multitask.config import registry
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT
-from tests.test_multi_label import made as several_classes
-from tests.token_run import asked, tagged, write_lines
+from tests.support.token_run import asked, tagged, write_lines
+from tests.training.test_multi_label_runs import made as several_classes
 
 BLOCK = re.compile(r"```(python|yaml)\n(.*?)```", re.DOTALL)
 TOPICS = ["world", "sports", "business", "science"]

@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from multitask.config_file import dump_yaml
+from multitask.config.yaml_tree import dump_yaml
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT
 

@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.errors import UserError
     from multitask.sweep.grid import load_grid
     from multitask.sweep.pool import train_all
     from multitask.sweep.sweep import sweep
+    from multitask.utils.errors import UserError
 
     jobs, keep_weights = arguments.jobs, arguments.keep_weights
     if jobs < 1:
@@ -45,6 +45,6 @@ def run(arguments: argparse.Namespace) -> None:
     if jobs > 1 or keep_weights:
         option = "--jobs" if jobs > 1 else "--keep-weights"
         raise UserError(f"{option}: a probe grid is one process and keeps no weights: leave it out")
-    from multitask.probes import probe_all
+    from multitask.sweep.probe_grid import probe_all
 
     sweep(grid, output, partial(probe_all, grid, output), jobs=0)

@@ -37,8 +37,8 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from multitask.config import load_run_config
-    from multitask.errors import UserError, check_text, suggest
-    from multitask.run_directory import check_encoder
+    from multitask.config.run_directory import check_encoder
+    from multitask.utils.errors import UserError, check_text, suggest
 
     name, texts, task = Path(arguments.run), arguments.text, arguments.task
     if len(texts) > 2:
@@ -56,11 +56,11 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         check_encoder(arguments.run, task, arguments.overrides)
 
-    from multitask.analysis.attention import cls_attention
-    from multitask.analysis.attention_figure import draw_heads, draw_mean
-    from multitask.drawing import write_pictures
-    from multitask.inference import TrainedRun
-    from multitask.pretrained import load_encoder
+    from multitask.inference.analysis.attention import cls_attention
+    from multitask.inference.trained_run import TrainedRun
+    from multitask.models.pretrained import load_encoder
+    from multitask.reporting.figures.attention import draw_heads, draw_mean
+    from multitask.reporting.figures.style import write_pictures
 
     if config is None:
         (encoder, tokenizer), adapter = load_encoder(arguments.run), None

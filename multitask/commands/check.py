@@ -16,13 +16,15 @@ def run(arguments: argparse.Namespace) -> None:
 
     config = load_config(arguments.config, arguments.overrides)
 
-    from multitask.device import pick_device
-    from multitask.errors import UserError
-    from multitask.plan import describe_plan
-    from multitask.prepare import prepare
-    from multitask.run_directory import check_directory
+    from multitask.config.run_directory import check_directory
+    from multitask.training.describe_plan import describe_plan
+    from multitask.training.setup import prepare
+    from multitask.utils.device import pick_device
+    from multitask.utils.errors import UserError
 
-    print("\n".join(describe_plan(prepare(config, pick_device(config)))))
+    with config.errors_at(("device",)):
+        device = pick_device(config.device)
+    print("\n".join(describe_plan(prepare(config, device))))
     try:
         check_directory(Path(config.output_dir), resume=False, overwrite=False)
     except UserError as error:

@@ -18,13 +18,13 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from multitask.config import load_run_config
-    from multitask.errors import UserError
-    from multitask.files import without_nan, write_text
+    from multitask.utils.errors import UserError
+    from multitask.utils.files import without_nan, write_text
 
     config = load_run_config(arguments.run, arguments.overrides)
 
-    from multitask.inference import TrainedRun
-    from multitask.result import dev_results
+    from multitask.inference.trained_run import TrainedRun
+    from multitask.training.save_results import dev_results
 
     trained = TrainedRun(arguments.run, config)
     results = {}

@@ -40,19 +40,19 @@ def run(arguments: argparse.Namespace) -> None:
     import shlex
     import sys
 
-    from multitask.errors import UserError
-    from multitask.files import write_text
-    from multitask.retrieval import import_faiss
-    from multitask.search_quality import MAX_LENGTH, evaluate, known_pairs, read_questions
-    from multitask.search_report import markdown_page, terminal_table
+    from multitask.inference.search.index import import_faiss
+    from multitask.inference.search.quality import MAX_LENGTH, evaluate, known_pairs, read_questions
+    from multitask.reporting.search_report import markdown_page, terminal_table
+    from multitask.utils.errors import UserError
+    from multitask.utils.files import write_text
 
     import_faiss()
     if arguments.limit < 1:
         raise UserError(f"--limit: expected a whole number ≥ 1, not {arguments.limit}")
     questions = read_questions(arguments.pairs, arguments.limit)
 
-    from multitask.vectors import open_vectors
-    from multitask.versions import git_revision
+    from multitask.inference.embeddings import open_vectors
+    from multitask.utils.versions import git_revision
 
     vectors = open_vectors(
         arguments.run, task=arguments.task, pooling=arguments.pooling, max_length=MAX_LENGTH

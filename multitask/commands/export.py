@@ -11,7 +11,7 @@ from multitask.commands.source import add_overrides
 
 if TYPE_CHECKING:
     from multitask.config import Config
-    from multitask.export.write import DevRows
+    from multitask.inference.export.write import DevRows
 
 FORMATS = ("transformers", "sentence-transformers", "onnx", "ternary")
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_run_config
-    from multitask.errors import UserError, suggest
+    from multitask.utils.errors import UserError, suggest
 
     run_dir, form, task = arguments.run, arguments.format, arguments.task
     for option, needed in (("encoder_only", "transformers"), ("int8", "onnx")):
@@ -55,9 +55,9 @@ def run(arguments: argparse.Namespace) -> None:
     if task not in tasks:
         raise UserError(f"{run_dir}: no task {task!r}{suggest(task, tasks)}")
 
-    from multitask.export.parts import Parts
-    from multitask.export.write import check_target, write_export
-    from multitask.inference import TrainedRun
+    from multitask.inference.export.parts import Parts
+    from multitask.inference.export.write import check_target, write_export
+    from multitask.inference.trained_run import TrainedRun
 
     check_target(arguments.directory)
     trained = TrainedRun(run_dir, config)
@@ -76,8 +76,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _dev_rows(run_dir: Path, config: "Config", task: str) -> "DevRows":
     """The dev rows that the run saved with its predictions; a few texts where there are none."""
-    from multitask.export.write import TEXTS, DevRows
-    from multitask.plots import load_lines
+    from multitask.config.run_directory import load_lines
+    from multitask.inference.export.write import TEXTS, DevRows
 
     file = run_dir / "predictions" / f"{task}.dev.jsonl"
     if not file.is_file():

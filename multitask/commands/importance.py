@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from multitask.analysis.importance_figure import Importance
+    from multitask.reporting.figures.importance import Importance
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,11 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import json
 
-    from multitask.analysis.importance_figure import draw_examples, draw_lengths, draw_tasks
-    from multitask.config_file import is_override
-    from multitask.drawing import write_pictures
-    from multitask.errors import UserError, check_text
-    from multitask.files import without_nan
+    from multitask.config.yaml_tree import is_override
+    from multitask.reporting.figures.importance import draw_examples, draw_lengths, draw_tasks
+    from multitask.reporting.figures.style import write_pictures
+    from multitask.utils.errors import UserError, check_text
+    from multitask.utils.files import without_nan
 
     if arguments.examples < 0:
         raise UserError(f"--examples: 0 or more, not {arguments.examples}")
@@ -94,7 +94,7 @@ def _of_run(
 ) -> list["Importance"]:
     """The weights of a run's tasks, those that weigh hidden states."""
     from multitask.config import load_config, load_run_config
-    from multitask.errors import UserError, suggest
+    from multitask.utils.errors import UserError, suggest
 
     removed = (directory / "metrics.jsonl").is_file() and not (directory / "encoder").is_dir()
     removed = removed and (directory / "report.json").is_file()  # as `ablate` leaves a run
@@ -128,9 +128,9 @@ def _computed(
     texts: Sequence[str] | None,
     examples: int,
 ) -> Iterator["Importance"]:
-    from multitask.analysis.importance import importance
-    from multitask.inference import load
-    from multitask.score_watch import weighs_states
+    from multitask.inference.analysis.importance import importance
+    from multitask.inference.analysis.layer_weights import weighs_states
+    from multitask.inference.trained_run import load
 
     trained = load(directory, list(overrides))
     for task in tasks:
@@ -159,8 +159,8 @@ def _computed(
 
 def _logged(directory: Path, tasks: Sequence[str]) -> list["Importance"]:
     """What the run logged at the steps whose weights it was reported with."""
-    from multitask.analysis.importance_figure import read_log
-    from multitask.plots import load_report
+    from multitask.config.run_directory import load_report
+    from multitask.reporting.figures.importance import read_log
 
     trained = load_report(directory)["tasks"]
     steps = {task: trained[task]["selected_step"] for task in tasks if task in trained}

@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.errors import UserError
-    from multitask.retrieval import Origin, build, check_output, import_faiss
+    from multitask.inference.search.index import Origin, build, check_output, import_faiss
+    from multitask.utils.errors import UserError
 
     import_faiss()
     check_output(arguments.out, arguments.overwrite)
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
         most = "--ivf N beside it" if lists is None else f"1 to {lists}"
         raise UserError(f"--probes {probes}: expected {most}")
 
-    from multitask.vectors import open_vectors
+    from multitask.inference.embeddings import open_vectors
 
     vectors = open_vectors(arguments.run, task=arguments.task, pooling=arguments.pooling)
     place = Path(arguments.run)

@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.config_file import is_override
-    from multitask.errors import UserError
+    from multitask.config.yaml_tree import is_override
+    from multitask.utils.errors import UserError
 
     overrides = [word for word in arguments.more if is_override(word)]
     runs = [arguments.run, *(Path(word) for word in arguments.more if word not in overrides)]
@@ -58,8 +58,8 @@ def _splits(run_dir: Path, overrides: list[str]) -> None:
 
     config = load_run_config(run_dir, overrides)
 
-    from multitask.inference import TrainedRun
-    from multitask.predictions import write_predictions
+    from multitask.inference.predictions import write_predictions
+    from multitask.inference.trained_run import TrainedRun
 
     trained = TrainedRun(run_dir, config)
     for task in trained.tasks:
@@ -73,8 +73,8 @@ def _splits(run_dir: Path, overrides: list[str]) -> None:
 
 
 def _ensemble(runs: list[Path], overrides: list[str], output: Path | None) -> None:
-    from multitask.comparison.gains import gains_table
-    from multitask.ensemble import check_output, ensemble, write_ensemble
+    from multitask.inference.ensemble import check_output, ensemble, write_ensemble
+    from multitask.reporting.comparison.gains import gains_table
 
     if output is not None:
         check_output(output)
@@ -93,8 +93,8 @@ def _own_texts(
     import json
 
     from multitask.config import load_run_config
-    from multitask.errors import UserError, suggest
-    from multitask.files import write_text
+    from multitask.utils.errors import UserError, suggest
+    from multitask.utils.files import write_text
 
     if output is not None:
         _check_output(output, file)
@@ -106,8 +106,8 @@ def _own_texts(
     if not file.is_file():
         raise UserError(f"no such file: {file}")
 
-    from multitask.ensemble import predict_texts
-    from multitask.inference import TrainedRun
+    from multitask.inference.ensemble import predict_texts
+    from multitask.inference.trained_run import TrainedRun
 
     trained = (TrainedRun(run, config) for run, config in zip(runs, configs, strict=True))
     rows, found, reader = predict_texts(trained, task, file)
@@ -129,7 +129,7 @@ def _check_output(output: Path, file: Path) -> None:
     """Raise UserError where writing predictions there would destroy something else."""
     import json
 
-    from multitask.errors import UserError
+    from multitask.utils.errors import UserError
 
     if output.is_dir():
         raise UserError(f"{output} is a directory: name a file by --output")

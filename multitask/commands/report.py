@@ -26,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.comparison.compare import compare, group_runs, write_comparison
-    from multitask.comparison.tables import text_page
-    from multitask.run_directory import check_no_run
+    from multitask.config.run_directory import check_no_run
+    from multitask.reporting.comparison.compare import compare, group_runs, write_comparison
+    from multitask.reporting.comparison.tables import text_page
 
     if arguments.output is not None:
         check_no_run(arguments.output)

@@ -16,8 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.errors import UserError, check_text
-    from multitask.retrieval import check_origin, open_index
+    from multitask.inference.search.index import check_origin, open_index
+    from multitask.utils.errors import UserError, check_text
 
     for query in arguments.queries:
         check_text(query, "the query")
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> None:
             f"{arguments.index}: what it was made with is no longer at {source}: name it by --run"
         )
 
-    from multitask.vectors import open_vectors
+    from multitask.inference.embeddings import open_vectors
 
     vectors = open_vectors(
         source, task=origin.task, pooling=origin.pooling, max_length=origin.max_length

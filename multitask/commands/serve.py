@@ -22,13 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_run_config
-    from multitask.serve.server import import_flask, listen, serve
+    from multitask.inference.serve.server import import_flask, listen, serve
 
     import_flask()
     load_run_config(arguments.run)  # a missing run is said before torch is loaded
     with listen(arguments.port) as listening:
-        from multitask.serve.answers import open_run
-        from multitask.serve.app import make_app
+        from multitask.inference.serve.answers import open_run
+        from multitask.inference.serve.app import make_app
 
         served = open_run(arguments.run, arguments.index)
         address, port = listening.getsockname()

@@ -2,7 +2,7 @@
 
 import argparse
 
-from multitask.names import PACKAGED_ENCODER
+from multitask.utils.names import PACKAGED_ENCODER
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:

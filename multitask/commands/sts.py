@@ -48,18 +48,18 @@ def run(arguments: argparse.Namespace) -> None:
     import sys
     from typing import Any
 
-    from multitask.data.sts import read_suites
+    from multitask.data.sts_suites import read_suites
 
     suites = read_suites(arguments.data, arguments.stsb)
 
-    from multitask.analysis.layers import score_layers
-    from multitask.analysis.layers_figure import draw_domains, draw_layers
-    from multitask.drawing import save_figure
-    from multitask.files import without_nan, write_text
-    from multitask.sts import average, score_suites
-    from multitask.sts_report import markdown_page, notes, terminal_table
-    from multitask.vectors import open_vectors
-    from multitask.versions import git_revision
+    from multitask.inference.analysis.layers import score_layers
+    from multitask.inference.embeddings import open_vectors
+    from multitask.inference.sts import score_suites
+    from multitask.reporting.figures.layers import draw_domains, draw_layers
+    from multitask.reporting.figures.style import save_figure
+    from multitask.reporting.sts_report import average, markdown_page, notes, terminal_table
+    from multitask.utils.files import without_nan, write_text
+    from multitask.utils.versions import git_revision
 
     vectors = open_vectors(
         arguments.run, task=arguments.task, pooling=arguments.pooling, overrides=arguments.overrides

@@ -25,16 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.comparison.layout import load_layout
-    from multitask.run_directory import check_no_run
+    from multitask.config.run_directory import check_no_run
+    from multitask.reporting.paper.layout import load_layout
 
     if arguments.output is not None:
         check_no_run(arguments.output)
     layout = load_layout(arguments.layout)
 
-    from multitask.comparison.paper_files import paper_text, write_paper_table
-    from multitask.comparison.paper_plots import draw_paper_table
-    from multitask.comparison.paper_table import paper_table
+    from multitask.reporting.paper.figures import draw_paper_table
+    from multitask.reporting.paper.files import paper_text, write_paper_table
+    from multitask.reporting.paper.table import paper_table
 
     rows, notes = _rows(arguments.directories)
     table = paper_table(layout, rows, notes=notes)
@@ -50,10 +50,10 @@ def run(arguments: argparse.Namespace) -> None:
 def _rows(directories: list[Path]) -> tuple[dict[str, list[list[Path]]], list[str]]:
     """The runs of each row: cells of grids under their names without the task, plain runs under
     that of their group. And a note for each grid of which runs are missing."""
-    from multitask.comparison.groups import group_runs
-    from multitask.errors import UserError
+    from multitask.reporting.comparison.groups import group_runs
     from multitask.sweep.grid import load_grid
     from multitask.sweep.sweep import finished_cells, plan_runs
+    from multitask.utils.errors import UserError
 
     rows: dict[str, list[list[Path]]] = {}
     notes = []

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_config
-    from multitask.errors import UserError, is_first_process
-    from multitask.run_directory import check_directory
+    from multitask.config.run_directory import check_directory
+    from multitask.utils.errors import UserError, is_first_process
 
     config = load_config(arguments.config, arguments.overrides)
     if is_first_process():
@@ -32,8 +32,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     from torch import OutOfMemoryError
 
-    from multitask.run import train
-    from multitask.trainer import Interrupted
+    from multitask.training.train_run import train
+    from multitask.training.trainer import Interrupted
 
     try:
         train(config, resume=arguments.resume, overwrite=arguments.overwrite)

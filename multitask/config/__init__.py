@@ -1,6 +1,6 @@
 """The typed configuration: every key of a YAML file, its type, default, range and meaning.
 
-``load_config`` reads a file (see ``multitask.config_file`` for ``extends``, ``defaults`` and
+``load_config`` reads a file (see ``multitask.config.yaml_tree`` for ``extends``, ``defaults`` and
 overrides), validates it against these models and reports the first mistake in one line with file,
 line, key path and the nearest valid key. No torch import here. ``docs/configuration.md`` is
 generated from the models' descriptions.
@@ -16,10 +16,11 @@ from multitask.config.config import Config
 from multitask.config.data import TEXT_KEYS, DataConfig
 from multitask.config.encoder import BitLinearConfig, EncoderConfig, InitFromConfig
 from multitask.config.explain import explain
-from multitask.config.load import load_config, load_run_config, load_saved_config
+from multitask.config.load import load_config
+from multitask.config.run_directory import load_run_config, load_saved_config
 from multitask.config.task import CourseFileConfig, EarlyStoppingConfig, SmartConfig, TaskConfig
 from multitask.config.training import StageConfig, TrainingConfig
-from multitask.config_file import KeyPath
+from multitask.config.yaml_tree import KeyPath
 
 __all__ = [
     "EMBEDDED_DIR",

@@ -2,10 +2,10 @@
 
 from multitask.config.base import Choice
 from multitask.config.config import Config
+from multitask.config.registry import check_name
 from multitask.config.sharing import share_head, share_pooling, share_rows
-from multitask.config_file import KeyPath
-from multitask.errors import UserError, suggest
-from multitask.registry import check_name
+from multitask.config.yaml_tree import KeyPath
+from multitask.utils.errors import UserError, suggest
 
 
 def check_names(config: Config) -> None:

@@ -1,5 +1,7 @@
 """A whole config."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,17 @@ from multitask.config.base import EMBEDDED_DIR, Strict
 from multitask.config.encoder import EncoderConfig, InitFromConfig
 from multitask.config.task import TaskConfig
 from multitask.config.training import StageConfig, TrainingConfig
-from multitask.config_file import KeyPath, Tree, dump_yaml
-from multitask.errors import UserError
-from multitask.names import EMBEDDED
+from multitask.config.yaml_tree import KeyPath, Tree, dump_yaml
+from multitask.utils.errors import UserError
+from multitask.utils.names import EMBEDDED, PACKAGED_ENCODER
+
+# what all-MiniLM-L6-v2 was trained on, as far as it touches the tasks of this project
+PACKAGE_CORPORA = {
+    "nli": "its training pairs include SNLI and MultiNLI, entailments and contradictions",
+    "quora": "its training pairs include the Quora duplicate questions",
+    "sts-b": "its training pairs include SNLI, MultiNLI and Flickr30k captions, from which part of "
+    "STS-B was drawn",
+}
 
 
 class Config(Strict):
@@ -57,6 +67,14 @@ class Config(Strict):
             path = (*path, *message.key)
         return self._tree.error(path, str(message))
 
+    @contextmanager
+    def errors_at(self, path: KeyPath) -> Iterator[None]:
+        """Name the file and line of ``path`` in a UserError that the block raises."""
+        try:
+            yield
+        except UserError as error:
+            raise self.error(path, error) from error
+
     def trained_tasks(self) -> list[str]:
         """The tasks with training rows that some stage trains on."""
         named = [stage.tasks or list(self.tasks) for stage in self.stages or []]
@@ -89,3 +107,12 @@ class Config(Strict):
     def resolved(self) -> dict[str, Any]:
         """The resolved config as plain values."""
         return self.model_dump(mode="json")
+
+
+def seen_corpora(config: Config) -> dict[str, str]:
+    """Corpora that the pretrained weights have seen, and how."""
+    if config.encoder.seen_corpora is not None:
+        return config.encoder.seen_corpora
+    if config.encoder.from_scratch:
+        return {}
+    return PACKAGE_CORPORA if config.encoder.name == PACKAGED_ENCODER else {}

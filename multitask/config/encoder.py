@@ -8,7 +8,7 @@ from pydantic import (
 )
 
 from multitask.config.base import Strict
-from multitask.names import PACKAGED_ENCODER
+from multitask.utils.names import PACKAGED_ENCODER
 
 
 class BitLinearConfig(Strict):

@@ -13,8 +13,8 @@ from multitask.config.base import (
 )
 from multitask.config.config import Config
 from multitask.config.task import TaskConfig
-from multitask.config_file import CHOICES, KeyPath, Tree
-from multitask.errors import UserError, suggest
+from multitask.config.yaml_tree import CHOICES, KeyPath, Tree
+from multitask.utils.errors import UserError, suggest
 
 _EXPECTED = {
     "int_type": "expected a whole number",

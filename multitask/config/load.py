@@ -11,9 +11,8 @@ from multitask.config.checks import check_names, check_references
 from multitask.config.config import Config
 from multitask.config.explain import explain
 from multitask.config.sharing import inherit
-from multitask.config_file import KeyPath, load_tree
-from multitask.errors import UserError
-from multitask.names import EMBEDDED
+from multitask.config.yaml_tree import KeyPath, load_tree
+from multitask.utils.names import EMBEDDED
 
 
 def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
@@ -48,38 +47,3 @@ def _absolute(config: Config, path: KeyPath, name: str) -> str:
         return str(Path(name).expanduser().absolute())
     except RuntimeError:  # ~USER
         raise config.error(path, f"no home directory for {name!r}: write the whole path") from None
-
-
-def load_saved_config(
-    run_dir: str | os.PathLike[str], overrides: list[str] | None = None
-) -> Config:
-    """The resolved config of a run, with weights or without. Raises UserError: no run there."""
-    return load_config(_saved_config(Path(run_dir)), overrides)
-
-
-def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
-    """The resolved config of a run that has weights.
-
-    Raises UserError: no run there, or one without evaluated weights yet.
-    """
-    directory = Path(run_dir)
-    file = _saved_config(directory)
-    if not (directory / "best.json").is_file():
-        report = directory / "report.json"
-        if report.is_file() and '"probe": true' in report.read_text(encoding="utf-8"):
-            message = f"heads of a probe grid keep no weights: train {file} with output_dir=DIR"
-            raise UserError(f"{directory}: {message}")
-        raise UserError(f"{directory}: the run has no evaluated weights yet: go on with --resume")
-    if not (directory / "encoder").is_dir():
-        raise UserError(
-            f"{directory}: the run's weights were removed, as `ablate` does without "
-            f"--keep-weights: train {file} again, with output_dir=DIR"
-        )
-    return load_config(file, overrides)
-
-
-def _saved_config(directory: Path) -> Path:
-    file = directory / "config.yaml"
-    if not file.is_file():
-        raise UserError(f"{directory}: no run there (config.yaml is missing)")
-    return file

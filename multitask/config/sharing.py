@@ -5,8 +5,8 @@ from typing import Any
 
 from multitask.config.config import Config
 from multitask.config.data import DataConfig
-from multitask.config_file import KeyPath, Tree
-from multitask.errors import suggest
+from multitask.config.yaml_tree import KeyPath, Tree
+from multitask.utils.errors import suggest
 
 # keys of `data` that a task with another task's rows has for itself
 OWN_LABELS = (

@@ -10,10 +10,10 @@ from pydantic import (
 
 from multitask.config.base import Choice, Strict, mistake
 from multitask.config.data import TEXT_KEYS, DataConfig
-from multitask.errors import suggest
-from multitask.glue import FILES as GLUE_FILES
-from multitask.metric_names import SELECTABLE
-from multitask.registry import KINDS
+from multitask.config.registry import KINDS
+from multitask.tasks.glue import FILES as GLUE_FILES
+from multitask.tasks.metric_names import SELECTABLE
+from multitask.utils.errors import suggest
 
 
 class EarlyStoppingConfig(Strict):

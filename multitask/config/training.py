@@ -8,7 +8,7 @@ from pydantic import (
 )
 
 from multitask.config.base import Choice, Strict
-from multitask.registry import KINDS
+from multitask.config.registry import KINDS
 
 
 class TrainingConfig(Strict):

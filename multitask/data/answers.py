@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config
-from multitask.data.columns import column_of, read_columns
-from multitask.data.load import LabelReader, Rows, rows_of
+from multitask.data.load import rows_of
+from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.tokenize import Tokens
-from multitask.errors import UserError
+from multitask.tasks.examples import LabelReader, Rows
+from multitask.utils.errors import UserError
 
 
 def asked_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:

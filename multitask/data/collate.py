@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from multitask.data.load import is_missing
 from multitask.data.tokenize import Tokens
+from multitask.tasks.examples import is_missing
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from multitask.data.tokenize import Tokens
-from multitask.errors import UserError
+from multitask.utils.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,18 @@
 """Every task's splits: what is trained on, held out, and scored."""
 
 from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from multitask.config import Config
-from multitask.data.checks import split_holdout, subset
-from multitask.data.load import LabelReader, Rows, labelled_only, load_rows, load_together
+from multitask.data.load import labelled_only, load_rows, load_together
+from multitask.data.summary import row_key
 from multitask.data.texts import split_rows, unlabelled_rows
-from multitask.data.token_labels import READERS
-from multitask.metric_names import OUTCOMES, UNLABELLED
+from multitask.data.token_labels import PLACED, READERS
+from multitask.data.tokenize import Split, default_cache, tokenize
+from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.metric_names import OUTCOMES, UNLABELLED
 
 
 def streams(config: Config) -> dict[str, list[str]]:
@@ -90,3 +95,59 @@ def _train_parts(config: Config, host: str, rows: Rows) -> dict[str, Rows]:
     if size:
         parts["train"] = subset(parts["train"], size)
     return parts
+
+
+def _tokenized(
+    config: Config, task: str, rows: Rows, tokenizer: Any, reader: LabelReader, training: bool
+) -> Split:
+    entry = config.tasks[task]
+    tokens = tokenize(
+        rows,
+        tokenizer,
+        siamese=entry.input in ("siamese", "triplet"),
+        max_length=entry.max_length,
+        words=reader.label_type == "tokens",
+        characters=reader.label_type in PLACED,
+        stride=entry.stride,
+        twice=training and reader.label_type == "views" and entry.input == "single",
+        cache=default_cache() / "tokens",
+    )
+    if reader.label_type not in PLACED:
+        return Split(rows, tokens)
+    tokens, cut = PLACED[reader.label_type](rows, tokens)
+    if not (training and tokens.answers is not None and cut):
+        return Split(rows, tokens, cut)
+    kept = np.unique(tokens.row_of[tokens.answers[:, 0] >= 0])
+    if not len(kept):
+        message = f"no training row has its answer in the first {entry.max_length} tokens"
+        raise config.error(("tasks", task, "max_length"), message)
+    left = _tokenized(config, task, rows.take(kept), tokenizer, reader, training)
+    left.rows.unlabelled_dropped = rows.unlabelled_dropped
+    return Split(left.rows, left.tokens, cut)
+
+
+def split_holdout(rows: Rows, share: float) -> tuple[Rows, Rows]:
+    """(kept, held out): a fixed random ``share`` of the distinct texts.
+
+    The slice does not depend on the run's seed, so that runs of several seeds and methods are
+    selected on the same rows; duplicates stay on one side.
+    """
+    keys = [row_key(texts) for texts in rows.texts]
+    distinct = list(dict.fromkeys(keys))
+    order = np.random.default_rng(0).permutation(len(distinct))
+    held = {distinct[i] for i in order[: round(share * len(distinct))]}
+    kept_rows = [i for i, key in enumerate(keys) if key not in held]
+    held_rows = [i for i, key in enumerate(keys) if key in held]
+    kept = rows.take(kept_rows)
+    kept.unlabelled_dropped = rows.unlabelled_dropped
+    return kept, rows.take(held_rows)
+
+
+def subset(rows: Rows, size: int) -> Rows:
+    """A fixed random subset of ``size`` rows, in file order; the same in every run."""
+    if size >= len(rows):
+        return rows
+    index = np.sort(np.random.default_rng(1).permutation(len(rows))[:size])
+    taken = rows.take(index)
+    taken.unlabelled_dropped = rows.unlabelled_dropped
+    return taken

@@ -8,18 +8,12 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config, DataConfig
-from multitask.data.columns import column_of, read_columns
-from multitask.data.load import (
-    LabelReader,
-    Rows,
-    canonical,
-    ids_if_any,
-    rows_of,
-    texts_from_file,
-)
-from multitask.data.tables import table_of
+from multitask.data.load import canonical, ids_if_any, rows_of, texts_from_file
+from multitask.data.readers.columns import column_of, read_columns
+from multitask.data.readers.tables import table_of
 from multitask.data.tokenize import Tokens
-from multitask.errors import UserError
+from multitask.tasks.examples import LabelReader, Rows
+from multitask.utils.errors import UserError
 
 
 def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:

@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from multitask.config import Config
-from multitask.data.load import LabelReader, Rows, load_rows
+from multitask.data.load import load_rows
 from multitask.data.token_labels import READERS
-from multitask.errors import UserError
-from multitask.metric_names import UNLABELLED
+from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.metric_names import UNLABELLED
+from multitask.utils.errors import UserError
 
 
 def distinct_texts(parts: Iterable[Rows]) -> Rows:

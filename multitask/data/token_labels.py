@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 
 from multitask.config import Config
 from multitask.data.answers import asked_rows, placed_answers
-from multitask.data.load import LabelReader, Rows
 from multitask.data.tags import placed_tags, tagged_rows
 from multitask.data.tokenize import Tokens
+from multitask.tasks.examples import LabelReader, Rows
 
 READERS: Mapping[str, Callable[[Config, str, str, LabelReader], Rows]] = {
     "tags": tagged_rows,

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from multitask.data.load import Rows
-from multitask.errors import UserError
+from multitask.tasks.examples import Rows
+from multitask.utils.errors import UserError
 
 
 @dataclass
@@ -286,3 +286,12 @@ def _write(file: Path, arrays: dict[str, np.ndarray]) -> None:
     except OSError:  # a cache that cannot be written costs time, nothing else
         with contextlib.suppress(OSError):
             scratch.unlink(missing_ok=True)
+
+
+@dataclass
+class Split:
+    """One split of one task, ready for the model."""
+
+    rows: Rows
+    tokens: Tokens
+    cut: int | None = None  # words, or answers, that no token stands for

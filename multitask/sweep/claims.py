@@ -21,7 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from multitask.files import write_text
+from multitask.utils.files import write_text
 
 STALE_AFTER = 600.0  # seconds without renewal
 RENEW_EVERY = 30.0

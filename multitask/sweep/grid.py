@@ -13,7 +13,7 @@ cells:                          # named cells, each combined with every point of
   longer: {training.epochs: 6}
 baseline: siamese-cls-plain     # default: the first cell
 tasks: [sst, [qqp, sts]]        # each cell once for each of these, the base's other tasks left out
-probe: false                    # true: heads alone, on the frozen encoder (multitask.probes)
+probe: false                    # true: heads alone, on the frozen encoder (probe_grid.py)
 """
 
 import itertools
@@ -27,9 +27,9 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from multitask.config import Config, Strict, explain, load_config
-from multitask.config_file import KeyPath, Tree, dump_override, load_extended, read_override
-from multitask.errors import UserError, suggest
-from multitask.run_directory import flat
+from multitask.config.run_directory import flat
+from multitask.config.yaml_tree import KeyPath, Tree, dump_override, load_extended, read_override
+from multitask.utils.errors import UserError, suggest
 
 LONGEST_NAME = 100
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")

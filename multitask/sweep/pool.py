@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from multitask.signals import Signals
 from multitask.sweep.claims import Claim, highest, holder, renewing, try_claim
 from multitask.sweep.progress import Progress
 from multitask.sweep.runs import (
@@ -24,6 +23,7 @@ from multitask.sweep.runs import (
     error_line,
     mean_score,
 )
+from multitask.utils.signals import Signals
 
 PROGRAM = Path(__file__).parents[2] / "run_multitask.py"
 TICK = 0.5  # seconds between two looks at the processes and claims

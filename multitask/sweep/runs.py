@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from multitask.config import Config
-from multitask.model_card import write_card
-from multitask.report import write_reports
+from multitask.reporting.model_card import write_card
+from multitask.reporting.run_report import write_reports
 
 DISCARDED = ("checkpoints", "weights", "encoder")
 

@@ -1,7 +1,7 @@
 """An ablation: every cell of a grid trained with every seed, then one comparison table.
 
 Each run is the ordinary ``train`` command in a process of its own, in ``cells/CELL/seed-N``; those
-of a probe grid are composed in this process (``multitask.probes``). Any number of processes and
+of a probe grid are composed in this process (``probe_grid``). Any number of processes and
 machines may work on one output directory: a claim (see ``claims``) on ``cells/CELL/seed-N`` says
 who trains it.
 """
@@ -13,14 +13,14 @@ from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
-from multitask.config_file import dump_override, dump_yaml, load_extended
-from multitask.errors import UserError
-from multitask.files import write_text
-from multitask.run_directory import config_differences
+from multitask.config.run_directory import config_differences
+from multitask.config.yaml_tree import dump_override, dump_yaml, load_extended
 from multitask.sweep.claims import exclusive, held
 from multitask.sweep.grid import TASKS, Cell, Grid
 from multitask.sweep.progress import Progress
 from multitask.sweep.runs import Failure, Run
+from multitask.utils.errors import UserError
+from multitask.utils.files import write_text
 
 
 def sweep(
@@ -134,8 +134,12 @@ def _compare(
     output: Path,
     failed: Sequence[Failure],
 ) -> list[Path]:
-    from multitask.comparison.compare import Group, compare, write_comparison  # scipy, matplotlib
-    from multitask.comparison.tables import text_page
+    from multitask.reporting.comparison.compare import (  # scipy, matplotlib
+        Group,
+        compare,
+        write_comparison,
+    )
+    from multitask.reporting.comparison.tables import text_page
 
     found = finished_cells(grid, runs)
     if not any(found[cell.name] for cell in cells if cell.row == grid.baseline):

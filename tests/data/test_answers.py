@@ -9,11 +9,12 @@ from transformers import AutoTokenizer
 
 from multitask.config import load_config
 from multitask.data.answers import asked_rows, characters_of, placed_answers
-from multitask.data.load import Rows, label_reader
+from multitask.data.load import label_reader
 from multitask.data.tokenize import tokenize
-from multitask.errors import UserError
+from multitask.tasks.examples import Rows
+from multitask.utils.errors import UserError
 from tests.conftest import WORDS
-from tests.token_run import token_config, write_lines
+from tests.support.token_run import token_config, write_lines
 
 CONTEXT = "the man, who sees a cat."
 ROW = {"id": "a", "question": "who sees ?", "context": CONTEXT}

@@ -7,16 +7,10 @@ import numpy as np
 import pytest
 
 from multitask.config import Config, load_config
-from multitask.config_file import dump_yaml
-from multitask.data.load import (
-    LabelReader,
-    Rows,
-    canonical,
-    label_reader,
-    load_rows,
-    texts_from_file,
-)
-from multitask.errors import UserError
+from multitask.config.yaml_tree import dump_yaml
+from multitask.data.load import canonical, label_reader, load_rows, texts_from_file
+from multitask.tasks.examples import LabelReader, Rows
+from multitask.utils.errors import UserError
 from tests.conftest import ROOT, write_tsv
 
 TABLE = [

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from multitask.data.load import Rows
 from multitask.data.masking import Masking, masking_of, unigram_guess, unigrams
 from multitask.data.tokenize import Tokens, tokenize
-from multitask.errors import UserError
+from multitask.tasks.examples import Rows
+from multitask.utils.errors import UserError
 
 V, SPECIAL, MASK = 200, (0, 1, 2, 3, 4), 4
 MASKABLE = np.arange(V) > 4

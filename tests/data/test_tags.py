@@ -13,9 +13,9 @@ from multitask.config import load_config
 from multitask.data.load import label_reader
 from multitask.data.tags import placed_tags, tagged_rows, words_from_file, words_rows
 from multitask.data.tokenize import tokenize
-from multitask.errors import UserError
+from multitask.utils.errors import UserError
 from tests.conftest import WORDS
-from tests.token_run import TAGS, token_config, write_lines
+from tests.support.token_run import TAGS, token_config, write_lines
 
 ROWS = [
     {"tokens": ["the", "big", "cat"], "ner_tags": ["O", "B-ANIMAL", "I-ANIMAL"]},

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from multitask.data.load import Rows
 from multitask.data.texts import distinct_texts
-from multitask.errors import UserError
+from multitask.tasks.examples import Rows
+from multitask.utils.errors import UserError
 
 
 def rows(source, *texts):

@@ -10,8 +10,8 @@ import torch
 from sklearn.utils.class_weight import compute_class_weight
 
 from heads.siamese_paraphrase import FEATURES
-from multitask.errors import UserError
-from multitask.registry import HEADS, build, resolve
+from multitask.config.registry import HEADS, build, resolve
+from multitask.utils.errors import UserError
 
 B, D, C = 5, 6, 3
 COUNTS = [7, 2, 4]

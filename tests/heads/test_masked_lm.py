@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from multitask.errors import UserError
-from multitask.registry import build
+from multitask.config.registry import build
+from multitask.utils.errors import UserError
 
 M, D, E, V = 5, 6, 4, 9
 EPS = 1e-3

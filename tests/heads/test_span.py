@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from transformers import BertForQuestionAnswering
 
 from multitask.config import load_config
+from multitask.config.registry import build
 from multitask.data.collate import collate
-from multitask.errors import UserError
-from multitask.objective import task_losses
-from multitask.prepare import prepare
-from multitask.registry import build
-from tests.token_run import token_config, write_token_files
+from multitask.training.loss import task_losses
+from multitask.training.setup import prepare
+from multitask.utils.errors import UserError
+from tests.support.token_run import token_config, write_token_files
 
 
 def make(dim=4, **options):

@@ -5,11 +5,11 @@ import torch
 from transformers import AutoTokenizer, BertForTokenClassification
 
 from multitask.config import load_config
+from multitask.config.registry import build
 from multitask.data.collate import collate
-from multitask.objective import task_losses
-from multitask.prepare import prepare
-from multitask.registry import build
-from tests.token_run import TAGS, tagged, token_config, write_token_files
+from multitask.training.loss import task_losses
+from multitask.training.setup import prepare
+from tests.support.token_run import TAGS, tagged, token_config, write_token_files
 
 
 def test_loss_and_logits_are_those_of_transformers(tiny_encoder, tmp_path):

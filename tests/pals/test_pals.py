@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn.functional import layer_norm
 
-from multitask.encoders.bert import BertEncoder
-from multitask.errors import UserError
-from multitask.registry import ADAPTERS, build
+from multitask.config.registry import ADAPTERS, build
+from multitask.models.encoders.bert import BertEncoder
+from multitask.utils.errors import UserError
 
 D, HEADS, LAYERS, EPS = 24, 4, 3, 1e-12
 LENGTHS = [6, 1, 3, 6, 9, 2]

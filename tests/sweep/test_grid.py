@@ -11,9 +11,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from multitask.config_file import load_extended
-from multitask.errors import UserError
+from multitask.config.yaml_tree import load_extended
 from multitask.sweep.grid import SAFE_NAME, Grid, load_grid
+from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 
 BASE = f"base: {ROOT / 'configs' / 'cs224n_minilm.yaml'}\nseeds: [1, 2]\n"

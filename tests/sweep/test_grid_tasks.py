@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask.config_file import dump_yaml
-from multitask.errors import UserError
+from multitask.config.yaml_tree import dump_yaml
 from multitask.sweep.grid import Grid, load_grid
 from multitask.sweep.runs import Failure
 from multitask.sweep.sweep import plan_runs, write_table
-from tests.fabricated_run import write_run
+from multitask.utils.errors import UserError
+from tests.support.fabricated_run import write_run
 
 BASE = """
 defaults: {data: {train: t.tsv, dev: d.tsv}}

@@ -16,15 +16,15 @@ import pytest
 
 import run_multitask
 from multitask.config import load_config
-from multitask.errors import UserError
 from multitask.sweep import claims, pool
 from multitask.sweep.grid import load_grid
 from multitask.sweep.pool import environment, train_all
 from multitask.sweep.progress import Progress, steps_done
 from multitask.sweep.runs import Failure, error_line
 from multitask.sweep.sweep import sweep
+from multitask.utils.errors import UserError
 from tests.conftest import ROOT
-from tests.sweep import comparison_stand_in
+from tests.support import comparison_stand_in
 
 FAKE = ROOT / "tests" / "sweep" / "fake_trainer.py"
 GRID = f"""
@@ -36,10 +36,10 @@ DRIVER = """
 import sys
 from pathlib import Path
 from multitask.sweep import claims, pool
-from tests.sweep import comparison_stand_in
+from tests.support import comparison_stand_in
 pool.PROGRAM, pool.TICK, claims.RENEW_EVERY = Path(sys.argv[1]), 0.02, 0.05
 for name in ("compare", "tables"):
-    sys.modules[f"multitask.comparison.{name}"] = comparison_stand_in
+    sys.modules[f"multitask.reporting.comparison.{name}"] = comparison_stand_in
 import run_multitask
 sys.exit(run_multitask.main(sys.argv[2:]))
 """
@@ -54,7 +54,9 @@ def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(pool, "PROGRAM", FAKE)
     monkeypatch.setattr(pool, "TICK", 0.02)
     for name in ("compare", "tables"):
-        monkeypatch.setitem(sys.modules, f"multitask.comparison.{name}", comparison_stand_in)
+        monkeypatch.setitem(
+            sys.modules, f"multitask.reporting.comparison.{name}", comparison_stand_in
+        )
     file = tmp_path / "g.yaml"
     file.write_text(GRID)
     return file

@@ -1,0 +1,189 @@
+"""Names that a YAML file may use, and where each implementation lives.
+
+A name maps to a ``"module:attribute"`` string, so that names are checked without importing torch;
+the attribute is imported when the model is built. Adding a method is one file and one line here.
+"""
+
+import importlib
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
+from multitask.utils.errors import UserError, suggest
+
+ADAPTERS = {
+    "pal": "pals.pal:ProjectedAttention",
+    "low_rank": "pals.low_rank:LowRank",
+    "houlsby": "pals.houlsby:Houlsby",
+}
+
+POOLERS = {
+    "cls": "multitask.models.poolers.cls:CLSPooler",
+    "mean": "multitask.models.poolers.mean:MeanPooler",
+    "max": "multitask.models.poolers.max:MaxPooler",
+    "avg_first_last": "multitask.models.poolers.avg_first_last:AverageFirstLastPooler",
+    "concat": "multitask.models.poolers.concat:ConcatPooler",
+    "layer_attention": "multitask.models.poolers.layer_attention:LayerAttentionPooler",
+    "tokens": "multitask.models.poolers.tokens:TokensPooler",
+    "max_cls": "multitask.models.poolers.max_cls:MaxCLSPooler",
+    "mha": "multitask.models.poolers.mha:MHAPooler",
+    "max_seq_mha": "multitask.models.poolers.max_seq_mha:MaxSeqMHAPooler",
+    "mean_seq_mha": "multitask.models.poolers.mean_seq_mha:MeanSeqMHAPooler",
+    "hire": "multitask.models.poolers.hire:HirePooler",
+}
+
+PROJECTIONS = {
+    "linear": "multitask.models.projections:Linear",
+    "tanh": "multitask.models.projections:Tanh",
+    "bert_pooler": "multitask.models.projections:BertPooler",
+    "mlp": "multitask.models.projections:Mlp",
+    "mlp_batchnorm": "multitask.models.projections:MlpBatchNorm",
+}
+
+HEADS = {
+    "classification": "heads.classification:ClassificationHead",
+    "ordinal": "heads.ordinal:OrdinalHead",
+    "siamese_paraphrase": "heads.siamese_paraphrase:SiameseParaphraseHead",
+    "cosine_regression": "heads.cosine_regression:CosineRegressionHead",
+    "cosine_with_embeddings": "heads.cosine_with_embeddings:CosineWithEmbeddingsHead",
+    "euclidean_paraphrase": "heads.euclidean:EuclideanParaphraseHead",
+    "euclidean_similarity": "heads.euclidean:EuclideanSimilarityHead",
+    "binary": "heads.binary:BinaryHead",
+    "regression": "heads.regression:RegressionHead",
+    "multi_label": "heads.multi_label:MultiLabelHead",
+    "token_classification": "heads.token_classification:TokenClassificationHead",
+    "span": "heads.span:SpanHead",
+    "masked_lm": "heads.masked_lm:MaskedLMHead",
+    "contrastive": "multitask.models.losses.contrastive:ContrastiveHead",
+    "diffcse": "multitask.models.losses.diffcse:DiffCSEHead",
+}
+
+SAMPLERS = {
+    "round_robin": "multitask.data.task_sampler:RoundRobin",
+    "proportional": "multitask.data.task_sampler:Proportional",
+    "square_root": "multitask.data.task_sampler:SquareRoot",
+    "annealed": "multitask.data.task_sampler:Annealed",
+    "temperature": "multitask.data.task_sampler:Temperature",
+    "fixed": "multitask.data.task_sampler:Fixed",
+}
+
+SURGERY = {
+    "pcgrad": "multitask.training.gradient_surgery:pcgrad",
+    "gradvac": "multitask.training.gradient_surgery:gradvac",
+    "cagrad": "multitask.training.gradient_surgery:cagrad",
+    "mgda": "multitask.training.gradient_surgery:mgda",
+    "aligned_mtl": "multitask.training.gradient_surgery:aligned_mtl",
+}
+
+KINDS: dict[str, Mapping[str, str]] = {
+    "adapter": ADAPTERS,
+    "pooling": POOLERS,
+    "projection": PROJECTIONS,
+    "head": HEADS,
+    "sampler": SAMPLERS,
+    "gradient_surgery": SURGERY,
+}
+
+# constructor arguments that the program supplies; every other one is an option in YAML
+SUPPLIED: dict[str, tuple[str, ...]] = {
+    "adapter": ("dim", "num_layers"),
+    "pooling": ("dim", "num_layers"),
+    "projection": ("dim", "pooler_weights", "encoder_dim"),
+    "head": (
+        "dim",
+        "num_labels",
+        "class_counts",
+        "low",
+        "high",
+        "word_embedding",
+        "norm_eps",
+        "mlm_weights",
+        "encoder",
+    ),
+    "sampler": ("sizes", "joint"),
+    "gradient_surgery": (),
+}
+
+
+def check_name(kind: str, name: str) -> None:
+    """Raise a UserError with the nearest known name when ``name`` is not a registered ``kind``."""
+    if name not in KINDS[kind]:
+        raise UserError(f"unknown {kind} {name!r}{suggest(name, tuple(KINDS[kind]))}")
+
+
+def resolve(kind: str, name: str) -> Any:
+    """Import and return the class registered under ``name``."""
+    check_name(kind, name)
+    module, _, attribute = KINDS[kind][name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def option_names(factory: Callable[..., Any], context: Mapping[str, Any]) -> list[str]:
+    """Constructor arguments that a config may set: all but those the program supplies."""
+    return [name for name in inspect.signature(factory).parameters if name not in context]
+
+
+def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str, Any]) -> Any:
+    """Construct ``name`` with the user's options and whatever of ``context`` it takes.
+
+    Raises UserError for an option that the constructor does not take, or for a value that does
+    not fit the option's annotation or that the constructor rejects.
+    """
+    factory = resolve(kind, name)
+    allowed = option_names(factory, context)
+    for option in options:
+        if option not in allowed:
+            hint = suggest(option, allowed) if allowed else " (it has no options)"
+            raise UserError(f"{kind} {name!r} has no option {option!r}{hint}", (option,))
+    taken = inspect.signature(factory).parameters
+    for option, value in options.items():
+        expected = taken[option].annotation
+        if not _fits(value, expected):
+            shown = type_in_words(expected)
+            if not shown.startswith(("one of", "true", "null")):
+                shown = f"a {shown}"
+            message = f"{kind} {name!r}: {option} must be {shown}, not {value!r}"
+            raise UserError(message, (option,))
+    for option in allowed:
+        if taken[option].default is inspect.Parameter.empty and option not in options:
+            raise UserError(f"{kind} {name!r}: the option {option!r} is missing")
+    supplied = {key: value for key, value in context.items() if key in taken}
+    try:
+        return factory(**supplied, **options)
+    except (ValueError, TypeError, RuntimeError) as error:  # torch raises the last two
+        reason = " ".join(str(error).split())
+        only = tuple(options) if len(options) == 1 else ()
+        raise UserError(f"{kind} {name!r}: {reason}", only) from error
+
+
+def type_in_words(annotation: Any) -> str:
+    """A type as a reader of YAML knows it, such as 'number' or 'list of texts'."""
+    plain = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if annotation is None or annotation is types.NoneType:
+        return "null"
+    if origin is Literal:
+        return "one of " + ", ".join(f"`{value}`" for value in inner)
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(type_in_words, inner)))
+    if origin in (list, tuple):  # a tuple is read from a list
+        return f"list of {type_in_words(inner[0])}s"
+    if origin is dict:
+        return f"mapping from {type_in_words(inner[0])} to {type_in_words(inner[1])}"
+    return plain.get(annotation) or inspect.formatannotation(annotation)
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    """Whether a config value has an option's type; YAML's `no` is text, and would pass as true."""
+    if annotation is inspect.Parameter.empty or isinstance(annotation, str):
+        return True
+    try:
+        TypeAdapter(annotation).validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    except PydanticUserError:  # a type of its own, which no YAML value has to fit
+        return True
+    return True

@@ -1,0 +1,152 @@
+"""The semantic textual similarity suites: STS12 to STS16, STS-B and SICK-R, read as published.
+
+A suite is its subsets by name, each as rows of pairs with a gold score; pairs without one are
+dropped and counted. No text is changed: SentEval lower-cases the STS years (not SICK-R), which
+makes no difference to an uncased tokenizer.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from multitask.config import DataConfig
+from multitask.data.readers.tables import read_table, read_text
+from multitask.tasks.examples import Rows
+from multitask.tasks.sts import YEARS
+from multitask.utils.errors import UserError
+
+# the lowest and highest gold score
+RANGES = {"SICK-R": (1.0, 5.0)}
+# columns of the first text, the second and the score, where a file has a header
+HEADERS = (
+    ("sentence1", "sentence2", "score"),
+    ("sentence1", "sentence2", "similarity"),  # the CS224N course: quoted as in CSV
+    ("sentence_A", "sentence_B", "relatedness_score"),  # SICK
+)
+
+Suite = dict[str, Rows]
+
+
+def read_suites(directory: Path, stsb: Path | None = None) -> dict[str, Suite]:
+    """The suites that stand below a directory, in the order of ``NAMES``.
+
+    Each may be a folder of tab-separated files (``STS12/MSRpar.tsv``, ``SICK-R/test.tsv``) or as
+    SentEval has it (``STS12-en-test/STS.input.MSRpar.txt`` with ``STS.gs.MSRpar.txt``,
+    ``STSBenchmark/sts-test.csv``, ``SICK/SICK_test_annotated.txt``), there or in a folder ``STS``.
+    Of STS-B and SICK-R only the test split counts.
+
+    Args:
+        directory: where they are.
+        stsb: a file to be read as STS-B instead, such as the course's ``sts-dev.csv``.
+
+    Raises:
+        UserError: no suite there, or a file that does not fit its format: file and line.
+    """
+    if not directory.is_dir():
+        raise UserError(f"--data: no such directory: {directory}")
+    if stsb is not None and not stsb.is_file():
+        raise UserError(f"--stsb: no such file: {stsb}")
+    found = {year: _year(_folders(directory, year, f"{year}-en-test")) for year in YEARS}
+    file = stsb or _first(_folders(directory, "STS-B", "STSBenchmark"), "test.tsv", "sts-test.csv")
+    found["STS-B"] = {} if file is None else {file.stem: read_pairs(file, "STS-B")}
+    file = _first(_folders(directory, "SICK-R", "SICK"), "test.tsv", "SICK_test_annotated.txt")
+    found["SICK-R"] = {} if file is None else {"test": read_pairs(file, "SICK-R")}
+    suites = {name: suite for name, suite in found.items() if suite}
+    if not suites:
+        raise UserError(f"{directory}: no suite there: expected folders such as STS12, SICK-R")
+    return suites
+
+
+def read_pairs(file: Path, suite: str) -> Rows:
+    """The pairs of one file: with a header (``HEADERS``), or the benchmark's headerless columns.
+
+    The STS benchmark's ``sts-test.csv`` is separated by tabs, unquoted, and has seven columns or
+    more: the score is the fifth, the texts are the sixth and seventh.
+    """
+    header = read_text(file).partition("\n")[0].split("\t")
+    names = next((names for names in HEADERS if set(names) <= set(header)), None)
+    if names is not None:
+        quoted = DataConfig(quoting="similarity" in names)
+        columns = read_table(file, "tsv", quoted)
+        first, second, scores = (columns[name] for name in names)
+        return _rows(str(file), list(zip(first, second, strict=True)), scores, suite, 2)
+    lines = [line.split("\t") for line in _lines(file)]
+    for number, cells in enumerate(lines, 1):
+        if len(cells) < 7:
+            raise UserError(
+                f"{file}, line {number}: {len(cells)} columns: expected a header with sentence1, "
+                "sentence2 and score, or the seven columns of the STS benchmark"
+            )
+    pairs = [(cells[5], cells[6]) for cells in lines]
+    return _rows(str(file), pairs, [cells[4] for cells in lines], suite, 1)
+
+
+def _folders(directory: Path, *names: str) -> list[Path]:
+    """Those of the folders that exist, in ``directory`` or in ``directory/STS``."""
+    places = [parent / name for parent in (directory, directory / "STS") for name in names]
+    return [place for place in places if place.is_dir()]
+
+
+def _first(folders: Sequence[Path], *names: str) -> Path | None:
+    files = (folder / name for folder in folders for name in names)
+    return next((file for file in files if file.is_file()), None)
+
+
+def _year(folders: Sequence[Path]) -> Suite:
+    """The subsets of a year, from the first folder that has any."""
+    for folder in folders:
+        tables = {file.stem: read_pairs(file, folder.name) for file in sorted(folder.glob("*.tsv"))}
+        inputs = sorted(folder.glob("STS.input.*.txt"))
+        found = tables or {file.stem.removeprefix("STS.input."): _official(file) for file in inputs}
+        if found:
+            return found
+    return {}
+
+
+def _official(file: Path) -> Rows:
+    """``STS.input.X.txt`` (two texts and perhaps their sources) with ``STS.gs.X.txt``."""
+    gold = file.with_name(file.name.replace("STS.input.", "STS.gs."))
+    if not gold.is_file():
+        raise UserError(f"{file}: its scores are missing: no {gold.name} beside it")
+    lines, scores = [line.split("\t") for line in _lines(file)], _lines(gold)
+    if len(lines) != len(scores):
+        raise UserError(f"{gold}: {len(scores)} scores for the {len(lines)} pairs of {file.name}")
+    for number, cells in enumerate(lines, 1):
+        if len(cells) < 2:
+            raise UserError(f"{file}, line {number}: expected two texts with a tab between")
+    return _rows(str(gold), [(cells[0], cells[1]) for cells in lines], scores, file.parent.name, 1)
+
+
+def _lines(file: Path) -> list[str]:
+    """All lines, empty ones too; the end of the last is none of its own."""
+    return read_text(file).removesuffix("\n").split("\n")
+
+
+def _rows(
+    source: str, pairs: list[tuple[str, str]], scores: list[str], suite: str, first_line: int
+) -> Rows:
+    """Pairs with their scores as numbers; those with an empty score are dropped and counted."""
+    low, high = RANGES.get(suite, (0.0, 5.0))
+    kept = [number for number, score in enumerate(scores) if score.strip()]
+    labels = []
+    for number in kept:
+        try:
+            labels.append(float(scores[number]))
+        except ValueError:
+            labels.append(np.nan)
+        if not low <= labels[-1] <= high:
+            where = f"{source}, line {number + first_line}"
+            raise UserError(
+                f"{where}: the score {scores[number]!r} is no number from {low:g} to {high:g}"
+            )
+    if not kept:
+        raise UserError(f"{source}: no pair has a score")
+    ids = [str(number) for number in kept]
+    return Rows(
+        source,
+        ids,
+        [pairs[number] for number in kept],
+        np.array(labels),
+        unlabelled_dropped=len(scores) - len(kept),
+    )

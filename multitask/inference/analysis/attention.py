@@ -1,0 +1,108 @@
+"""Attention weights of every layer and head, computed anew from the hidden states."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from multitask.data.collate import collate
+from multitask.data.tokenize import tokenize
+from multitask.models.encoders import BertEncoder, Encoder
+from multitask.models.encoders.adapter import Adapter
+from multitask.models.encoders.bert import SelfAttention, softmax
+from multitask.reporting.figures.attention import ClsAttention
+from multitask.tasks.examples import Rows
+from multitask.utils.errors import UserError
+
+NO_LIMIT = 10**9
+
+
+@torch.no_grad()
+def attention_weights(
+    encoder: Encoder,
+    input_ids: Tensor,
+    token_type_ids: Tensor,
+    mask: Tensor,
+    adapter: Adapter | None = None,
+) -> list[Tensor]:
+    """softmax(Q K^T / sqrt(d_head)) of each layer, lowest first (Vaswani et al. 2017, eq. 1).
+
+    Fused kernels never hold these weights, so they are computed here a second time: from the
+    layer's input and its query and key weights, in fp32 or wider. In `transformers` the model's
+    own "eager" form gives them.
+
+    Args:
+        encoder: in evaluation mode.
+        input_ids, token_type_ids, mask: int64 [B, T] each.
+        adapter: a task's own part in the layers of our own encoder, in evaluation mode.
+
+    Returns:
+        L tensors [B, h, T, T]: the weight of query i (third axis) on key j (fourth). A token's
+        weights sum to 1; rows and columns of pads are 0.
+
+    Raises:
+        ValueError: an encoder in training mode: its dropout would be in the weights.
+        UserError: an encoder of `transformers` that does not tell its weights.
+    """
+    if encoder.training:
+        raise ValueError("the encoder is in training mode: call encoder.eval() first")
+    if isinstance(encoder, BertEncoder):
+        embedded = encoder.embed(input_ids, token_type_ids, mask)
+        states = encoder.encode(embedded, mask, range(encoder.num_layers), adapter=adapter)
+        parts: list[Any] = [layer.attention for layer in encoder.layers]
+        return [layer_attention(part, states[n], mask) for n, part in enumerate(parts)]
+    model = encoder.model
+    types = {"token_type_ids": token_type_ids} if encoder.takes_token_types else {}
+    usual = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    try:
+        output = model(input_ids, attention_mask=mask, output_attentions=True, **types)
+    finally:
+        model.set_attn_implementation(usual)
+    if not output.attentions:
+        raise UserError(f"an encoder of type {model.config.model_type} tells no attention weights")
+    return [weights * mask[:, None, :, None] for weights in output.attentions]
+
+
+def layer_attention(attention: SelfAttention, hidden: Tensor, mask: Tensor) -> Tensor:
+    """One layer's weights [B, h, T, T] from its input [B, T, d] and the mask [B, T]."""
+    query, key, _ = attention.qkv(hidden).chunk(3, dim=-1)
+    query, key = (x.unflatten(2, (attention.heads, -1)).transpose(1, 2) for x in (query, key))
+    scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+    return softmax(scores, mask[:, None, None] != 0) * mask[:, None, :, None]
+
+
+def cls_attention(
+    encoder: Encoder, tokenizer: Any, texts: Sequence[str], adapter: Adapter | None = None
+) -> ClsAttention:
+    """How much [CLS] attends to each token of a text, or of a pair of texts in one input.
+
+    Args:
+        encoder: in evaluation mode.
+        tokenizer: as ``multitask.models.pretrained.load_tokenizer`` gives it.
+        texts: one or two.
+        adapter: a task's own part in the layers.
+
+    Raises:
+        UserError: more tokens than the encoder has positions.
+    """
+    tokens = tokenize(
+        Rows("text", ["0"], [tuple(texts)], None), tokenizer, siamese=False, max_length=NO_LIMIT
+    )
+    if len(tokens.ids) > encoder.max_positions:
+        count = f"{len(tokens.ids)} tokens, special ones included"
+        raise UserError(
+            f"the text has {count}; the encoder takes {encoder.max_positions}: shorten it"
+        )
+    batch = collate(tokens, np.array([0]), pad_id=tokenizer.pad_token_id)
+    weights = attention_weights(
+        encoder, batch.input_ids, batch.token_type_ids, batch.attention_mask, adapter
+    )
+    ids = tokens.ids.tolist()
+    return ClsAttention(
+        [tokenizer.decode([number]) for number in ids],
+        [place for place, number in enumerate(ids) if number == tokenizer.sep_token_id],
+        torch.stack([layer[0, :, 0] for layer in weights]).numpy(),
+    )

@@ -1,0 +1,112 @@
+"""What each layer knows of meaning: zero-shot Spearman by layer and fixed pooling.
+
+Figures 1 and 2 of the layer-attention pooling paper: the [CLS] vector, the mean and the maximum
+over tokens of every layer, and the mean of the first and the last layer's means (SimCSE's
+``avg_first_last``, first = layer 1).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from multitask.config.registry import resolve
+from multitask.data.collate import Batch
+from multitask.data.sts_suites import Suite
+from multitask.inference.scoring import over_texts
+from multitask.inference.similarity import cosines
+from multitask.models.multitask_model import MultiTaskModel
+from multitask.tasks import metrics
+from multitask.tasks.examples import Rows
+
+POOLINGS = ("cls", "mean", "max")
+FIRST_LAST = "first-last mean"
+
+
+def layer_vectors(
+    model: MultiTaskModel,
+    adapter: Any,
+    tokenizer: Any,
+    texts: Sequence[str],
+    *,
+    max_length: int,
+    batch_size: int,
+    device: torch.device,
+    title: str = "",
+) -> np.ndarray:
+    """Vectors of N texts from every layer 0 (embeddings) to L: float32 [N, POOLINGS, L + 1, d]."""
+    encoder = model.encoder
+    layers = range(encoder.num_layers + 1)
+    # a pooler of the last layer, told that another one is the last
+    poolers = [[resolve("pooling", name)(encoder.dim, n) for n in layers] for name in POOLINGS]
+
+    def pooled(batch: Batch) -> Tensor:
+        mask = batch.attention_mask
+        embedded = encoder.embed(batch.input_ids, batch.token_type_ids, mask)
+        hidden = encoder.encode(embedded, mask, layers, adapter=adapter)
+        return torch.stack(
+            [torch.stack([pool(hidden, mask) for pool in row], 1) for row in poolers], 1
+        )
+
+    return over_texts(
+        model,
+        tokenizer,
+        texts,
+        pooled,
+        max_length=max_length,
+        batch_size=batch_size,
+        device=device,
+        title=title,
+    )
+
+
+def score_layers(
+    suites: Mapping[str, Suite], encode: Callable[[Sequence[str], str], np.ndarray]
+) -> dict[str, Any]:
+    """layers.json: Spearman of every suite and subset, by pooling and layer.
+
+    Args:
+        suites: the suites by name.
+        encode: texts and a title -> [N, POOLINGS, L + 1, d], as ``layer_vectors`` gives them. It is
+            called once a subset.
+
+    Returns:
+        By suite ``all`` (all its pairs together) and ``subsets``, each with a list [L + 1] for each
+        of ``POOLINGS`` and a number for ``FIRST_LAST``. NaN where all cosines are equal, as those
+        of the embeddings' [CLS] are.
+    """
+    found: dict[str, Any] = {}
+    for name, suite in suites.items():
+        parts = {
+            subset: (rows.gold, _similarities(rows, encode, f"{name} {subset}"))
+            for subset, rows in suite.items()
+        }
+        together = [np.concatenate(side) for side in zip(*parts.values(), strict=True)]
+        subsets = {subset: _spearman(*part) for subset, part in parts.items()}
+        found[name] = {"all": _spearman(*together), "subsets": subsets}
+    return found
+
+
+def _similarities(
+    rows: Rows, encode: Callable[[Sequence[str], str], np.ndarray], title: str
+) -> np.ndarray:
+    """Cosines of N pairs: [N, POOLINGS * (L + 1) + 1], the last for ``FIRST_LAST``."""
+    number = {text: 0 for pair in rows.texts for text in pair}
+    number = {text: place for place, text in enumerate(number)}
+    vectors = encode(list(number), title)
+    means = vectors[:, POOLINGS.index("mean")]
+    ends = (means[:, 1] + means[:, -1]) / 2
+    flat = [*vectors.reshape(len(vectors), -1, vectors.shape[-1]).swapaxes(0, 1), ends]
+    first, second = ([number[pair[side]] for pair in rows.texts] for side in (0, 1))
+    return np.stack([cosines(own[first], own[second]) for own in flat], axis=1)
+
+
+def _spearman(gold: np.ndarray, similarities: np.ndarray) -> dict[str, Any]:
+    values = [
+        metrics.compute("number", gold, column, column[:, None])["spearman"]
+        for column in similarities.T
+    ]
+    table = np.array(values[:-1]).reshape(len(POOLINGS), -1).tolist()
+    return {**dict(zip(POOLINGS, table, strict=True)), FIRST_LAST: values[-1]}

@@ -1,0 +1,242 @@
+"""Several finished runs as one: their averaged output, from saved predictions or from weights.
+
+from multitask.inference.ensemble import ensemble
+
+found = ensemble([Path("runs/a"), Path("runs/b")])
+found.gains["tasks"]["sst"]["gain_over_mean"]
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from multitask.config import Config, load_run_config, load_saved_config
+from multitask.config.run_directory import check_distinct, check_no_run, load_report
+from multitask.data.load import label_reader, texts_from_file
+from multitask.data.tags import words_from_file
+from multitask.inference.predictions import write_predictions
+from multitask.inference.scoring import Scores
+from multitask.inference.trained_run import TrainedRun, described
+from multitask.reporting.comparison.gains import average, gains
+from multitask.reporting.comparison.notes import notes
+from multitask.reporting.comparison.saved_predictions import (
+    ScoredRows,
+    check_same_rows,
+    load_split,
+    scored_rows,
+)
+from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.metric_names import OUTCOMES, UNLABELLED
+from multitask.utils.errors import UserError
+from multitask.utils.files import write_text
+
+FACTS = "ensemble.json"
+Output = dict[tuple[str, str], ScoredRows]  # by task and split
+Run = tuple[Path, Config, dict[str, Any]]  # with its report.json
+
+
+@dataclass
+class Ensemble:
+    """The averaged output of runs, and what it gains on dev (keys: docs/comparing.md)."""
+
+    config: Config  # the first run's
+    readers: dict[str, LabelReader]
+    output: Output
+    gains: dict[str, Any]
+
+
+def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> Ensemble:
+    """Average the outputs of finished runs over the tasks they share, on dev and test.
+
+    A run's saved predictions are used where it has them; with ``overrides``, and where they are
+    missing, its weights predict.
+
+    Raises:
+        UserError: a run given twice or not finished, no shared task, runs whose labels or rows of a
+            task differ, or neither saved predictions nor weights.
+    """
+    check_distinct(run_dirs)
+    runs: list[Run] = []
+    for run in run_dirs:
+        config = load_saved_config(run, overrides)
+        report = load_report(run)
+        runs.append((run, config, {**report, "tasks": _entries(config, report)}))
+    tasks, remarks = _shared_tasks(runs)
+    readers: dict[str, LabelReader] = {}
+    splits = []
+    scored = load_report(run_dirs[0])["tasks"]
+    dev_tasks = [task for task in tasks if task in scored]
+    if not dev_tasks:
+        raise UserError(f"{run_dirs[0]}: no task of all these runs has dev rows to compare them on")
+    for task in tasks:
+        readers[task] = check_same_labels(
+            task, [(run, _saved_reader(c, task, report["tasks"][task])) for run, c, report in runs]
+        )
+        if task in dev_tasks:
+            splits.append((task, "dev"))
+        lacking = [run for run, config, _ in runs if config.tasks[task].data.test is None]
+        if not lacking:
+            splits.append((task, "test"))
+        elif len(lacking) < len(runs):
+            remarks.append(f"{task}: only dev is predicted, for {lacking[0]} names no test data.")
+    outputs = [_output(run, splits, overrides) for run in runs]
+    output: Output = {}
+    for task, split in splits:
+        first, *others = (found[task, split] for found in outputs)
+        for other in others:
+            check_same_rows(task, first, other, split)
+        found = average(first.label_type, [one[task, split].scores for one in outputs])
+        result = runs[0][2]["tasks"][task]
+        output[task, split] = scored_rows(Path("ensemble"), result, first.rows, *found)
+    dev = {task: (output[task, "dev"], [one[task, "dev"] for one in outputs]) for task in dev_tasks}
+    only = [t for t in dev_tasks if any(r["tasks"][t].get("evaluate_only") for _, _, r in runs)]
+    gained = {
+        "format": 1,
+        **gains([str(run) for run in run_dirs], dev, evaluate_only=only),
+        "notes": [*remarks, *notes([(run, report) for run, _, report in runs])],
+    }
+    return Ensemble(runs[0][1], readers, output, gained)
+
+
+def check_output(directory: Path) -> None:
+    """Raise UserError where an ensemble's files would do harm."""
+    check_no_run(directory)
+    if directory.is_dir() and any(directory.iterdir()) and not (directory / FACTS).exists():
+        raise UserError(f"{directory} holds other files: choose another --output DIR")
+
+
+def write_ensemble(directory: Path, found: Ensemble) -> list[Path]:
+    """Write ensemble.json and, as a run does, its prediction files; return their paths."""
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / FACTS
+    write_text(file, json.dumps(found.gains, indent=1, ensure_ascii=False) + "\n")
+    written = [file]
+    for (task, split), one in found.output.items():
+        scores = Scores(one.predictions, one.scores, float("nan"))
+        entry = found.config.tasks[task]
+        files = (entry.course_file, entry.glue_file)
+        written += write_predictions(
+            directory, task, split, one.rows, scores, found.readers[task], *files
+        )
+    return written
+
+
+def predict_texts(
+    runs: Iterable[TrainedRun], task: str, file: Path
+) -> tuple[Rows, list[dict[str, Any]], LabelReader]:
+    """The texts of a file of one's own, and the runs' averaged prediction of each.
+
+    One run is used at a time: a generator keeps one in memory. Raises UserError for texts that do
+    not fit the task, and for runs whose labels differ.
+    """
+    members: list[Scores] = []
+    readers = []
+    for trained in runs:
+        tags = trained.readers[task].label_type == "tags"
+        read = words_from_file if tags else texts_from_file
+        rows = read(trained.config.tasks[task].data, file)
+        members.append(trained.score(task, rows))
+        readers.append((trained.directory, trained.readers[task]))
+    reader = check_same_labels(task, readers)
+    scores = members[0]
+    if len(members) > 1:
+        if reader.label_type in OUTCOMES:
+            message = "predictions of words or of answers are not averaged: give one run"
+            raise UserError(f"task {task}: {message}")
+        averaged = average(reader.label_type, [one.scores for one in members])
+        scores = Scores(*averaged, float("nan"))
+    return rows, described(scores, reader, rows), reader
+
+
+def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) -> LabelReader:
+    """The first run's label reader. Raises UserError unless all read the same labels."""
+    (first, reader), *others = readers
+    for run, other in others:
+        for what, key in (
+            ("label type", "label_type"),
+            ("classes", "names"),
+            ("lowest label", "low"),
+            ("highest label", "high"),
+        ):
+            one, two = getattr(reader, key), getattr(other, key)
+            if one != two:
+                if key == "names":
+                    one, two = ", ".join(one), ", ".join(two)
+                raise UserError(
+                    f"{task}: {first} and {run} cannot be averaged: {what} {one} against {two}; "
+                    "leave one of them out"
+                )
+    return reader
+
+
+def _entries(config: Config, report: Mapping[str, Any]) -> dict[str, Any]:
+    """Each task's entry of report.json; a task without dev rows has that of its head's owner."""
+    found, owners = report["tasks"], config.selecting_tasks()
+    named = {task: found.get(task) or found.get(owners[task]) for task in owners}
+    return {task: entry for task, entry in named.items() if entry is not None}
+
+
+def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
+    """The tasks that every run has, in the first one's order, and a line about the others."""
+    every = dict.fromkeys(
+        task
+        for _, _, report in runs
+        for task, result in report["tasks"].items()
+        if result["label_type"] not in (*UNLABELLED, *OUTCOMES)  # such output has no average
+    )
+    shared = [task for task in every if all(task in report["tasks"] for _, _, report in runs)]
+    if not shared:
+        tasks = "; ".join(f"{run}: {', '.join(report['tasks'])}" for run, _, report in runs)
+        raise UserError(
+            f"the runs have no task in common that can be averaged ({tasks}): leave some out"
+        )
+    left = [task for task in every if task not in shared]
+    remarks = [f"Left out, for not every run has them: {', '.join(left)}."] if left else []
+    for types, why in (
+        (UNLABELLED, "they have no labels"),
+        (OUTCOMES, "what they say of words is not averaged"),
+    ):
+        found = [t for _, _, r in runs for t, e in r["tasks"].items() if e["label_type"] in types]
+        if found:
+            remarks.append(f"Left out, for {why}: {', '.join(dict.fromkeys(found))}.")
+    return shared, remarks
+
+
+def _saved_reader(config: Config, task: str, result: Mapping[str, Any]) -> LabelReader:
+    """A finished run's label reader, without its training file."""
+    label_type = result["label_type"]
+    if label_type == "class" and config.tasks[task].data.labels is None:
+        names = tuple(result["classes"])  # the file's own values
+        return LabelReader(label_type, {name: i for i, name in enumerate(names)}, names)
+    return label_reader(config, task, label_type)
+
+
+def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | None) -> Output:
+    """A run's output on each (task, split): saved if it is there and still asked for."""
+    directory, _, report = run
+    found: Output = {}
+    trained: TrainedRun | None = None
+    for task, split in splits:
+        result = report["tasks"][task]
+        file = directory / "predictions" / f"{task}.{split}.jsonl"
+        if not overrides and file.is_file():
+            found[task, split] = load_split(directory, task, split, result)
+            continue
+        trained = trained or _with_weights(directory, overrides, file)
+        made = trained.load_split(task, split)
+        scores = trained.score_split(task, made)
+        found[task, split] = scored_rows(
+            directory, result, made.rows, scores.predictions, scores.scores
+        )
+    return found
+
+
+def _with_weights(directory: Path, overrides: list[str] | None, file: Path) -> TrainedRun:
+    """The run, to predict what ``file`` does not hold."""
+    try:
+        return TrainedRun(directory, load_run_config(directory, overrides))
+    except UserError as error:
+        reason = f"{' '.join(overrides)} given" if overrides else f"{file} does not exist"
+        raise UserError(f"{reason}, so the run's weights are needed: {error}") from error

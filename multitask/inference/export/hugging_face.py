@@ -1,0 +1,138 @@
+"""A run's encoder, or a whole classifier, as a directory that `transformers` loads."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from heads.binary import BinaryHead
+from heads.classification import ClassificationHead
+from heads.multi_label import MultiLabelHead
+from heads.regression import RegressionHead
+from multitask.inference.export.parts import TOLERANCE, Parts, largest_difference, plain_encoder
+from multitask.models.projections import Tanh
+from multitask.utils.errors import UserError
+
+# tanh(W h + b) of the first token, then a linear layer: their names by model type
+BERT = ("bert.", "bert.pooler.dense", "classifier")
+ROBERTA = ("roberta.", "classifier.dense", "classifier.out_proj")
+CLASSIFIERS = {"bert": BERT, "roberta": ROBERTA, "xlm-roberta": ROBERTA, "camembert": ROBERTA}
+# label type -> what the model's own loss and pipeline go by
+PROBLEMS = {
+    "class": "single_label_classification",
+    "binary": "multi_label_classification",
+    "labels": "multi_label_classification",
+    "number": "regression",
+}
+
+
+def export_encoder(parts: Parts, directory: Path) -> None:
+    """Write the encoder alone and the tokenizer: `AutoModel`, `AutoTokenizer`.
+
+    Raises UserError for an adapter, and for ternary weights.
+    """
+    parts.check_encoder("transformers")
+    plain_encoder(parts.encoder).save_pretrained(directory, safe_serialization=True)
+    parts.own_tokenizer().save_pretrained(directory)
+
+
+def export_classifier(parts: Parts, directory: Path) -> None:
+    """Write the task's encoder, projection and head: `AutoModelForSequenceClassification`.
+
+    Raises UserError for whatever that class computes otherwise, by its key.
+    """
+    from transformers import AutoModelForSequenceClassification
+
+    check_classifier(parts)
+    config = parts.encoder.config.__class__.from_dict(parts.encoder.config.to_dict())
+    kind, names = parts.reader.label_type, list(parts.reader.names)
+    several = kind in ("class", "labels")
+    config.num_labels = len(names) if several else 1
+    if several:
+        config.id2label = dict(enumerate(names))
+        config.label2id = {name: number for number, name in enumerate(names)}
+    config.problem_type = PROBLEMS[kind]
+    model = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
+    prefix, inner, outer = CLASSIFIERS[config.model_type]
+    state = {prefix + name: t for name, t in plain_encoder(parts.encoder).state_dict().items()}
+    weight, bias = _last_layer(parts.head)
+    dense = parts.projection.dense
+    state |= {f"{inner}.weight": dense.weight, f"{inner}.bias": dense.bias}
+    state |= {f"{outer}.weight": weight, f"{outer}.bias": bias}
+    model.load_state_dict(state)
+    model.save_pretrained(directory, safe_serialization=True)
+    parts.own_tokenizer().save_pretrained(directory)
+
+
+def check_classifier(parts: Parts) -> None:
+    """Raise UserError for what a sequence classifier of `transformers` cannot carry."""
+    parts.check_encoder("transformers")
+    instead = "export it with --format onnx, or the encoder alone with --encoder-only"
+    entry, own = parts.config.tasks[parts.task], f"tasks.{parts.task}"
+    if not isinstance(
+        parts.head, ClassificationHead | BinaryHead | MultiLabelHead | RegressionHead
+    ):
+        reason = "no sequence classifier of transformers has such a head"
+        raise UserError(f"{own}.head: {entry.head.name}: {reason}: {instead}")
+    kind = parts.encoder.config.model_type
+    if kind not in CLASSIFIERS:
+        reason = f"{kind} puts another layer before its classifier than a task of this project has"
+        raise UserError(f"encoder.name: {reason}: {instead}")
+    if parts.pooling_name != "cls":
+        reason = f"{parts.pooling_name}: transformers classifies the first token's vector alone"
+        raise UserError(f"{parts.pooling_key}: {reason}: {instead}")
+    projection = parts.projection
+    if not isinstance(projection, Tanh) or projection.output_dim != parts.encoder.dim:
+        choice = parts.config.tasks[parts.base].projection
+        named = "none" if choice is None else choice.name
+        wants = f"transformers puts tanh(W h + b) of width {parts.encoder.dim} before the head"
+        raise UserError(
+            f"tasks.{parts.base}.projection: {named}: {wants}: train with `projection: tanh` or "
+            f"`bert_pooler`, {instead}"
+        )
+
+
+def _last_layer(head: Any) -> tuple[Tensor, Tensor]:
+    """Weight and bias that give the head's scores; a regression's scale is multiplied in."""
+    weight, bias = head.linear.weight.detach().double(), head.linear.bias.detach().double()
+    if head.label_type == "number":
+        span = head.high - head.low
+        weight, bias = span * weight, head.low + span * bias
+    return weight.float(), bias.float()
+
+
+@torch.no_grad()
+def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...]]) -> float:
+    """The largest difference between the loaded model's output and the run's own, text by text:
+    of a classifier's scores, of the encoder's last hidden states.
+
+    Raises UserError above TOLERANCE.
+    """
+    from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+
+    name = str(directory)
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    config = parts.encoder.config.__class__.from_pretrained(name)
+    whole = "SequenceClassification" in (config.architectures or [""])[0]
+    loader = AutoModelForSequenceClassification if whole else AutoModel
+    model = loader.from_pretrained(name, use_safetensors=True).eval()
+    differences = []
+    scores = parts.scores(texts) if whole else None
+    last = parts.encoder.num_layers
+    for row, text in enumerate(texts):
+        given = tokenizer(*(text if whole else text[:1]), truncation=True, return_tensors="pt")
+        if scores is not None:
+            found, wanted = model(**given).logits[0], scores[row].reshape(-1)
+        else:
+            ids, mask = given["input_ids"], given["attention_mask"]
+            types = given.get("token_type_ids", torch.zeros_like(ids))
+            embedded = parts.encoder.embed(ids, types, mask)
+            wanted = parts.encoder.encode(embedded, mask, (last,))[last][0]
+            found = model(**given).last_hidden_state[0]
+        differences.append(largest_difference(np.asarray(found), np.asarray(wanted)))
+    difference = max(differences)
+    if not difference <= TOLERANCE:
+        raise UserError(f"{parts.task}: transformers gives other numbers (by {difference:.2g})")
+    return difference

@@ -1,0 +1,165 @@
+"""The int8 variant of an ONNX export, and what it costs and gains, measured."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from multitask.inference.export.onnx import (
+    FILE,
+    INT8_FILE,
+    Texts,
+    feeds,
+    output_name,
+    quiet,
+    run_session,
+    session,
+)
+from multitask.inference.export.parts import Parts
+from multitask.tasks import metrics
+from multitask.tasks.metric_names import SELECTABLE
+from multitask.tasks.records import cells_of
+
+
+def _split_gemm(graph: Any) -> None:
+    """Gemm as MatMul and Add, each weight transposed once.
+
+    onnxruntime's quantiser does the same, but once a use: the weights of an encoder that reads two
+    texts it would turn back again.
+    """
+    from onnx import helper, numpy_helper
+
+    weights = {tensor.name: tensor for tensor in graph.initializer}
+    turned: set[str] = set()
+    nodes = []
+    for node in graph.node:
+        settings = {given.name: helper.get_attribute_value(given) for given in node.attribute}
+        plain = settings.pop("transB", 0) == 1 and all(
+            settings.get(name, wanted) == wanted
+            for name, wanted in (("alpha", 1.0), ("beta", 1.0), ("transA", 0))
+        )
+        if node.op_type != "Gemm" or not plain or node.input[1] not in weights:
+            nodes.append(node)
+            continue
+        rows, weight, *bias = node.input
+        name = f"{weight}_transposed"
+        if name not in turned:
+            turned.add(name)
+            values = numpy_helper.to_array(weights[weight]).T.copy()
+            graph.initializer.append(numpy_helper.from_array(values, name))
+        product = f"{node.output[0]}_product" if bias else node.output[0]
+        nodes.append(helper.make_node("MatMul", [rows, name], [product], f"{node.name}_MatMul"))
+        if bias:
+            nodes.append(
+                helper.make_node("Add", [product, *bias], list(node.output), f"{node.name}_Add")
+            )
+    del graph.node[:]
+    graph.node.extend(nodes)
+    used = {name for node in nodes for name in node.input} | {out.name for out in graph.output}
+    kept = [tensor for tensor in graph.initializer if tensor.name in used]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+
+
+@dataclass
+class Comparison:
+    """fp32 beside int8, each pair in this order.
+
+    ``metric`` is None for a contrastive task; there ``scores`` are (1, the lowest cosine between
+    the embeddings). ``speeds`` are rows a second, without tokenizing.
+    """
+
+    metric: str | None
+    rows: int
+    scores: tuple[float, float]
+    megabytes: tuple[float, float]
+    speeds: tuple[float, float]
+
+    def lines(self) -> list[str]:
+        """What was measured, in words."""
+        size, speed = self.megabytes, self.speeds
+        if self.metric is None:
+            measured = f"lowest cosine to the fp32 embeddings {self.scores[1]:.5f}"
+        else:
+            loss = self.scores[1] - self.scores[0]
+            measured = f"{self.metric} {self.scores[0]:.4f} in fp32, {self.scores[1]:.4f} in int8 "
+            measured += f"({loss:+z.4f})"
+        return [
+            f"int8 on {self.rows:,} dev rows: {measured}",
+            f"int8 file: {size[1]:.2f} MB, fp32 {size[0]:.2f} MB",
+            f"int8 speed: {speed[1]:.0f} rows/s, fp32 {speed[0]:.0f} rows/s "
+            f"(x {speed[1] / speed[0]:.2f}; {torch.get_num_threads()} CPU threads, text not "
+            "tokenized)",
+        ]
+
+
+def quantise(directory: Path) -> None:
+    """Write ``model_int8.onnx``: weights in int8 channel by channel, activations as they come."""
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    model = onnx.load(directory / FILE)
+    del model.graph.value_info[:]  # the shapes of weights are about to change
+    _split_gemm(model.graph)
+    with quiet(None):  # it warns about a step that is not needed
+        quantize_dynamic(
+            model,
+            directory / INT8_FILE,
+            weight_type=QuantType.QInt8,
+            per_channel=True,
+            extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},  # of what it adds
+        )
+
+
+def compare_int8(
+    parts: Parts, directory: Path, texts: Texts, labels: Sequence[Any] | None
+) -> Comparison:
+    """Both files on the same dev rows (``labels`` None: a contrastive task)."""
+    metric = None
+    given = list(texts)
+    if output_name(parts) == "embeddings":
+        given = [row[:1] for row in texts]
+    else:
+        entry = parts.config.tasks[parts.task]
+        metric = entry.metric or SELECTABLE[parts.reader.label_type][0]
+    batches = feeds(parts, given)
+    files = [directory / FILE, directory / INT8_FILE]
+    outputs, speeds = [], []
+    for file in files:
+        loaded = session(file)
+        run_session(loaded, batches[:1])
+        began = time.perf_counter()
+        outputs.append(run_session(loaded, batches))
+        speeds.append(len(given) / (time.perf_counter() - began))
+    if metric is None or labels is None:
+        scores = [1.0, _lowest_cosine(*outputs)]
+    else:
+        scores = [_measured(parts, metric, output, labels) for output in outputs]
+    sizes = [file.stat().st_size / 1e6 for file in files]
+    return Comparison(
+        metric, len(given), (scores[0], scores[1]), (sizes[0], sizes[1]), (speeds[0], speeds[1])
+    )
+
+
+def _measured(parts: Parts, metric: str, output: np.ndarray, labels: Sequence[Any]) -> float:
+    predictions, shown = parts.head.predict(torch.from_numpy(output))
+    reader = parts.reader
+    if reader.label_type == "labels":
+        labels = [cells_of(numbers, len(reader.names)) for numbers in labels]
+    found = metrics.compute(
+        reader.label_type,
+        np.asarray(labels),
+        predictions.numpy(),
+        shown.numpy(),
+        len(reader.names),
+    )
+    return float(found[metric])
+
+
+def _lowest_cosine(one: np.ndarray, other: np.ndarray) -> float:
+    norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    return float(((one * other).sum(1) / norms).min())

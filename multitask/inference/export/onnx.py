@@ -1,0 +1,160 @@
+"""A task as ONNX: token ids, mask and token types in, scores out, any batch size and length."""
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from multitask.data.collate import collate
+from multitask.data.tokenize import tokenize
+from multitask.inference.export.onnx_module import INPUTS, PlainTask
+from multitask.inference.export.parts import TOLERANCE, Parts, largest_difference
+from multitask.inference.export.requirement import required
+from multitask.tasks.examples import Rows
+from multitask.utils.errors import UserError
+
+FILE, INT8_FILE = "model.onnx", "model_int8.onnx"
+PACKAGES = ("onnx", "onnxruntime", "onnxscript")
+BATCH = 32
+Texts = Sequence[tuple[str, ...]]
+
+
+def export_onnx(parts: Parts, directory: Path) -> None:
+    """Write ``model.onnx`` and the tokenizer into an empty directory.
+
+    Raises UserError for what ONNX cannot carry (a head, pooling or layers), and where a package is
+    missing.
+    """
+    for package in PACKAGES:
+        required(package, PACKAGES)
+    if parts.head.takes in ("tokens", "sequence"):
+        head = parts.config.tasks[parts.task].head.name
+        what = "masked tokens" if parts.reader.label_type == "tokens" else "words"
+        message = f"tasks.{parts.task}.head: {head} predicts {what}, not texts: "
+        raise UserError(message + "export another task, or --format transformers --encoder-only")
+    if parts.config.encoder.bitlinear is not None:
+        # onnxruntime sums in another order, and rounding to 8 bits makes other numbers of that
+        message = (
+            "encoder.bitlinear: ONNX would give other scores, for inputs are rounded to 8 bits: "
+        )
+        raise UserError(message + "export it with --format ternary")
+    names = input_names(parts)
+    length = [torch.export.Dim("length"), torch.export.Dim("length_2")]
+    batch = torch.export.Dim("batch")
+    shapes = tuple({0: batch, 1: length[i // 3]} for i in range(len(names)))
+    # the sizes stand for all others; each is another one, so that none is taken for its neighbour
+    sample = [torch.ones(3, 11 - 3 * (i // 3), dtype=torch.long) for i in range(len(names))]
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # a fused kernel without a counterpart
+    try:
+        with warnings.catch_warnings(), torch.no_grad(), quiet("torch.onnx"):
+            warnings.simplefilter("ignore")
+            program: Any = torch.onnx.export(
+                PlainTask(parts).eval(),
+                tuple(sample),
+                input_names=names,
+                output_names=[output_name(parts)],
+                dynamic_shapes=(shapes,),
+                dynamo=True,
+                verbose=False,
+            )
+    except Exception as error:  # the exporter raises many kinds, all of them about the model
+        raise UserError(
+            f"{parts.pooling_key}: ONNX cannot carry {parts.pooling_name} "
+            f"({type(error).__name__} in torch.onnx): train with another pooling"
+        ) from error
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+    described = {
+        "task": parts.task,
+        "labels": json.dumps(list(parts.reader.names)),
+        "max_length": str(parts.max_length),
+    }
+    program.model.metadata_props.update(described)
+    program.save(directory / FILE, external_data=False)
+    parts.own_tokenizer().save_pretrained(directory)
+
+
+@contextmanager
+def quiet(name: str | None) -> Iterator[None]:
+    """A logger, with those below it, that says errors alone for a while."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def input_names(parts: Parts) -> list[str]:
+    """The graph's inputs; of a siamese task also those of the second text."""
+    return [*INPUTS, *(f"{name}_2" for name in INPUTS if parts.sides == 2)]
+
+
+def output_name(parts: Parts) -> str:
+    """``logits``, ``numbers`` on the label scale, or ``embeddings`` of a contrastive task."""
+    return {"number": "numbers", "views": "embeddings"}.get(parts.reader.label_type, "logits")
+
+
+def session(file: Path) -> Any:
+    """The file in onnxruntime, on as many CPU threads as torch has."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+
+def feeds(parts: Parts, texts: Texts) -> list[dict[str, np.ndarray]]:
+    """The graph's inputs for rows of texts, in order, BATCH rows at a time."""
+    found: list[dict[str, np.ndarray]] = [{} for _ in range(0, len(texts), BATCH)]
+    sides: list[list[tuple[str, ...]]] = [list(texts)]
+    if parts.sides == 2:
+        sides = [[(row[i],) for row in texts] for i in range(2)]
+    for suffix, own in zip(("", "_2"), sides, strict=False):
+        rows = Rows("texts", [str(i) for i in range(len(own))], own, None)
+        tokens = tokenize(rows, parts.tokenizer, siamese=False, max_length=parts.max_length)
+        for number, feed in enumerate(found):
+            index = np.arange(number * BATCH, min((number + 1) * BATCH, len(own)))
+            batch = collate(tokens, index, pad_id=parts.tokenizer.pad_token_id)
+            feed |= {name + suffix: getattr(batch, name).numpy() for name in INPUTS}
+    return found
+
+
+def run_session(found: Any, batches: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
+    """The graph's output for all batches together."""
+    taken = {given.name for given in found.get_inputs()}
+    return np.concatenate(
+        [
+            found.run(None, {name: value for name, value in batch.items() if name in taken})[0]
+            for batch in batches
+        ]
+    )
+
+
+def check_onnx(parts: Parts, directory: Path, texts: Texts) -> float:
+    """The largest difference between onnxruntime's scores and the run's own.
+
+    Raises UserError above TOLERANCE.
+    """
+    given = [row[:1] for row in texts] if output_name(parts) == "embeddings" else list(texts)
+    found = run_session(session(directory / FILE), feeds(parts, given))
+    if output_name(parts) == "embeddings":
+        wanted = parts.vectors([row[0] for row in given])
+    else:
+        wanted = parts.scores(given)
+    difference = largest_difference(found, wanted.numpy())
+    if not difference <= TOLERANCE:
+        raise UserError(
+            f"{parts.pooling_key}: {parts.pooling_name} does not give the same scores in ONNX "
+            f"(difference {difference:.2g}): train with another pooling"
+        )
+    return difference

@@ -1,0 +1,151 @@
+"""What of a task an export carries: its modules as they stand in evaluation mode."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from multitask.config import Config
+from multitask.data.tokenize import tokenize
+from multitask.inference.scoring import over_rows
+from multitask.models.encoders import BertEncoder, Encoder
+from multitask.models.encoders.bert_weights import to_transformers
+from multitask.models.multitask_model import MultiTaskModel
+from multitask.tasks.examples import LabelReader, Rows
+from multitask.utils.errors import UserError
+
+TOLERANCE = 1e-4  # of a number, or of its size where that is above 1
+
+
+@dataclass
+class Parts:
+    """A task's way from token ids to its scores.
+
+    Attributes:
+        config: the run's config.
+        task: its name.
+        model: the whole model with the weights that serve the task, in evaluation mode on the CPU.
+        tokenizer: the run's.
+        reader: the labels of the task.
+    """
+
+    config: Config
+    task: str
+    model: MultiTaskModel
+    tokenizer: Any
+    reader: LabelReader
+
+    @property
+    def base(self) -> str:
+        """The task whose adapter, pooling and projection it uses, most often itself."""
+        return self.model.owners_of(self.task)[-1]
+
+    @property
+    def encoder(self) -> Encoder:
+        return self.model.encoder
+
+    @property
+    def adapter(self) -> Any:
+        return self.model.adapter(self.task)
+
+    @property
+    def pooler(self) -> Any:
+        """The pooler of evaluation mode."""
+        return self.model.module(self.task).scoring_pooler
+
+    @property
+    def projection(self) -> Any:
+        """The projection of evaluation mode; None where there is none."""
+        found = self.model.tasks[self.base].scoring_projection
+        return None if isinstance(found, nn.Identity) else found
+
+    @property
+    def vector_projection(self) -> Any:
+        """What of it sentence vectors have (``TrainedRun.encode``): a contrastive task's own."""
+        return self.projection if self.model.compares_projected(self.task) else None
+
+    @property
+    def head(self) -> Any:
+        return self.model.head(self.task)
+
+    @property
+    def sides(self) -> int:
+        """How many texts are encoded apart: 2 for siamese pairs, else 1."""
+        return 2 if self.head.takes == "pair" else 1
+
+    @property
+    def max_length(self) -> int:
+        return self.config.tasks[self.task].max_length
+
+    @property
+    def pooling_name(self) -> str:
+        entry = self.config.tasks[self.base]
+        return (entry.eval_pooling or entry.pooling).name
+
+    @property
+    def pooling_key(self) -> str:
+        entry = self.config.tasks[self.base]
+        return f"tasks.{self.base}.{'pooling' if entry.eval_pooling is None else 'eval_pooling'}"
+
+    def check_encoder(self, library: str) -> None:
+        """Raise UserError where the encoder's layers hold what ``library`` has no module for."""
+        without = f"and {library} has no such module: export it with --format"
+        if self.adapter is not None:
+            adapter = self.config.tasks[self.base].adapter
+            name = "its adapter" if adapter is None else adapter.name
+            key = f"tasks.{self.base}.adapter"
+            raise UserError(f"{key}: {name} stands in the encoder's layers, {without} onnx")
+        if self.config.encoder.bitlinear is not None:
+            message = "the encoder's layers have ternary weights and 8-bit inputs"
+            raise UserError(f"encoder.bitlinear: {message}, {without} ternary")
+
+    def own_tokenizer(self) -> Any:
+        """A tokenizer to save: cuts at the task's length, bakes in neither padding nor cuts."""
+        made = copy.deepcopy(self.tokenizer)
+        made.backend_tokenizer.no_padding()
+        made.backend_tokenizer.no_truncation()
+        made.model_max_length = self.max_length
+        return made
+
+    def scores(self, texts: list[tuple[str, ...]]) -> Tensor:
+        """The head's scores of rows of texts, by the run itself: float32 [N] or [N, C]."""
+        return self._over(texts, lambda batch: self.model({self.task: batch})[self.task])
+
+    def vectors(self, texts: list[str]) -> Tensor:
+        """Sentence vectors as ``TrainedRun.encode`` gives them: float32 [N, d]."""
+        rows: list[tuple[str, ...]] = [(text,) for text in texts]
+        return self._over(rows, lambda batch: self.model.vectors(self.task, batch), apart=False)
+
+    def _over(self, texts: list[tuple[str, ...]], function: Any, apart: bool = True) -> Tensor:
+        rows = Rows("texts", [str(i) for i in range(len(texts))], texts, None)
+        siamese = apart and self.sides == 2
+        tokens = tokenize(rows, self.tokenizer, siamese=siamese, max_length=self.max_length)
+        return over_rows(
+            self.model,
+            tokens,
+            function,
+            batch_size=self.config.training.eval_batch_size,
+            pad_id=self.tokenizer.pad_token_id,
+            device=torch.device("cpu"),
+        )
+
+
+def plain_encoder(encoder: Encoder) -> Any:
+    """The encoder as a model of `transformers` without its tanh pooler, in evaluation mode."""
+    if not isinstance(encoder, BertEncoder):
+        return encoder.model.eval()
+    from transformers import AutoModel
+
+    model = AutoModel.from_config(encoder.config, add_pooling_layer=False, dtype=torch.float32)
+    model.load_state_dict(to_transformers(encoder.state_dict()))
+    return model.eval()
+
+
+def largest_difference(found: np.ndarray, wanted: np.ndarray) -> float:
+    """The largest |found - wanted|, of numbers above 1 as a part of the number."""
+    if found.shape != wanted.shape:
+        return float("inf")
+    return float((np.abs(found - wanted) / np.maximum(1, np.abs(wanted))).max())

@@ -1,0 +1,95 @@
+"""A task's sentence vectors as a directory that `sentence-transformers` loads."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from multitask.inference.export.hugging_face import export_encoder
+from multitask.inference.export.parts import Parts
+from multitask.inference.export.requirement import required
+from multitask.models.projections import Linear, MlpBatchNorm, Tanh
+from multitask.utils.errors import UserError
+
+POOLINGS = ("cls", "mean", "max")
+LOWEST_COSINE = 0.99999
+
+
+def export_sentences(parts: Parts, directory: Path) -> None:
+    """Write the modules Transformer, Pooling and, for a projection, Dense.
+
+    The vectors are those of ``TrainedRun.encode``: of a contrastive task as it compares them, else
+    as they are pooled.
+
+    Raises UserError for a pooling or projection without such a module, by its key.
+    """
+    required("sentence-transformers", ["sentence-transformers"])
+    parts.check_encoder("sentence-transformers")
+    if parts.pooling_name not in POOLINGS:
+        raise UserError(
+            f"{parts.pooling_key}: {parts.pooling_name}: sentence-transformers has no such "
+            f"pooling, only {', '.join(POOLINGS)}: export it with --format onnx"
+        )
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    with tempfile.TemporaryDirectory() as scratch:
+        export_encoder(parts, Path(scratch))
+        transformer = Transformer(scratch, max_seq_length=parts.max_length)
+        modules = [transformer, Pooling(parts.encoder.dim, pooling_mode=parts.pooling_name)]
+        model = SentenceTransformer(modules=[*modules, *_dense(parts)], device="cpu")
+        model.save(str(directory), create_model_card=False, safe_serialization=True)
+
+
+def _dense(parts: Parts) -> list[Any]:
+    """The projection that ``TrainedRun.encode`` applies, as modules of sentence-transformers."""
+    from sentence_transformers.sentence_transformer.modules import Dense
+
+    def dense(weight: Any, bias: Any, activation: nn.Module) -> Any:
+        shape = (weight.shape[1], weight.shape[0])
+        given = {"init_weight": weight.detach().float(), "init_bias": bias.detach().float()}
+        return Dense(*shape, activation_function=activation, **given)
+
+    projection = parts.vector_projection
+    if projection is None:
+        return []
+    if isinstance(projection, MlpBatchNorm):  # in evaluation a batch norm is a linear map
+        first, norm, _, second, last = projection.layers
+        return [
+            dense(*_folded(first, norm), nn.ReLU()),
+            dense(*_folded(second, last), nn.Identity()),
+        ]
+    layer: Linear = projection
+    activation = nn.Tanh() if isinstance(layer, Tanh) else nn.Identity()
+    return [dense(layer.dense.weight, layer.dense.bias, activation)]
+
+
+def _folded(linear: Any, norm: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weight and bias of ``norm(linear(x))`` with the norm's running statistics."""
+    scale = (norm.running_var.double() + norm.eps).rsqrt()
+    shift = -norm.running_mean.double() * scale
+    if norm.affine:
+        scale = scale * norm.weight.double()
+        shift = shift * norm.weight.double() + norm.bias.double()
+    return scale[:, None] * linear.weight.double(), shift
+
+
+def check_sentences(parts: Parts, directory: Path, texts: list[str]) -> float:
+    """The lowest cosine between the loaded model's vectors and the run's own.
+
+    Raises UserError below LOWEST_COSINE.
+    """
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(directory), device="cpu")
+    found, wanted = model.encode(texts, show_progress_bar=False), parts.vectors(texts).numpy()
+    norms = np.linalg.norm(found, axis=1) * np.linalg.norm(wanted, axis=1)
+    lowest = float(((found * wanted).sum(1) / norms).min())
+    if not lowest >= LOWEST_COSINE:
+        raise UserError(
+            f"{parts.pooling_key}: sentence-transformers gives other vectors (cosine {lowest:.6f})"
+        )
+    return lowest

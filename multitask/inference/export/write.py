@@ -1,0 +1,238 @@
+"""Write one export: into a scratch directory, checked there, then renamed to its own name."""
+
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from multitask.config import load_saved_config
+from multitask.inference.export import hugging_face, int8, onnx, sentences
+from multitask.inference.export.parts import Parts
+from multitask.models.encoders import BertEncoder
+from multitask.models.encoders.ternary_file import load_ternary, save_ternary
+from multitask.reporting.model_card import TASK_TYPES, Exported, card
+from multitask.utils.errors import UserError
+from multitask.utils.files import write_text
+from multitask.utils.versions import git_revision, versions
+
+CHECKED, MEASURED = 64, 1000  # rows, evenly spread over dev
+PACKAGES = {  # that write a format and read it back
+    "transformers": ("torch", "transformers"),
+    "sentence-transformers": ("torch", "transformers", "sentence-transformers"),
+    "onnx": ("torch", "onnx", "onnxscript", "onnxruntime"),
+    "ternary": ("torch", "safetensors"),
+}
+TEXTS = ("a quiet triumph.", "two men play chess in the park", "why is the sky blue?")
+
+
+@dataclass
+class DevRows:
+    """Rows on which an export is checked: texts [N], labels [N] or None."""
+
+    texts: list[tuple[str, ...]]
+    labels: list[Any] | None
+
+    def spread(self, count: int) -> "DevRows":
+        """At most ``count`` rows, evenly spread."""
+        chosen = np.unique(np.linspace(0, len(self.texts) - 1, count).astype(int))
+        labels = None if self.labels is None else [self.labels[i] for i in chosen]
+        return DevRows([self.texts[i] for i in chosen], labels)
+
+
+def check_target(directory: Path) -> None:
+    """Raise UserError where writing to ``directory`` would touch what is there."""
+    if directory.resolve() == Path.cwd():
+        raise UserError(f"{directory} is where you are: name a new directory")
+    if directory.is_file() or (directory.is_dir() and any(directory.iterdir())):
+        raise UserError(f"{directory}: something is there already: choose another directory")
+
+
+def write_export(
+    parts: Parts,
+    run_dir: Path,
+    directory: Path,
+    form: str,
+    rows: DevRows,
+    *,
+    encoder_only: bool = False,
+    with_int8: bool = False,
+) -> list[str]:
+    """Export a task, check it by loading it back, and write its model card.
+
+    Args:
+        parts: the task.
+        run_dir: the run, for the card.
+        directory: where to; not there yet, or empty.
+        form: `transformers`, `sentence-transformers`, `onnx` or `ternary`.
+        rows: dev rows to check and measure on.
+        encoder_only: transformers: the encoder without the task's head.
+        with_int8: onnx: also a quantised file.
+
+    Returns:
+        What was checked and measured, a line each.
+
+    Raises:
+        UserError: the format cannot carry the task, or gives other scores; nothing is written then.
+    """
+    check_target(directory)
+    scratch = directory.with_name(f".{directory.name}.tmp")
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    try:
+        make = {
+            "transformers": _transformers,
+            "sentence-transformers": _sentences,
+            "onnx": _onnx,
+            "ternary": _ternary,
+        }
+        exported = make[form](parts, scratch, directory, rows, encoder_only, with_int8)
+        exported = replace(
+            exported,
+            config=_changed(parts, run_dir),
+            command=shlex.join(["python", *sys.argv]),
+            versions={**versions(*PACKAGES[form]), "git revision": str(git_revision())},
+        )
+        write_text(scratch / "README.md", card(run_dir, exported))
+        scratch.replace(directory)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return list(exported.notes)
+
+
+def _changed(parts: Parts, run_dir: Path) -> str:
+    """The config as YAML where overrides changed what the task computes, else ''."""
+    saved = load_saved_config(run_dir)
+    entries = [
+        [config.tasks[name].model_dump(exclude={"data"}) for name in (parts.task, parts.base)]
+        for config in (saved, parts.config)
+    ]
+    return parts.config.dump() if entries[0] != entries[1] else ""
+
+
+def _transformers(
+    parts: Parts, scratch: Path, directory: Path, rows: DevRows, encoder_only: bool, _: bool
+) -> Exported:
+    if encoder_only:
+        hugging_face.export_encoder(parts, scratch)
+        loader, what = "AutoModel", "The encoder alone, with the weights that serve the task."
+        what += " No pooler: AutoModel adds one with random weights, which nothing here uses."
+        pipeline = "feature-extraction"
+        output = "last_hidden_state"
+    else:
+        hugging_face.export_classifier(parts, scratch)
+        loader = "AutoModelForSequenceClassification"
+        what = "The encoder with the task's projection and head."
+        pipeline, output = "text-classification", "logits"
+    texts = rows.spread(CHECKED).texts
+    found = hugging_face.check_transformers(parts, scratch, texts)
+    usage = [
+        f"from transformers import AutoTokenizer, {loader}",
+        "",
+        f'tokenizer = AutoTokenizer.from_pretrained("{directory}")',
+        f'model = {loader}.from_pretrained("{directory}")',
+        f"ready = tokenizer({_example(parts)}, truncation=True, return_tensors='pt')",
+        f"model(**ready).{output}",
+    ]
+    note = f"loaded by transformers, {len(texts)} texts: {output} differ by {found:.1e} at most"
+    return Exported(parts.task, "transformers", pipeline, what, "\n".join(usage), [note])
+
+
+def _sentences(
+    parts: Parts, scratch: Path, directory: Path, rows: DevRows, _: bool, __: bool
+) -> Exported:
+    sentences.export_sentences(parts, scratch)
+    texts = [text for row in rows.spread(CHECKED).texts for text in row]
+    lowest = sentences.check_sentences(parts, scratch, texts)
+    usage = [
+        "from sentence_transformers import SentenceTransformer",
+        "",
+        f'model = SentenceTransformer("{directory}")',
+        'model.encode(["A man is running.", "Someone runs."])',
+    ]
+    what = f"Sentence vectors under the task's pooling ({parts.pooling_name}), without its head"
+    what += "." if parts.projection is parts.vector_projection else " and before its projection."
+    note = f"loaded by sentence-transformers, {len(texts)} texts: lowest cosine {lowest:.7f}"
+    pipeline = "sentence-similarity"
+    library = "sentence-transformers"
+    return Exported(parts.task, library, pipeline, what, "\n".join(usage), [note])
+
+
+def _onnx(
+    parts: Parts, scratch: Path, directory: Path, rows: DevRows, _: bool, with_int8: bool
+) -> Exported:
+    onnx.export_onnx(parts, scratch)
+    texts = rows.spread(CHECKED).texts
+    found = onnx.check_onnx(parts, scratch, texts)
+    output = onnx.output_name(parts)
+    notes = [f"in onnxruntime, {len(texts)} rows: {output} differ by {found:.1e} at most"]
+    if with_int8:
+        int8.quantise(scratch)
+        measured = rows.spread(MEASURED)
+        notes += int8.compare_int8(parts, scratch, measured.texts, measured.labels).lines()
+    usage = [
+        "import onnxruntime",
+        "from transformers import AutoTokenizer",
+        "",
+        f'tokenizer = AutoTokenizer.from_pretrained("{directory}")',
+        f'session = onnxruntime.InferenceSession("{directory / onnx.FILE}")',
+        "wanted = {given.name for given in session.get_inputs()}",
+        f"ready = tokenizer({_example(parts)}, truncation=True, return_tensors='np')",
+        "inputs = {name: ids for name, ids in ready.items() if name in wanted}",
+    ]
+    if parts.sides == 2:
+        usage += [
+            "other = tokenizer('Someone runs.', truncation=True, return_tensors='np')",
+            "inputs |= {f'{name}_2': ids for name, ids in other.items() if f'{name}_2' in wanted}",
+        ]
+    usage.append(f"session.run(['{output}'], inputs)")
+    what = "The whole way from token ids to the task's scores, with any batch size and length."
+    kind = TASK_TYPES[parts.reader.label_type]
+    return Exported(parts.task, "onnx", kind, what, "\n".join(usage), notes)
+
+
+def _ternary(
+    parts: Parts, scratch: Path, directory: Path, rows: DevRows, _: bool, __: bool
+) -> Exported:
+    encoder = parts.encoder
+    if not isinstance(encoder, BertEncoder):
+        raise UserError("encoder.name: an encoder of transformers has no ternary layers")
+    if parts.adapter is not None:
+        message = "the file holds the encoder alone, without the task's adapter: take `onnx`"
+        raise UserError(f"tasks.{parts.base}.adapter: {message}")
+    size = save_ternary(encoder, scratch)
+    parts.tokenizer.save_pretrained(scratch)
+    texts = [text for row in rows.spread(CHECKED).texts for text in row]
+    loaded = load_ternary(scratch)
+    limits = {"truncation": True, "max_length": parts.max_length}
+    ready = parts.tokenizer(texts, padding=True, return_tensors="pt", **limits)
+    ids, mask = ready["input_ids"], ready["attention_mask"]
+    with torch.no_grad():
+        before, after = (
+            one.encode(one.embed(ids, torch.zeros_like(ids), mask), mask, range(one.num_layers + 1))
+            for one in (encoder, loaded)
+        )
+    if not all(torch.equal(before[layer], after[layer]) for layer in before):
+        raise UserError("loaded back, the encoder gives other hidden states: please report this")
+    usage = [
+        "from pathlib import Path",
+        "from multitask.models.encoders.ternary_file import load_ternary",
+        "",
+        f'encoder = load_ternary(Path("{directory}"))',
+    ]
+    notes = [
+        f"loaded back, {len(texts)} texts: every hidden state is the same to the last bit",
+        f"{size.file:,} bytes, where the encoder's parameters in fp32 take {size.fp32:,}",
+    ]
+    what = "The encoder with its ternary weights at two bits each, for use: no master weights."
+    return Exported(parts.task, "multitask", "feature-extraction", what, "\n".join(usage), notes)
+
+
+def _example(parts: Parts) -> str:
+    """Arguments of the tokenizer for one row."""
+    pair = parts.config.tasks[parts.task].input == "cross"
+    return '"A man is running."' + (', "Someone runs."' if pair else "")

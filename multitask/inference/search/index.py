@@ -1,0 +1,308 @@
+"""Semantic search: a FAISS index of texts by the cosine of their vectors (Johnson et al. 2019).
+
+An index is a directory of three files: ``index.faiss``, ``texts.tsv`` (line number and text) and
+``index.json``, which says what the vectors were made with and how large the other files are.
+Nothing is unpickled.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from multitask.inference.similarity import unit
+from multitask.utils.errors import NotFinite, UserError
+
+FORMAT = 1
+FACTS, VECTORS, TEXTS = "index.json", "index.faiss", "texts.tsv"
+# texts encoded and added at a time
+CHUNK = 4096
+# training points FAISS wants for each list of an IVF index
+POINTS_A_LIST = 39
+ANEW = "make the index anew"
+
+Encode = Callable[[Sequence[str]], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The arguments of ``multitask.inference.embeddings.open_vectors`` that made the vectors.
+
+    ``fingerprint`` is a hash of the weights, the tokenizer and the pooling.
+    """
+
+    source: str
+    task: str | None
+    pooling: str | None
+    max_length: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """index.json: the origin, the numbers of texts and of lists (None: exact), sizes in bytes."""
+
+    origin: Origin
+    texts: int
+    blank_lines: int
+    dim: int
+    lists: int | None
+    probes: int | None
+    sizes: dict[str, int]
+    format: int = FORMAT
+
+
+@dataclass
+class TextIndex:
+    """An index in memory: ``texts`` and their line numbers, in the order of their vectors."""
+
+    facts: Facts
+    vectors: Any
+    texts: list[str]
+    lines: list[int]
+
+    def search(self, queries: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest texts of each query [Q, d]: cosines and places [Q, top], the best first.
+
+        An IVF index may find fewer: places are -1 then.
+
+        Raises:
+            UserError: more than there are texts, or vectors of another width.
+        """
+        self.check_top(top)
+        if queries.shape[1] != self.facts.dim:
+            raise UserError(
+                f"the query's vector has {queries.shape[1]} dimensions, those of the index have "
+                f"{self.facts.dim}: it was made with another encoder"
+            )
+        return nearest(self.vectors, queries, top)
+
+    def check_top(self, top: int) -> None:
+        """Raise UserError for more texts than there are."""
+        held = len(self.texts)
+        if not 1 <= top <= held:
+            raise UserError(f"--top {top}: the index holds {held:,} texts: ask for 1 to {held}")
+
+
+def import_faiss() -> Any:
+    """The library, or a line that says how to get it."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise UserError("semantic search needs FAISS: pip install faiss-cpu") from error
+    return faiss
+
+
+def nearest(index: Any, queries: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and places [Q, top] of a FAISS index, for queries [Q, d] of any length."""
+    found: tuple[np.ndarray, np.ndarray] = index.search(normalised(queries), top)
+    return found
+
+
+def normalised(vectors: np.ndarray) -> np.ndarray:
+    """Vectors of length one, as FAISS takes them. Raises NotFinite for any that are no numbers."""
+    if not np.isfinite(vectors).all():
+        raise NotFinite("the encoder's vectors are not finite numbers")
+    return np.ascontiguousarray(unit(vectors), dtype=np.float32)
+
+
+def exact_index(dim: int) -> Any:
+    """An empty index that compares a query with every vector."""
+    return import_faiss().IndexFlatIP(dim)
+
+
+def ivf_index(vectors: np.ndarray, lists: int, probes: int, metric: int | None = None) -> Any:
+    """Vectors [N, d] of length one in ``lists`` cells, of which ``probes`` are searched.
+
+    ``metric`` is one of FAISS's; default: the inner product.
+    """
+    faiss, dim = import_faiss(), vectors.shape[1]
+    metric = faiss.METRIC_INNER_PRODUCT if metric is None else metric
+    index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, lists, metric)
+    index.cp.min_points_per_centroid = 1  # said by us where it matters, not on FAISS's stderr
+    index.train(vectors)
+    index.add(vectors)
+    index.nprobe = probes
+    return index
+
+
+def most_lists(count: int) -> int:
+    """Lists that so many vectors can train."""
+    return count // POINTS_A_LIST
+
+
+def build(
+    file: Path,
+    directory: Path,
+    encode: Encode,
+    dim: int,
+    origin: Origin,
+    ivf: tuple[int, int] | None,
+) -> Facts:
+    """Index a file with one text a line; blank lines are left out and counted.
+
+    The corpus is read and encoded in chunks, behind a progress bar. ``directory`` appears when it
+    is complete, in place of an older index there.
+
+    Args:
+        file: UTF-8, one text a line.
+        directory: of the index.
+        encode: texts -> vectors [N, dim].
+        dim: width of a vector.
+        origin: what ``encode`` is.
+        ivf: (lists, lists searched), or None for an exact index.
+
+    Raises:
+        UserError: no texts, more lists than the texts can train, no FAISS.
+    """
+    directory = directory.absolute()
+    vectors = exact_index(dim)
+    count, blank = _counted(file)
+    if ivf is not None and ivf[0] > most_lists(count):
+        most = most_lists(count)
+        advice = f"at most {most}, or leave --ivf out" if most else "leave --ivf out"
+        raise UserError(
+            f"--ivf {ivf[0]}: each list needs {POINTS_A_LIST} texts to train on, and {file} has "
+            f"{count:,}: {advice}"
+        )
+    scratch = directory.with_name(f".{directory.name}.tmp")
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    try:
+        with (
+            (scratch / TEXTS).open("w", encoding="utf-8", newline="\n") as kept,
+            tqdm(total=count, unit="text", desc="indexing") as bar,
+        ):
+            for chunk in chunks(file):
+                kept.writelines(f"{number}\t{text}\n" for number, text in chunk)
+                vectors.add(normalised(encode([text for _, text in chunk])))
+                bar.update(len(chunk))
+        if ivf is not None:
+            vectors = ivf_index(vectors.reconstruct_n(0, count), *ivf)
+        try:
+            import_faiss().write_index(vectors, str(scratch / VECTORS))
+        except RuntimeError as error:
+            raise OSError(f"{directory}: the index cannot be written: {error}") from error
+        sizes = {name: (scratch / name).stat().st_size for name in (VECTORS, TEXTS)}
+        lists, probes = ivf or (None, None)
+        facts = Facts(origin, count, blank, dim, lists, probes, sizes)
+        (scratch / FACTS).write_text(json.dumps(asdict(facts), indent=1), encoding="utf-8")
+        shutil.rmtree(directory, ignore_errors=True)
+        scratch.rename(directory)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return facts
+
+
+def check_output(directory: Path, overwrite: bool) -> None:
+    """Raise UserError where writing an index there would harm what is there."""
+    if directory.exists() and not directory.is_dir():
+        raise UserError(f"{directory} is a file: choose another --out")
+    names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+    if names and FACTS not in names:
+        raise UserError(f"{directory} is not empty and holds no index: choose another --out")
+    others = sorted(names - {FACTS, VECTORS, TEXTS})
+    if others:
+        raise UserError(f"{directory} holds {others[0]} beside the index: choose another --out")
+    if names and not overwrite:
+        raise UserError(f"{directory} holds an index already: --overwrite, or choose another --out")
+
+
+def chunks(file: Path, size: int = CHUNK) -> Iterator[list[tuple[int, str]]]:
+    """The texts of a file with their line numbers from 1, ``size`` at a time, blank lines left out.
+
+    Raises UserError with the line that is not UTF-8.
+    """
+    chunk: list[tuple[int, str]] = []
+    with file.open("rb") as opened:
+        for number, line in enumerate(opened, 1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise UserError(f"{file}, line {number}: not UTF-8: save it as UTF-8") from error
+            if text.strip():
+                chunk.append((number, text))
+            if len(chunk) == size:
+                yield chunk
+                chunk = []
+    if chunk:
+        yield chunk
+
+
+def _counted(file: Path) -> tuple[int, int]:
+    """(texts, blank lines) of a file. Raises UserError where it has no text, or is a table."""
+    if not file.is_file():
+        raise UserError(f"--texts: no such file: {file}")
+    if file.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl", ".parquet"):
+        raise UserError(f"{file}: expected a .txt file with one text a line, not a table")
+    count = sum(len(chunk) for chunk in chunks(file))
+    if not count:
+        raise UserError(f"{file}: no texts")
+    with file.open("rb") as opened:
+        return count, sum(1 for _ in opened) - count
+
+
+def open_index(directory: Path) -> TextIndex:
+    """Read an index. Raises UserError where a file is missing, cut short or does not fit."""
+    faiss = import_faiss()
+    file = directory / FACTS
+    if not file.is_file():
+        raise UserError(f"{directory}: no index there ({FACTS} is missing)")
+    try:
+        read = json.loads(file.read_text(encoding="utf-8"))
+        if read["format"] != FORMAT:
+            raise UserError(f"{file}: written by another version of this program: {ANEW}")
+        facts = Facts(**{**read, "origin": Origin(**read["origin"])})
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{file}: not as it was written: {ANEW}") from error
+    for name, size in facts.sizes.items():
+        found = (directory / name).stat().st_size if (directory / name).is_file() else 0
+        if found != size:
+            message = f"{found:,} of the {size:,} bytes that were written"
+            raise UserError(f"{directory / name}: {message}: {ANEW}")
+    try:
+        vectors = faiss.read_index(str(directory / VECTORS))
+    except RuntimeError as error:
+        raise UserError(f"{directory / VECTORS}: FAISS cannot read it: {ANEW}") from error
+    try:
+        written = (directory / TEXTS).read_bytes().decode("utf-8").removesuffix("\n")
+        rows = [line.split("\t", 1) for line in written.split("\n")]
+        lines, texts = [int(number) for number, _ in rows], [text for _, text in rows]
+    except ValueError as error:
+        raise UserError(f"{directory / TEXTS}: not as it was written: {ANEW}") from error
+    if not len(rows) == vectors.ntotal == facts.texts or vectors.d != facts.dim:
+        message = f"{vectors.ntotal} vectors of width {vectors.d}, {len(rows)} texts"
+        wanted = f"{facts.texts} of width {facts.dim}"
+        raise UserError(f"{directory}: {message}, but {wanted} were written: {ANEW}")
+    if facts.probes is not None:
+        vectors.nprobe = facts.probes
+    return TextIndex(facts, vectors, texts, lines)
+
+
+def check_origin(
+    directory: Path,
+    facts: Facts,
+    dim: int,
+    fingerprint: str,
+    source: str,
+    instead: str = "name the run it was made with by --run",
+) -> None:
+    """Raise UserError unless queries would be encoded as the texts of the index were.
+
+    ``instead`` is what to do where the index is to stay.
+    """
+    if dim != facts.dim:
+        raise UserError(
+            f"{directory}: its vectors have {facts.dim} dimensions, those of {source} have {dim}: "
+            f"it was made with {facts.origin.source}; {ANEW}, or {instead}"
+        )
+    if fingerprint != facts.origin.fingerprint:
+        raise UserError(
+            f"{directory}: made with other weights than {source} has now (then: "
+            f"{facts.origin.source}): {ANEW}, or {instead}"
+        )

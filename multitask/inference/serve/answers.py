@@ -1,0 +1,318 @@
+"""What a loaded run says of a text, or of a pair of texts: the numbers behind the page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from threading import Lock
+
+from multitask.inference.analysis.attention import cls_attention
+from multitask.inference.embeddings import Vectors, run_vectors
+from multitask.inference.search.index import TextIndex, check_origin, open_index
+from multitask.inference.similarity import cosines
+from multitask.inference.trained_run import TrainedRun, load
+from multitask.reporting.figures.attention import draw_mean
+from multitask.reporting.figures.style import save_figure
+from multitask.tasks.token_classification import OUTSIDE
+from multitask.utils.errors import UserError
+
+# of each text
+MAX_CHARACTERS = 2000
+# of an indexed text on the page
+MAX_SHOWN = 500
+# of a task with many classes, the likeliest
+MOST_CLASSES = 10
+NEIGHBOURS = 10
+# The label type of masked language modelling, which says nothing about a text.
+LEFT_OUT = "tokens"
+PAIRS = ("siamese", "cross")
+
+
+@dataclass(frozen=True)
+class Served:
+    """A run that is loaded once, the tasks that the page shows, and an index of its vectors.
+
+    ``busy`` is held while a request is answered.
+    """
+
+    run: TrainedRun
+    tasks: list[str]
+    index: TextIndex | None = None
+    vectors: Vectors | None = None
+    busy: Lock = field(default_factory=Lock)
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether a second text has any use."""
+        return any(self.kind(task) == "views" or self.needs_pair(task) for task in self.tasks)
+
+    @property
+    def takes_singles(self) -> bool:
+        """Whether one text alone has any use."""
+        return self.vectors is not None or not all(map(self.needs_pair, self.tasks))
+
+    def kind(self, task: str) -> str:
+        """The label type of a task."""
+        return self.run.readers[task].label_type
+
+    def needs_pair(self, task: str) -> bool:
+        """Whether a task predicts something of two texts."""
+        return self.kind(task) != "views" and self.run.config.tasks[task].input in PAIRS
+
+
+@dataclass(frozen=True)
+class Share:
+    """A class and its probability."""
+
+    name: str
+    probability: float
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class Result:
+    """A prediction: of classes with their probabilities, a number between two ends, or words.
+
+    ``of`` says of which of two texts; ``notes`` are what a reader should know beside it.
+    """
+
+    of: str
+    prediction: str
+    shares: Sequence[Share] = ()
+    number: float | None = None
+    low: float = 0.0
+    high: float = 1.0
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class TaskAnswer:
+    """A task's name, what it reads and gives, and its results; or why there are none."""
+
+    task: str
+    about: str
+    results: Sequence[Result] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A text of the index, shortened, with its line in the indexed file and its cosine."""
+
+    text: str
+    line: int
+    cosine: float
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A PNG, what it shows in words, and what to know about it."""
+
+    png: bytes
+    alt: str
+    note: str = ""
+
+
+def open_run(run_dir: Path, index_dir: Path | None) -> Served:
+    """Load a run on the CPU (one text needs no GPU), and an index that was made with it.
+
+    Raises UserError where one is missing, does not fit, or has nothing to show.
+    """
+    index = None if index_dir is None else open_index(index_dir)
+    run = load(run_dir, ["device=cpu"])
+    tasks = [task for task in run.tasks if _is_shown(run, task)]
+    if not tasks:
+        raise UserError(f"{run_dir}: no task of the run says anything about a text")
+    for task in tasks:
+        run.encoder(task)  # weights that are missing are said now, not in the page
+    if index is None or index_dir is None:
+        return Served(run, tasks)
+    origin = index.facts.origin
+    vectors = run_vectors(
+        run, str(run_dir), task=origin.task, pooling=origin.pooling, max_length=origin.max_length
+    )
+    fingerprint = vectors.fingerprint()
+    instead = "serve the run it was made with"
+    check_origin(index_dir, index.facts, vectors.dim, fingerprint, str(run_dir), instead)
+    return Served(run, tasks, index, vectors)
+
+
+def _is_shown(run: TrainedRun, task: str) -> bool:
+    """Whether a task says something of its own: one that only scores another's head does not."""
+    entry = run.config.tasks[task]
+    again = entry.only_scored and entry.share_head is not None
+    return run.readers[task].label_type != LEFT_OUT and not again
+
+
+def read_texts(served: Served, first: str, second: str) -> list[str]:
+    """What was typed, as one text or two. Raises UserError for none, and for too long ones.
+
+    A browser ends lines with CR LF, whatever was typed.
+    """
+    texts = [text.replace("\r\n", "\n") for text in (first, second)]
+    for name, text in zip(("first", "second"), texts, strict=True):
+        if len(text) > MAX_CHARACTERS:
+            raise UserError(
+                f"The {name} text has {len(text):,} characters; the page takes "
+                f"{MAX_CHARACTERS:,}: shorten it."
+            )
+    if not texts[0].strip():
+        raise UserError("The first text is empty." if texts[1].strip() else "There is no text yet.")
+    if texts[1].strip() and served.takes_pairs:
+        return texts
+    if not served.takes_singles:
+        raise UserError("The second text is empty, and every task of this run compares two.")
+    return texts[:1]
+
+
+def about(served: Served, task: str) -> str:
+    """Such as ``one text → 5 classes``."""
+    reader = served.run.readers[task]
+    gives = {
+        "class": f"{len(reader.names)} classes",
+        "binary": " or ".join(reader.names),
+        "number": f"a number from {reader.low:g} to {reader.high:g}",
+        "labels": f"any of {len(reader.names)} classes",
+        "views": "a vector each, no prediction",
+        "tags": "a tag for each word",
+        "span": "an answer to the first in the second",
+    }.get(reader.label_type, "more than this page shows")
+    if reader.label_type == "views":
+        return f"one text or two → {gives}"
+    reads = {"siamese": "two texts, read apart", "cross": "two texts, read together"}
+    return f"{reads.get(served.run.config.tasks[task].input, 'one text')} → {gives}"
+
+
+def answers(served: Served, texts: Sequence[str]) -> list[TaskAnswer]:
+    """What each task says; one that needs a pair says so where there is one text."""
+    return [_answer(served, task, texts) for task in served.tasks]
+
+
+def _answer(served: Served, task: str, texts: Sequence[str]) -> TaskAnswer:
+    what, kind = about(served, task), served.kind(task)
+    if kind not in ("class", "binary", "labels", "number", "views", "tags", "span"):
+        return TaskAnswer(task, what, message="Not shown here: use the command `predict`.")
+    if served.needs_pair(task) and len(texts) < 2:
+        return TaskAnswer(task, what, message="Needs a second text.")
+    try:
+        if kind == "views":
+            return TaskAnswer(task, what, *_compared(served, task, texts))
+        if served.needs_pair(task):
+            return TaskAnswer(task, what, [_predicted(served, task, texts, "")])
+        names = ("First text", "Second text") if len(texts) > 1 else ("",)
+        pairs = zip(texts, names, strict=True)
+        return TaskAnswer(task, what, [_predicted(served, task, [t], name) for t, name in pairs])
+    except UserError as error:
+        return TaskAnswer(task, what, message=str(error))
+
+
+def _predicted(served: Served, task: str, texts: Sequence[str], of: str) -> Result:
+    """One prediction; ``texts`` are those that it is of."""
+    reader = served.run.readers[task]
+    notes = cut(served, task, texts)
+    (found,) = served.run.predict(task, [texts[0] if len(texts) == 1 else tuple(texts)])
+    if reader.label_type == "tags":
+        pairs = zip(found["words"], found["prediction"], strict=True)
+        named = [f"{word} ({tag})" for word, tag in pairs if tag != OUTSIDE]
+        return Result(of, ", ".join(named) or f"{OUTSIDE} alone", notes=notes)
+    if reader.label_type == "span":
+        chance, start, end = found["scores"][0], found["start"], found["end"]
+        notes.append(f"Probability {chance:.2f}; characters {start} to {end} of the second text.")
+        return Result(of, found["prediction"] or "no answer", notes=notes)
+    if reader.label_type == "number":
+        number = found["prediction"]
+        if not reader.low <= number <= reader.high:
+            notes.append(f"Outside the scale from {reader.low:g} to {reader.high:g}.")
+        return Result(of, f"{number:.3f}", (), number, reader.low, reader.high, notes)
+    scores = found["scores"]
+    if reader.label_type == "binary":
+        scores = [1 - scores[0], scores[0]]
+    several = reader.label_type == "labels"
+    chosen = found["prediction"] if several else [found["prediction"]]
+    shares = [
+        Share(name, score, number in chosen)
+        for number, (name, score) in enumerate(zip(reader.names, scores, strict=True))
+    ]
+    if len(shares) > MOST_CLASSES:
+        notes.append(f"The {MOST_CLASSES} likeliest of {len(shares)} classes.")
+        shares = sorted(shares, key=lambda share: -share.probability)[:MOST_CLASSES]
+    shown = ", ".join(found["names"]) or "none" if several else found["name"]
+    return Result(of, shown, shares, notes=notes)
+
+
+def _compared(served: Served, task: str, texts: Sequence[str]) -> tuple[list[Result], str]:
+    """The cosine of two texts' vectors, or what to do to see it."""
+    vectors = served.run.encode(texts, task)
+    if len(texts) < 2:
+        width = vectors.shape[1]
+        return [], f"A vector of {width} numbers; with a second text, the cosine of the two."
+    cosine = float(cosines(vectors[:1], vectors[1:])[0])
+    notes = ["Cosine of the two vectors.", *cut(served, task, texts)]
+    return [Result("", f"{cosine:.3f}", (), cosine, -1.0, 1.0, notes)], ""
+
+
+def cut(served: Served, task: str, texts: Sequence[str]) -> list[str]:
+    """A note where a task reads only the beginning of its texts."""
+    entry = served.run.config.tasks[task]
+    rows: list[tuple[str, ...]] = [(text,) for text in texts]
+    if entry.input == "cross":
+        rows = [tuple(texts)]
+    if entry.stride is not None or not served.run.tokens(task, rows).truncated.any():
+        return []
+    return [f"Cut at {entry.max_length} tokens: the rest was not read."]
+
+
+def attention_tasks(served: Served) -> list[str]:
+    """The tasks whose pictures differ by weights, adapter or input; the first one of each kind."""
+    run = served.run
+    found: dict[tuple[int, str | None, bool], str] = {}
+    for task in served.tasks:
+        adapter = run.model.owners_of(task)[-1] if run.model.adapter(task) is not None else None
+        together = run.config.tasks[task].input == "cross"
+        found.setdefault((run.steps[task], adapter, together), task)
+    return list(found.values())
+
+
+def attention(served: Served, task: str, texts: Sequence[str]) -> list[Picture]:
+    """What [CLS] attends to in each text, or in a pair that the task reads together.
+
+    Raises UserError where the encoder cannot tell, a text is too long for it, or a pair is needed.
+    """
+    inputs: list[Sequence[str]] = [[text] for text in texts]
+    if served.run.config.tasks[task].input == "cross":
+        if len(texts) < 2:
+            raise UserError(f"Task {task} reads two texts together: type a second one.")
+        inputs = [texts]
+    encoder, adapter = served.run.encoder(task)
+    pictures = []
+    for own in inputs:
+        found = cls_attention(encoder.eval(), served.run.tokenizer, own, adapter)
+        png = BytesIO()
+        save_figure(draw_mean(found, f"{served.run.directory.name}, task {task}"), png)
+        shown = " and ".join(f"“{shortened(text, 80)}”" for text in own)
+        note = "The picture is of the whole text." if cut(served, task, own) else ""
+        pictures.append(Picture(png.getvalue(), f"What [CLS] attends to in {shown}", note))
+    return pictures
+
+
+def neighbours(served: Served, text: str) -> list[Neighbour]:
+    """The texts of the index that are nearest to a text, the nearest first; in fp32 as `search`."""
+    index, vectors = served.index, served.vectors
+    if index is None or vectors is None:
+        return []
+    usual, vectors.model.autocast = vectors.model.autocast, False
+    try:
+        query = vectors.encode([text])
+    finally:
+        vectors.model.autocast = usual
+    scores, places = index.search(query, min(NEIGHBOURS, len(index.texts)))
+    return [
+        Neighbour(shortened(index.texts[place]), index.lines[place], float(score))
+        for score, place in zip(scores[0], places[0], strict=True)
+        if place >= 0
+    ]
+
+
+def shortened(text: str, width: int = MAX_SHOWN) -> str:
+    """The text, or its beginning."""
+    return text if len(text) <= width else text[: width - 1] + "…"

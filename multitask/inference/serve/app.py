@@ -1,0 +1,130 @@
+"""The page in Flask: one form, one reply, one request at a time.
+
+No script runs in the page, and its content security policy lets it ask for nothing but itself.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from multitask.inference.serve import answers
+from multitask.inference.serve.answers import MAX_CHARACTERS, Served
+from multitask.inference.serve.server import ADDRESS, import_flask
+from multitask.reporting.html import html
+from multitask.utils.errors import UserError
+
+if TYPE_CHECKING:
+    from flask import Flask
+
+# Two texts of four-byte characters, each byte of them as %XX, and the names of the fields.
+MAX_BYTES = 2 * MAX_CHARACTERS * 12 + 4096
+POLICY = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'self'; frame-src 'self'; frame-ancestors 'self'"
+)
+NO_REPORT = "The run has no report yet: it is written when the run ends."
+
+
+def make_app(served: Served) -> "Flask":
+    """The application: ``/`` is the page, ``/report`` the run's report."""
+    flask = import_flask()
+    from werkzeug.exceptions import HTTPException, SecurityError
+
+    app: Flask = flask.Flask(__name__, static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BYTES
+    app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BYTES
+    app.config["TRUSTED_HOSTS"] = [ADDRESS, "localhost"]  # no other name may lead here
+    report = served.run.directory / "report.html"
+
+    @app.get("/")
+    def start() -> str:
+        return page(served)
+
+    @app.post("/")
+    def reply() -> Any:
+        form = flask.request.form
+        first, second = form.get("first", ""), form.get("second", "")
+        task = form.get("attention", "")
+        with served.busy:
+            return filled(served, first, second, task)
+
+    @app.get("/report")
+    def show_report() -> Any:
+        if not report.is_file():
+            return page(served, problem=NO_REPORT), 404
+        return flask.Response(report.read_bytes(), mimetype="text/html")
+
+    @app.errorhandler(SecurityError)
+    def foreign(error: SecurityError) -> Any:
+        return flask.Response(f"Ask for {ADDRESS}.\n", 400, mimetype="text/plain")
+
+    @app.errorhandler(HTTPException)
+    def refused(error: HTTPException) -> Any:
+        texts = {404: "There is no such page here.", 413: "That is too much text for the page."}
+        return page(served, problem=texts.get(error.code or 0, f"{error.name}.")), error.code
+
+    @app.errorhandler(Exception)
+    def failed(error: Exception) -> Any:
+        app.logger.error("a request failed", exc_info=error)
+        problem = "Something failed here. The terminal where the page was started says what."
+        return page(served, problem=problem), 500
+
+    @app.after_request
+    def guard(response: Any) -> Any:
+        response.headers["Content-Security-Policy"] = POLICY
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Referrer-Policy"] = "no-referrer"
+        return response
+
+    return app
+
+
+def filled(served: Served, first: str, second: str, task: str) -> Any:
+    """The page with its answers to two typed texts, of which the second may be empty."""
+    typed = {"first": first[:MAX_CHARACTERS], "second": second[:MAX_CHARACTERS], "task": task}
+    try:
+        texts = answers.read_texts(served, first, second)
+        choices = answers.attention_tasks(served)
+        if task and task not in choices:
+            raise UserError("There is no such task to draw the attention of.")
+    except UserError as error:
+        return page(served, problem=str(error), **typed), 400
+    more: dict[str, Any] = {"texts": texts, "found": answers.answers(served, texts)}
+    try:
+        more["pictures"] = answers.attention(served, task or choices[0], texts)
+    except UserError as error:
+        more["no_picture"] = str(error)
+    try:
+        more["nearest"] = [answers.neighbours(served, text) for text in texts]
+    except UserError as error:
+        more["no_nearest"] = str(error)
+    return page(served, **typed, **more)
+
+
+def page(served: Served, **values: Any) -> str:
+    """The page as HTML; ``values`` are what it has beside the empty form."""
+    run = served.run
+    usual: dict[str, Any] = {
+        "first": "",
+        "second": "",
+        "task": "",
+        "texts": [],
+        "found": [],
+        "pictures": [],
+        "no_picture": "",
+        "nearest": [],
+        "no_nearest": "",
+        "problem": "",
+    }
+    return html(
+        "serve.html.j2",
+        **{**usual, **values},
+        page={
+            "title": f"Try {run.directory.resolve().name}",
+            "summary": "Type a text, see what this run makes of it. Nothing leaves this machine.",
+            "sections": [],
+        },
+        served=served,
+        tasks=[(task, answers.about(served, task)) for task in served.tasks],
+        choices=answers.attention_tasks(served),
+        limit=MAX_CHARACTERS,
+        has_report=(run.directory / "report.html").is_file(),
+    )

@@ -1,0 +1,135 @@
+"""Scores of sentence vectors on the STS suites: correlations of their cosines with the gold scores.
+
+Of a suite with several subsets, ``all`` is one correlation over all pairs together, as in SimCSE's
+tables; ``mean`` and ``wmean`` are averages over subsets, plain and by number of pairs.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from multitask.data.sts_suites import Suite
+from multitask.data.summary import seen_rows, text_sets
+from multitask.inference.similarity import alignment, cosines, mean_cosine, uniformity
+from multitask.tasks import metrics
+from multitask.tasks.examples import Rows
+
+CORRELATIONS = ("spearman", "pearson")
+AVERAGES = ("all", "mean", "wmean")
+Encode = Callable[[Sequence[str]], np.ndarray]
+# gold scores above this make a positive pair (Gao et al. 2021)
+POSITIVE = 4.0
+
+
+def score_suites(
+    suites: Mapping[str, Suite],
+    encode: Encode,
+    training: Iterable[Rows] | None = None,
+    selecting: Iterable[Rows] = (),
+) -> dict[str, dict[str, Any]]:
+    """Every suite's entry of sts.json; each distinct sentence is encoded once.
+
+    Args:
+        suites: the suites by name.
+        encode: N texts -> vectors [N, d].
+        training: what the encoder was trained on here; None where no run stands behind it.
+        selecting: the rows by which its weights were chosen.
+
+    Returns:
+        By suite: ``pairs``, ``in_training`` (None without ``training``), ``selecting``, how many
+        are among those rows, ``scores`` over all pairs, ``clean`` over those that are not in
+        training (None where that is all of them or unknown), ``subsets`` and ``space``.
+        Correlations and their averages are NaN where one is undefined.
+    """
+    vectors = looked_up([rows for suite in suites.values() for rows in suite.values()], encode)
+    seen = None if training is None else text_sets(training, 2)
+    chosen_by = text_sets(selecting, 2)
+    found = {}
+    for name, suite in suites.items():
+        similarities = {subset: cosines(*sides(rows, vectors)) for subset, rows in suite.items()}
+        flags = None if seen is None else {n: seen_rows(rows, seen) for n, rows in suite.items()}
+        found[name] = score_suite(suite, similarities, flags)
+        found[name]["selecting"] = sum(
+            int(seen_rows(rows, chosen_by).sum()) for rows in suite.values()
+        )
+        found[name]["space"] = space(list(suite.values()), vectors, POSITIVE)
+    return found
+
+
+def looked_up(parts: Iterable[Rows], encode: Encode) -> Encode:
+    """``encode`` for the sentences of some rows, each of them encoded once, now."""
+    texts = dict.fromkeys(text for rows in parts for pair in rows.texts for text in pair)
+    number = {text: place for place, text in enumerate(texts)}
+    vectors = encode(list(number))
+    return lambda some: vectors[np.array([number[text] for text in some], dtype=np.int64)]
+
+
+def sides(rows: Rows, vectors: Encode) -> list[np.ndarray]:
+    """The vectors of the first and of the second sentences of N pairs, [N, d] each."""
+    return [vectors([pair[side] for pair in rows.texts]) for side in (0, 1)]
+
+
+def space(parts: Sequence[Rows], vectors: Encode, above: float) -> dict[str, float]:
+    """Alignment of pairs that score ``above`` this; uniformity and mean cosine of all sentences.
+
+    Sentences that occur twice count once.
+    """
+    positive = [rows.take(np.flatnonzero(rows.gold > above)) for rows in parts]
+    first, second = (
+        np.concatenate(side) for side in zip(*(sides(r, vectors) for r in positive), strict=True)
+    )
+    every = vectors(list(dict.fromkeys(t for rows in parts for pair in rows.texts for t in pair)))
+    return {
+        "alignment": alignment(first, second),
+        "uniformity": uniformity(every),
+        "mean_cosine": mean_cosine(every),
+    }
+
+
+def score_suite(
+    suite: Suite,
+    similarities: Mapping[str, np.ndarray],
+    seen: Mapping[str, np.ndarray] | None,
+) -> dict[str, Any]:
+    """A suite's counts and scores from each pair's similarity [N] and whether it was seen [N]."""
+    count = None if seen is None else int(sum(flags.sum() for flags in seen.values()))
+    scores = {name: (rows.gold, similarities[name]) for name, rows in suite.items()}
+    entry: dict[str, Any] = {
+        "pairs": sum(map(len, suite.values())),
+        "without_score": sum(rows.unlabelled_dropped for rows in suite.values()),
+        "in_training": count,
+        "files": {name: rows.source for name, rows in suite.items()},
+        "scores": averages(scores),
+        "clean": None,
+    }
+    if seen is not None and count:
+        clean = {n: (gold[~seen[n]], own[~seen[n]]) for n, (gold, own) in scores.items()}
+        entry["clean"] = averages(clean)
+    return entry
+
+
+def averages(subsets: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
+    """``all``, ``mean``, ``wmean`` and each of ``subsets``: Spearman, Pearson and pairs.
+
+    ``subsets`` are gold scores and similarities [N] by name; one that kept no pair is left out.
+    """
+    subsets = {name: both for name, both in subsets.items() if len(both[0])}
+    single = {
+        name: {"pairs": len(both[0]), **_correlations(*both)} for name, both in subsets.items()
+    }
+    found: dict[str, Any] = {name: {} for name in AVERAGES}
+    pairs = [entry["pairs"] for entry in single.values()]
+    together = [np.concatenate(side) for side in zip(*subsets.values(), strict=True)]
+    whole = _correlations(*together) if subsets else dict.fromkeys(CORRELATIONS, float("nan"))
+    for name in CORRELATIONS:
+        values = [entry[name] for entry in single.values()]
+        found["all"][name] = whole[name]
+        found["mean"][name] = float(np.mean(values)) if values else float("nan")
+        found["wmean"][name] = float(np.average(values, weights=pairs)) if values else float("nan")
+    return {"pairs": sum(pairs), **found, "subsets": single}
+
+
+def _correlations(gold: np.ndarray, similarities: np.ndarray) -> dict[str, float]:
+    found = metrics.compute("number", gold, similarities, similarities[:, None])
+    return {name: found[name] for name in CORRELATIONS}

@@ -1,0 +1,266 @@
+"""A trained run, loaded: predictions and sentence vectors from the command line or a notebook.
+
+from multitask import load
+
+run = load("runs/cs224n")
+run.predict("sst", ["A quiet triumph."])
+run.predict("sts", [("A man runs.", "Someone is running.")])
+run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multitask.config import Config, load_run_config
+from multitask.config.run_directory import best_steps, selected_steps, weights_file
+from multitask.data.load import label_reader
+from multitask.data.tags import words_rows
+from multitask.data.texts import split_rows
+from multitask.data.token_labels import PLACED
+from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
+from multitask.inference.scoring import Scores, masked_split, over_texts, score_split, task_maskings
+from multitask.models.build import build_model
+from multitask.models.encoders import Encoder
+from multitask.models.head_checks import head_class
+from multitask.models.multitask_model import MultiTaskModel
+from multitask.models.pretrained import load_saved, use_kernels
+from multitask.models.weights import read_tensors
+from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.metric_names import OUTCOMES
+from multitask.tasks.records import in_words, numbers_of
+from multitask.utils.device import pick_device, use_autocast
+from multitask.utils.distributed import planned_world
+from multitask.utils.errors import UserError, suggest
+
+Text = str | Sequence[str]
+NEEDS_LABELS = ("label", "measured")
+
+
+def load(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) -> "TrainedRun":
+    """Load a run directory that ``run_multitask.py`` wrote.
+
+    Args:
+        run_dir: the run directory.
+        overrides: config values to change, such as ``["device=cpu", "data_dir=DIR"]``.
+
+    Raises:
+        UserError: no run there, or one without weights yet.
+    """
+    return TrainedRun(Path(run_dir), load_run_config(run_dir, overrides))
+
+
+class TrainedRun:
+    """A run's encoder and tasks with the weights that ``training.select`` chose.
+
+    Attributes:
+        tasks: names of the tasks.
+        config: the resolved config.
+        readers: the label reader of each task.
+    """
+
+    def __init__(self, directory: Path, config: Config) -> None:
+        self.directory = directory
+        self.config = config
+        self.tasks = list(config.tasks)
+        if planned_world() > 1:
+            raise UserError("a trained run is loaded by one process: start without a launcher")
+        with config.errors_at(("device",)):
+            self.device = pick_device(config.device)
+        heads = {task: head_class(config, task) for task in self.tasks}
+        self.readers: dict[str, LabelReader] = {
+            task: label_reader(config, task, head.label_type) for task, head in heads.items()
+        }
+        encoder, self.tokenizer = load_saved(directory / "encoder", config)
+        use_kernels(config, encoder, self.device, partial(print, file=sys.stderr))
+        context = {task: reader.head_context() for task, reader in self.readers.items()}
+        autocast = use_autocast(config.training.precision, self.device)
+        self.model = build_model(config, encoder, context, autocast=autocast)
+        self.model.to(self.device).eval()
+        self._maskings = task_maskings(self.model, self.tokenizer, self.readers)
+        owners = config.selecting_tasks()
+        self.steps = selected_steps(best_steps(directory), owners, config.training.select)
+        self._loaded: int | None = None
+
+    def predict(self, task: str, texts: Sequence[Text]) -> list[dict[str, Any]]:
+        """Predictions for texts, or for pairs of texts, in order.
+
+        Where words are tagged a text is a list of words, or one string that is split at white
+        space; of answers a pair is a question and a context.
+
+        Returns:
+            A dict a text: ``prediction`` (class id, 0/1 or number on the label scale), ``name``
+            (the class; absent for numbers) and ``scores`` (probabilities, or the number). Of
+            tagged words and of answers: see ``multitask.tasks.records.in_words``.
+
+        Raises:
+            UserError: an unknown task, one without labels, or texts where pairs are needed and the
+                reverse.
+        """
+        self._use(task)
+        reader = self.readers[task]
+        if reader.label_type == "tags":
+            rows = words_rows(texts, f"task {task}: texts")
+        else:
+            sides = 1 if self.config.tasks[task].input == "single" else 2
+            rows = _as_rows(texts, sides, task)
+        return described(self.score(task, rows), reader, rows)
+
+    def encode(self, texts: Sequence[str], task: str | None = None) -> np.ndarray:
+        """Sentence vectors under a task's pooling, float32 [N, d] in order.
+
+        Of a contrastive task they are those it compares, behind its projection unless that serves
+        the training alone. ``task`` defaults to that of ``vector_task``.
+        """
+        task = task or self.vector_task()
+        self._use(task)
+        self._check_predicts(task)
+        if self.config.tasks[task].pooling.name == "tokens":
+            message = f"task {task} looks at words and has no vector of a text: take another task"
+            raise UserError(f"{self.directory}: {message}")
+        return over_texts(
+            self.model,
+            self.tokenizer,
+            [text for (text,) in _as_rows(texts, 1, task).texts],
+            partial(self.model.vectors, task),
+            max_length=self.config.tasks[task].max_length,
+            batch_size=self.config.training.eval_batch_size,
+            device=self.device,
+        )
+
+    def vector_task(self) -> str:
+        """The task whose vectors stand for a text: the first that compares two, else the first."""
+        siamese = [name for name in self.tasks if self.config.tasks[name].input == "siamese"]
+        pooled = [n for n in self.tasks if self.config.tasks[n].pooling.name != "tokens"]
+        return [*siamese, *pooled, *self.tasks][0]
+
+    def model_for(self, task: str) -> MultiTaskModel:
+        """The whole model with the weights that serve a task, in evaluation mode."""
+        self._use(task)
+        return self.model
+
+    def inputs(self, task: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """The encoder's inputs of texts in which a tab separates a pair: pairs that stand in one
+        input (UserError for others); of siamese pairs each text by itself."""
+        if self.config.tasks[task].input == "single":
+            return [(text,) for text in texts]
+        rows = [text.split("\t") for text in texts]
+        if self.config.tasks[task].input == "cross":
+            return _as_rows(rows, 2, task).texts
+        return [(text,) for row in rows for text in row]
+
+    def tokens(self, task: str, texts: Sequence[tuple[str, ...]]) -> Tokens:
+        """Token ids of rows of one text, or of two that go into one input."""
+        rows = Rows("texts", [str(i) for i in range(len(texts))], list(texts), None)
+        length = self.config.tasks[task].max_length
+        return tokenize(rows, self.tokenizer, siamese=False, max_length=length)
+
+    def encoder(self, task: str) -> tuple[Encoder, Any]:
+        """The encoder with the weights that serve a task, and the task's adapter (or None)."""
+        self._use(task)
+        return self.model.encoder, self.model.adapter(task)
+
+    def score(self, task: str, rows: Rows) -> Scores:
+        """A head's output over rows, in order. Raises UserError for a task without labels."""
+        self._use(task)
+        self._check_predicts(task)
+        if self.readers[task].label_type == "views":
+            message = f"task {task} predicts nothing: take its vectors (`encode`), or another task"
+            raise UserError(f"{self.directory}: {message}")
+        return self.score_split(task, self._tokenized(task, rows, None))
+
+    def load_split(self, task: str, name: str) -> Split:
+        """The rows of the task's dev or test split, ready for ``score_split``."""
+        rows = split_rows(self.config, task, name, self.readers)
+        split = self._tokenized(task, rows, default_cache() / "tokens")
+        return masked_split(split, self._maskings[task]) if task in self._maskings else split
+
+    def score_split(self, task: str, split: Split) -> Scores:
+        """A head's output over a split that ``load_split`` gave."""
+        self._use(task)
+        return score_split(
+            self.model,
+            task,
+            split,
+            batch_size=self.config.training.eval_batch_size,
+            pad_id=self.tokenizer.pad_token_id,
+            device=self.device,
+        )
+
+    def _tokenized(self, task: str, rows: Rows, cache: Path | None) -> Split:
+        entry, label_type = self.config.tasks[task], self.readers[task].label_type
+        tokens = tokenize(
+            rows,
+            self.tokenizer,
+            siamese=entry.input in ("siamese", "triplet"),
+            max_length=entry.max_length,
+            words=task in self._maskings,
+            characters=label_type in PLACED,
+            stride=entry.stride,
+            cache=cache,
+        )
+        if label_type not in PLACED:
+            return Split(rows, tokens)
+        return Split(rows, *PLACED[label_type](rows, tokens))
+
+    def _check_predicts(self, task: str) -> None:
+        if task in self._maskings:
+            others = [name for name in self.tasks if name not in self._maskings]
+            instead = f"take another task: {', '.join(others)}" if others else "train other tasks"
+            message = f"task {task} predicts masked tokens, nothing about a text: {instead}"
+            raise UserError(f"{self.directory}: {message}")
+
+    def _use(self, task: str) -> None:
+        """Load the weights that serve the task, unless they are loaded."""
+        if task not in self.tasks:
+            raise UserError(f"{self.directory}: no task {task!r}{suggest(task, self.tasks)}")
+        if self.steps[task] != self._loaded:
+            file = weights_file(self.directory, self.steps[task])
+            try:
+                self.model.load_state_dict(read_tensors(file))
+            except RuntimeError as error:
+                raise UserError(
+                    f"{file}: the weights do not fit the config: overrides may change data, device "
+                    "and precision, not the model"
+                ) from error
+            self._loaded = self.steps[task]
+
+
+def described(scores: Scores, reader: LabelReader, rows: Rows) -> list[dict[str, Any]]:
+    """What ``TrainedRun.predict`` returns of a head's output."""
+    if reader.label_type in OUTCOMES:
+        worded = in_words(replace(rows, labels=None), reader, scores.predictions, scores.scores)
+        return [{k: v for k, v in one.items() if k not in NEEDS_LABELS} for one in worded]
+    results: list[dict[str, Any]] = []
+    for prediction, shown in zip(scores.predictions, scores.scores, strict=True):
+        if reader.label_type == "labels":
+            numbers = numbers_of(prediction)
+            names = [reader.names[number] for number in numbers]
+            results.append({"prediction": numbers, "names": names, "scores": shown.tolist()})
+            continue
+        result = {"prediction": prediction.item(), "scores": shown.tolist()}
+        if reader.names:
+            result["name"] = reader.names[prediction]
+        results.append(result)
+    return results
+
+
+def _as_rows(texts: Sequence[Text], sides: int, task: str) -> Rows:
+    """Texts, or pairs of texts, as unlabelled rows. Raises UserError for anything else."""
+    what = "pairs of texts" if sides == 2 else "single texts"
+    if isinstance(texts, str) or not len(texts):
+        raise UserError(f"task {task}: expected a list of {what}")
+    rows = [
+        (text,) if isinstance(text, str) else tuple(text) if isinstance(text, Iterable) else ()
+        for text in texts
+    ]
+    for i, row in enumerate(rows):
+        if len(row) != sides or not all(isinstance(text, str) for text in row):
+            raise UserError(f"task {task} takes {what}; item {i} is {texts[i]!r}")
+    return Rows("texts", [str(i) for i in range(len(rows))], rows, None)

@@ -1,6 +1,0 @@
-"""Losses over several views of a text, as heads of tasks; see ``multitask.registry.HEADS``.
-
-Such a head takes "views" and has the label type "views": 2 or 3 vectors a row [B, d], whose texts
-are numbered (equal texts alike). It knows no encoder, pooler or projection; ``multitask.model``
-puts them together.
-"""

@@ -1,0 +1,416 @@
+"""BERT from its parts (Devlin et al. 2019): the encoder, the tanh pooler, a sequence classifier.
+
+Inside, a batch is its N real tokens [N, d] without padding (``multitask.models.encoders.packing``);
+the encoder takes and gives [B, T, d] with a mask. RoBERTa is the same network with other position
+numbers and one token type.
+"""
+
+import math
+from collections.abc import Collection
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, gelu
+from torch.utils.checkpoint import checkpoint
+
+from multitask.models.encoders import kernels, varlen
+from multitask.models.encoders.adapter import Adapter
+from multitask.models.encoders.dropout import Dropout, dropout
+from multitask.models.encoders.packing import Packing
+from multitask.models.linear import Linear, linear
+
+
+class Embeddings(nn.Module):
+    """Word + position + token-type embeddings, LayerNorm, dropout (section 3, figure 2)."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        dim: int,
+        positions: int,
+        token_types: int,
+        first_position: int,
+        dropout: float,
+        eps: float,
+    ) -> None:
+        super().__init__()
+        self.word = nn.Embedding(vocab_size, dim)
+        self.position = nn.Embedding(positions, dim)
+        self.token_type = nn.Embedding(token_types, dim)
+        self.norm = nn.LayerNorm(dim, eps=eps)
+        self.dropout = Dropout(dropout)
+        self.first_position = first_position
+
+    def forward(self, ids: Tensor, positions: Tensor, types: Tensor) -> Tensor:
+        """int64 [N] each, positions from 0 -> [N, d]."""
+        found = self.word(ids) + self.position(positions + self.first_position)
+        return self.dropout(self.norm(found + self.token_type(types)))
+
+
+class FusedLinear(Linear):
+    """Query, key and value in one matrix product."""
+
+    parts = 3
+
+    def forward(self, hidden: Tensor, rows: slice | None = None) -> Tensor:
+        """[N, d] -> [N, 3 d], or the outputs ``rows`` of them."""
+        return linear(hidden, self.weight, self.bias, rows)
+
+
+class SelfAttention(nn.Module):
+    """Multi-head scaled dot-product self-attention (Vaswani et al. 2017, section 3.2)."""
+
+    def __init__(self, dim: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.attend = self_attention  # or what `use_kernels` asks for
+        self.qkv = FusedLinear(dim, 3 * dim)
+        self.output = Linear(dim, dim)
+
+    def forward(self, hidden: Tensor, packing: Packing, first_only: bool = False) -> Tensor:
+        """[N, d] -> [N, d]; with ``first_only`` [B, d], the queries of the first tokens alone."""
+        rate = self.dropout if self.training else 0.0
+        if not first_only:
+            return self.output(self.attend(self.qkv(hidden), packing, self.heads, rate))
+        dim = hidden.shape[1]
+        query = self.qkv(hidden[packing.first], slice(dim))
+        key, value = self.qkv(hidden, slice(dim, None)).chunk(2, dim=-1)
+        return self.output(packed_attention(query, key, value, packing, self.heads, rate))
+
+
+def self_attention(qkv: Tensor, packing: Packing, heads: int, dropout_rate: float) -> Tensor:
+    """``packed_attention`` of query, key and value side by side: [N, 3 d] -> [N, d]."""
+    query, key, value = qkv.chunk(3, dim=-1)
+    return packed_attention(query, key, value, packing, heads, dropout_rate)
+
+
+def packed_attention(
+    query: Tensor, key: Tensor, value: Tensor, packing: Packing, heads: int, dropout_rate: float
+) -> Tensor:
+    """softmax(Q K^T / sqrt(d_head)) V a sequence and head, with dropout on the weights.
+
+    Args:
+        query: [N, s], or [B, s] for one query a sequence (shortest sequence first).
+        key, value: [N, s].
+        packing: the batch's.
+        heads: number of heads; divides s.
+        dropout_rate: of the attention weights.
+
+    Returns:
+        As ``query``.
+    """
+    single = len(query) != len(key)
+    found = []
+    for group in packing.groups:
+        q = query[group.rows].unsqueeze(1) if single else group.pad(query)
+        padded = (q, group.pad(key), group.pad(value))
+        q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in padded)  # [n, h, T, d_head]
+        scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
+        weights = dropout(softmax(scores, group.mask), dropout_rate)
+        mixed = (weights @ v).transpose(1, 2).flatten(2)
+        found.append(mixed.squeeze(1) if single else group.unpad(mixed))
+    return torch.cat(found)
+
+
+def softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Attention weights in fp32 or wider: rows sum to 1, exactly 0 where ``mask`` is False."""
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+
+
+class FeedForward(nn.Module):
+    """W_2 gelu(W_1 x + b_1) + b_2 with the exact (erf) GELU, row by row (section 3, appendix A)."""
+
+    def __init__(self, dim: int, inner: int) -> None:
+        super().__init__()
+        self.up = Linear(dim, inner)
+        self.down = Linear(inner, dim)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[N, d] -> [N, d]."""
+        return self.down(gelu(self.up(hidden)))
+
+
+def add_norm(added: Tensor, residual: Tensor, norm: nn.LayerNorm, dropout_rate: float) -> Tensor:
+    """LayerNorm(residual + dropout(added)): [N, d] each -> [N, d]."""
+    return norm(residual + dropout(added, dropout_rate))
+
+
+class Layer(nn.Module):
+    """One Transformer block, LayerNorm after each residual sum.
+
+    a = LN(h + drop(attention(h)));  h' = LN(a + drop(feed_forward(a)))
+
+    An adapter may change what either part adds and add a third to the second sum.
+    """
+
+    def __init__(
+        self, dim: int, heads: int, inner: int, dropout: float, attention_dropout: float, eps: float
+    ) -> None:
+        super().__init__()
+        self.attention = SelfAttention(dim, heads, attention_dropout)
+        self.attention_norm = nn.LayerNorm(dim, eps=eps)
+        self.feed_forward = FeedForward(dim, inner)
+        self.output_norm = nn.LayerNorm(dim, eps=eps)
+        self.dropout = dropout
+        self.add_norm = add_norm  # or the compiled one
+
+    def forward(
+        self,
+        hidden: Tensor,
+        packing: Packing,
+        first_only: bool = False,
+        adapter: Adapter | None = None,
+        number: int = 0,
+    ) -> Tensor:
+        """[N, d] -> [N, d], or [B, d] for the first tokens alone; ``number``: for the adapter."""
+        first = packing.first if first_only else None
+        own = hidden if first is None else hidden[first]
+        rate = self.dropout if self.training else 0.0
+        left = rate if adapter is None else 0.0  # adapters are given what is dropped out already
+        added = self.attention(hidden, packing, first_only)
+        if adapter is not None:
+            added = adapter.after_attention(number, dropout(added, rate))
+        attended = self.add_norm(added, own, self.attention_norm, left)
+        added = self.feed_forward(attended)
+        if adapter is not None:
+            added = adapter.after_feed_forward(number, dropout(added, rate))
+            attend = partial(packed_attention, packing=packing)
+            beside = adapter.beside(number, hidden, first, attend)
+            added = added if beside is None else added + beside
+        return self.add_norm(added, attended, self.output_norm, left)
+
+
+class BertEncoder(nn.Module):
+    """Embeddings and L layers, in the two stages that every encoder here has.
+
+    Args:
+        vocab_size, dim, num_layers, heads: as in BERT; ``heads`` divides ``dim``.
+        inner: width of the feed-forward layers; 4 ``dim`` by default.
+        positions: rows of the position embedding.
+        token_types: rows of the token-type embedding.
+        first_position: position number of a first token: 0, in RoBERTa 2.
+        dropout: of embeddings and blocks.
+        attention_dropout: of the attention weights.
+        eps: of the LayerNorms.
+
+    Attributes:
+        max_positions: longest input in tokens, special tokens included.
+        pooler_weights: (weight [d, d], bias [d]) of a checkpoint's tanh pooler, else None; for the
+            `bert_pooler` projection, no part of the encoder.
+        mlm_weights: a checkpoint's masked-LM head (``encoders.mlm_weights``), else None; no part of
+            the encoder either.
+        config: the checkpoint's `transformers` config; None where there was none.
+        gradient_checkpointing: compute each layer again in the backward pass, to save memory.
+        kernels: "torch", or what ``use_kernels`` was called with.
+
+    New weights are normal with standard deviation .02, biases 0, LayerNorms 1 and 0 (the published
+    BERT code's ``initializer_range``).
+    """
+
+    def __init__(
+        self,
+        *,
+        vocab_size: int,
+        dim: int,
+        num_layers: int,
+        heads: int,
+        inner: int | None = None,
+        positions: int = 512,
+        token_types: int = 2,
+        first_position: int = 0,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        eps: float = 1e-12,
+    ) -> None:
+        super().__init__()
+        if dim % heads:
+            raise ValueError(f"{heads} attention heads do not divide the width {dim}")
+        self.dim, self.num_layers = dim, num_layers
+        self.max_positions = positions - first_position
+        self.pooler_weights: tuple[Tensor, Tensor] | None = None
+        self.mlm_weights: dict[str, Tensor] | None = None
+        self.config: Any = None
+        self.gradient_checkpointing = False
+        self.kernels = "torch"
+        self.embeddings = Embeddings(
+            vocab_size, dim, positions, token_types, first_position, dropout, eps
+        )
+        self.layers = nn.ModuleList(
+            Layer(dim, heads, inner or 4 * dim, dropout, attention_dropout, eps)
+            for _ in range(num_layers)
+        )
+        self.apply(initialise)
+
+    def layer_parameters(self) -> list[list[nn.Parameter]]:
+        """Parameters by depth: the embeddings' at 0, those of layer l at l = 1 .. L."""
+        parts = [self.embeddings, *self.layers]
+        return [list(part.parameters()) for part in parts]
+
+    @property
+    def word_embedding(self) -> nn.Embedding:
+        """The word embedding [V, d], to which a masked-LM head ties its output."""
+        return self.embeddings.word
+
+    @property
+    def norm_eps(self) -> float:
+        """eps of the LayerNorms."""
+        return self.embeddings.norm.eps
+
+    def use_kernels(self, kind: str) -> None:
+        """Compute with other kernels than torch's usual ones.
+
+        Args:
+            kind: "compiled", on a CPU, which raises as ``kernels.load_kernels``; or "varlen", for
+                a GPU.
+        """
+        if kind == "compiled":
+            kernels.load_kernels()
+        layer: Any
+        for layer in self.layers:
+            if kind == "compiled":
+                layer.add_norm, layer.attention.attend = kernels.add_norm, kernels.attention
+            else:
+                layer.attention.attend = varlen.attention
+        self.kernels = kind
+
+    def reinitialise(self, count: int) -> None:
+        """Fresh weights for the top ``count`` layers (Zhang et al. 2021, section 4)."""
+        for layer in list(self.layers)[self.num_layers - count :]:
+            layer.apply(initialise)
+
+    def embed(self, input_ids: Tensor, token_type_ids: Tensor, mask: Tensor) -> Tensor:
+        """Embeddings with positions, LayerNorm and dropout: int64 [B, T] each -> [B, T, d].
+
+        Positions count the real tokens, so that they do not depend on where pads stand.
+        """
+        packing = Packing(mask)
+        ids, types = packing.pack(input_ids), packing.pack(token_type_ids)
+        if self.embeddings.token_type.num_embeddings == 1:
+            types = torch.zeros_like(types)
+        return packing.unpack(self.embeddings(ids, packing.positions, types))
+
+    def encode(
+        self,
+        embeddings: Tensor,
+        mask: Tensor,
+        layers: Collection[int],
+        tokens: str = "all",
+        adapter: Adapter | None = None,
+    ) -> dict[int, Tensor]:
+        """The requested hidden states of embedded input.
+
+        What lies above the highest of them is not computed, nor, for "first", what that layer
+        would do for other tokens.
+
+        Args:
+            embeddings: [B, T, d] as ``embed`` returns them.
+            mask: [B, T], 1 for tokens and 0 for pads.
+            layers: indices of the hidden states, 0 (embeddings) to L.
+            tokens: "all", or "first" for the [CLS] vectors alone.
+            adapter: what a task has of its own in the layers.
+
+        Returns:
+            {layer: [B, T, d]}, zero at pads; or [B, 1, d] for "first".
+        """
+        packing = Packing(mask)
+        hidden = packing.pack(embeddings)
+        highest = max(layers)
+        states: dict[int, Tensor] = {}
+
+        def keep(number: int, state: Tensor, first_only: bool = False) -> None:
+            if number in layers:
+                whole = tokens == "all" or first_only
+                states[number] = state if whole else state[packing.first]
+
+        keep(0, hidden)
+        for number, layer in enumerate(list(self.layers)[:highest], 1):
+            first_only = tokens == "first" and number == highest
+            own = adapter if adapter is not None and number in adapter.layers else None
+            given = (hidden, packing, first_only, own, number)
+            if self.gradient_checkpointing and torch.is_grad_enabled():
+                hidden = checkpoint(layer, *given, use_reentrant=False)
+            else:
+                hidden = layer(*given)
+            keep(number, hidden, first_only)
+        if tokens == "all":
+            return {number: packing.unpack(states[number]) for number in layers}
+        return {n: packing.in_batch_order(states[n]).unsqueeze(1) for n in layers}
+
+
+def initialise(module: nn.Module) -> None:
+    """BERT's initial values for the module's own parameters."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)
+    if isinstance(module, nn.LayerNorm):
+        nn.init.ones_(module.weight)
+        nn.init.zeros_(module.bias)
+
+
+class BertModel(nn.Module):
+    """Encoder and tanh pooler under BERT-base's sizes: what a course chapter builds."""
+
+    def __init__(
+        self,
+        vocab_size: int = 30522,
+        d_model: int = 768,
+        n_heads: int = 12,
+        n_layers: int = 12,
+        max_len: int = 512,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.encoder = BertEncoder(
+            vocab_size=vocab_size,
+            dim=d_model,
+            num_layers=n_layers,
+            heads=n_heads,
+            positions=max_len,
+            dropout=dropout,
+            attention_dropout=dropout,
+        )
+        self.pooler = nn.Linear(d_model, d_model)
+        self.pooler.apply(initialise)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """int64 [B, T] -> the last layer's states [B, T, d] and tanh(W h_[CLS] + b) [B, d]."""
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
+        last = self.encoder.num_layers
+        embedded = self.encoder.embed(input_ids, types, mask)
+        hidden = self.encoder.encode(embedded, mask, (last,))[last]
+        return hidden, torch.tanh(self.pooler(hidden[:, 0]))
+
+
+class BertForSequenceClassification(nn.Module):
+    """Dropout and a linear layer on the pooled [CLS] vector."""
+
+    def __init__(self, n_classes: int, **bert_sizes: int) -> None:
+        super().__init__()
+        self.bert = BertModel(**bert_sizes)
+        self.classifier = nn.Linear(self.bert.encoder.dim, n_classes)
+        self.classifier.apply(initialise)
+        self.dropout = Dropout(0.1)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+    ) -> tuple[Tensor | None, Tensor]:
+        """int64 [B, T], labels [B] -> mean cross-entropy (None without labels), logits [B, C]."""
+        _, pooled = self.bert(input_ids, attention_mask, token_type_ids)
+        logits = self.classifier(self.dropout(pooled))
+        return None if labels is None else cross_entropy(logits, labels), logits

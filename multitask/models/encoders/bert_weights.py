@@ -1,0 +1,178 @@
+"""Weights of BERT and RoBERTa checkpoints, from and to the names that `transformers` gives them."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from multitask.models.encoders.bert import BertEncoder
+
+MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert")
+
+# our name -> theirs, for all but the fused query, key and value
+NAMES = {
+    "embeddings.word": "embeddings.word_embeddings",
+    "embeddings.position": "embeddings.position_embeddings",
+    "embeddings.token_type": "embeddings.token_type_embeddings",
+    "embeddings.norm": "embeddings.LayerNorm",
+    "layers.{}.attention.output": "encoder.layer.{}.attention.output.dense",
+    "layers.{}.attention_norm": "encoder.layer.{}.attention.output.LayerNorm",
+    "layers.{}.feed_forward.up": "encoder.layer.{}.intermediate.dense",
+    "layers.{}.feed_forward.down": "encoder.layer.{}.output.dense",
+    "layers.{}.output_norm": "encoder.layer.{}.output.LayerNorm",
+}
+QKV = "layers.{}.attention.qkv"
+SPLIT_QKV = "encoder.layer.{}.attention.self.{}"
+POOLER = ("pooler.dense.weight", "pooler.dense.bias")
+
+
+def unsupported(config: Any) -> str | None:
+    """Why our own encoder cannot be this architecture (a `transformers` config); None if it can."""
+    if config.model_type not in MODEL_TYPES:
+        return f"model type {config.model_type!r} is not one of {', '.join(MODEL_TYPES)}"
+    wanted = {"hidden_act": "gelu", "is_decoder": False, "position_embedding_type": "absolute"}
+    for key, value in wanted.items():
+        found = getattr(config, key, value)
+        if found != value:
+            return f"{key} is {found!r}, not {value!r}"
+    return None
+
+
+def encoder_from_pretrained(
+    name: str, *, revision: str | None = None, dropout: float | None = None
+) -> BertEncoder:
+    """An encoder with the weights of a hub id or local directory, in fp32.
+
+    Args:
+        name: hub id or directory with config.json and safetensors files.
+        revision: hub revision.
+        dropout: replaces the model's hidden dropout.
+
+    Raises:
+        OSError: nothing to load there.
+        ValueError: not an architecture for this encoder, or a weight that is missing or has
+            another shape than config.json says.
+    """
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=False)
+    weights = read_weights(name, revision)
+    with torch.device("meta"):  # no random weights that the next line would replace
+        encoder = _new_encoder(config, dropout)
+    encoder.load_state_dict(from_transformers(weights, encoder), assign=True)
+    pooler = tuple(weights[key] for key in POOLER if key in weights)
+    if len(pooler) == 2:
+        encoder.pooler_weights = (pooler[0].float(), pooler[1].float())
+    return encoder
+
+
+def encoder_from_config(directory: str, dropout: float | None = None) -> BertEncoder:
+    """An encoder of the architecture in ``directory/config.json``, with random weights.
+
+    Raises:
+        OSError, ValueError: no such file, or not an architecture for this encoder.
+    """
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(directory, trust_remote_code=False)
+    return _new_encoder(config, dropout)
+
+
+def _new_encoder(config: Any, dropout: float | None) -> BertEncoder:
+    reason = unsupported(config)
+    if reason is not None:
+        raise ValueError(reason)
+    encoder = BertEncoder(
+        vocab_size=config.vocab_size,
+        dim=config.hidden_size,
+        num_layers=config.num_hidden_layers,
+        heads=config.num_attention_heads,
+        inner=config.intermediate_size,
+        positions=config.max_position_embeddings,
+        token_types=config.type_vocab_size,
+        first_position=0 if config.model_type == "bert" else config.pad_token_id + 1,
+        dropout=config.hidden_dropout_prob if dropout is None else dropout,
+        attention_dropout=config.attention_probs_dropout_prob,
+        eps=config.layer_norm_eps,
+    )
+    encoder.config = config
+    return encoder
+
+
+def save_pretrained(encoder: BertEncoder, directory: Path) -> None:
+    """Write config.json and model.safetensors, which `AutoModel.from_pretrained` reads.
+
+    ``encoder`` must have come from a checkpoint's config.
+    """
+    encoder.config.save_pretrained(directory)
+    tensors = to_transformers(encoder.state_dict())
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+
+
+def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Our encoder's state dict under the names of `transformers`."""
+    found = {}
+    for name, tensor in state.items():
+        stem, _, kind = name.rpartition(".")
+        layer = _layer(stem)
+        stem = stem.replace(f"layers.{layer}.", "layers.{}.")
+        if stem == QKV:
+            for part, own in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
+                found[f"{SPLIT_QKV.format(layer, part)}.{kind}"] = own.contiguous()
+        else:
+            found[f"{NAMES[stem].format(layer)}.{kind}"] = tensor
+    return found
+
+
+def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict[str, Tensor]:
+    """The encoder's state dict, fp32, out of tensors as ``read_weights`` gives them.
+
+    Raises ValueError where one is missing or has another shape.
+    """
+    found = {}
+    for name, own in encoder.state_dict().items():
+        theirs = list(to_transformers({name: own}))
+        missing = [key for key in theirs if key not in state]
+        if missing:
+            raise ValueError(f"the checkpoint lacks encoder weights, such as {missing[0]}")
+        found[name] = torch.cat([state[key] for key in theirs]).float()
+        if found[name].shape != own.shape:
+            shapes = f"{list(found[name].shape)}, by config.json it is {list(own.shape)}"
+            raise ValueError(f"{' + '.join(theirs)}: the shape in the checkpoint is {shapes}")
+    return found
+
+
+def read_weights(name: str, revision: str | None = None) -> dict[str, Tensor]:
+    """All tensors in the safetensors files of a hub id or directory, by today's names.
+
+    Prefixes such as ``bert.`` are dropped, and LayerNorm's ``gamma`` and ``beta`` renamed.
+
+    Raises OSError where there are none.
+    """
+    from transformers.utils.hub import cached_file, get_checkpoint_shard_files
+
+    try:
+        files = [cached_file(name, "model.safetensors", revision=revision)]
+    except OSError as error:
+        try:
+            index = cached_file(name, "model.safetensors.index.json", revision=revision)
+        except OSError:
+            raise error from None
+        files, _ = get_checkpoint_shard_files(name, index, revision=revision)
+    return {_name(key): tensor for file in files for key, tensor in load_file(file).items()}
+
+
+def _name(key: str) -> str:
+    key = re.sub(r"^(bert|roberta|distilbert)\.", "", key)
+    return re.sub(
+        r"(?<=LayerNorm\.)gamma$", "weight", re.sub(r"(?<=LayerNorm\.)beta$", "bias", key)
+    )
+
+
+def _layer(name: str) -> str:
+    found = re.match(r"layers\.(\d+)\.", name)
+    return found[1] if found else ""

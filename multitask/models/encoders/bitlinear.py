@@ -1,0 +1,122 @@
+"""BitNet b1.58 for the linear layers of our own encoder (Ma et al. 2024, arXiv 2402.17764).
+
+    W~ = s clip(round(W / s), -1, 1)             s = mean |W|, of each matrix
+    x~ = a clip(round(x / a), -128, 127)         a = max |x| / 127, of each token
+    y  = W~ x~ + b
+
+W stays in fp32 and is what the optimizer moves: the gradient goes straight through both roundings.
+For a gradual start, W + lambda (W~ - W) and x + lambda (x~ - x) stand in their places in training.
+There is no normalisation of its own in front of a layer, as BitNet has it: loaded weights expect
+their inputs as they are.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from multitask.models.encoders.bert import BertEncoder
+from multitask.models.linear import linear
+
+SMALLEST = 1e-5  # of a scale's mean or maximum, as in the published code
+LEVELS = 127
+
+
+class BitLinear(nn.Linear):
+    """A linear layer with ternary weights and 8-bit inputs, under a plain layer's tensor names.
+
+    Args:
+        plain: the layer whose parameters this one takes over (the same tensors, not copies).
+
+    Attributes:
+        parts: matrices that stand one above the other, each with a scale: 3 in query-key-value.
+        strength: lambda in training, 0 to 1. In evaluation it is always 1: what is scored is what
+            would be used.
+    """
+
+    def __init__(self, plain: nn.Linear) -> None:
+        super().__init__(plain.in_features, plain.out_features, device="meta")
+        self.weight, self.bias = plain.weight, plain.bias
+        self.parts: int = getattr(plain, "parts", 1)
+        self.strength = 1.0
+        self.train(plain.training)
+
+    def forward(self, hidden: Tensor, rows: slice | None = None) -> Tensor:
+        """[N, in] -> [N, out], or the outputs ``rows`` of them."""
+        strength = self.strength if self.training else 1.0
+        ternary, scales = ternarise(self.weight.detach(), self.parts)
+        weight = straight_through(self.weight, rescaled(ternary, scales), strength)
+        inputs = straight_through(hidden, eight_bit(hidden.detach()), strength)
+        return linear(inputs, weight, self.bias, rows)
+
+
+def ternarise(weight: Tensor, parts: int) -> tuple[Tensor, Tensor]:
+    """[parts o, i] -> -1, 0 and 1 of the same shape and type, and the scale of each part [parts].
+
+    absmean: each part over its mean absolute value, rounded (half to even), clipped.
+    """
+    split = weight.unflatten(0, (parts, -1))
+    scales = split.abs().mean((1, 2)).clamp(min=SMALLEST)
+    return (split / scales[:, None, None]).round().clamp(-1, 1).flatten(0, 1), scales
+
+
+def rescaled(ternary: Tensor, scales: Tensor) -> Tensor:
+    """The matrix [parts o, i] that ``ternarise`` stands for."""
+    return (ternary.unflatten(0, (len(scales), -1)) * scales[:, None, None]).flatten(0, 1)
+
+
+def eight_bit(hidden: Tensor) -> Tensor:
+    """[..., d] -> the nearest of 255 even steps up to the largest absolute value of each token.
+
+    In fp32 or wider, whatever comes in.
+    """
+    wide = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
+    step = wide.abs().amax(-1, keepdim=True).clamp(min=SMALLEST) / LEVELS
+    return (wide / step).round().clamp(-LEVELS - 1, LEVELS) * step
+
+
+def straight_through(value: Tensor, quantised: Tensor, strength: float) -> Tensor:
+    """value + strength (quantised - value), exact at 0 and 1; its gradient by ``value`` is 1.
+
+    (Bengio et al. 2013.) In the type of the wider of the two.
+    """
+    if strength == 0:
+        return value
+    wide = value.to(quantised.dtype)
+    mixed = torch.lerp(wide.detach(), quantised, strength)
+    return mixed + (wide - wide.detach())
+
+
+def quantise(encoder: BertEncoder, layers: str = "all") -> None:
+    """Put a BitLinear in place of each linear layer in the encoder's layers.
+
+    Args:
+        encoder: changed in place; its parameters, their names and values stay. Embeddings are no
+            linear layers, and adapters and heads are not the encoder's.
+        layers: "all", or "inner" for all but the first and the last.
+
+    Raises ValueError where "inner" leaves none.
+    """
+    chosen = list(encoder.layers) if layers == "all" else list(encoder.layers)[1:-1]
+    if not chosen:
+        raise ValueError(f"none of the {encoder.num_layers} layers is an inner one: take `all`")
+    for layer in chosen:
+        for name, module in list(layer.named_modules()):
+            if isinstance(module, nn.Linear):
+                layer.set_submodule(name, BitLinear(module))
+
+
+def bit_layers(encoder: nn.Module) -> dict[str, BitLinear]:
+    """The quantised layers by name; none in an encoder without."""
+    return {name: m for name, m in encoder.named_modules() if isinstance(m, BitLinear)}
+
+
+def set_strength(encoder: nn.Module, gradual: float, progress: float) -> None:
+    """lambda = progress / gradual, at most 1, for each quantised layer.
+
+    Args:
+        encoder: with or without quantised layers.
+        gradual: share of the training in which lambda grows from 0 to 1; 0: always 1.
+        progress: share of the training that is done.
+    """
+    strength = min(1.0, progress / gradual) if gradual else 1.0
+    for layer in bit_layers(encoder).values():
+        layer.strength = strength

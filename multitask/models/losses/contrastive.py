@@ -1,0 +1,129 @@
+"""InfoNCE with in-batch negatives: two dropout views, pairs, pairs with a hard negative.
+
+Equations 6 to 8 of the layer-wise attention pooling paper; SimCSE (Gao et al. 2021).
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from multitask.utils import distributed
+
+BLOCK = 64  # rows of a dev set that are compared with one another
+
+
+class ContrastiveHead(nn.Module):
+    """-log softmax of cos(z, z+) / t over the z+ of all rows of the batch, hard negatives added.
+
+    A candidate is left out where its text is one of the row's own two, or where it goes with the
+    same first text: it is no negative.
+
+    Args:
+        temperature: t.
+        hard_negative_weight: added to the logit of a row's own hard negative (`input: triplet`).
+        mlp_only_train: the projection serves the training alone; scores and exported vectors are
+            taken before it.
+        chunk: texts encoded at a time, so that memory does not bound the batch: once for the loss,
+            and once more for the gradient (GradCache, Gao et al. 2021); null: all together, once.
+
+    Raises:
+        ValueError: a temperature or chunk that is not positive.
+    """
+
+    takes: ClassVar[str] = "views"
+    label_type: ClassVar[str] = "views"
+
+    def __init__(
+        self,
+        temperature: float = 0.05,
+        hard_negative_weight: float = 0.0,
+        mlp_only_train: bool = False,
+        chunk: int | None = None,
+    ) -> None:
+        super().__init__()
+        if temperature <= 0:
+            raise ValueError(f"temperature must be positive, not {temperature}")
+        if chunk is not None and chunk < 1:
+            raise ValueError(f"chunk must be at least 1, not {chunk}")
+        self.temperature = temperature
+        self.hard_negative_weight = hard_negative_weight
+        self.mlp_only_train = mlp_only_train
+        self.chunk = chunk
+
+    def forward(self, *views: Tensor) -> Tensor:
+        """2 or 3 views [B, d], or one that stands for both -> [B, V, d]."""
+        return torch.stack(views if len(views) > 1 else views * 2, dim=1)
+
+    def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """Views [B, V, d], numbers of their texts [B, 1 or V] -> mean loss of these rows.
+
+        The candidates are those of all ranks; their gradient goes back to the rank they are from.
+        A row numbered -1 is no candidate.
+        """
+        own = unit_length(scores)
+        everyone = distributed.gather_rows(own)
+        numbers = distributed.gather_rows(labels, fill=-1)
+        first = distributed.rank() * (len(everyone) // distributed.world())
+        logits, target = self._logits(own, labels, everyone, numbers, first)
+        return functional.cross_entropy(logits, target)
+
+    def outcomes(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """Views [N, V, d] in file order, numbers [N, 1 or V] -> a row's outcome [N, 2].
+
+        1 where the view that goes with the first is nearer to it than every other candidate, and
+        its softmax probability. The candidates are those of about 64 rows in file order.
+        """
+        found = []
+        count = -(-len(scores) // BLOCK)
+        for block, numbers in zip(
+            scores.tensor_split(count), labels.tensor_split(count), strict=True
+        ):
+            own = unit_length(block)
+            logits, target = self._logits(own, numbers, own, numbers, 0)
+            right = logits.gather(1, target[:, None])
+            others = logits.scatter(1, target[:, None], float("-inf"))
+            nearest = right[:, 0] > others.amax(1)
+            chance = logits.softmax(1).gather(1, target[:, None])[:, 0]
+            found.append(torch.stack([nearest.to(chance.dtype), chance], dim=1))
+        return torch.cat(found)
+
+    def _logits(
+        self, own: Tensor, labels: Tensor, everyone: Tensor, numbers: Tensor, first: int
+    ) -> tuple[Tensor, Tensor]:
+        """Each row's logits [B, (V - 1) C] over the C rows of ``everyone``, among which the B rows
+        stand from place ``first`` on, and the right one's place [B]."""
+        target = torch.arange(first, first + len(own), device=own.device)
+        with torch.autocast(own.device.type, enabled=False):
+            logits = own[:, 0] @ everyone[:, 1:].transpose(0, 1).flatten(0, 1).T / self.temperature
+        if own.shape[1] == 3 and self.hard_negative_weight:
+            weights = torch.zeros_like(logits)
+            weights.scatter_(1, target[:, None] + len(everyone), self.hard_negative_weight)
+            logits = logits + weights
+        left_out = no_negatives(labels, numbers, own.shape[1])
+        left_out.scatter_(1, target[:, None], False)
+        return logits.masked_fill(left_out, float("-inf")), target
+
+
+def unit_length(views: Tensor) -> Tensor:
+    """Views [B, V, d] of length 1, at least in fp32."""
+    return functional.normalize(at_least_fp32(views), dim=-1)
+
+
+def at_least_fp32(x: Tensor) -> Tensor:
+    """bf16 in fp32, where cosines of .05 temperature keep their digits; others as they are."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def no_negatives(own: Tensor, everyone: Tensor, views: int) -> Tensor:
+    """Which candidates are none: numbers of the rows' texts [B, 1 or V] and of the candidates'
+    [C, 1 or V] -> bool [B, (V - 1) C], the column's own row included."""
+    first, right = own[:, 0, None], own[:, min(1, own.shape[1] - 1), None]
+    anchors = everyone[:, 0]
+    found = []
+    for view in range(1, views):
+        texts = everyone[:, min(view, everyone.shape[1] - 1)]
+        same = (texts == first) | (texts == right) | (texts < 0)
+        found.append(same | (anchors == first) if view == 1 else same)
+    return torch.cat(found, dim=1)

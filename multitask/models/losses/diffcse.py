@@ -1,0 +1,117 @@
+"""DiffCSE: a contrastive loss beside replaced-token detection (Chuang et al. 2022)."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from multitask.models.losses.contrastive import ContrastiveHead, at_least_fp32
+from multitask.utils import distributed
+
+# (masked ids, token types, mask) [S, T] each -> the most probable token at every place [S, T]
+Generator = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+class DiffCSEHead(ContrastiveHead):
+    """The contrastive loss + rtd_weight * the loss of telling which tokens a generator replaced.
+
+    The text is masked and filled in by a frozen masked language model. A second encoder, which
+    starts as a copy of the first one, says of each token whether it is the text's own; what it sees
+    in place of the [CLS] embedding is the sentence vector h, so that h learns what the two texts
+    differ in. Neither is needed for sentence vectors.
+
+    Args:
+        dim: width of h.
+        encoder: the shared encoder.
+        generator: a masked language model over the same vocabulary: directory, hub id, or a run
+            with a `masked_lm` task.
+        mask_share: share of the tokens that are masked, special tokens apart; 80 % become the mask
+            token, 10 % another one at random, 10 % stay.
+        rtd_weight: of the detection's loss, a mean over the real tokens of both views.
+
+    Raises:
+        ValueError: a share outside (0, 1), or h of another width than the encoder's.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        encoder: Any,
+        generator: str,
+        mask_share: float = 0.3,
+        rtd_weight: float = 0.005,
+        temperature: float = 0.05,
+        hard_negative_weight: float = 0.0,
+        mlp_only_train: bool = False,
+        chunk: int | None = None,
+    ) -> None:
+        super().__init__(temperature, hard_negative_weight, mlp_only_train, chunk)
+        if not 0 < mask_share < 1:
+            raise ValueError(f"mask_share must be between 0 and 1, not {mask_share}")
+        if dim != encoder.word_embedding.weight.shape[1]:
+            raise ValueError(f"{dim} numbers cannot stand for a [CLS] embedding; `projection: mlp`")
+        self.generator_name = generator
+        self.mask_share, self.rtd_weight = mask_share, rtd_weight
+        self.discriminator = copy.deepcopy(encoder)
+        self.detector = nn.Linear(encoder.dim, 2)
+        nn.init.normal_(self.detector.weight, std=0.02)
+        nn.init.zeros_(self.detector.bias)
+        self._generator: tuple[Generator, ...] = ()  # frozen, of another file: not saved here
+
+    def use_generator(self, generator: Generator) -> None:
+        """Give the head what training needs beside its own weights."""
+        self._generator = (generator,)
+
+    def detection_loss(
+        self, h: Tensor, labels: Tensor, ids: Tensor, masked: Tensor, types: Tensor, mask: Tensor
+    ) -> Tensor:
+        """rtd_weight * the mean cross-entropy over the real tokens of all ranks' views.
+
+        Args:
+            h: sentence vectors of the S = V B texts, all first views first [S, d].
+            labels: numbers of the rows' texts [B, 1 or V]; -1 counts on another rank.
+            ids, masked, types, mask: int64 [S, T] each.
+        """
+        (generator,) = self._generator
+        with torch.no_grad():
+            filled = generator(masked, types, mask)
+            filled[:, 0] = ids[:, 0]
+            replaced = ((filled != ids) & (mask == 1)).long()
+            filled = torch.where(mask == 1, filled, ids)
+        size = self.chunk or len(ids)
+        parts = zip(*(x.split(size) for x in (h, filled, replaced, types, mask)), strict=True)
+        if self.chunk:
+            losses = [checkpoint(self._detection, *part, use_reentrant=False) for part in parts]
+        else:
+            losses = [self._detection(*part) for part in parts]
+        mean = torch.stack(losses).sum() / mask.sum()
+        return self.rtd_weight * mean * _balance(labels, mask)
+
+    def _detection(
+        self, h: Tensor, filled: Tensor, replaced: Tensor, types: Tensor, mask: Tensor
+    ) -> Tensor:
+        """The summed cross-entropy of some texts' real tokens."""
+        embedded = self.discriminator.embed(filled, types, mask)
+        embedded = torch.cat([h.to(embedded.dtype).unsqueeze(1), embedded[:, 1:]], dim=1)
+        last = self.discriminator.num_layers
+        hidden = self.discriminator.encode(embedded, mask, (last,))[last]
+        logits = at_least_fp32(self.detector(hidden))
+        real = mask == 1
+        return functional.cross_entropy(logits[real], replaced[real], reduction="sum")
+
+
+def _balance(labels: Tensor, mask: Tensor) -> float:
+    """A rank's share of all ranks' tokens over its share of their rows.
+
+    The trainer weighs a rank's loss by its rows, and this one is a mean over tokens.
+    """
+    if distributed.world() == 1:
+        return 1.0
+    rows = int((labels[:, 0] >= 0).sum())
+    tokens = int(mask.sum()) if rows else 0
+    all_rows, all_tokens = distributed.total([rows, tokens], mask.device)
+    return (tokens / all_tokens) / (rows / all_rows) if rows else 0.0

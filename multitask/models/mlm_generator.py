@@ -1,0 +1,82 @@
+"""A frozen masked language model that fills in masked texts: the generator of DiffCSE."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from heads.masked_lm import MaskedLMHead
+from multitask.config import Config, load_run_config
+from multitask.config.run_directory import best_steps, selected_steps, weights_file
+from multitask.models.encoders import Encoder, bert_weights
+from multitask.models.encoders.mlm_weights import mlm_weights
+from multitask.models.pretrained import load_encoder, load_saved, place
+from multitask.models.weights import below, read_tensors
+from multitask.utils.errors import UserError
+
+TOKENS = 1024  # whose logits over the vocabulary are held at a time
+
+
+class MaskedLM(nn.Module):
+    """Encoder and masked-LM head, frozen and without dropout."""
+
+    def __init__(self, encoder: Encoder, head: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+        self.requires_grad_(False).eval()
+
+    @torch.no_grad()
+    def forward(self, masked: Tensor, types: Tensor, mask: Tensor) -> Tensor:
+        """int64 [S, T] each -> the most probable token at every place, int64 [S, T]."""
+        last = self.encoder.num_layers
+        embedded = self.encoder.embed(masked, types, mask)
+        hidden = self.encoder.encode(embedded, mask, (last,))[last].float()
+        with torch.autocast(mask.device.type, enabled=False):
+            best = [self.head(part).argmax(-1) for part in hidden.flatten(0, 1).split(TOKENS)]
+        return torch.cat(best).view_as(masked)
+
+
+def load_generator(name: str, tokenizer: Any, device: torch.device) -> MaskedLM:
+    """The masked language model of a directory, a hub id, or a run with a `masked_lm` task.
+
+    Raises UserError: none there, or one of another vocabulary than ``tokenizer``'s.
+    """
+    run = Path(name)
+    found, its_tokenizer = _of_run(run) if (run / "config.yaml").is_file() else _of_model(name)
+    if its_tokenizer.get_vocab() != tokenizer.get_vocab():
+        raise UserError(f"{name!r} has another vocabulary than the encoder: take one with the same")
+    return found.to(device)
+
+
+def _of_model(name: str) -> tuple[MaskedLM, Any]:
+    encoder, tokenizer = load_encoder(name)
+    weights = mlm_weights(bert_weights.read_weights(place(name)))
+    if weights is None:
+        raise UserError(f"{name!r} has no masked-LM head: take a masked language model, or a run")
+    return MaskedLM(encoder, _head(encoder, weights)), tokenizer
+
+
+def _of_run(run: Path) -> tuple[MaskedLM, Any]:
+    config: Config = load_run_config(run)
+    tasks = [
+        name
+        for name, task in config.tasks.items()
+        if task.head.name == "masked_lm" and task.share_head is None
+    ]
+    if not tasks:
+        raise UserError(f"{run}: the run has no `masked_lm` task")
+    for key in ("adapter", "projection"):
+        if getattr(config.tasks[tasks[0]], key) is not None:
+            message = f"its task {tasks[0]} has a `{key}`, which a generator goes without"
+            raise UserError(f"{run}: {message}: take another run")
+    encoder, tokenizer = load_saved(run / "encoder", config)
+    step = selected_steps(best_steps(run), config.selecting_tasks(), "per_task")[tasks[0]]
+    weights = read_tensors(weights_file(run, step))
+    encoder.load_state_dict(below(weights, "encoder."))
+    head = _head(encoder, below(weights, f"tasks.{tasks[0]}.head."))
+    return MaskedLM(encoder, head), tokenizer
+
+
+def _head(encoder: Encoder, weights: dict[str, Tensor]) -> MaskedLMHead:
+    return MaskedLMHead(encoder.dim, encoder.word_embedding, encoder.norm_eps, weights)

@@ -1,0 +1,109 @@
+"""HIRE: a mixture of all hidden states, fused with the last one (sections 3.2 and 3.3)."""
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from multitask.models.poolers.base import check_dropout
+from multitask.models.poolers.fusion import FusionNetwork
+from multitask.models.poolers.layer_scores import DynamicScores, FixedScores, Softmax
+
+
+class HirePooler(nn.Module):
+    """A = sum_i S_i H_i over hidden states, fused with the last one R = H_L; the first token of it.
+
+    S is the softmax over states of scores alpha_i, of which each example has its own:
+    alpha_i = ReLU(w . U_i + b), U_i the final states of one two-layer BiGRU over H_i
+    (``DynamicScores``). For the fusion see ``FusionNetwork``. The paper's head is
+    `projection: {name: tanh, output_dim: d}` and a linear layer.
+
+    Args:
+        dim: width d of the encoder.
+        num_layers: layers L of the encoder.
+        scores: where alpha comes from. `dynamic` is the paper's; `mean` (all alike) and `random`
+            (drawn once, normal, and saved) are the same for every example; `none` takes R for A
+            (Table 4, without HIRE).
+        layers: numbers of the hidden states that are mixed, from 0, the embeddings, to L; null for
+            all of them.
+        fusion_layers: layers of the fusion network's BiGRU; 0 gives its input M, null leaves the
+            fusion out and gives A.
+        dropout: between the layers of the BiGRUs.
+        states_at_once: hidden states whose BiGRU runs in one call; null for all. Fewer need less
+            memory and more time; in training they are computed anew in the backward pass.
+
+    Raises:
+        ValueError: no such hidden state, options that have no use together, or one out of range.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        num_layers: int,
+        scores: Literal["dynamic", "mean", "random", "none"] = "dynamic",
+        layers: list[int] | None = None,
+        fusion_layers: int | None = 2,
+        dropout: float = 0.1,
+        states_at_once: int | None = None,
+    ) -> None:
+        super().__init__()
+        check_dropout(dropout)
+        if fusion_layers is not None and fusion_layers < 0:
+            raise ValueError(f"fusion_layers must be 0 or more, or null, not {fusion_layers}")
+        if scores == "none":
+            if layers is not None:
+                raise ValueError("`scores: none` mixes nothing: leave `layers` out")
+            if fusion_layers is None:
+                raise ValueError("`scores: none` without a fusion network is `pooling: cls`")
+        if states_at_once is not None:
+            if scores != "dynamic":
+                raise ValueError("states_at_once is for `scores: dynamic`: leave it out")
+            if states_at_once < 1:
+                raise ValueError(f"states_at_once must be at least 1, not {states_at_once}")
+        self.last = num_layers
+        self.scored = () if scores == "none" else _states(layers, num_layers)
+        self.layers = self.scored
+        if fusion_layers is not None:
+            self.layers = tuple(sorted({*self.scored, num_layers}))
+        self.scorer: nn.Module | None = None
+        if scores == "dynamic":
+            self.scorer = DynamicScores(dim, dropout, states_at_once)
+        elif scores != "none":
+            self.scorer = FixedScores(len(self.scored), random=scores == "random")
+        self.weigher = None if scores == "none" else Softmax()
+        self.rectified = scores == "dynamic"
+        self.fusion = None if fusion_layers is None else FusionNetwork(dim, fusion_layers, dropout)
+        self.output_dim = dim if self.fusion is None else self.fusion.output_dim
+        self.mixes_all = bool(fusion_layers)
+        self.tokens = "all" if self.mixes_all or scores == "dynamic" else "first"
+
+    def importance(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
+        """The weights S of the states ``scored``, [B, n]; each row sums to 1.
+
+        Raises TypeError with `scores: none`, which weighs nothing.
+        """
+        if self.scorer is None or self.weigher is None:
+            raise TypeError("`scores: none` has no importance scores")
+        return self.weigher(self.scorer([hidden[layer] for layer in self.scored], mask))
+
+    def forward(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
+        """The states of ``layers`` [B, T, d], mask [B, T] -> [B, output_dim]."""
+        states = hidden if self.mixes_all else {n: state[:, :1] for n, state in hidden.items()}
+        if self.scorer is None:
+            mixed = states[self.last]
+        else:
+            weights = self.importance(hidden, mask)[:, :, None, None]
+            mixed = weights[:, 0] * states[self.scored[0]]
+            for place, layer in enumerate(self.scored[1:], 1):
+                mixed = mixed + weights[:, place] * states[layer]
+        return mixed[:, 0] if self.fusion is None else self.fusion(states[self.last], mixed, mask)
+
+
+def _states(layers: list[int] | None, num_layers: int) -> tuple[int, ...]:
+    known = range(num_layers + 1)
+    chosen = tuple(known) if layers is None else tuple(sorted(layers))
+    if not chosen or len({*chosen} & {*known}) < len(chosen):
+        raise ValueError(
+            f"layers must be different numbers from 0, the embeddings, to {num_layers}, "
+            f"not {layers}"
+        )
+    return chosen

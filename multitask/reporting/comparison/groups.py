@@ -1,0 +1,102 @@
+"""Finished runs sorted into groups that differ only in their seed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from re import sub
+from typing import Any
+
+from multitask.config import load_config
+from multitask.config.run_directory import check_distinct, load_report
+from multitask.config.yaml_tree import load_tree
+from multitask.utils.errors import UserError
+
+# what two seeds of one setting may differ in; data may have moved
+NOT_SETTINGS = ("seed", "output_dir", "data_dir")
+
+
+@dataclass
+class Group:
+    """Runs of one setting, one directory a seed; of a grid, its label on each axis."""
+
+    name: str
+    runs: list[Path]
+    point: dict[str, str] = field(default_factory=dict)
+
+
+def group_runs(run_dirs: list[Path]) -> list[Group]:
+    """Groups of equal config apart from the seed, in order of appearance, each in order of seeds.
+
+    Probes and trained runs of one config are two groups.
+
+    A group is named after its first directory, without a suffix that is the seed; names are
+    unique. Raises UserError: no run there, a run given twice, or two runs of one config and seed.
+    """
+    found: list[tuple[dict[str, Any], dict[int, Path]]] = []
+    check_distinct(run_dirs)
+    for run in run_dirs:
+        config = run_config(run)
+        seed = config["seed"]
+        settings = {key: value for key, value in config.items() if key not in NOT_SETTINGS}
+        settings["probe"] = (run / "report.json").is_file() and is_probe(load_report(run))
+        runs = next((runs for other, runs in found if other == settings), None)
+        if runs is None:
+            found.append((settings, {seed: run}))
+        elif seed in runs:
+            raise UserError(
+                f"{runs[seed]} and {run} have the same config and seed {seed}: that is one "
+                "measurement, not two; leave one out"
+            )
+        else:
+            runs[seed] = run
+    names = _names([next(iter(runs.items())) for _, runs in found])
+    return [
+        Group(name, [runs[seed] for seed in sorted(runs)])
+        for name, (_, runs) in zip(names, found, strict=True)
+    ]
+
+
+def is_probe(report: Mapping[str, Any]) -> bool:
+    """Whether a report is of heads that were trained alone, on the frozen encoder."""
+    return bool(report.get("probe"))
+
+
+def run_config(run: Path) -> dict[str, Any]:
+    """The resolved config of a run, as plain values. Raises UserError without one."""
+    file = run / "config.yaml"
+    if not file.is_file():
+        raise UserError(f"{run}: no run there (config.yaml is missing)")
+    config = load_tree(file).value
+    if not isinstance(config.get("seed"), int):
+        raise UserError(f"{file}: the key 'seed' is missing: not the config that a run saves")
+    try:
+        return load_config(file).resolved()  # a key that is newer than the run has its default
+    except UserError:
+        return dict(config)
+
+
+def _names(firsts: list[tuple[int, Path]]) -> list[str]:
+    """A short name for each (seed, directory), longer where short ones are the same."""
+    choices = [_choices(seed, run) for seed, run in firsts]
+    level = [0] * len(choices)
+    while True:
+        names = [choice[at] for choice, at in zip(choices, level, strict=True)]
+        again = [i for i, name in enumerate(names) if names.count(name) > 1]
+        if not again:
+            return names
+        for i in again:
+            level[i] = min(level[i] + 1, len(choices[i]) - 1)
+
+
+def _choices(seed: int, run: Path) -> list[str]:
+    """Names of a run from short to long; the last one, its whole path, is nobody else's."""
+    *parents, own = run.resolve().parts
+    short = sub(rf"(^|[-_.])(seed[-_=]?\d+|{seed})$", "", own, count=1)
+    if not short:  # SETTING/seed-1
+        *parents, short = parents
+        own = f"{short}/{own}"
+    choices = [short, own]
+    for i in range(1, len(parents)):
+        above = "/".join(parents[-i:])
+        choices += [f"{above}/{short}", f"{above}/{own}"]
+    return [*choices, str(run.resolve())]

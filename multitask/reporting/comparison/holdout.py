@@ -1,0 +1,41 @@
+"""Scores on the held-out rows of train: what settings are chosen by, so that dev stays unseen."""
+
+import math
+import statistics
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from multitask.reporting.comparison.saved_predictions import load_split
+
+
+def held_out(
+    runs: Sequence[tuple[Path, dict[str, Any]]], counted: Collection[str]
+) -> dict[str, Any] | None:
+    """``tasks.NAME`` and ``overall``, each ``mean`` and ``sd`` over the seeds of a group.
+
+    From ``predictions/TASK.holdout.jsonl``, made with the selected weights. ``overall`` is over
+    the tasks that are ``counted``, None where the group lacks one. None where a run has no
+    holdout. Raises UserError where a file is damaged.
+    """
+    values: dict[str, list[float]] = {}
+    for run, report in runs:
+        for task, entry in report["tasks"].items():
+            if (run / "predictions" / f"{task}.holdout.jsonl").is_file():
+                score = load_split(run, task, "holdout", entry).value()
+                values.setdefault(task, []).append(score)
+    whole = {task: found for task, found in values.items() if len(found) == len(runs)}
+    if not whole:
+        return None
+    overall = None
+    if counted and set(counted) <= set(whole):
+        by_seed = zip(*(whole[task] for task in counted), strict=True)
+        overall = over_seeds([statistics.fmean(scores) for scores in by_seed])
+    return {"tasks": {task: over_seeds(found) for task, found in whole.items()}, "overall": overall}
+
+
+def over_seeds(values: list[float]) -> dict[str, Any]:
+    """The scores of a group's seeds with their mean and standard deviation, NaN where undefined."""
+    mean = statistics.fmean(values)
+    several = len(values) > 1 and math.isfinite(mean)
+    return {"values": values, "mean": mean, "sd": statistics.stdev(values) if several else math.nan}

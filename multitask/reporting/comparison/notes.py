@@ -1,0 +1,60 @@
+"""What a reader must know of finished runs before believing numbers that put them side by side."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from multitask.reporting.comparison.groups import is_probe
+from multitask.reporting.comparison.times import several_machines
+
+
+def notes(runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[str]:
+    """A line for each caveat; ``runs`` are directories with their report.json."""
+    return [*run_notes(runs), *score_notes(runs)]
+
+
+def run_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
+    """Those about how the runs were made."""
+    found = []
+    probes = [run for run, report in runs if is_probe(report)]
+    if probes:
+        found.append(
+            f"Rows composed of probes: {_listed(probes, len(runs))}. Each task's projection and "
+            "head, and a pooling that has parameters, were trained alone on the frozen encoder. "
+            "Rows with the same setting of a task have the same score there, and nothing is said "
+            "of training tasks together."
+        )
+    selected = [run for run, report in runs if report["selection_split"] == "dev"]
+    if selected:
+        found.append(
+            "Weights were selected on the dev rows that are compared here, which flatters scores "
+            f"(`training.holdout` avoids it): {_listed(selected, len(runs))}."
+        )
+    revisions = list(dict.fromkeys(str(report["git_revision"]) for _, report in runs))
+    if len(revisions) > 1:
+        found.append(f"The runs come from several commits: {', '.join(revisions)}.")
+    if machines := several_machines([report for _, report in runs]):
+        found.append(machines)
+    return found
+
+
+def score_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
+    """Those about tasks whose own metric is undefined."""
+    found = []
+    for task in dict.fromkeys(task for _, report in runs for task in report["tasks"]):
+        entries = [(run, report["tasks"].get(task)) for run, report in runs]
+        undefined = [
+            run for run, entry in entries if entry and entry["dev"][entry["metric"]] is None
+        ]
+        if undefined:
+            words = f"{task} has no score (constant or undefined predictions)"
+            found.append(f"{words}: {_listed(undefined, len(runs))}.")
+    return found
+
+
+def _listed(runs: list[Path], total: int) -> str:
+    """Up to three runs by name."""
+    if len(runs) == total > 1:
+        return "every run"
+    more = f" and {len(runs) - 3} more" if len(runs) > 3 else ""
+    return ", ".join(map(str, runs[:3])) + more

@@ -1,0 +1,247 @@
+"""The page of a comparison: report.html."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from multitask.reporting.comparison.figures import (
+    CURVES,
+    GAPS,
+    MAX_CURVES,
+    curve_groups,
+    heatmap_files,
+)
+from multitask.reporting.comparison.grid_axes import axis_labels, long_axes
+from multitask.reporting.comparison.settings import shown
+from multitask.reporting.comparison.tables import (
+    GAIN_TITLE,
+    HOLDOUT_TITLE,
+    MATRIX_TITLE,
+    TIME_TITLE,
+    best_of,
+    columns,
+    difference_cell,
+    difference_parts,
+    difference_table,
+    difference_title,
+    entries,
+    explanations,
+    gain_table,
+    holdout_table,
+    matrix_table,
+    score_cell,
+    score_table,
+    time_table,
+)
+from multitask.reporting.page import Block, Image, Lines, Page, Section, Table, Text, Tile
+
+LEGEND = (
+    "The best mean of each column. Dot: the mean over seeds; bar: its 95 % interval; stroke: the "
+    "baseline. The best of many is partly luck: read the differences."
+)
+MARGINALS = (
+    "Mean of all cells that have a value, ± standard deviation of that mean over seeds. A place on "
+    "the other axes counts only if every value of the axis has a score there. The best is marked."
+)
+# Below this adjusted p a difference is called clear.
+CLEAR = 0.05
+
+
+def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
+    """What report.html shows, from the comparison and the figures of ``draw_all`` beside it."""
+    groups = comparison["groups"]
+    alt = "Scores of each group by task: one dot a seed, the mean and its interval"
+    scores: list[Block] = [score_table(comparison), Image(directory / "figure.png", alt)]
+    sections = [Section("Dev scores", scores)]
+    if found := holdout_table(comparison):
+        sections.append(Section(HOLDOUT_TITLE, [found], label="Holdout"))
+    if difference_table(comparison):
+        sections.append(_differences(comparison))
+    if times := time_table(comparison):
+        sections.append(Section(TIME_TITLE, [times], label="Training time"))
+    if comparison["notes"]:
+        sections.append(Section("Notes", [Lines(comparison["notes"])], alert=True))
+    if settings := settings_table(groups):
+        title = "Settings in which the groups differ"
+        sections.append(Section(title, [settings], label="Settings"))
+    sections += _grid_sections(directory, comparison)
+    if drawn := list(curve_groups(comparison)):
+        sections.append(_curves(directory, comparison, drawn))
+    sections += _transfer_section(comparison)
+    sections += [
+        Section("How to read this", [Lines(explanations(comparison))]),
+        Section("Runs", parts=[Section("Their directories", [_runs(groups)], folded=True)]),
+    ]
+    return Page(
+        folder=directory,
+        title=f"Comparison: {directory.resolve().name}",
+        summary=_summary(comparison),
+        sections=sections,
+        tiles=_tiles(comparison),
+        legend=LEGEND,
+    )
+
+
+def _column(comparison: dict[str, Any], at: int) -> dict[str, dict[str, Any]]:
+    """The scored entries of a column by group."""
+    found = {g["name"]: entries(comparison, g)[at] for g in comparison["groups"]}
+    return {name: entry for name, entry in found.items() if entry and entry["mean"] is not None}
+
+
+def _summary(comparison: dict[str, Any]) -> str:
+    groups, baseline = comparison["groups"], comparison["baseline"]
+    runs = sum(len(group["runs"]) for group in groups)
+    counted = [_counted(len(groups), "group"), _counted(runs, "run")]
+    text = f"{', '.join(counted)} on {', '.join(comparison['tasks'])}; baseline: {baseline}."
+    overall = _column(comparison, -1)
+    best = next((name for name, entry in overall.items() if entry["best"]), None)
+    if best is None:
+        return text
+    text += f" Best mean over the tasks: {best} with {score_cell(overall[best])}"
+    if best == baseline:
+        return f"{text}, the baseline."
+    if baseline not in overall:
+        return f"{text}."
+    difference = difference_cell(overall[best]["difference"])
+    return f"{text}; the baseline has {score_cell(overall[baseline])} (difference {difference})."
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _tiles(comparison: dict[str, Any]) -> list[Tile]:
+    """For the mean and for each task: the best group beside the baseline."""
+    titles = columns(comparison)
+    first = [-1] if len(comparison["tasks"]) > 1 else []
+    return [
+        _tile(comparison["baseline"], "mean of the tasks" if at < 0 else titles[at], found)
+        for at in (*first, *range(len(comparison["tasks"])))
+        if (found := _column(comparison, at))
+    ]
+
+
+def _tile(baseline: str, title: str, found: dict[str, dict[str, Any]]) -> Tile:
+    best = max(found, key=lambda name: found[name]["mean"])
+    entry = found[best]
+    who = f"best of {len(found)}: {best}" if len(found) > 1 else best
+    flags, references = [], {}
+    if best == baseline:
+        who += ", the baseline"
+    elif baseline in found:
+        references["baseline"] = found[baseline]["mean"]
+        if not _clear(entry["difference"]):
+            flags.append("not clearly better than the baseline")
+    return Tile(title, who, entry["mean"], entry["low"], entry["high"], references, flags)
+
+
+def _clear(difference: dict[str, Any] | None) -> bool:
+    p = difference["p_holm"] if difference else None
+    return p is not None and p < CLEAR
+
+
+def _differences(comparison: dict[str, Any]) -> Section:
+    """The differences, the clear ones marked; a cell's interval has a line of its own."""
+    rows: list[list[str]] = []
+    marked = set()
+    for group in comparison["groups"]:
+        found = [(entry or {}).get("difference") for entry in entries(comparison, group)]
+        if not any(found):
+            continue
+        marked |= {(len(rows), 1 + at) for at, each in enumerate(found) if _clear(each)}
+        parts = [difference_parts(each) if each else None for each in found]
+        cells = [f"{each[0]} {each[2]}\n{each[1]}" if each else "-" for each in parts]
+        rows.append([group["name"], *cells])
+    table = Table(("group", *columns(comparison)), rows, frozenset(marked))
+    text = f"Bold: p below {CLEAR}."
+    return Section(difference_title(comparison), [Text(text), table], label="Differences")
+
+
+def settings_table(groups: Sequence[dict[str, Any]]) -> Table | None:
+    """What each group has where the groups differ, the more numerous down; None for no difference.
+
+    ``-`` is a key that a group does not have.
+    """
+    keys = list(dict.fromkeys(key for group in groups for key in group["settings"]))
+    if not keys:
+        return None
+    cells = [
+        [shown(group["settings"][key]) if key in group["settings"] else "-" for key in keys]
+        for group in groups
+    ]
+    names = [group["name"] for group in groups]
+    if len(groups) >= len(keys):
+        return Table(("group", *keys), [[n, *row] for n, row in zip(names, cells, strict=True)])
+    turned = zip(keys, zip(*cells, strict=True), strict=True)
+    return Table(("key", *names), [[key, *row] for key, row in turned])
+
+
+def _grid_sections(directory: Path, comparison: dict[str, Any]) -> list[Section]:
+    """Heat maps of pairs of axes, and the means of each axis; for two axes or more."""
+    long = long_axes(comparison)
+    if len(long) < 2:
+        return []
+    caption = "Each field is a cell of the grid: its mean over seeds; a dash: no score."
+    if len(long) > 2:
+        caption = (
+            "A map for each pair of the grid's axes: means over seeds and over the values of all "
+            "other axes at which no cell of the map lacks its score."
+        )
+    maps = [
+        Section(title, [Image(file, f"{title} over pairs of the grid's axes, as a heat map")])
+        for title, file in heatmap_files(directory, comparison).items()
+    ]
+    means = [
+        Section(axis["key"], [marginal_table(comparison, axis)])
+        for axis in (comparison["axes"][i] for i in long)
+    ]
+    return [
+        Section("Heat maps", [Text(f"{caption} Each figure has a scale of its own.")], maps),
+        Section("Means along the axes", [Text(MARGINALS)], means, label="Axes"),
+    ]
+
+
+def marginal_table(comparison: dict[str, Any], axis: dict[str, Any]) -> Table:
+    """A line for each value of an axis; the best of each column is marked."""
+    labels = axis_labels(axis)
+    lines = [each for each in comparison["marginals"] if each["axis"] == axis["key"]]
+    means = [[*line["tasks"].values(), line["overall"]] for line in lines]
+    marked = set()
+    for at, column in enumerate(zip(*means, strict=True)):
+        best = best_of([entry["mean"] for entry in column if entry])
+        marked |= {(i, 2 + at) for i, entry in enumerate(column) if entry and entry["mean"] == best}
+    rows = []
+    for line, found in zip(lines, means, strict=True):
+        counts = sorted({entry["cells"] for entry in found if entry})
+        cells = " to ".join(map(str, dict.fromkeys((*counts[:1], *counts[-1:]))))
+        rows.append([labels[line["label"]], cells, *map(score_cell, found)])
+    return Table(("value", "cells", *columns(comparison)), rows, frozenset(marked))
+
+
+def _curves(directory: Path, comparison: dict[str, Any], drawn: Sequence[str]) -> Section:
+    text = "Scores on the split that selects, mean over seeds."
+    total = len(comparison["groups"])
+    if len(drawn) < total:
+        which = "those with a log" if len(drawn) < MAX_CURVES else "the best"
+        if which == "the best" and comparison["baseline"] in drawn:
+            which = "the baseline and the best"
+        text += f" {len(drawn)} of {total} groups: {which}."
+    alt = f"Each task's metric at every evaluation, for {', '.join(drawn)}"
+    gap = "Each task's loss on the split that selects minus its training loss, at every evaluation"
+    figures = [Image(directory / CURVES, alt), Image(directory / GAPS, gap)]
+    return Section("Learning curves", [Text(text), *figures])
+
+
+def _transfer_section(comparison: dict[str, Any]) -> list[Section]:
+    tables = {GAIN_TITLE: gain_table(comparison), MATRIX_TITLE: matrix_table(comparison)}
+    parts = [Section(title, [table]) for title, table in tables.items() if table is not None]
+    return [Section("Transfer between tasks", parts=parts, label="Transfer")] if parts else []
+
+
+def _runs(groups: Sequence[dict[str, Any]]) -> Table:
+    rows = [
+        [group["name"], str(seed), run]
+        for group in groups
+        for seed, run in zip(group["seeds"], group["runs"], strict=True)
+    ]
+    return Table(("group", "seed", "directory"), rows)

@@ -1,0 +1,173 @@
+"""The saved predictions of runs: read, checked against each other, and resampled together."""
+
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multitask.config.run_directory import load_lines
+from multitask.tasks.base import Array
+from multitask.tasks.bootstrap import resampled_rows
+from multitask.tasks.examples import Rows
+from multitask.tasks.metric_names import OUTCOMES
+from multitask.tasks.metrics import resampled_values
+from multitask.tasks.records import cells_of
+from multitask.utils.errors import UserError
+
+# Scores are saved with six digits and may be written again on another device: the predictions
+# still belong to the report if they score as near as this.
+TOLERANCE = 0.005
+
+
+@dataclass
+class ScoredRows:
+    """One run's output over a split of a task, N rows in file order.
+
+    ``predictions`` [N] and ``scores`` [N, C or 1] are those of `multitask.tasks.metrics`.
+    """
+
+    run: Path
+    rows: Rows
+    label_type: str
+    num_classes: int | None
+    metric: str
+    predictions: Array
+    scores: Array
+
+    def values(self, drawn: Array) -> Array:
+        """The task's metric on each set of rows: int [R, M] to [R]."""
+        columns = (self.rows.gold, self.predictions, self.scores, self.num_classes)
+        return resampled_values(self.label_type, *columns, drawn, [self.metric])[self.metric]
+
+    def value(self) -> float:
+        """The task's metric on all rows."""
+        return float(self.values(np.arange(len(self.rows))[None])[0])
+
+
+def scored_rows(
+    run: Path, result: dict[str, Any], rows: Rows, predictions: Array, scores: Array
+) -> ScoredRows:
+    """The output of a run; ``result`` is the task's entry of its report.json."""
+    label_type = result["label_type"]
+    classes = len(result["classes"]) if label_type == "class" else None
+    return ScoredRows(run, rows, label_type, classes, result["metric"], predictions, scores)
+
+
+def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> ScoredRows:
+    """The rows of ``predictions/TASK.SPLIT.jsonl``; ``result`` is the task's entry of report.json.
+
+    Raises UserError: no such file, a damaged one, or a dev set that does not give the reported
+    score.
+    """
+    file = run / "predictions" / f"{task}.{split}.jsonl"
+    advice = f"write it again with: predict {run}"
+    if not file.is_file():
+        raise UserError(f"{file} does not exist: {advice}")
+    label_type = result["label_type"]
+    kind = np.float64 if result["label_type"] == "number" else np.int64
+    try:
+        records = load_lines(file)
+        if label_type in OUTCOMES:
+            return _checked(_with_outcomes(run, file, result, records), split, result, advice)
+        scores = np.array([record["scores"] for record in records], dtype=float)
+        labels = [record["label"] for record in records]
+        predictions = [record["prediction"] for record in records]
+        if label_type == "labels":
+            labels = [one if one is None else cells_of(one, scores.shape[1]) for one in labels]
+            predictions = [cells_of(one, scores.shape[1]) for one in predictions]
+        rows = Rows(
+            str(file),
+            [str(record["id"]) for record in records],
+            [tuple(record["texts"]) for record in records],
+            None if split == "test" and None in labels else np.array(labels, dtype=kind),
+        )
+        # Saved numbers are clipped to the label range, reported metrics are not.
+        said = scores[:, 0] if label_type == "number" else np.array(predictions, dtype=kind)
+        found = scored_rows(run, result, rows, said, scores)
+        return _checked(found, split, result, advice)
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise UserError(f"{file}: damaged or incomplete: {advice}") from error
+
+
+def _with_outcomes(
+    run: Path, file: Path, result: dict[str, Any], records: Sequence[dict[str, Any]]
+) -> ScoredRows:
+    """Rows of tagged words or of answers: what was measured of each is resampled."""
+    names = OUTCOMES[result["label_type"]]
+    measured = np.array([[one["measured"][name] for name in names] for one in records], dtype=float)
+    rows = Rows(
+        str(file),
+        [str(record["id"]) for record in records],
+        [tuple(record["texts"]) for record in records],
+        measured[:, 0],
+        answers=[tuple(record["label"]) for record in records],
+    )
+    return scored_rows(run, result, rows, measured[:, 0], measured)
+
+
+def _checked(found: ScoredRows, split: str, result: dict[str, Any], advice: str) -> ScoredRows:
+    """The rows. Raises UserError for a dev set that is not whole or gives another score."""
+    rows = result["dev"].get("rows") if split == "dev" else None
+    if rows not in (None, len(found.rows)):
+        message = f"has {len(found.rows)} rows, but report.json says {rows}"
+        raise UserError(f"{found.rows.source} {message}: {advice}")
+    again = math.nan if found.rows.labels is None else found.value()
+    reported = result["dev"][result["metric"]] if split == "dev" else None
+    if reported is not None and math.isfinite(again) and abs(reported - again) > TOLERANCE:
+        raise UserError(
+            f"{found.rows.source} gives {found.metric} {again:.3f}, but report.json says "
+            f"{reported:.3f}: they are of different data or weights; {advice}"
+        )
+    return found
+
+
+def check_same_rows(task: str, first: ScoredRows, other: ScoredRows, split: str = "dev") -> None:
+    """Raise UserError unless both runs were scored on the same rows by the same metric.
+
+    Rows are the same if their ids and labels are; where there are no labels, or they number the
+    texts, their texts.
+    """
+    pair = f"{task}: {first.run} and {other.run} cannot be compared"
+    kinds = [(one.label_type, one.num_classes, one.metric) for one in (first, other)]
+    if kinds[0] != kinds[1]:
+        words = [f"{one.metric} of {one.label_type} labels" for one in (first, other)]
+        words = words if words[0] != words[1] else [f"{kind[1]} classes" for kind in kinds]
+        raise UserError(f"{pair}: {words[0]} against {words[1]}; leave one of them out")
+    advice = f"score both on the same {split} file"
+    one, two = first.rows, other.rows
+    if len(one) != len(two):
+        sizes = f"{len(one):,} against {len(two):,}"
+        raise UserError(f"{pair}: other {split} rows ({sizes}); {advice}")
+    if one.labels is None or two.labels is None or first.label_type == "views":
+        texts = [a != b for a, b in zip(one.texts, two.texts, strict=True)]
+        content = ("text", texts)
+    elif one.answers is not None and two.answers is not None:
+        content = ("label", [a != b for a, b in zip(one.answers, two.answers, strict=True)])
+    else:
+        differ = one.labels != two.labels
+        content = ("label", (differ if differ.ndim == 1 else differ.any(axis=1)).tolist())
+    for what, differ in (
+        ("id", [a != b for a, b in zip(one.ids, two.ids, strict=True)]),
+        content,
+    ):
+        if any(differ):
+            raise UserError(
+                f"{pair}: {split} row {differ.index(True) + 1} has another {what}; {advice}"
+            )
+
+
+def resampled_metric(task: str, runs: Sequence[ScoredRows], resamples: int) -> Array:
+    """The metric of every run on the same resamples of the rows: float [R, runs].
+
+    The draws depend on the task's name and number of rows only.
+    """
+    seed = zlib.crc32(task.encode())
+    parts = [
+        np.stack([run.values(rows) for run in runs], axis=1)
+        for rows in resampled_rows(len(runs[0].rows), resamples, seed)
+    ]
+    return np.concatenate(parts)

@@ -1,0 +1,59 @@
+"""The settings in which groups of runs differ, from their resolved configs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from multitask.config.yaml_tree import CHOICES, WHOLE, dump_override
+from multitask.reporting.comparison.groups import NOT_SETTINGS
+
+
+def differing_settings(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of each config, by dotted key, what is not the same in all of them.
+
+    A key that a config lacks is not in its entry. Of a mapping that only some have, such as a
+    task, those have ``True``; its own keys follow where they differ among these. Methods
+    (pooling, head, ...) are one value: the name alone where there are no options.
+    """
+    found: list[dict[str, Any]] = [{} for _ in configs]
+    settings = {
+        i: {key: value for key, value in config.items() if key not in NOT_SETTINGS}
+        for i, config in enumerate(configs)
+    }
+    _compare((), settings, found)
+    return found
+
+
+def _compare(path: tuple[str, ...], values: dict[int, Any], found: list[dict[str, Any]]) -> None:
+    """Note where ``values``, by position of the config, differ; they are all there."""
+    first, *others = values.values()
+    if all(other == first for other in others):
+        return
+    whole = path[-1:] and (path[-1] in CHOICES or path[-2:] in WHOLE)
+    if whole or not all(isinstance(value, dict) for value in values.values()):
+        for i, value in values.items():
+            found[i][".".join(path)] = _plain(value)
+        return
+    for name in dict.fromkeys(name for value in values.values() for name in value):
+        have = {i: value[name] for i, value in values.items() if name in value}
+        below = (*path, name)
+        mappings = all(isinstance(value, dict) for value in have.values())
+        if len(have) < len(values):
+            for i, value in have.items():
+                found[i][".".join(below)] = True if mappings else _plain(value)
+        if len(have) == len(values) or mappings:
+            _compare(below, have, found)
+
+
+def _plain(value: Any) -> Any:
+    """A method without options as its name."""
+    return value["name"] if isinstance(value, dict) and [*value] == ["name"] else value
+
+
+def shown(value: Any) -> str:
+    """A setting as it may be typed after ``key=``; words as they are."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | dict):
+        return dump_override("", value).removeprefix("=")
+    return json.dumps(value)

@@ -1,0 +1,50 @@
+"""The figure of the vectors' space over training: alignment, uniformity and mean cosine."""
+
+from typing import TYPE_CHECKING, Any
+
+from multitask.reporting.figures.style import (
+    label_text,
+    legend_below,
+    line_style,
+    mark_stages,
+    new_figure,
+    numbers,
+    quiet_frame,
+    step_axis,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PANELS = {
+    "alignment": "alignment of similar pairs",
+    "uniformity": "uniformity of all sentences",
+    "mean_cosine": "mean cosine of any two",
+}
+
+
+def draw_space(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -> "Figure | None":
+    """A panel a measure, a line a task that is only evaluated; None where there is none.
+
+    From before the first step on. Lower is better in all of them (Wang & Isola 2020).
+    """
+    evaluations = [event for event in events if event["event"] in ("space", "eval")]
+    tasks = [
+        task
+        for task, scores in (evaluations[0]["tasks"] if evaluations else {}).items()
+        if "uniformity" in scores
+    ]
+    if not tasks:
+        return None
+    figure = new_figure(11.0, 3.4)
+    steps = [event["step"] for event in evaluations]
+    for axes, (measure, title) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
+        for place, task in enumerate(tasks):
+            values = numbers(event["tasks"].get(task, {}).get(measure) for event in evaluations)
+            axes.plot(steps, values, label=label_text(task), **line_style(place))
+        axes.set_title(title, fontsize=10)
+        quiet_frame(axes)
+        mark_stages(axes, stages)
+        step_axis(axes)
+    legend_below(figure)
+    return figure

@@ -1,0 +1,287 @@
+"""Figures over several runs, drawn from their saved files only: a grid's scores, curves of seeds.
+
+Colours are of the Okabe-Ito palette, or of cividis: both stay readable in colour blindness.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitask.config.run_directory import load_lines, load_report, stage_begins
+from multitask.reporting.figures.style import (
+    BLUE,
+    DARK,
+    GREEN,
+    ORANGE,
+    VERMILLION,
+    label_text,
+    legend_below,
+    mark_stages,
+    new_figure,
+    quiet_frame,
+    readable_on,
+    save_figure,
+    step_axis,
+)
+from multitask.utils.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.figure import Figure
+
+COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, "#56B4E9", "#CC79A7", DARK)
+LINES = ("-", "--", ":", "-.")
+MARKERS = "osD^v"
+NO_SCORE = "0.88"
+MAX_COLUMNS = 3
+# More cells than this beside each other make a figure too wide to read.
+MAX_CELLS_ACROSS = 12
+
+# A task and its metric, then the score of each step of one run.
+Curves = dict[tuple[str, str], dict[int, float]]
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """Scores [rows, columns] with their labels, and what rows and columns are.
+
+    NaN is a combination without score.
+    """
+
+    title: str
+    values: np.ndarray
+    row_labels: Sequence[str]
+    column_labels: Sequence[str]
+    rows: str = ""
+    columns: str = ""
+
+
+def draw_heatmaps(file: Path, maps: Sequence[Heatmap], measure: str = "") -> None:
+    """Write pictures of scores, side by side and in one scale of colours.
+
+    Each has a cell for each combination, with its number in it; without score the cell is grey,
+    with a dash. ``measure`` says what the numbers are.
+
+    Raises:
+        ValueError: labels that do not fit the values.
+    """
+    save_figure(_heatmaps(maps, measure), file)
+
+
+def _heatmaps(maps: Sequence[Heatmap], measure: str = "") -> "Figure":
+    import matplotlib
+    from matplotlib.colors import Normalize
+
+    for each in maps:
+        if each.values.shape != (len(each.row_labels), len(each.column_labels)):
+            size = f"{len(each.row_labels)} x {len(each.column_labels)}"
+            raise ValueError(f"{each.values.shape} values, {size} labels")
+    height, width = (max(each.values.shape[axis] for each in maps) for axis in (0, 1))
+    columns = min(MAX_COLUMNS, len(maps), max(1, MAX_CELLS_ACROSS // width))
+    rows = math.ceil(len(maps) / columns)
+    figure = new_figure(
+        max(4.2, 1.2 + (1.6 + 0.85 * width) * columns), 0.6 + (1.2 + 0.5 * height) * rows
+    )
+    places = list(figure.subplots(rows, columns, squeeze=False).flat)
+    known = np.concatenate([each.values[np.isfinite(each.values)] for each in maps])
+    low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
+    colours = matplotlib.colormaps["cividis"].with_extremes(bad=NO_SCORE)
+    scale = matplotlib.cm.ScalarMappable(Normalize(low, high), colours)
+    for axes, each in zip(places, maps, strict=False):
+        _heatmap(axes, each, scale)
+    for axes in places[len(maps) :]:
+        axes.set_visible(False)
+    if low < high:
+        bar = figure.colorbar(scale, ax=places, shrink=0.85)
+        bar.outline.set_visible(False)
+        bar.set_label(label_text(measure, width=40))
+    return figure
+
+
+def _heatmap(axes: "Axes", found: Heatmap, scale: "ScalarMappable") -> None:
+    cells = np.ma.masked_invalid(found.values)
+    rows, columns = cells.shape
+    shades = scale.to_rgba(cells)
+    axes.imshow(shades, aspect="auto")
+    axes.set_title(label_text(found.title, width=60), fontsize=11)
+    axes.set_xlabel(_key_text(found.columns))
+    axes.set_ylabel(_key_text(found.rows))
+    axes.set_xticks(range(columns), [label_text(label) for label in found.column_labels])
+    axes.set_yticks(range(rows), [label_text(label) for label in found.row_labels])
+    if max(map(len, found.column_labels), default=0) > 7:
+        for label in axes.get_xticklabels():
+            label.set(rotation=35, ha="right", rotation_mode="anchor")
+    axes.set_xticks(np.arange(columns - 1) + 0.5, minor=True)
+    axes.set_yticks(np.arange(rows - 1) + 0.5, minor=True)
+    axes.grid(which="minor", color="white", linewidth=2)
+    axes.tick_params(which="both", length=0)
+    axes.spines[:].set_visible(False)
+    for row, column in product(range(rows), range(columns)):
+        value = found.values[row, column]
+        text = f"{value:.3f}" if math.isfinite(value) else "-"
+        colour = readable_on(shades[row, column, :3])
+        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=9)
+
+
+def _key_text(key: str) -> str:
+    """A config key for an axis: of a long one, the end says more."""
+    return label_text(key if len(key) <= 28 else f"…{key[-27:]}", width=28)
+
+
+def draw_curve_bands(file: Path, groups: dict[str, list[Path]]) -> None:
+    """Write the learning curves of groups of runs; the runs of a group differ in their seed.
+
+    A panel for each task and its metric: the group's mean at each evaluation of the split that
+    selects, and a band from its lowest to its highest seed. Steps that only some of a group's
+    runs came to are left out: their mean would be over other seeds. Undefined scores are gaps.
+    Lines mark where stages begin, if all runs begin them at the same steps.
+
+    Raises:
+        UserError: a run without report.json or without its log.
+    """
+    save_figure(_curve_bands(groups), file)
+
+
+def draw_gap_bands(file: Path, groups: dict[str, list[Path]]) -> None:
+    """Write how far each task's loss on the split that selects is above its training loss.
+
+    Drawn as ``draw_curve_bands``. The training loss is the mean over the steps since the evaluation
+    before, under dropout.
+
+    Raises:
+        UserError: a run without report.json or without its log.
+    """
+    save_figure(_curve_bands(groups, _gaps, "loss above the training loss,"), file)
+
+
+def _curve_bands(
+    groups: dict[str, list[Path]], curves_of: "CurvesOf | None" = None, measure: str = "mean"
+) -> "Figure":
+    curves_of = curves_of or _scores
+    loaded = {name: [_load_curves(run, curves_of) for run in runs] for name, runs in groups.items()}
+    every = [log for logs in loaded.values() for log in logs]
+    panels = dict.fromkeys(key for log in every for key in log.curves)
+    stages = every[0].stages if all(log.stages == every[0].stages for log in every) else []
+    columns = min(MAX_COLUMNS, max(len(panels), 1))
+    rows = math.ceil(len(panels) / columns) or 1
+    legend = 0.1 * len(groups)
+    figure = new_figure(max(5.5, 3.9 * columns), 3.3 * rows + 0.4 + legend)
+    places = list(figure.subplots(rows, columns, squeeze=False).flat)
+    styles = _styles(len(groups))
+    labels = [f"{label_text(n, width=40)} ({_seeds(len(logs))})" for n, logs in loaded.items()]
+    for axes, key in zip(places, panels, strict=False):
+        for logs, label, style in zip(loaded.values(), labels, styles, strict=True):
+            curves = [log.curves[key] for log in logs if key in log.curves]
+            if curves:
+                _band(axes, curves, label, style)
+        mark_stages(axes, stages)
+        task, metric = key
+        axes.set_title(f"{label_text(task)}: {metric.replace('_', ' ')}", fontsize=11)
+        step_axis(axes)
+        quiet_frame(axes)
+    for axes in places[len(panels) :]:
+        axes.set_visible(False)
+    splits = sorted({log.split for log in every})
+    places[0].set_ylabel(f"{measure} on {' or '.join(splits)}")
+    if len(every) > len(loaded):
+        places[0].fill_between([], [], color="0.8", label="lowest to highest seed")
+    legend_below(figure, labels)
+    return figure
+
+
+@dataclass(frozen=True)
+class _Log:
+    """A run's split that selects, each task's own metric on it, and where its stages begin."""
+
+    split: str
+    curves: Curves
+    stages: list[tuple[int, str]]
+
+
+# A run's report, its log and the evaluations in it, to its curves.
+CurvesOf = Callable[[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]], Curves]
+
+
+def _load_curves(run_dir: Path, curves_of: CurvesOf) -> _Log:
+    report = load_report(run_dir)
+    split = report["selection_split"]
+    file = run_dir / "metrics.jsonl"
+    try:
+        events = load_lines(file)
+        evaluations = [
+            event for event in events if event["event"] == "eval" and event["split"] == split
+        ]
+        return _Log(split, curves_of(report, events, evaluations), stage_begins(events))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{file}: missing or damaged ({error}): learning curves are drawn from it; restore it, "
+            "or leave the run out"
+        ) from error
+
+
+def _scores(
+    report: dict[str, Any], events: list[dict[str, Any]], evaluations: list[dict[str, Any]]
+) -> Curves:
+    curves: Curves = {}
+    for task, result in report["tasks"].items():
+        scores = {
+            event["step"]: event["tasks"][task][result["metric"]]
+            for event in evaluations
+            if task in event["tasks"]  # a stage may evaluate only its own tasks
+        }
+        # what is only evaluated is scored on dev, whatever selects the others
+        apart = result.get("evaluate_only") and report["selection_split"] != "dev"
+        curves[task, result["metric"] + " on dev" * bool(apart)] = {
+            step: math.nan if value is None else value for step, value in scores.items()
+        }
+    return curves
+
+
+def _gaps(
+    report: dict[str, Any], events: list[dict[str, Any]], evaluations: list[dict[str, Any]]
+) -> Curves:
+    curves: Curves = {}
+    for task in report["tasks"]:
+        own = [e for e in events if e["event"] == "step" and e["task"] == task]
+        steps = [e for e in own if e["loss"] is not None]
+        before = 0
+        for event in evaluations:
+            loss = event["tasks"].get(task, {}).get("loss")
+            trained = [e["loss"] for e in steps if before < e["step"] <= event["step"]]
+            before = event["step"]
+            if loss is not None and trained:
+                curves.setdefault((task, "loss gap"), {})[before] = loss - float(np.mean(trained))
+    return curves
+
+
+def _band(axes: "Axes", curves: list[dict[int, float]], label: str, style: dict[str, Any]) -> None:
+    steps = sorted(set.intersection(*(set(curve) for curve in curves)))
+    scores = np.array([[curve[step] for step in steps] for curve in curves])  # [seeds, steps]
+    axes.plot(steps, scores.mean(axis=0), label=label, markersize=4, **style)
+    if len(curves) > 1:
+        axes.fill_between(
+            steps, scores.min(axis=0), scores.max(axis=0), color=style["color"], alpha=0.18,
+            linewidth=0,
+        )  # fmt: skip
+
+
+def _styles(count: int) -> list[dict[str, Any]]:
+    """A look for each group: colours first, then other strokes and markers."""
+    return [
+        {
+            "color": COLOURS[i % len(COLOURS)],
+            "linestyle": LINES[i // len(COLOURS) % len(LINES)],
+            "marker": MARKERS[i % len(MARKERS)],
+        }
+        for i in range(count)
+    ]
+
+
+def _seeds(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"

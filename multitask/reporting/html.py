@@ -1,0 +1,88 @@
+"""A page of results as one HTML file that needs nothing else: no network, no script, no font.
+
+The templates stand in ``multitask/templates``: ``base.html.j2`` is the layout of every page,
+``report.html.j2`` has tiles of scores above the sections. Jinja escapes every text; the page also
+forbids scripts and requests by its content security policy.
+"""
+
+import base64
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from multitask.reporting.figures.style import DPI
+from multitask.reporting.page import Page, Table, Tile
+from multitask.reporting.tables import score
+from multitask.utils.files import write_text
+
+# Cells up to this many characters stay on one line.
+SHORT_CELL = 32
+_INTERVAL = r"\[[+-]?[\d.]+, [+-]?[\d.]+\]"
+NUMBER = re.compile(rf"([+-]?[\d,.]+( %)?( ± ([\d.]+|-))?( p[ <][\d.]+)?(\s{_INTERVAL})?|-|)")
+
+
+def write_html(page: Page, file: Path, template: str = "report.html.j2") -> None:
+    """Write the page with a template of ``multitask/templates``."""
+    write_text(file, html(template, page=page))
+
+
+def html(template: str, **values: Any) -> str:
+    """A template of ``multitask/templates``, filled with ``values``."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "anchor": anchor,
+        "column_kinds": column_kinds,
+        "data_uri": data_uri,
+        "png_size": png_size,
+        "positions": positions,
+        "score": score,
+    }
+    return environment.get_template(template).render(**values)
+
+
+def anchor(title: str) -> str:
+    """A heading's id: ``Dev scores`` is ``dev-scores``."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def column_kinds(table: Table) -> list[str]:
+    """Of each column: ``number`` (right-aligned), ``short`` (one line) or ``long``."""
+    kinds = []
+    for column in zip(*table.rows, strict=True):
+        if all(map(NUMBER.fullmatch, column)) and any(column):
+            kinds.append("number")
+        else:
+            kinds.append("short" if max(map(len, column)) <= SHORT_CELL else "long")
+    return kinds or ["short"] * len(table.header)
+
+
+def data_uri(png: bytes) -> str:
+    """A PNG file's content, as an address that holds it."""
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+
+def png_size(png: bytes) -> tuple[int, int]:
+    """Width and height on the page, in CSS pixels (96 an inch, as the figure was drawn)."""
+    width, height = struct.unpack(">16x2I", png[:24])
+    return round(width * 96 / DPI), round(height * 96 / DPI)
+
+
+def positions(tile: Tile) -> dict[str, float]:
+    """Where the tile's scores stand on its scale, in per cent from the left.
+
+    The scale goes from 0 to 1, further where a score does: ``start`` and ``end`` are its ends.
+    """
+    named = {"score": tile.score, "low": tile.low, "high": tile.high, **tile.references}
+    known = {name: value for name, value in named.items() if value is not None}
+    start, end = min([0.0, *known.values()]), max([1.0, *known.values()])
+    places = {name: 100 * (value - start) / (end - start) for name, value in known.items()}
+    return {"start": start, "end": end, **places}

@@ -1,0 +1,212 @@
+"""Model cards: ``README.md`` with the hub's metadata header, from saved files alone."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from multitask.config.yaml_tree import load_tree
+from multitask.reporting.page import Code, Lines, Section, Table, Text, markdown_block
+from multitask.reporting.run_report import (
+    DATA_HEADER,
+    SCORES_HEADER,
+    data_rows,
+    load_report,
+    metric_rows,
+    overall_lines,
+    run_settings,
+    score_rows,
+)
+from multitask.reporting.tables import markdown
+from multitask.tasks.metric_names import METRICS
+from multitask.utils.files import write_text
+
+# the packaged weights under the name that the hub has for them
+HUB_NAMES = {"packaged-minilm": "sentence-transformers/all-MiniLM-L6-v2"}
+TASK_TYPES = {
+    "class": "text-classification",
+    "binary": "text-classification",
+    "labels": "text-classification",
+    "number": "sentence-similarity",
+    "tokens": "fill-mask",
+    "views": "feature-extraction",
+    "tags": "token-classification",
+    "span": "question-answering",
+}
+UNKNOWN = (
+    "Nothing was said about what the pretrained weights have seen. That is no proof that they have "
+    "seen none of this data."
+)
+
+NO_DEV = "The task has no labelled dev rows."
+OTHER = (
+    "Left out: the task was exported with other settings than it was scored with in the run. The "
+    "config below has them."
+)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What a card says of an export, beside what it says of its run.
+
+    Attributes:
+        task: the task that is exported.
+        library: the hub's name of the library that loads it.
+        pipeline: the hub's name of what it does.
+        what: a sentence: which parts of the run it holds.
+        usage: Python that loads it.
+        notes: what was checked and measured when it was written.
+        config: the whole config, where what it says of the task is not what the run has; the
+            run's scores are of another model then.
+        command: what wrote it.
+        versions: of the packages that wrote and read it, and of this project.
+    """
+
+    task: str
+    library: str
+    pipeline: str
+    what: str
+    usage: str
+    notes: Sequence[str]
+    config: str = ""
+    command: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_card(run_dir: Path) -> Path:
+    """Write a finished run's ``README.md``."""
+    file = run_dir / "README.md"
+    write_text(file, card(run_dir))
+    return file
+
+
+def card(run_dir: Path, exported: Exported | None = None) -> str:
+    """The card of a run, or of one of its exports: metadata header and Markdown.
+
+    Raises UserError where the run has no report.json.
+    """
+    report = load_report(run_dir)
+    file = run_dir / "config.yaml"
+    tasks = load_tree(file).value.get("tasks", {})
+    name = run_dir.resolve().name
+    results = report["tasks"]
+    if exported is not None:
+        own = [] if exported.config else [exported.task]
+        results = {task: found for task, found in results.items() if task in own}
+    shown = {**report, "tasks": results}
+    title = name if exported is None else f"{name}: {exported.task}"
+    parts = [f"# {markdown(title)}"]
+    if exported is not None:
+        parts += [markdown(exported.what), f"```python\n{exported.usage}\n```"]
+        parts += [markdown_block(Lines(exported.notes), run_dir)]
+    sections = _sections(report, shown, tasks, OTHER if exported and exported.config else NO_DEV)
+    if exported is not None:
+        lines = [f"{package}: {version}" for package, version in exported.versions.items()]
+        sections.append(Section("How it was exported", [Code(exported.command), Lines(lines)]))
+    for section in sections:
+        parts += [f"## {section.title}", *(markdown_block(b, run_dir) for b in section.blocks)]
+    config = file.read_text(encoding="utf-8").rstrip()
+    if exported is not None and exported.config:
+        config = exported.config.rstrip()
+    parts += ["## Config", f"````yaml\n{config}\n````"]
+    return f"{_header(name, shown, tasks, exported)}\n" + "\n\n".join(parts) + "\n"
+
+
+def _sections(
+    report: Mapping[str, Any],
+    shown: dict[str, Any],
+    tasks: Mapping[str, Any],
+    missing: str,
+) -> list[Section]:
+    """What a card says of a run; ``missing`` says why ``shown`` has no scores, if it has none."""
+    encoder = report["encoder"]
+    trained = ", ".join(report["tasks"])
+    what = (
+        f"One encoder ({encoder['name']}, {encoder['parameters'] / 1e6:.1f} M parameters), trained "
+        f"on the tasks {trained}."
+    )
+    settings = [f"{key}: {value}" for key, value in run_settings(shown).items()]
+    sections = [Section("Model", [Text(what)])]
+    if shown["tasks"]:
+        metrics_header = ("task", "metric", *SCORES_HEADER[2:5])
+        overall = [Lines(overall_lines(shown))] if len(shown["tasks"]) > 1 else []
+        scores = Table(SCORES_HEADER, score_rows(shown))
+        sections += [
+            Section("Dev scores beside the baselines", [scores, *overall]),
+            Section("All metrics", [Table(metrics_header, metric_rows(shown))]),
+            Section("Data", [Table(DATA_HEADER, data_rows(shown))]),
+        ]
+    else:
+        sections.append(Section("Dev scores", [Text(missing)]))
+    return [
+        *sections,
+        Section("Contamination", [Lines(_contamination(report, tasks))]),
+        Section("How it was trained", [Code(report["command"]), Lines(settings)]),
+    ]
+
+
+def _contamination(report: Mapping[str, Any], tasks: Mapping[str, Any]) -> list[str]:
+    """What the encoder has seen before, which tasks that touches, and dev rows in train."""
+    seen = report["encoder"]["seen_corpora"]
+    lines = [f"The pretrained weights have seen: {', '.join(seen)}."] if seen else [UNKNOWN]
+    if report["encoder"].get("from_scratch"):
+        lines = ["The encoder started from random weights."]
+    touched = [
+        task for task, entry in tasks.items() if (entry.get("data") or {}).get("corpus") in seen
+    ]
+    if touched:
+        lines.append(f"Their corpora are among these: {', '.join(touched)}.")
+    for task, result in report["tasks"].items():
+        for split, data in result["data"].items():
+            if data.get("in_train"):
+                lines.append(f"{task}: {data['in_train']} {split} rows stand in train too.")
+    return [*lines, *(f"Warning of the run: {line}" for line in report["warnings"])]
+
+
+def _header(
+    name: str,
+    shown: Mapping[str, Any],
+    tasks: Mapping[str, Any],
+    exported: Exported | None,
+) -> str:
+    """The metadata between two lines of dashes."""
+    from huggingface_hub import EvalResult, ModelCardData
+
+    hub_sets = {
+        task: data["path"]
+        for task, entry in tasks.items()
+        if (data := entry.get("data") or {}).get("format") == "hub"
+        and _hub_id(str(data.get("path")))
+    }
+    encoder = HUB_NAMES.get(shown["encoder"]["name"], shown["encoder"]["name"])
+    based = not shown["encoder"].get("from_scratch") and _hub_id(encoder)
+    results = [
+        EvalResult(
+            task_type=TASK_TYPES[result["label_type"]],
+            dataset_type=hub_sets.get(task, task),
+            dataset_name=task,
+            dataset_split="dev",
+            metric_type=metric,
+            metric_value=result["dev"][metric],
+            metric_args={"interval_95": result["dev_intervals"].get(metric)},
+        )
+        for task, result in shown["tasks"].items()
+        for metric in METRICS[result["label_type"]]
+        if result["dev"].get(metric) is not None
+    ]
+    data = ModelCardData(
+        base_model=encoder if based else None,
+        datasets=sorted(set(hub_sets.values())) or None,
+        eval_results=results or None,
+        library_name=exported.library if exported else None,
+        pipeline_tag=exported.pipeline if exported else None,
+        model_name=name,
+        tags=["multi-task", *([exported.task] if exported else shown["tasks"])],
+    )
+    return f"---\n{data.to_yaml()}\n---"
+
+
+def _hub_id(name: str) -> bool:
+    """Whether a name can be one of the hub, and is no directory here."""
+    return re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) is not None and not Path(name).exists()

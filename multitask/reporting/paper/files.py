@@ -1,0 +1,234 @@
+"""A paper's table (``multitask.reporting.paper.table``) as text, Markdown, CSV, LaTeX and JSON."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from multitask.reporting.comparison.tables import LATEX, MARKDOWN, TEXT, written
+from multitask.reporting.page import Table
+from multitask.reporting.tables import latex, markdown, signed
+from multitask.utils.files import write_text
+
+CSV_PARTS = ("mean", "median", "sd", "printed")
+DIFFERENCE_PARTS = ("value", "low", "high", "p", "p_holm")
+TIMES = ("epoch_seconds", "dev_seconds")
+STATISTICS = {
+    "mean": "mean ± standard deviation over seeds",
+    "median": "median ± standard deviation over seeds",
+    "sd": "standard deviation over seeds",
+}
+
+
+def paper_text(table: dict[str, Any]) -> str:
+    """The tables for the terminal."""
+    parts = [f"{title}:\n{written(found, TEXT)}" for title, found in _tables(table)]
+    return "\n\n".join([*parts, "\n".join(_notes(table))])
+
+
+def paper_markdown(table: dict[str, Any]) -> str:
+    """The tables with their notes below."""
+    parts = [f"# {markdown(table['title'])}"]
+    for title, found in _tables(table):
+        parts += [f"## {markdown(title)}", written(found, MARKDOWN)]
+    notes = "\n".join(f"- {markdown(line)}" for line in _notes(table))
+    return "\n\n".join([*parts, "## How to read this", notes]) + "\n"
+
+
+def paper_latex(table: dict[str, Any]) -> str:
+    """One float with the tables above each other (needs the packages booktabs and adjustbox).
+
+    No table is wider than the page.
+    """
+    parts = ["% \\usepackage{booktabs,adjustbox}", r"\begin{table*}[t]", r"\centering", r"\small"]
+    for title, found in _tables(table, narrow=True):
+        parts += [rf"\par\medskip {latex(title)}\par\smallskip"]
+        parts += [r"\begin{adjustbox}{max width=\textwidth}", written(found, LATEX)]
+        parts += [r"\end{adjustbox}"]
+    caption = " ".join(latex(line) for line in [table["title"] + ".", *_notes(table)])
+    return "\n".join([*parts, rf"\caption{{{caption}}}", r"\end{table*}"]) + "\n"
+
+
+def _turned(found: Table) -> Table:
+    """Its columns as rows; each row's first two cells are the head of its column."""
+    head = ("", *(f"{name}, {whose}" for name, whose, *_ in found.rows))
+    columns = zip(found.header, *found.rows, strict=True)
+    return Table(head, [*columns][2:])
+
+
+def paper_csv(table: dict[str, Any]) -> str:
+    """A line for each row and column, then each average; full precision, in percent and seconds."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    differences = [f"diff_{part}" for part in DIFFERENCE_PARTS]
+    shown = {table["statistic"]: "values", "printed": "printed"}
+    writer.writerow(["row", "column", "task", "metric", "seeds", *CSV_PARTS, *differences, *TIMES])
+    for row in table["rows"]:
+        for column, cell in zip(table["columns"], row["cells"], strict=True):
+            if cell is None:
+                continue
+            difference = cell.get("difference") or {}
+            line = [row["name"], column["title"], column["task"], column["metric"]]
+            line += [len(cell["values"]), *(cell.get(part) for part in CSV_PARTS)]
+            line += [difference.get(part) for part in DIFFERENCE_PARTS]
+            writer.writerow([*line, *(cell.get(part) for part in TIMES)])
+        for average in table["averages"]:
+            found = {part: average[kind].get(row["name"]) for part, kind in shown.items()}
+            line = [row["name"], average["title"], "", "", "", *map(found.get, CSV_PARTS)]
+            writer.writerow([*line, *[""] * len([*differences, *TIMES])])
+    return text.getvalue()
+
+
+def write_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:
+    """Write paper.md, .csv, .tex and .json; returns their paths."""
+    directory.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "paper.md": paper_markdown(table),
+        "paper.csv": paper_csv(table),
+        "paper.tex": paper_latex(table),
+        "paper.json": json.dumps(table, indent=1, ensure_ascii=False) + "\n",
+    }
+    for name, text in texts.items():
+        write_text(directory / name, text)
+    return [directory / name for name in texts]
+
+
+def _tables(table: dict[str, Any], narrow: bool = False) -> Iterator[tuple[str, Table]]:
+    """Title and content of each table that there is something for.
+
+    Where they are to be ``narrow``, differences of more columns than rows are turned.
+    """
+    yield f"{table['title']}, in percent", _scores(table)
+    if table["statistic"] != "sd" and (found := _differences(table)):
+        title = f"Difference to {table['baseline_title']}, in points"
+        wide = len(found.header) - 2 > len(found.rows)
+        yield (
+            f"{title}: ours [95 % interval] Holm's p",
+            _turned(found) if narrow and wide else found,
+        )
+    for key, title in (
+        ("epoch_seconds", "Seconds of an epoch's training steps"),
+        ("dev_seconds", "Seconds to score dev once"),
+    ):
+        if times := _times(table, key):
+            yield f"{title} (ratio to {table['baseline_title']})", times
+
+
+def _scores(table: dict[str, Any]) -> Table:
+    """For each row the paper's values, then ours."""
+    shown = _spread if table["statistic"] == "sd" else _percent
+    rows = []
+    for row in table["rows"]:
+        printed = [None if cell is None else cell["printed"] for cell in row["cells"]]
+        if any(value is not None for value in printed):
+            averages = [average["printed"].get(row["name"]) for average in table["averages"]]
+            rows.append([row["title"], "paper", *map(shown, [*printed, *averages])])
+        if any(cell and cell["values"] for cell in row["cells"]):
+            averages = [average["values"].get(row["name"]) for average in table["averages"]]
+            own = [_own(cell, table["statistic"]) for cell in row["cells"]]
+            rows.append([row["title"], "ours", *own, *map(shown, averages)])
+    titles = [column["title"] for column in table["columns"]]
+    return Table(("", "", *titles, *(average["title"] for average in table["averages"])), rows)
+
+
+def _own(cell: dict[str, Any] | None, statistic: str) -> str:
+    if cell is None or not cell["values"]:
+        return "-"
+    if statistic == "sd":
+        return _spread(cell["shown"])
+    return f"{_percent(cell['shown'])} ± {_percent(cell['sd'])}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _spread(value: float | None) -> str:
+    """Three digits that count: MaxPoolBERT's Table 3 has 6.34 and .0746."""
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _differences(table: dict[str, Any]) -> Table | None:
+    base = next((row for row in table["rows"] if row["name"] == table["baseline"]), None)
+    rows = []
+    for row in table["rows"]:
+        if row is base or base is None:
+            continue
+        pairs = list(zip(row["cells"], base["cells"], strict=True))
+        printed = [
+            None
+            if not cell or not other or None in (cell["printed"], other["printed"])
+            else cell["printed"] - other["printed"]
+            for cell, other in pairs
+        ]
+        if any(value is not None for value in printed):
+            rows.append([row["title"], "paper", *(signed(value, 2) for value in printed)])
+        found = [(cell or {}).get("difference") for cell in row["cells"]]
+        if any(found):
+            rows.append([row["title"], "ours", *map(_difference, found)])
+    titles = [column["title"] for column in table["columns"]]
+    return Table(("", "", *titles), rows) if rows else None
+
+
+def _difference(found: dict[str, Any] | None) -> str:
+    """``+1.20 [-0.31, +2.70] p 0.123``; ``-`` where there is none."""
+    if found is None:
+        return "-"
+    low, high = signed(found["low"], 2), signed(found["high"], 2)
+    p = found["p_holm"]
+    shown = "p -" if p is None else "p<0.001" if p < 0.0005 else f"p {p:.3f}"
+    return f"{signed(found['value'], 2)} [{low}, {high}] {shown}"
+
+
+def _times(table: dict[str, Any], key: str) -> Table | None:
+    """A column for each task (and its ``cells``); runs of several seeds by their median."""
+    places: dict[str, int] = {}
+    for place, column in enumerate(table["columns"]):
+        cells = column.get("cells")
+        places.setdefault(f"{column['task']} {cells}" if cells else column["task"], place)
+    base = next((row for row in table["rows"] if row["name"] == table["baseline"]), None)
+    rows = []
+    for row in table["rows"]:
+        line = []
+        for place in places.values():
+            own = (row["cells"][place] or {}).get(key)
+            other = ((base["cells"][place] if base else None) or {}).get(key)
+            ratio = f" (x{own / other:.2f})" if own and other and row is not base else ""
+            line.append("-" if own is None else f"{own:.2f}{ratio}")
+        if set(line) != {"-"}:
+            rows.append([row["title"], *line])
+    return Table(("", *places), rows) if rows else None
+
+
+def _notes(table: dict[str, Any]) -> list[str]:
+    """What the numbers are and how they were made."""
+    lines = [f"Ours: {STATISTICS[table['statistic']]}, dev scores. {_seeds(table)}"]
+    if table["source"]:
+        lines.append(f"Paper: {table['source']}.")
+    if any((cell or {}).get("difference") for row in table["rows"] for cell in row["cells"]):
+        lines.append(
+            "Differences are of means: paired bootstrap over dev rows and seeds, "
+            f"{table['resamples']:,} resamples, 95 % percentile interval; p is two-sided, after "
+            "Holm's correction over the rows of the column."
+        )
+    for average in table["averages"]:
+        columns = ", ".join(average["columns"]) or "no column that every row has"
+        lines.append(f"{average['title']}: {columns}; the paper's over the same ones.")
+    if any((cell or {}).get("epoch_seconds") for row in table["rows"] for cell in row["cells"]):
+        lines.append("Times: median over seeds, on whatever machine and load the runs had.")
+    return [*lines, *table["notes"]]
+
+
+def _seeds(table: dict[str, Any]) -> str:
+    counts = {
+        column["title"]: sorted(
+            {len(row["cells"][i]["values"]) for row in table["rows"] if row["cells"][i]} - {0}
+        )
+        for i, column in enumerate(table["columns"])
+    }
+    shown = {title: " or ".join(map(str, found)) for title, found in counts.items() if found}
+    if len(set(shown.values())) == 1:
+        return f"Seeds: {next(iter(shown.values()))}."
+    return f"Seeds: {', '.join(f'{title} {count}' for title, count in shown.items())}."

@@ -1,0 +1,105 @@
+"""The layout of a paper's table as a YAML file: columns, rows, the printed values. No torch.
+
+title: MaxPoolBERT, Table 2
+source: BERT-base, GLUE dev, mean of 3 seeds     # what the printed values are
+statistic: mean                                  # of our seeds: mean, median or sd
+baseline: cls
+columns:
+  - {title: CoLA MCC, task: cola, metric: mcc}
+  - {title: MNLI-mm, task: mnli_mm, metric: accuracy, of: mnli}   # one task of nine
+  - {title: RTE 250, task: rte, metric: accuracy, cells: rows_250}    # rows_250-cls is `cls`
+rows:
+  cls: {title: BERT base, printed: [53.59, 84.57, null]}            # in percent; null: not printed
+averages: GLUE avg.                              # the paper's name for the mean of its columns
+"""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from multitask.config import Strict, explain
+from multitask.config.yaml_tree import load_extended
+from multitask.tasks.metric_names import SELECTABLE
+
+
+class Column(Strict):
+    """One score: a task and a metric."""
+
+    title: str = Field(description="Head of the column.")
+    task: str = Field(description="The task in our runs.")
+    metric: str = Field(description="Its metric, as report.json calls it.")
+    of: str | None = Field(
+        None,
+        description="Columns with one name are one task in the official average; default: "
+        "the task's own name.",
+    )
+    cells: str | None = Field(
+        None,
+        description="Of the grid's cells only those whose names begin with this label; the rows "
+        "are called what follows it.",
+    )
+    averaged: bool | Literal["official"] = Field(
+        True, description="Whether it enters the averages; `official`: only GLUE's own."
+    )
+
+
+class Row(Strict):
+    """One method: the grid's name of it is its key."""
+
+    title: str | None = Field(None, description="Name in the table; default: the key.")
+    printed: list[float | int | None] = Field(
+        [], description="The paper's values in percent, in the order of the columns."
+    )
+
+
+class Layout(Strict):
+    """What stands in a layout file."""
+
+    title: str = Field(description="What the table is.")
+    source: str | None = Field(None, description="Where the printed values are from.")
+    statistic: Literal["mean", "median", "sd"] = Field(
+        "mean", description="What is shown of our seeds."
+    )
+    baseline: str | None = Field(
+        None, description="The row that others are compared with; default: the first."
+    )
+    columns: list[Column] = Field(min_length=1, description="The columns, in order.")
+    rows: dict[str, Row] = Field({}, description="The rows, in order.")
+    other_rows: bool = Field(
+        True, description="Whether rows of our runs that are not among `rows` follow them."
+    )
+    curve: str | None = Field(
+        None, description="What the rows are values of, such as `k`: they are drawn as a curve."
+    )
+    averages: bool | str = Field(
+        False,
+        description="Also the two averages of GLUE; a text is the paper's name for the mean of "
+        "the columns.",
+    )
+
+
+def load_layout(path: str | os.PathLike[str]) -> Layout:
+    """Read a layout file. Raises UserError: one line with file, line and key path."""
+    tree = load_extended(Path(path))
+    try:
+        layout = Layout.model_validate(tree.value)
+    except ValidationError as error:
+        raise explain(error, tree, Layout) from error
+    known = {metric for names in SELECTABLE.values() for metric in names}
+    for place, column in enumerate(layout.columns):
+        if column.metric not in known:
+            message = f"expected one of {', '.join(sorted(known))}"
+            raise tree.error(("columns", place, "metric"), message)
+    for name, row in layout.rows.items():
+        if row.printed and len(row.printed) != len(layout.columns):
+            message = f"{len(row.printed)} values for {len(layout.columns)} columns"
+            raise tree.error(("rows", name, "printed"), message)
+    if not layout.other_rows and not layout.rows:
+        raise tree.error(
+            ("other_rows",), "there are no rows: name them under `rows`, or leave it out"
+        )
+    if layout.baseline is not None and layout.rows and layout.baseline not in layout.rows:
+        raise tree.error(("baseline",), f"expected one of {', '.join(layout.rows)}")
+    return layout

@@ -1,0 +1,301 @@
+"""What a finished run says about itself: its reports and the terminal's table.
+
+All of it is read from saved files; report.md and report.html show one and the same page. A score
+that is undefined (null in report.json) is shown as ``-``.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from multitask.config import load_config
+from multitask.config.in_words import TRAINED_HEADER, trained_with, training_line
+from multitask.config.run_directory import load_lines, load_report
+from multitask.reporting.figures.training_curves import draw_all
+from multitask.reporting.html import write_html
+from multitask.reporting.mistakes import MISTAKES, mistakes
+from multitask.reporting.page import (
+    Block,
+    Code,
+    Image,
+    Lines,
+    Page,
+    Section,
+    Table,
+    Tile,
+    markdown_page,
+)
+from multitask.reporting.tables import score, text_table
+from multitask.tasks.metric_names import METRICS, UNLABELLED
+from multitask.utils.errors import UserError
+from multitask.utils.files import write_text
+
+__all__ = ["load_report", "run_page", "terminal_table", "write_reports"]
+
+SCORES_HEADER = ("task", "metric", "trained [95 % interval]", "frozen encoder", "trivial", "flag")
+DATA_HEADER = (
+    "task",
+    "split",
+    "file",
+    "rows",
+    "unlabelled dropped",
+    "empty texts",
+    "duplicates",
+    "also in train",
+    "truncated",
+    "mean tokens",
+)
+TURNS_HEADER = ("task", "trained", "skipped", "stopped at step", "selected step")
+CONFLICT_HEADER = ("tasks", "measured", "mean cosine of gradients", "share below 0")
+COURSE_SCORE = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
+TILES_LEGEND = "Dev scores. Dot: the trained model; bar: its 95 % interval; strokes: the baselines."
+
+
+def terminal_table(report: dict[str, Any]) -> str:
+    """The dev score of each task beside its baselines, aligned, with the overall scores below."""
+    table = text_table(SCORES_HEADER, score_rows(report))
+    return "\n".join([table, "", *overall_lines(report)])
+
+
+def write_reports(run_dir: Path) -> Path:
+    """Draw the figures, write ``report.md`` and ``report.html``; return the path of the first."""
+    figures = draw_all(run_dir)
+    page = run_page(run_dir, figures)
+    write_html(page, run_dir / "report.html")
+    path = run_dir / "report.md"
+    write_text(path, markdown_page(page))
+    return path
+
+
+def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
+    """What the report of a run shows, from its saved files and its drawn figures."""
+    report = load_report(run_dir)
+    remarks = overall_lines(report)
+    if any(task["baselines"]["frozen"] is None for task in report["tasks"].values()):
+        why = "training.frozen_baseline is false, or the pooling has parameters of its own"
+        remarks = [*remarks, f"Frozen encoder -: not measured ({why})."]
+    overall = Lines(remarks)
+    metrics_header = ("task", "metric", *SCORES_HEADER[2:5])
+    sections = [
+        Section("Dev scores", [Table(SCORES_HEADER, score_rows(report)), overall]),
+        Section("All metrics", [Table(metrics_header, metric_rows(report))]),
+        Section("Figures", [_image(path) for path in figures]),
+        *_set_up(run_dir),
+        Section("Data", [Table(DATA_HEADER, data_rows(report))]),
+        Section("Turns", [Table(TURNS_HEADER, _turns(report))]),
+    ]
+    if report.get("conflict"):
+        table = Table(CONFLICT_HEADER, conflict_rows(report))
+        sections.append(Section("Gradient conflict", [table], label="Conflict"))
+    if report["warnings"]:
+        sections.append(Section("Warnings", [Lines(report["warnings"])], alert=True))
+    wrong = [
+        Section(
+            task,
+            [mistakes(result, load_lines(run_dir / "predictions" / f"{task}.dev.jsonl"))],
+            folded=True,
+        )
+        for task, result in report["tasks"].items()
+        if result["label_type"] not in UNLABELLED
+    ]
+    title = f"The {MISTAKES} most confident mistakes"
+    sections += [
+        Section(title, parts=wrong, label="Mistakes"),
+        Section("Settings", _settings(report)),
+    ]
+    return Page(
+        folder=run_dir,
+        title=f"Run report: {run_dir.resolve().name}",
+        summary=_summary(report),
+        sections=sections,
+        tiles=_tiles(report),
+        legend=TILES_LEGEND,
+    )
+
+
+def _set_up(run_dir: Path) -> list[Section]:
+    """What was trained and how; nothing where the config has keys that are no more."""
+    try:
+        config = load_config(run_dir / "config.yaml")
+    except UserError:
+        return []
+    table = Table(TRAINED_HEADER, trained_with(config))
+    return [Section("Set-up", [table, Lines([training_line(config)])])]
+
+
+def _with_interval(result: dict[str, Any], metric: str) -> str:
+    """The trained model's dev score and its interval: ``0.492 [0.463, 0.521]``."""
+    low, high = result["dev_intervals"][metric]
+    interval = "" if low is None else f" [{score(low)}, {score(high)}]"
+    return score(result["dev"][metric]) + interval
+
+
+def _cells(result: dict[str, Any], metric: str) -> tuple[str, str, str]:
+    """The trained, frozen-encoder and trivial scores."""
+    frozen = result["baselines"]["frozen"] or {}
+    trivial = result["baselines"]["trivial"]
+    trained = _with_interval(result, metric)
+    return trained, score(frozen.get(metric)), score(trivial[metric])
+
+
+def score_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Each task's own metric, in the columns of SCORES_HEADER."""
+    return [
+        (task, result["metric"], *_cells(result, result["metric"]), "; ".join(result["flags"]))
+        for task, result in report["tasks"].items()
+    ]
+
+
+def metric_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Every scalar metric of every task."""
+    return [
+        (task, metric, *_cells(result, metric))
+        for task, result in report["tasks"].items()
+        for metric in METRICS[result["label_type"]]
+    ]
+
+
+def overall_lines(report: dict[str, Any]) -> list[str]:
+    overall = report["overall"]
+    lines = [f"overall: {score(overall['mean'])} (mean of the tasks' metrics)"]
+    if overall["cs224n"] is not None:
+        lines.append(f"CS224N overall: {score(overall['cs224n'])} ({COURSE_SCORE})")
+    return lines
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def _summary(report: dict[str, Any]) -> str:
+    encoder, steps, tasks = report["encoder"], report["steps"], report["tasks"]
+    kernels = "" if report["kernels"] == "torch" else f", {report['kernels']} kernels"
+    how = report["precision"] + kernels
+    ways = {"joint": "jointly", "per_task": "for each task"}
+    selected = ways.get(report["select"], f"for {report['select']}")
+    return (
+        f"{', '.join(tasks)} on {encoder['name']} ({encoder['parameters'] / 1e6:.1f} M parameters):"
+        f" mean dev score {score(report['overall']['mean'])} after {steps['done']:,} of "
+        f"{steps['planned']:,} steps in {_duration(report['wall_time_s'])} on {report['device']} "
+        f"({how}), seed {report['seed']}; weights selected {selected} on "
+        f"{report['selection_split']}."
+    )
+
+
+def _tiles(report: dict[str, Any]) -> list[Tile]:
+    """The overall scores, then each task's own metric beside its baselines."""
+    overall = report["overall"]
+    tiles = [Tile("overall", "mean of the tasks' metrics", overall["mean"])]
+    if overall["cs224n"] is not None:
+        tiles.append(Tile("CS224N overall", COURSE_SCORE, overall["cs224n"]))
+    for task, result in report["tasks"].items():
+        metric = result["metric"]
+        low, high = result["dev_intervals"][metric]
+        references = {
+            "frozen encoder": (result["baselines"]["frozen"] or {}).get(metric),
+            "trivial": result["baselines"]["trivial"][metric],
+        }
+        trained = result["dev"][metric]
+        tiles.append(Tile(task, metric, trained, low, high, references, result["flags"]))
+    return tiles
+
+
+def _image(path: Path) -> Image:
+    """A figure; the alt text says what it shows."""
+    kind, _, task = path.stem.partition("_")
+    alt = {
+        "curves": "Each task's metric at every evaluation and its training loss over the steps",
+        "confusion": f"Confusion matrix of {task} on dev",
+        "scatter": f"Predicted against gold numbers of {task} on dev",
+        "schedule": "Which task was trained when",
+        "space": "Alignment, uniformity and mean cosine of the vectors over the steps",
+        "conflict": "Cosines between the tasks' gradients of the encoder over time and by layer",
+    }[kind]
+    return Image(path, alt)
+
+
+def data_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
+    """What was read, for each task and split, in the columns of DATA_HEADER."""
+    return [
+        (
+            task,
+            split,
+            data["file"],
+            f"{data['rows']:,}",
+            f"{data['unlabelled_dropped']:,}",
+            f"{data['empty_texts']:,}",
+            f"{data['duplicates']:,}",
+            f"{data['in_train']:,}" if "in_train" in data else "",
+            f"{100 * data['truncated_share']:.1f} %",
+            f"{data['mean_tokens']:.1f}",
+        )
+        for task, result in report["tasks"].items()
+        for split, data in result["data"].items()
+    ]
+
+
+def _turns(report: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Steps trained and skipped, and where each task stopped and was selected."""
+    return [
+        (
+            task,
+            f"{result['turns']['trained']:,}",
+            f"{result['turns']['skipped']:,}",
+            *(
+                "-" if step is None else f"{step:,}"
+                for step in (result["stopped_at_step"], result["selected_step"])
+            ),
+        )
+        for task, result in report["tasks"].items()
+    ]
+
+
+def conflict_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
+    """How far the gradients of each two tasks agreed in the encoder, in CONFLICT_HEADER."""
+    return [
+        (
+            pair,
+            f"{found['measured']:,}",
+            score(found["mean"]),
+            f"{100 * found['below_0']:.0f} %",
+        )
+        for pair, found in report["conflict"].items()
+    ]
+
+
+def _settings(report: dict[str, Any]) -> list[Block]:
+    """How to repeat the run, and what it ran on."""
+    return [
+        Code(report["command"]),
+        Lines(["every setting: config.yaml, beside this page"]),
+        Lines([f"{name}: {value}" for name, value in run_settings(report).items()]),
+    ]
+
+
+def run_settings(report: dict[str, Any]) -> dict[str, Any]:
+    """Seed, commit, versions, encoder and speed of a run, by what a reader calls them."""
+    encoder = report["encoder"]
+    return {
+        "seed": report["seed"],
+        "git revision": report["git_revision"] or "-",
+        "versions": ", ".join(f"{name} {version}" for name, version in report["versions"].items()),
+        "started from": _started_from(report),
+        "encoder pretrained on": ", ".join(encoder["seen_corpora"]) or "-",
+        "wall time": _duration(report["wall_time_s"]),
+        "training speed": f"{report['train_sentences_per_s']:.0f} sentences/s",
+    }
+
+
+def _started_from(report: dict[str, Any]) -> str:
+    """Whose weights were taken, in words."""
+    start = report.get("init_from")
+    if start is None:
+        fresh = report["encoder"].get("from_scratch")
+        return "random weights" if fresh else "the pretrained encoder"
+    taken = {"encoder": "encoder", "pooling": "encoder and pooling", "head": "encoder and head"}
+    return (
+        f"{start['run']} (seed {start['seed']}): {taken[start['take']]} of task {start['task']} at "
+        f"step {start['step']:,}"
+    )

@@ -1,0 +1,78 @@
+"""What a measurement of search says: exact beside the paper's mode, as text and Markdown."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from multitask.reporting.tables import markdown, markdown_table, text_table
+
+HEADER = (
+    "",
+    "MRR@10",
+    "recall@10",
+    "ms a query, all at once",
+    "ms a query, alone (median)",
+    "95 %",
+    "index, MB",
+)
+
+
+def terminal_table(found: Mapping[str, Any]) -> str:
+    """Both ways of search, aligned, and what they searched."""
+    return "\n".join([text_table(HEADER, _rows(found)), "", *_facts(found)])
+
+
+def markdown_page(found: Mapping[str, Any]) -> str:
+    """search.md, from what search.json holds."""
+    lines = [
+        f"# Search: {markdown(found['of'])}",
+        "",
+        markdown_table(HEADER, _rows(found)),
+        "",
+        *(f"- {markdown(line)}" for line in _facts(found)),
+        *([f"- {markdown(found['warning'])}"] if found["warning"] else []),
+        "",
+        f"    {found['command']}",
+        "",
+        f"git revision: {found['git_revision'] or '-'}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(found: Mapping[str, Any]) -> list[list[str]]:
+    titles = {
+        "exact": "exact (Flat)",
+        "compatible": f"the paper's (IVF{found['lists']}, nprobe {found['probes']})",
+    }
+    return [
+        [
+            title,
+            f"{100 * found['modes'][mode]['mrr_at_10']:.2f}",
+            f"{100 * found['modes'][mode]['recall_at_10']:.2f}",
+            f"{found['modes'][mode]['batch_ms_per_query']:.3f}",
+            f"{found['modes'][mode]['single_ms_median']:.3f}",
+            f"{found['modes'][mode]['single_ms_p95']:.3f}",
+            f"{found['modes'][mode]['index_bytes'] / 1e6:.1f}",
+        ]
+        for mode, title in titles.items()
+    ]
+
+
+def _facts(found: Mapping[str, Any]) -> list[str]:
+    threads, known = found["faiss_threads"], found["gold_pairs_known"]
+    seen = (
+        f"{known['trained_on']:,} of them stand in the run's training rows, "
+        f"{known['selected']:,} in those that selected its weights"
+        if known
+        else "which of them training saw is not known here"
+    )
+    return [
+        f"{found['corpus']:,} texts of the corpus, {found['queries']:,} queries, "
+        f"{found['queries_with_gold']:,} of them with something to find; known by "
+        f"{found['keyed_by']}",
+        f"{found['gold_pairs']:,} pairs to be found; {seen}",
+        f"{found['queries_in_corpus_verbatim']:,} queries stand in the corpus word for word",
+        f"the matrix of {found['corpus']:,} x {found['dim']} fp32 numbers: "
+        f"{found['matrix_bytes'] / 1e6:.1f} MB",
+        f"encoding and exact search of one query: {found['encode_and_search_ms']:.1f} ms (median); "
+        f"FAISS threads: {threads}; texts cut at {found['max_length']} tokens",
+    ]

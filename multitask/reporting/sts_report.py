@@ -1,0 +1,148 @@
+"""What the STS suites say of a run or an encoder: the seven-column table, as text and Markdown."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from multitask.reporting.tables import markdown, markdown_table, text_table
+from multitask.tasks.sts import NAMES
+
+SPACE = {
+    "alignment": "alignment (lower is better)",
+    "uniformity": "uniformity (lower is better)",
+    "mean_cosine": "mean cosine of any two sentences",
+}
+SUBSETS_HEADER = ("suite", "subset", "pairs", "Spearman", "Pearson", "seen in training")
+Entries = Mapping[str, Mapping[str, Any]]
+
+
+def terminal_table(found: Mapping[str, Any]) -> str:
+    """The seven-column table, aligned."""
+    return text_table(*_table(found["suites"]))
+
+
+def markdown_page(found: Mapping[str, Any]) -> str:
+    """sts.md: the table, its subsets and how to read them, from what sts.json holds."""
+    header, rows = _table(found["suites"])
+    cells = [[markdown(cell) for cell in row] for row in _subset_rows(found["suites"])]
+    lines = [
+        f"# STS: {markdown(found['of'])}",
+        "",
+        f"Cosine of two sentence vectors against the gold score, correlations x 100; texts cut at "
+        f"{found['max_length']} tokens. `all` is one correlation over all pairs of a suite, `mean` "
+        "and `wmean` are averages over its subsets, plain and by number of pairs.",
+        "",
+        markdown_table(header, rows),
+        "",
+        *_notes(found),
+        "## Subsets",
+        "",
+        markdown_table(SUBSETS_HEADER, cells),
+        "",
+        "## Settings",
+        "",
+        f"    {found['command']}",
+        "",
+        f"git revision: {found['git_revision'] or '-'}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def notes(found: Mapping[str, Any]) -> list[str]:
+    """What must be said beside the numbers, as plain lines."""
+    entries: Entries = found["suites"]
+    lines = []
+    missing = [name for name in NAMES if name not in entries]
+    if missing:
+        lines.append(f"no Avg: {', '.join(missing)} not found")
+    if any(entry["clean"] for entry in entries.values()):
+        lines.append("pairs that the run was trained on are left out of all rows but the one named")
+    lines += [
+        f"{name}: {entry['selecting']:,} of {entry['pairs']:,} pairs selected the run's weights"
+        for name, entry in entries.items()
+        if entry["selecting"]
+    ]
+    if all(entry["in_training"] is None for entry in entries.values()):
+        lines.append("a bare encoder: nothing is known here of the pairs it was trained on")
+    if "STS-B" in entries:
+        file, pairs = next(iter(entries["STS-B"]["files"].values())), entries["STS-B"]["pairs"]
+        if pairs != 1379:
+            lines.append(f"STS-B is {file}, {pairs:,} pairs: not the benchmark's test split")
+    return lines
+
+
+def _notes(found: Mapping[str, Any]) -> list[str]:
+    lines = [f"- {markdown(line)}" for line in notes(found)]
+    return [*lines, ""] if lines else []
+
+
+def _table(entries: Entries) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the seven-column table; correlations times 100."""
+
+    def row(title: str, show: Callable[[Mapping[str, Any]], str], last: str = "") -> list[str]:
+        return [title, *(show(entries[name]) if name in entries else "-" for name in NAMES), last]
+
+    def correlation(which: str, how: str) -> Callable[[Mapping[str, Any]], str]:
+        return lambda entry: percent(headline(entry)[how][which])
+
+    def space(name: str) -> Callable[[Mapping[str, Any]], str]:
+        return lambda entry: number(entry["space"][name])
+
+    rows = [
+        row("Spearman, all", correlation("spearman", "all"), percent(average(entries))),
+        row("Pearson, all", correlation("pearson", "all"), percent(average(entries, "pearson"))),
+        row("Spearman, mean", correlation("spearman", "mean")),
+        row("Spearman, wmean", correlation("spearman", "wmean")),
+        row("pairs", lambda entry: f"{headline(entry)['pairs']:,}"),
+    ]
+    if any(entry["in_training"] is not None for entry in entries.values()):
+        rows.append(row("pairs seen in training", lambda entry: f"{entry['in_training']:,}"))
+    if any(entry["clean"] for entry in entries.values()):
+        title = "Spearman, all, seen pairs included"
+        rows.append(row(title, lambda entry: percent(entry["scores"]["all"]["spearman"])))
+    rows += [row(title, space(name)) for name, title in SPACE.items()]
+    return ["", *NAMES, "Avg"], rows
+
+
+def _subset_rows(entries: Entries) -> list[list[str]]:
+    rows = []
+    for suite, entry in entries.items():
+        for subset, whole in entry["scores"]["subsets"].items():
+            kept = headline(entry)["subsets"].get(subset, {"pairs": 0})
+            known = entry["in_training"] is not None
+            rows.append(
+                [
+                    suite,
+                    subset,
+                    f"{kept['pairs']:,}",
+                    percent(kept.get("spearman")),
+                    percent(kept.get("pearson")),
+                    f"{whole['pairs'] - kept['pairs']:,}" if known else "-",
+                ]
+            )
+    return rows
+
+
+def percent(value: float | None) -> str:
+    """A correlation times 100; ``-`` where there is none."""
+    return "-" if value is None or math.isnan(value) else f"{100 * value:.2f}"
+
+
+def number(value: float | None) -> str:
+    """Three digits; ``-`` where there is none."""
+    return "-" if value is None or math.isnan(value) else f"{value:z.3f}"
+
+
+def headline(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scores that count: without the pairs that the run was trained on."""
+    chosen: Mapping[str, Any] = entry["clean"] or entry["scores"]
+    return chosen
+
+
+def average(entries: Mapping[str, Mapping[str, Any]], which: str = "spearman") -> float | None:
+    """The table's Avg: the mean headline over the seven suites; None where one is missing."""
+    if set(entries) < set(NAMES):
+        return None
+    return float(np.mean([headline(entry)["all"][which] for entry in entries.values()]))

@@ -1,0 +1,280 @@
+"""Probe grids: what tasks own trained alone, on the frozen encoder.
+
+On a frozen encoder tasks do not meet: a task's score depends on its own setting (``PROBED``) and
+the seed alone. So every split is encoded once, for all poolings; every (task, setting, seed) is
+trained once, as the frozen baseline of a run is; and the grid's cells are composed of these probes.
+A pooling with parameters is trained with its head: such a probe encodes its splits for itself.
+"""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from multitask.config import Config
+from multitask.config.run_directory import save_config
+from multitask.inference.predictions import write_predictions
+from multitask.inference.trivial_scores import trivial_scores
+from multitask.models.head_checks import head_class
+from multitask.models.multitask_model import MultiTaskModel
+from multitask.models.task_module import TaskModule
+from multitask.sweep.claims import exclusive, holder
+from multitask.sweep.grid import PROBED, Cell, Grid
+from multitask.sweep.progress import Progress
+from multitask.sweep.runs import Failure, Run, mean_score
+from multitask.tasks.metric_names import OUTCOMES, UNLABELLED
+from multitask.training.frozen_probe import (
+    Pooled,
+    Probe,
+    TokenStates,
+    fixed,
+    frozen_vectors,
+    has_parameters,
+    splits_in_use,
+    train_probe,
+)
+from multitask.training.save_results import run_result, task_result
+from multitask.training.setup import Prepared, initial_model, prepare
+from multitask.utils.device import pick_device
+from multitask.utils.errors import NotFinite, UserError
+from multitask.utils.files import write_text
+from multitask.utils.versions import git_revision
+
+# a task and what its probe depends on beside the seed
+Setting = tuple[str, str]
+
+
+@dataclass
+class Bench:
+    """What the probes of a grid share.
+
+    Attributes:
+        prepared: data and encoder, the same for every cell.
+        owners: for each setting, the config of the first cell of the grid that has it: probes
+            start as this cell's heads.
+        vectors: [N, sides, d] by task, pooling and split, for poolings without parameters.
+    """
+
+    prepared: Prepared
+    owners: dict[Setting, Config]
+    vectors: dict[str, dict[str, dict[str, Tensor]]]
+
+
+@dataclass
+class Probed:
+    """A trained probe and its task's entry of report.json."""
+
+    probe: Probe
+    entry: dict[str, Any]
+
+
+def probe_all(
+    grid: Grid, output: Path, runs: Sequence[Run], progress: Progress, failed: list[Failure]
+) -> None:
+    """Compose every run that is not finished; one process on ``output`` works, others wait.
+
+    What fails is added to ``failed``.
+
+    Raises:
+        UserError: bad data or encoder, or a cell that no probe can stand for, before any training.
+    """
+
+    def waiting() -> None:
+        progress.say(f"{output} is held by {holder(output / 'probes')}: waiting for it")
+
+    with exclusive(output / "probes", waiting):
+        pending = [run for run in runs if not run.finished]
+        progress.skipped(len(runs) - len(pending))
+        if pending:
+            _compose(_set_up(grid, pending, progress), pending, progress, failed)
+
+
+def setting_of(config: Config, task: str) -> Setting:
+    """The task and its keys of ``PROBED``, as one value."""
+    return task, json.dumps(config.tasks[task].model_dump(mode="json", include={*PROBED}))
+
+
+def pooling_of(config: Config, task: str) -> str:
+    """The task's pooling with its options, as text."""
+    return config.tasks[task].pooling.model_dump_json()
+
+
+def _set_up(grid: Grid, pending: Sequence[Run], progress: Progress) -> Bench:
+    """Load the data and the encoder, check every cell, and encode what is pending."""
+    configs = [grid.config(cell, grid.seeds[0], Path()) for cell in grid.cells]
+    with _placed(grid, grid.cells[0]):
+        with configs[0].errors_at(("device",)):
+            device = pick_device(configs[0].device)
+        prepared = prepare(configs[0], device, progress.say)
+    for warning in prepared.warnings:
+        progress.say(f"warning: {warning}")
+    owners: dict[Setting, Config] = {}
+    modules: dict[str, dict[str, TaskModule]] = {task: {} for task in prepared.config.tasks}
+    wanted = {(t, pooling_of(run.config, t)) for run in pending for t in run.config.tasks}
+    for cell, config in zip(grid.cells, configs, strict=True):
+        with _placed(grid, cell):
+            model = _checked_model(config, prepared)
+        for task in config.tasks:
+            owners.setdefault(setting_of(config, task), config)
+            pooling, module = pooling_of(config, task), model.module(task)
+            if (task, pooling) in wanted and not has_parameters(module.pooler):
+                modules[task].setdefault(pooling, module)
+    counts = {task: sum(name == task for name, _ in owners) for task in modules}
+    shown = ", ".join(f"{task} {count}" for task, count in counts.items())
+    progress.say(f"{len(grid.cells)} cells, composed of {len(owners)} probes a seed: {shown}")
+    vectors = {task: _encoded(prepared, task, own) for task, own in modules.items() if own}
+    return Bench(prepared, owners, vectors)
+
+
+@contextlib.contextmanager
+def _placed(grid: Grid, cell: Cell) -> Iterator[None]:
+    """A mistake in a cell is told with the line of the grid file that made it."""
+    try:
+        yield
+    except UserError as error:
+        raise grid.placed(error, cell) from error
+
+
+def _checked_model(config: Config, prepared: Prepared) -> MultiTaskModel:
+    """The model of a cell. Raises UserError where its heads are no probes of these rows."""
+    for task in config.tasks:
+        if prepared.readers[task].label_type in OUTCOMES:
+            message = "looks at every word: a probe has one vector a text"
+            raise config.error(("tasks", task, "head"), message)
+        if prepared.readers[task].label_type in UNLABELLED:
+            message = "trains with the encoder: on a frozen one there is nothing to probe"
+            raise config.error(("tasks", task, "head"), message)
+        own, first = head_class(config, task).label_type, prepared.readers[task].label_type
+        if own != first:
+            message = f"takes {own} labels, but that of the first cell takes {first} labels"
+            raise config.error(("tasks", task, "head"), message)
+    model = _initial(config, prepared)
+    for task in config.tasks:
+        for key in ("eval_pooling", "share_pooling"):
+            if getattr(config.tasks[task], key) is not None:
+                message = "a probe is scored with the pooling that it trains on: leave this out"
+                raise config.error(("tasks", task, key), message)
+        if config.tasks[task].adapter is not None:
+            message = "acts inside the encoder, so vectors of the frozen one have nothing of it"
+            raise config.error(("tasks", task, "adapter"), message)
+    return model
+
+
+def _initial(config: Config, prepared: Prepared) -> MultiTaskModel:
+    encoder, splits = prepared.model.encoder, prepared.splits
+    return initial_model(config, encoder, prepared.readers, splits, prepared.device)
+
+
+def _encoded(
+    prepared: Prepared, task: str, modules: Mapping[str, TaskModule]
+) -> dict[str, dict[str, Tensor]]:
+    """A task's vectors by pooling and split; ``modules`` has each pooling. One pass a split."""
+    names = {pooling: f"pooling_{i}" for i, pooling in enumerate(modules)}
+    model = MultiTaskModel(
+        prepared.model.encoder,
+        {names[pooling]: module for pooling, module in modules.items()},
+        autocast=prepared.model.autocast,
+    )
+    found = {
+        split: frozen_vectors(
+            model,
+            list(names.values()),
+            prepared.splits[task][split],
+            pad_id=prepared.tokenizer.pad_token_id,
+            device=prepared.device,
+            title=f"encoding {task} {split}",
+        )
+        for split in splits_in_use(prepared.splits[task])
+    }
+    return {
+        pooling: {split: vectors[name] for split, vectors in found.items()}
+        for pooling, name in names.items()
+    }
+
+
+def _compose(
+    bench: Bench, pending: Sequence[Run], progress: Progress, failed: list[Failure]
+) -> None:
+    """Train each probe when a run first needs it, and write the runs."""
+    found: dict[tuple[Setting, int], Probed | NotFinite] = {}
+    revision = git_revision()
+    for run in pending:
+        began = time.monotonic()
+        for task in run.config.tasks:
+            key = setting_of(run.config, task), run.seed
+            if key not in found:
+                found[key] = _probed(bench, *key)
+        own = {task: found[setting_of(run.config, task), run.seed] for task in run.config.tasks}
+        lost = [each for each in own.values() if isinstance(each, NotFinite)]
+        if lost:
+            failed.append(Failure(run, str(lost[0])))
+            progress.settled(run.name, f"failed: {lost[0]}")
+            continue
+        known = {task: each for task, each in own.items() if isinstance(each, Probed)}
+        _write(bench.prepared, run, known, revision)
+        progress.settled(run.name, f"{mean_score(run)} ({time.monotonic() - began:.0f} s)")
+
+
+def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
+    """Train one probe. Its failure is that of every run with it."""
+    task, prepared = setting[0], bench.prepared
+    config = bench.owners[setting].model_copy(update={"seed": seed})
+    splits, reader = prepared.splits[task], prepared.readers[task]
+    model = _initial(config, prepared)
+    pooled: Pooled
+    if has_parameters(model.module(task).pooler):
+        pad_id = prepared.tokenizer.pad_token_id
+        pooled = TokenStates(model, splits, pad_id=pad_id, device=prepared.device)
+    else:
+        pooled = fixed(bench.vectors[task][pooling_of(config, task)])
+    try:
+        probe = train_probe(
+            model.module(task),
+            pooled,
+            splits,
+            reader,
+            lr=config.tasks[task].head_lr or config.training.head_lr,
+            metric=prepared.metrics[task],
+            seed=seed,
+            task=task,
+        )
+    except NotFinite as error:
+        return error
+    trivial = trivial_scores(splits["train"].rows, splits["dev"].rows, reader)
+    baselines = {"trivial": trivial, "frozen": None}
+    entry = {
+        **task_result(prepared, config, task, probe.dev, baselines),
+        "selected_step": probe.selected_step,
+        "turns": {"trained": probe.steps, "skipped": 0},
+        "stopped_at_step": None,
+    }
+    return Probed(probe, entry)
+
+
+def _write(
+    prepared: Prepared, run: Run, probes: Mapping[str, Probed], revision: str | None
+) -> None:
+    """The run's directory; ``report.json`` comes last and makes it a finished one."""
+    run.directory.mkdir(parents=True, exist_ok=True)
+    for task, entry in run.config.tasks.items():  # the saved config keeps what was inferred
+        entry.data.labels = prepared.config.tasks[task].data.labels
+    save_config(run.config)
+    for task, probed in probes.items():
+        rows, reader = prepared.splits[task]["dev"].rows, prepared.readers[task]
+        write_predictions(run.directory, task, "dev", rows, probed.probe.dev, reader, None)
+    steps = sum(probed.probe.steps for probed in probes.values())
+    training = {
+        "probe": True,
+        "git_revision": revision,
+        "wall_time_s": sum(probed.probe.seconds for probed in probes.values()),
+        "steps": {"planned": steps, "done": steps},
+        "select": "per_task",
+    }
+    entries = {task: probed.entry for task, probed in probes.items()}
+    report = run_result(prepared, run.config, entries, training)
+    write_text(run.directory / "report.json", json.dumps(report, indent=1))

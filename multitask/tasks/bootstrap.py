@@ -1,0 +1,57 @@
+"""Resample rows with replacement, and read intervals off the resampled values."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from multitask.tasks.base import Array
+from multitask.tasks.metrics import compute, resampled_values
+
+# What one chunk of resamples may hold, to bound memory: many rows or many classes.
+CHUNK_ROWS = 1_000_000
+CHUNK_RESAMPLES = 100
+
+
+def intervals(
+    label_type: str,
+    labels: Array,
+    predictions: Array,
+    scores: Array,
+    num_classes: int | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, tuple[float, float]]:
+    """95 % percentile bootstrap interval (low, high) over rows, for every scalar metric.
+
+    Resamples in which a metric is NaN are left out. A metric that is undefined on the set itself
+    has the interval (NaN, NaN).
+    """
+    points = compute(label_type, labels, predictions, scores, num_classes)
+    chunks = [
+        resampled_values(label_type, labels, predictions, scores, num_classes, rows)
+        for rows in resampled_rows(len(labels), resamples, seed)
+    ]
+    bounds = {}
+    for name, point in points.items():
+        values = np.concatenate([chunk[name] for chunk in chunks])
+        bounds[name] = percentiles(values) if math.isfinite(point) else (math.nan, math.nan)
+    return bounds
+
+
+def percentiles(resampled: Array) -> tuple[float, float]:
+    """95 % percentile interval of resampled values [R]; NaN among them are left out."""
+    known = resampled[np.isfinite(resampled)]
+    if not len(known):
+        return math.nan, math.nan
+    low, high = np.percentile(known, (2.5, 97.5))
+    return float(low), float(high)
+
+
+def resampled_rows(n: int, resamples: int, seed: int | Sequence[int]) -> Iterator[Array]:
+    """Row indices drawn with replacement, [R, n] at a time, ``resamples`` in all."""
+    generator = np.random.default_rng(seed)
+    step = max(1, min(CHUNK_RESAMPLES, CHUNK_ROWS // max(n, 1)))
+    for start in range(0, resamples, step):
+        # Without rows the upper bound must still be positive.
+        yield generator.integers(max(n, 1), size=(min(step, resamples - start), n))

@@ -1,0 +1,106 @@
+"""What the GLUE server wants: one file a task, its rows and its labels (gluebenchmark.com).
+
+The official numbers of a task's labels differ between tasks and between copies of the data (RTE
+and QNLI: 0 is entailment; MNLI: 0, 1, 2 are entailment, neutral, contradiction; other copies of
+MNLI count the other way round). Files with words are therefore written by name, and files with
+numbers are refused where a config reads 0 and 1 in another order. No torch, no config.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from multitask.utils.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np  # every config error would wait for it
+
+ENTAILMENT = ("entailment", "not_entailment")
+NLI = ("entailment", "neutral", "contradiction")
+NUMBERS = ("0", "1")
+
+
+@dataclass(frozen=True)
+class GlueFile:
+    """A file of the server: rows of the test set, and the labels (none: STS-B's numbers)."""
+
+    rows: int
+    labels: tuple[str, ...]
+
+
+FILES = {
+    "CoLA": GlueFile(1063, NUMBERS),
+    "SST-2": GlueFile(1821, NUMBERS),
+    "MRPC": GlueFile(1725, NUMBERS),
+    "QQP": GlueFile(390965, NUMBERS),
+    "STS-B": GlueFile(1379, ()),
+    "MNLI-m": GlueFile(9796, NLI),
+    "MNLI-mm": GlueFile(9847, NLI),
+    "QNLI": GlueFile(5463, ENTAILMENT),
+    "RTE": GlueFile(3000, ENTAILMENT),
+    "WNLI": GlueFile(146, NUMBERS),
+    "AX": GlueFile(1104, NLI),
+}
+
+
+def check_labels(
+    name: str, label_type: str, ids: Mapping[str, int], names: Sequence[str], low: float
+) -> None:
+    """Raise UserError unless a task's labels are those of the file ``name``.
+
+    ``ids`` maps the values of the data to classes, ``names`` are the classes', ``low`` is the
+    lowest number of a range.
+    """
+    wanted = FILES[name].labels
+    if not wanted:
+        if label_type != "number" or low != 0:
+            raise UserError(f"{name}.tsv holds numbers from 0 to 5: give `label_range: [0, 5]`")
+    elif wanted == NUMBERS:
+        if len(names) != 2 or [ids.get(value) for value in NUMBERS] != [0, 1]:
+            raise UserError(
+                f"{name}.tsv holds 0 and 1 as in the official files: `labels` must name 0, then 1"
+            )
+    elif sorted(names) != sorted(wanted):
+        shown = ", ".join(wanted)
+        raise UserError(f"{name}.tsv holds the words {shown}: `labels` must name them so")
+
+
+def check_index(name: str, ids: Sequence[str]) -> str | None:
+    """A remark where the rows are not as many as in GLUE's own test set.
+
+    Raises UserError unless ``ids`` are the numbers 0 to N - 1, each once, in any order.
+    """
+    wrong = next((one for one in ids if not one.isdecimal()), None)
+    if wrong is not None:
+        raise UserError(f"{name}.tsv needs the rows' index, and a test row has the id {wrong!r}")
+    if sorted(map(int, ids)) != list(range(len(ids))):
+        raise UserError(f"{name}.tsv needs every test row once, with the index 0 to {len(ids) - 1}")
+    if len(ids) != FILES[name].rows:
+        return f"{name}.tsv: {len(ids):,} test rows, and the server wants {FILES[name].rows:,}"
+    return None
+
+
+def submission(
+    name: str, ids: Sequence[str], predictions: "np.ndarray", names: Sequence[str]
+) -> str:
+    """The text of a file of the server: a header, then index and prediction of every row.
+
+    Args:
+        name: a key of ``FILES``.
+        ids: the rows' index, 0 to N - 1, in any order.
+        predictions: class ids or numbers [N]; numbers are clipped to 0 to 5.
+        names: the classes' names.
+
+    Raises:
+        UserError: see ``check_index``.
+    """
+    check_index(name, ids)
+    labels = FILES[name].labels
+    if not labels:
+        values = [f"{number:.5f}" for number in predictions.clip(0, 5)]
+    elif labels == NUMBERS:
+        values = [str(int(number)) for number in predictions]
+    else:
+        values = [names[int(number)] for number in predictions]
+    rows = sorted((int(one), value) for one, value in zip(ids, values, strict=True))
+    return "".join(["index\tprediction\n", *(f"{place}\t{value}\n" for place, value in rows)])

@@ -1,0 +1,1 @@
+"""How weights come about: set-up, step, loss, trainer, stages, checkpoints."""

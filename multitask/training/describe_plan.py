@@ -1,0 +1,163 @@
+"""What a prepared run is about to do, in words: the data it read and the steps it plans."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from multitask.config.in_words import ABOVE_HEADER, above_the_encoder
+from multitask.models.multitask_model import adapter_part, parameter_counts
+from multitask.tasks.records import numbers_of
+from multitask.training.setup import Prepared
+from multitask.training.stages import Stage
+
+
+def describe_data(prepared: Prepared) -> list[str]:
+    """Rows, what was dropped or doubled, and label counts of every split, as lines."""
+    lines = _table(
+        [
+            "task",
+            "split",
+            "rows",
+            "unlabelled",
+            "empty",
+            "duplicates",
+            "in train",
+            "truncated",
+            "tokens",
+        ],
+        [
+            [
+                task,
+                split,
+                part["rows"],
+                part["unlabelled_dropped"],
+                part["empty_texts"],
+                part["duplicates"],
+                part.get("in_train", ""),
+                f"{part['truncated_share']:.1%}",
+                f"{part['mean_tokens']:.1f}",
+            ]
+            for task, parts in prepared.data.items()
+            for split, part in parts.items()
+        ],
+    )
+    lines += ["", "labels in train"]
+    for task in prepared.config.selecting_tasks():
+        if prepared.config.tasks[task].only_scored:
+            lines.append(f"  {task}: only scored")
+            continue
+        counts = prepared.data[task]["train"]["label_counts"]
+        reader = prepared.readers[task]
+        shown = ", ".join(f"{name} {count}" for name, count in counts.items())
+        if reader.label_type == "span":
+            shown = "answers in the context"
+        if reader.label_type == "tokens":
+            shown = "masked tokens, others in every pass"
+        if reader.label_type == "views":
+            shown = {
+                "single": "none: each text with itself, under other dropout",
+                "siamese": "none: pairs, all other texts of the batch are negatives",
+                "triplet": "none: pairs with a hard negative, all other texts of the batch too",
+            }[prepared.config.tasks[task].input]
+        lines.append(f"  {task}: {shown or f'numbers from {reader.low:g} to {reader.high:g}'}")
+    return lines
+
+
+def describe_plan(prepared: Prepared) -> list[str]:
+    """The plan of a prepared run, as lines."""
+    config = prepared.config
+    precision = "bf16 autocast" if prepared.model.autocast else "fp32"
+    if prepared.model.encoder.kernels != "torch":
+        precision += f", {prepared.model.encoder.kernels} kernels"
+    lines = [f"device {prepared.device}, {precision}, run directory {config.output_dir}", ""]
+    lines += describe_data(prepared)
+    lines += ["", *_table(ABOVE_HEADER, above_the_encoder(config)), "", "parameters"]
+    lines += [f"  {part}: {count:,}" for part, count in parameter_counts(prepared.model).items()]
+    for stage in prepared.stages:
+        lines += ["", *_stage(prepared, stage)]
+    lines += ["", "model inputs"]
+    for task, entry in config.tasks.items():
+        lines += [] if entry.only_scored else _inputs(prepared, task)
+    lines += [f"warning: {warning}" for warning in prepared.warnings]
+    return lines
+
+
+def _stage(prepared: Prepared, stage: Stage) -> list[str]:
+    """A stage's steps and rates, and each task's share of its steps in the first epoch."""
+    settings, tasks = stage.settings, prepared.config.tasks
+    most = settings.max_steps or prepared.config.training.max_steps
+    title = f"stage {stage.name}, " if prepared.config.stages else ""
+    lines = [
+        f"{title}steps: {stage.steps} planned ({settings.epochs} epochs of "
+        f"{stage.sampler.steps_per_epoch}"
+        + (f", at most {most}" if most else "")
+        + f"), {settings.schedule} schedule, {round(settings.warmup * stage.steps)} of them "
+        f"warm-up; {settings.sampler.name}, {settings.combine}",
+        f"learning rates: encoder {settings.lr:g}"
+        + "".join(f", {name} {rate:g}" for name, rate in stage.head_lrs.items())
+        + "".join(f", {adapter_part(n)} {rate:g}" for n, rate in stage.adapter_lrs.items()),
+    ]
+    if stage.frozen:
+        lines.append(f"frozen: {', '.join(sorted(stage.frozen))}")
+    steps = stage.sampler.turns(0)
+    turns = Counter(turn.task for step in steps for turn in step if turn.taken)
+    rows = []
+    for name, feed in prepared.feeds.items():
+        members = [task for task in feed.labels if task in stage.tasks]
+        for task in members:
+            share = f"{turns[name] / len(steps):.1%}"
+            rows.append(
+                [
+                    task,
+                    share if task == members[0] else f"with {members[0]}",  # on the same rows
+                    f"{prepared.loss_weights[task]:.4g}",
+                    tasks[name].batch_size * tasks[name].accumulation,
+                    f"{turns[name] / feed.stream.steps_per_pass:.2f}",
+                ]
+            )
+    header = ["task", "sampling share", "loss weight", "rows a step", "passes an epoch"]
+    return [*lines, "", *_table(header, rows)]
+
+
+def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
+    """The first rows as the encoder sees them, of train where the task trains."""
+    parts, reader = prepared.splits[task], prepared.readers[task]
+    split = parts["train"] if "train" in parts else parts["dev"]
+    masked = task in prepared.maskings
+    tokens, lines = prepared.feeds[task].in_this_pass() if masked else split.tokens, []
+    for row in range(min(count, len(tokens))):
+        owner = tokens.row_of[row]
+        label: Any = split.rows.gold[owner]
+        if masked:
+            shown = f"{tokens.masked[row]} tokens to predict"
+        elif reader.label_type == "views":
+            shown = "no label"
+        elif reader.label_type == "tags":
+            shown = " ".join(reader.names[tag] for tag in label if tag >= 0)
+        elif reader.label_type == "labels":
+            named = [reader.names[number] for number in numbers_of(label)]
+            shown = f"labels {', '.join(named) or 'none'}"
+        elif reader.label_type == "span":
+            start, end = label
+            shown = f"answer {split.rows.texts[owner][1][start:end]!r}"
+        else:
+            shown = "label " + (reader.names[label] if reader.names else f"{label:g}")
+        lines.append(f"  {task} ({shown})")
+        for side in range(tokens.sides):
+            number = side * len(tokens) + row
+            ids, types = tokens.sequence(number)
+            text = prepared.tokenizer.decode(ids)
+            segments = [f"{(types == kind).sum()} tokens" for kind in sorted(set(types.tolist()))]
+            end = ", truncated" if tokens.truncated[number] else ""
+            name = "uvw"[side] if tokens.sides > 1 else " "
+            lines.append(f"    {name} {text}")
+            lines.append(f"      {' + '.join(segments)} (segments: {len(segments)}){end}")
+    return lines
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    cells = [list(header), *[[str(cell) for cell in row] for row in rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    return [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells
+    ]

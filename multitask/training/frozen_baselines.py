@@ -1,0 +1,86 @@
+"""The scores that a run is measured against: a guess without texts, and a frozen encoder."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from multitask.inference.scoring import measure
+from multitask.inference.trivial_scores import (
+    trivial_outcome_scores,
+    trivial_scores,
+    trivial_token_scores,
+    trivial_view_scores,
+)
+from multitask.tasks.metric_names import METRICS, OUTCOMES, UNLABELLED
+from multitask.training.frozen_probe import frozen_head_scores
+from multitask.training.setup import Prepared
+from multitask.utils import distributed
+from multitask.utils.files import without_nan, write_text
+
+
+def _saved_baselines(file: Path) -> dict[str, dict[str, Any]] | None:
+    """What ``file`` holds; None where it is missing or damaged, for they are quickly had again."""
+    try:
+        found: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, FileNotFoundError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _baselines(
+    prepared: Prepared, run_dir: Path, resume: bool, say: Callable[[str], None]
+) -> dict[str, dict[str, Any]]:
+    """Trivial and frozen-encoder scores by task, computed once a run."""
+    file = run_dir / "baselines.json"
+    config = prepared.config
+    known = distributed.on_first(partial(_saved_baselines, file)) if resume else None
+    if known is not None:
+        return known
+    found: dict[str, dict[str, Any]] = {}
+    for name, task in config.tasks.items():
+        splits, reader = prepared.splits[name], prepared.readers[name]
+        if task.only_scored and not task.evaluate_only and "dev" not in splits:
+            continue
+        found[name] = {"trivial": _trivial(prepared, name), "frozen": None}
+        if task.share_pooling and name not in config.trained_tasks():
+            if config.training.frozen_baseline:  # its vectors before training
+                before = measure(prepared.score(name, "dev"), splits["dev"].rows, reader)
+                found[name]["frozen"] = before
+            continue
+        if task.only_scored or reader.label_type in (*UNLABELLED, *OUTCOMES):
+            continue
+        whole = config.encoder.freeze is True and task.adapter is None  # the run is the baseline
+        if config.training.frozen_baseline and not whole:
+            say(f"baseline: {name}'s head on the frozen encoder")
+            found[name]["frozen"] = frozen_head_scores(
+                prepared.model,
+                name,
+                splits,
+                reader,
+                lr=task.head_lr or config.training.head_lr,
+                metric=prepared.metrics[name],
+                seed=config.seed,
+                pad_id=prepared.tokenizer.pad_token_id,
+                device=prepared.device,
+            )
+    found = without_nan(found)
+    distributed.on_first(lambda: write_text(file, json.dumps(found, indent=1)))
+    return found
+
+
+def _trivial(prepared: Prepared, task: str) -> dict[str, Any]:
+    """Scores on dev of a predictor that looks at no text; None each for an evaluate-only task."""
+    entry, reader = prepared.config.tasks[task], prepared.readers[task]
+    if entry.evaluate_only:
+        return dict.fromkeys(METRICS[reader.label_type])
+    dev = prepared.splits[task]["dev"]
+    if reader.label_type == "views":
+        return trivial_view_scores(prepared.model.head(task), dev.rows)
+    train = prepared.splits[prepared.config.selecting_tasks()[task]]["train"]
+    if reader.label_type in OUTCOMES:
+        return trivial_outcome_scores(train.rows, dev.rows, reader)
+    if task in prepared.maskings:
+        return trivial_token_scores(train.tokens, dev, prepared.maskings[task])
+    return trivial_scores(train.rows, dev.rows, reader)

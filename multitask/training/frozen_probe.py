@@ -1,0 +1,297 @@
+"""Train a head alone, on vectors or hidden states of an encoder that does not change."""
+
+import copy
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from multitask.data.collate import Batch, collate, label_tensor
+from multitask.data.tokenize import Split, Tokens
+from multitask.inference.scoring import Scores, measure, over_rows, scores_of
+from multitask.models.multitask_model import MultiTaskModel
+from multitask.models.task_module import TaskModule
+from multitask.tasks import metrics
+from multitask.tasks.examples import LabelReader
+from multitask.utils.errors import NotFinite
+
+# Splits whose states need no more than this are encoded once and kept; others, batch by batch.
+KEPT_BYTES = 2 * 2**30
+
+
+EPOCHS = 30
+PATIENCE = 5  # epochs without a better score, where the pooler is trained too
+BATCH_SIZE = 64
+# (a task's pooler, split, int64 [B] rows or None for all) -> pooled vectors [B, sides, d]
+Pooled = Callable[[Any, str, Tensor | None], Tensor]
+
+
+def frozen_vectors(
+    model: MultiTaskModel,
+    tasks: Sequence[str],
+    split: Split,
+    *,
+    pad_id: int,
+    device: torch.device,
+    title: str,
+) -> dict[str, Tensor]:
+    """Each task's pooled vectors of one split under the encoder as it is.
+
+    The encoder runs once, whatever the tasks' poolers are, and sees a repeated text of pairs once.
+
+    Returns:
+        {task: [N, sides, d]} in file order.
+    """
+
+    def pooled(batch: Batch) -> Tensor:
+        found = model.pooled(dict.fromkeys(tasks, batch))
+        return torch.cat([found[task] for task in tasks], dim=-1)
+
+    texts, which = split.tokens.inputs
+    together = over_rows(
+        model,
+        texts,
+        pooled,
+        batch_size=BATCH_SIZE * split.tokens.sides,
+        pad_id=pad_id,
+        device=device,
+        title=title,
+    )
+    widths = [model.module(task).pooler.output_dim for task in tasks]
+    return dict(zip(tasks, together[which].split(widths, dim=-1), strict=True))
+
+
+def frozen_head_scores(
+    model: MultiTaskModel,
+    task: str,
+    splits: dict[str, Split],
+    reader: LabelReader,
+    *,
+    lr: float,
+    metric: str,
+    seed: int,
+    pad_id: int,
+    device: torch.device,
+) -> dict[str, float] | None:
+    """Dev metrics of the task's own projection and head, trained on the frozen encoder.
+
+    The encoder runs once, without dropout; then see ``train_probe``. None for a pooler with
+    parameters of its own, which frozen vectors cannot train, and for a task that is scored with
+    another pooler than it trains with, or with another task's.
+    """
+    module = model.module(task)
+    learned = has_parameters(module.pooler)
+    if learned or len(model.owners_of(task)) > 1 or module.eval_pooler is not None:
+        return None
+    title = f"encoding {task}"
+    vectors = {
+        name: frozen_vectors(
+            model, [task], splits[name], pad_id=pad_id, device=device, title=title
+        )[task]
+        for name in splits_in_use(splits)
+    }
+    probe = train_probe(
+        module, fixed(vectors), splits, reader, lr=lr, metric=metric, seed=seed, task=task
+    )
+    return measure(probe.dev, splits["dev"].rows, reader)
+
+
+def has_parameters(pooler: nn.Module) -> bool:
+    """Whether a probe trains the pooler too, on token states instead of vectors."""
+    return any(True for _ in pooler.parameters())
+
+
+def fixed(vectors: Mapping[str, Tensor]) -> Pooled:
+    """Vectors [N, sides, d] by split that no training changes."""
+    return lambda pooler, split, rows: vectors[split] if rows is None else vectors[split][rows]
+
+
+def splits_in_use(splits: Collection[str]) -> list[str]:
+    """What a probe needs: ``train``, ``dev`` and, where there is one, ``holdout``."""
+    return [name for name in ("train", "holdout", "dev") if name in splits]
+
+
+@dataclass
+class Probe:
+    """A head trained on fixed vectors: its dev scores, at the step (of ``steps``) selected."""
+
+    dev: Scores
+    selected_step: int
+    steps: int
+    seconds: float
+
+
+def train_probe(
+    module: TaskModule,
+    pooled: Pooled,
+    splits: Mapping[str, Split],
+    reader: LabelReader,
+    *,
+    lr: float,
+    metric: str,
+    seed: int,
+    task: str,
+) -> Probe:
+    """Train a copy of a task's own modules, as initialised, on what a frozen encoder gives.
+
+    30 epochs of AdamW; the epoch that is best on the selection split (``holdout`` where there is
+    one, else ``dev``) counts, the untrained modules included. With a pooler that
+    has parameters, whose epochs are dear, training stops after 5 epochs without a better score.
+    Modules without parameters are scored as they are. Torch's own random state is kept.
+
+    Args:
+        module: the task's modules; they stay as they are.
+        pooled: the vectors of each split in use: ``fixed``, or ``frozen_states.TokenStates`` for a
+            pooler that has parameters.
+        splits: the rows of these splits.
+        reader: the task's label reader.
+        lr: learning rate.
+        metric: what selects the epoch.
+        seed: of the order of rows and of dropout.
+        task: its name, for an error.
+
+    Raises:
+        NotFinite: the scores have become NaN or infinite.
+    """
+    began = time.monotonic()
+    select = "holdout" if "holdout" in splits else "dev"
+    probe: Any = copy.deepcopy(module)
+
+    def scores(name: str) -> Scores:
+        probe.eval()
+        with torch.no_grad():
+            output = probe(_sides(pooled(probe.pooler, name, None)))
+        if not output.isfinite().all():
+            reason = "on the frozen encoder are not finite numbers: lower its `head_lr`"
+            raise NotFinite(f"task {task}: the head's scores {reason}")
+        return scores_of(probe.head, output, splits[name].rows)
+
+    def selecting() -> float:
+        return measure(scores(select), splits[select].rows, reader)[metric]
+
+    trained = [parameter for parameter in probe.parameters() if parameter.requires_grad]
+    if not trained:
+        return Probe(scores("dev"), selected_step=0, steps=0, seconds=0.0)
+    best, chosen = selecting(), copy.deepcopy(probe.state_dict())
+    steps = selected_step = 0
+    optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
+    gold = label_tensor(splits["train"].rows.gold).to(trained[0].device)
+    rng = torch.Generator().manual_seed(seed)
+    patience, waited = PATIENCE if has_parameters(probe.pooler) else EPOCHS, 0
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)  # the probe's dropout; the run's own random state is kept
+        for _ in range(EPOCHS):
+            probe.train()
+            for index in torch.randperm(len(gold), generator=rng).split(BATCH_SIZE):
+                output = probe(_sides(pooled(probe.pooler, "train", index)))
+                optimizer.zero_grad()
+                probe.head.loss(output, gold[index]).backward()
+                optimizer.step()
+                steps += 1
+            value = selecting()
+            if metrics.improves(value, best):
+                best, selected_step, chosen = value, steps, copy.deepcopy(probe.state_dict())
+                waited = 0
+            else:
+                waited += 1
+            if waited == patience:
+                break
+    probe.load_state_dict(chosen)
+    return Probe(scores("dev"), selected_step, steps, time.monotonic() - began)
+
+
+def _sides(vectors: Tensor) -> Tensor:
+    """[B, sides, d] -> [sides * B, d]: all first sentences, then all second ones."""
+    return vectors.transpose(0, 1).flatten(0, 1)
+
+
+class TokenStates:
+    """A ``baselines.Pooled``: runs a pooler on hidden states of the encoder as it is.
+
+    Args:
+        model: its encoder, and whether it runs in bf16; the encoder is put in evaluation mode.
+        splits: the task's rows.
+        pad_id: id of the pad token.
+        device: the model's.
+    """
+
+    def __init__(
+        self,
+        model: MultiTaskModel,
+        splits: Mapping[str, Split],
+        *,
+        pad_id: int,
+        device: torch.device,
+    ) -> None:
+        self._encoder = model.encoder.eval()
+        self._autocast = torch.autocast(device.type, torch.bfloat16, enabled=model.autocast)
+        self._splits, self._pad_id, self._device = splits, pad_id, device
+        self._kept: dict[str, dict[int, Tensor]] = {}  # by split: states of all tokens, by layer
+
+    def __call__(self, pooler: Any, split: str, rows: Tensor | None) -> Tensor:
+        """Pooled vectors [B, sides, d] of int64 rows [B], or of the whole split in file order."""
+        tokens = self._splits[split].tokens
+        if rows is not None:
+            return self._pooled(pooler, split, rows.numpy())
+        order = np.argsort(tokens.lengths, kind="stable")
+        parts = [
+            self._pooled(pooler, split, order[start : start + BATCH_SIZE])
+            for start in range(0, len(order), BATCH_SIZE)
+        ]
+        return torch.cat(parts)[torch.from_numpy(np.argsort(order)).to(self._device)]
+
+    def _pooled(self, pooler: Any, split: str, rows: np.ndarray) -> Tensor:
+        tokens = self._splits[split].tokens
+        if split not in self._kept and self._fits(pooler, tokens):
+            self._kept[split] = self._whole(pooler, tokens)
+        kept = self._kept.get(split)
+        if kept is None:
+            hidden, mask = self._encoded(pooler, tokens, rows)
+        else:
+            hidden, mask = self._taken(kept, tokens, rows)
+        with self._autocast:
+            vectors = pooler(hidden, mask)
+        return torch.stack(vectors.float().chunk(tokens.sides), dim=1)
+
+    def _fits(self, pooler: Any, tokens: Tokens) -> bool:
+        return len(tokens.ids) * len(pooler.layers) * self._encoder.dim * 4 <= KEPT_BYTES
+
+    @torch.no_grad()
+    def _encoded(
+        self, pooler: Any, tokens: Tokens, rows: np.ndarray
+    ) -> tuple[dict[int, Tensor], Tensor]:
+        """The states that the pooler asks for [S, T, d], and their mask [S, T]."""
+        batch = collate(tokens, rows, pad_id=self._pad_id).to(self._device)
+        mask = batch.attention_mask
+        with self._autocast:
+            embedded = self._encoder.embed(batch.input_ids, batch.token_type_ids, mask)
+            return self._encoder.encode(embedded, mask, pooler.layers), mask
+
+    def _whole(self, pooler: Any, tokens: Tokens) -> dict[int, Tensor]:
+        """The states of all tokens of a split [tokens, d] by layer, in the order of their ids."""
+        order = np.argsort(tokens.lengths, kind="stable")
+        found: dict[int, Tensor] = {}
+        for start in range(0, len(order), BATCH_SIZE):
+            rows = order[start : start + BATCH_SIZE]
+            hidden, mask = self._encoded(pooler, tokens, rows)
+            places, inside = self._places(tokens, rows)
+            for layer, state in hidden.items():
+                if layer not in found:
+                    found[layer] = state.new_empty(len(tokens.ids), state.shape[-1])
+                found[layer][places[inside]] = state[mask != 0]
+        return found
+
+    def _taken(
+        self, kept: Mapping[int, Tensor], tokens: Tokens, rows: np.ndarray
+    ) -> tuple[dict[int, Tensor], Tensor]:
+        places, inside = self._places(tokens, rows)
+        return {layer: state[places] for layer, state in kept.items()}, inside.long()
+
+    def _places(self, tokens: Tokens, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Where the tokens of rows stand among all, int64 [S, T], and bool [S, T], no pads."""
+        places, inside = tokens.places(rows)
+        return torch.from_numpy(places).to(self._device), torch.from_numpy(inside).to(self._device)

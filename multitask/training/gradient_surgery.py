@@ -1,0 +1,246 @@
+"""Gradient surgery: one direction for the shared parameters from the tasks' own gradients.
+
+Every method here needs no more than the Gramian of the gradients, G_ij = g_i . g_j, and gives a
+weight a task: the shared parameters get sum_i w_i g_i. The library torchjd (an extra) has the
+methods; what is here names them for YAML, and collects the gradients.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations_with_replacement
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from multitask.config import Config
+from multitask.config.registry import build
+from multitask.utils import distributed
+from multitask.utils.errors import UserError
+
+# where the library's GradVac keeps its running cosines
+COSINES = "_phi_t"
+# methods that give something like the gradients' mean, not their sum; the last two also shorten it
+MEANS = ("cagrad", "mgda", "aligned_mtl")
+SHORTEN = ("mgda", "aligned_mtl")
+INSTALL = "pip install 'torchjd[cagrad]>=0.18,<0.19'"
+
+
+def _made(name: str, **options: float) -> Any:
+    """A weighting of torchjd. Raises UserError where it, or what it needs, is not installed."""
+    try:
+        import torchjd.aggregation as library
+
+        return getattr(library, name)(**options)
+    except ImportError as error:
+        raise UserError(
+            f"gradient surgery needs more packages ({' '.join(str(error).split())}): {INSTALL}"
+        ) from error
+
+
+def pcgrad() -> Any:
+    """PCGrad (Yu et al. 2020, Algorithm 1): project away what points against another task."""
+    return _made("PCGradWeighting")
+
+
+def gradvac(beta: float = 0.01) -> Any:
+    """Gradient Vaccine (Wang et al. 2021): pull each pair's cosine up to its running mean.
+
+    Args:
+        beta: how fast the running mean follows (the paper's 1e-2).
+
+    Raises:
+        ValueError: ``beta`` outside 0 to 1.
+        UserError: a version of torchjd whose running cosines could not be saved.
+    """
+    if not 0 <= beta <= 1:
+        raise ValueError(f"beta must be from 0 to 1, not {beta}")
+    weighting = _made("GradVacWeighting", beta=beta)
+    if not hasattr(weighting, COSINES):
+        raise UserError(f"gradvac: this version of torchjd is not known here: {INSTALL}")
+    return weighting
+
+
+def cagrad(c: float = 0.4) -> Any:
+    """CAGrad (Liu et al. 2021): helps the worst task most, not far from the mean gradient g.
+
+    Args:
+        c: how far, in lengths of g; from 0 to below 1.
+
+    Raises:
+        ValueError: ``c`` outside, where the paper does not promise that the mean loss falls.
+    """
+    if not 0 <= c < 1:
+        raise ValueError(f"c must be from 0 to below 1, not {c}")
+    return _made("CAGradWeighting", c=c)
+
+
+def mgda() -> Any:
+    """MGDA (Sener & Koltun 2018): the shortest vector in the gradients' convex hull."""
+    return _made("MGDAWeighting")
+
+
+def aligned_mtl() -> Any:
+    """Aligned-MTL (Senushkin et al. 2023): principal components of equal length."""
+    return _made("AlignedMTLWeighting")
+
+
+class Surgery:
+    """A weighting that takes part in every ``every``-th step, and what it remembers.
+
+    The weights of a method that gives ``a_mean`` of the gradients are multiplied by the number of
+    tasks, for plain steps add the gradients up.
+
+    Attributes:
+        phi: Gradient Vaccine's running cosine of each "task.other"; empty for other methods.
+    """
+
+    def __init__(self, weighting: Any, every: int = 1, *, a_mean: bool = False) -> None:
+        self.weighting = weighting
+        self.every = every
+        self.a_mean = a_mean
+        self.phi: dict[str, float] = {}
+
+    def due(self, step: int) -> bool:
+        """Whether the step after the first ``step`` ones has surgery."""
+        return (step + 1) % self.every == 0
+
+    def begin_anew(self) -> None:
+        """Forget, for a stage whose gradients are of other tasks or other parameters."""
+        self.phi = {}
+
+    def weights(self, gramian: Tensor, tasks: Sequence[str]) -> list[float]:
+        """w [tasks] of a Gramian [tasks, tasks]; a single task keeps its gradient.
+
+        The first rank decides: some methods take the tasks in random order. All are NaN for a
+        Gramian that is not finite, which not every method would pass on: the step then refuses it.
+        """
+        if len(tasks) == 1:
+            return [1.0]
+
+        def decide() -> list[float]:
+            finite = bool(gramian.isfinite().all())
+            return self._decide(gramian, tasks) if finite else [math.nan] * len(tasks)
+
+        return distributed.on_first(decide)
+
+    def _decide(self, gramian: Tensor, tasks: Sequence[str]) -> list[float]:
+        """The library's weights, which do not depend on the gradients' scale.
+
+        It is handed a Gramian of trace 1, for it takes short gradients (1e-2) for zeros. It keeps
+        running cosines by place: it is handed those of these tasks.
+        """
+        trace = gramian.trace()
+        gramian = gramian / trace if trace else gramian
+        remembers = hasattr(self.weighting, COSINES)
+        if remembers:
+            rows = [[self.phi.get(f"{one}.{other}", 0.0) for other in tasks] for one in tasks]
+            self.weighting._phi_t = torch.tensor(rows, dtype=gramian.dtype)
+            self.weighting._state_key = (len(tasks), gramian.dtype)
+        found: list[float] = (self.weighting(gramian) * (len(tasks) if self.a_mean else 1)).tolist()
+        if self.a_mean and not any(found):
+            # the library's CAGrad takes a gradient 1e-4 times as long as another for a zero
+            found = [1.0] * len(tasks)
+        if remembers:
+            for one, row in zip(tasks, self.weighting._phi_t.tolist(), strict=True):
+                self.phi |= {f"{one}.{t}": cosine for t, cosine in zip(tasks, row, strict=True)}
+        return found
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """``phi``, as fp64 scalars."""
+        return {pair: torch.tensor(value, dtype=torch.float64) for pair, value in self.phi.items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        self.phi = {pair: cosine.item() for pair, cosine in state.items()}
+
+
+class TaskGradients:
+    """The tasks' gradients of the shared parameters over the forward passes of one step.
+
+    Memory: one more gradient of the shared part a task.
+
+    Args:
+        shared: the shared parameters, by part of the model.
+    """
+
+    def __init__(self, shared: Mapping[str, list[nn.Parameter]]) -> None:
+        self.shared = shared
+        self.parameters = [parameter for part in shared.values() for parameter in part]
+        self.rows: dict[str, list[Tensor | None]] = {}
+
+    def backward(self, task: str, objective: Tensor) -> None:
+        """Gradients of one task's objective; those of its own parameters stay in ``.grad``."""
+        objective.backward()
+        row = self.rows.setdefault(task, [None] * len(self.parameters))
+        for place, parameter in enumerate(self.parameters):
+            before, new = row[place], parameter.grad
+            row[place] = new if before is None else before if new is None else before.add_(new)
+            parameter.grad = None
+
+    def sum_over_ranks(self) -> None:
+        """Add what the other ranks have, task by task."""
+        for row in self.rows.values():
+            distributed.add_tensors([gradient for gradient in row if gradient is not None])
+
+    def gramians(self) -> dict[str, Tensor]:
+        """G_ij = g_i . g_j, [tasks, tasks], of each part of the model that has gradients."""
+        found: dict[str, Tensor] = {}
+        start = 0
+        for name, part in self.shared.items():
+            rows = [row[start : start + len(part)] for row in self.rows.values()]
+            start += len(part)
+            some = next((g for row in rows for g in row if g is not None), None)
+            if some is None:
+                continue
+            found[name] = some.new_zeros(len(rows), len(rows))
+            for i, j in combinations_with_replacement(range(len(rows)), 2):
+                found[name][i, j] = found[name][j, i] = _dot(rows[i], rows[j])
+        return found
+
+    def combine(self, surgery: Surgery) -> None:
+        """Put sum_i w_i g_i into ``.grad`` of the shared parameters that have gradients."""
+        parts = list(self.gramians().values())
+        if not parts:
+            return
+        weights = surgery.weights(torch.stack(parts).sum(0), list(self.rows))
+        for place, parameter in enumerate(self.parameters):
+            for weight, row in zip(weights, self.rows.values(), strict=True):
+                gradient = row[place]
+                if gradient is None:
+                    continue
+                if parameter.grad is None:
+                    parameter.grad = gradient.mul_(weight)
+                else:
+                    parameter.grad.add_(gradient, alpha=weight)
+
+
+def _dot(one: Sequence[Tensor | None], other: Sequence[Tensor | None]) -> Tensor | float:
+    """g_i . g_j, parameter by parameter: one matrix of all gradients would be a copy of them."""
+    pairs = zip(one, other, strict=True)
+    return sum(
+        (torch.dot(a.flatten(), b.flatten()) for a, b in pairs if a is not None and b is not None),
+        start=0.0,
+    )
+
+
+def cosines(gramian: Tensor) -> Tensor:
+    """cos(g_i, g_j) [tasks, tasks]; NaN where a task has no gradient."""
+    lengths = gramian.diagonal().sqrt()
+    return gramian / lengths.outer(lengths)
+
+
+def _surgery(config: Config) -> Surgery | None:
+    """The gradient surgery of a config, at its start."""
+    choice = config.training.gradient_surgery
+    if choice is None:
+        if config.training.surgery_every > 1:
+            raise config.error(("training", "surgery_every"), "there is no `gradient_surgery`")
+        return None
+    with config.errors_at(("training", "gradient_surgery")):
+        weighting = build("gradient_surgery", choice.name, choice.options, {})
+    if choice.name in SHORTEN and config.training.surgery_every > 1:
+        message = (
+            f"{choice.name} shortens the gradient: its steps would not count beside the others"
+        )
+        raise config.error(("training", "surgery_every"), message)
+    return Surgery(weighting, config.training.surgery_every, a_mean=choice.name in MEANS)

@@ -1,0 +1,280 @@
+"""What one step minimises: the tasks' own losses, and SMART's terms where a task has them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from multitask.config import Config
+from multitask.data.collate import Batch
+from multitask.data.masking import Masking
+from multitask.data.tokenize import Split
+from multitask.inference.trivial_scores import (
+    trivial_answer_loss,
+    trivial_loss,
+    trivial_token_loss,
+    trivial_view_loss,
+)
+from multitask.models.encoders.bitlinear import BitLinear
+from multitask.models.multitask_model import MultiTaskModel
+from multitask.tasks.examples import LabelReader
+from multitask.utils.rng import pack_rng, replayed
+from smart.adversarial import Ascent, perturbation
+from smart.divergence import DIVERGENCES
+
+
+class Outcome(NamedTuple):
+    """A task's mean loss over the labelled rows of a batch (a scalar in fp32), and their scores.
+
+    ``penalty`` is the weighted sum of SMART's terms, a scalar; None where the task goes without.
+    """
+
+    loss: Tensor
+    scores: Tensor
+    penalty: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """A task's SMART terms.
+
+    Attributes:
+        ascent: how the perturbation is found.
+        weight: lambda_s of the adversarial term.
+        bregman: mu of the term against the momentum teacher.
+        perturb: what is perturbed: the "embeddings", or the "pooled" vectors.
+        dropout: "same_mask": f(x + delta) drops what f(x) dropped. "eval": both without dropout.
+            "independent": each with masks of its own.
+        every: the task's steps from one with SMART to the next.
+    """
+
+    ascent: Ascent = field(default_factory=Ascent)
+    weight: float = 1.0
+    bregman: float = 0.0
+    perturb: str = "embeddings"
+    dropout: str = "same_mask"
+    every: int = 1
+
+    def due(self, trained: int) -> bool:
+        """Whether the step after the task's first ``trained`` ones has SMART's terms."""
+        return (trained + 1) % self.every == 0 and (self.weight > 0 or self.bregman > 0)
+
+
+def task_losses(
+    model: MultiTaskModel,
+    batches: Mapping[str, Batch],
+    smoothing: Mapping[str, Smoothing] | None = None,
+    teacher: MultiTaskModel | None = None,
+    apart: bool = False,
+) -> dict[str, Outcome]:
+    """Each task's outcome on its batch, from one encoder pass; 0 where no row has a label.
+
+    Tasks in ``smoothing`` have a penalty and an encoder pass of their own, and so has every task
+    if ``apart``; ``teacher`` is that of the Bregman terms.
+    """
+    smooth = smoothing or {}
+    found: dict[str, Outcome] = {}
+    for own in model.passes(batches, apart=batches if apart else smooth):
+        first = next(iter(own))
+        if first in smooth:
+            found[first] = _smoothed(model, first, own[first], smooth[first], teacher)
+            continue
+        for task, vectors in model.encode(own).items():
+            scores = _scores(model, task, own[task], vectors)
+            found[task] = Outcome(_loss(model, task, own[task], scores), scores)
+    return {task: found[task] for task in batches}
+
+
+def weighted(model: MultiTaskModel, task: str, value: Tensor, share: float) -> Tensor:
+    """A task's part in the step's objective: ``value``, its learned weight applied if it has one.
+
+    value / (2 exp(s)) + s / 2, of which the last term counts ``share`` (Kendall et al. 2018).
+    """
+    if task not in model.log_variances:
+        return value
+    s = model.log_variances[task]
+    return value / (2 * s.exp()) + share * s / 2
+
+
+def learned_weights(model: MultiTaskModel) -> dict[str, float]:
+    """What ``weighted`` multiplies each task's value by; empty where no weight is learned."""
+    return {task: 1 / (2 * s.exp().item()) for task, s in model.log_variances.items()}
+
+
+def _scores(model: MultiTaskModel, task: str, batch: Batch, vectors: Tensor) -> Tensor:
+    """The head's scores of the labelled rows."""
+    scores = model.scores(task, batch, vectors)
+    return scores if batch.labelled is None else scores[batch.labelled]
+
+
+def _loss(model: MultiTaskModel, task: str, batch: Batch, scores: Tensor) -> Tensor:
+    loss = model.head(task).loss(scores, batch.labels) if len(scores) else scores.sum()
+    if batch.masked_ids is not None:
+        loss = loss + model.detection_loss(task, scores, batch)
+    return loss
+
+
+def _smoothed(
+    model: MultiTaskModel,
+    task: str,
+    batch: Batch,
+    settings: Smoothing,
+    teacher: MultiTaskModel | None,
+) -> Outcome:
+    """Loss and penalty: the pass that gives the loss serves as f(x).
+
+    In fp32 where encoded outputs are compared: in bf16 a number near 1 moves in steps of .004, and
+    perturbations are 1e-5.
+    """
+    view = _View(model, task, batch, settings)
+    point = view.point()
+    scores = point.scores
+    loss = _loss(model, task, batch, scores)
+    if not len(scores):
+        return Outcome(loss, scores, scores.sum())
+    divergence = DIVERGENCES[model.head(task).divergence]
+    penalty = scores.new_zeros(())
+    if settings.bregman and teacher is not None:
+        with torch.no_grad(), without_dropout(teacher):
+            theirs = _View(teacher, task, batch, settings).point().scores
+        penalty = penalty + settings.bregman * divergence(scores, theirs).mean()
+    if settings.weight:
+        same = partial(replayed, point.drawn) if settings.dropout == "same_mask" else nullcontext
+        with without_dropout(model) if settings.dropout == "eval" else nullcontext():
+            if settings.dropout == "eval":
+                point = view.point()
+            with _untracked(model, task):
+                term = _smoothness(view, point, settings.ascent, divergence, same)
+        penalty = penalty + settings.weight * term
+    return Outcome(loss, scores, penalty)
+
+
+class _Point(NamedTuple):
+    """x [S, T, d], its mask [S, T], f(x), and the random states that f(x) began with."""
+
+    x: Tensor
+    mask: Tensor
+    scores: Tensor
+    drawn: dict[str, Tensor]
+
+
+@dataclass
+class _View:
+    """A batch as a function f of what is perturbed."""
+
+    model: MultiTaskModel
+    task: str
+    batch: Batch
+    settings: Smoothing
+
+    def point(self) -> _Point:
+        """x as it is, and f(x)."""
+        embedded, mask = self.model.embed({self.task: self.batch})
+        drawn = pack_rng()
+        if self.settings.perturb == "embeddings":
+            return _Point(embedded, mask, self(embedded), drawn)
+        pooled = self._pool(embedded).unsqueeze(1)
+        drawn = pack_rng()
+        return _Point(pooled, torch.ones_like(mask[:, :1]), self(pooled), drawn)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """f(x): scores of the labelled rows."""
+        vectors = self._pool(x) if self.settings.perturb == "embeddings" else x.squeeze(1)
+        return _scores(self.model, self.task, self.batch, vectors)
+
+    def _pool(self, embedded: Tensor) -> Tensor:
+        own = {self.task: self.batch}
+        mask = self.batch.attention_mask
+        # perturbed pooled vectors meet the head alone, which is in fp32 anyway
+        alone = self.settings.perturb == "pooled" and not self.settings.bregman
+        return self.model.pool(own, embedded, mask, autocast=None if alone else False)[self.task]
+
+
+def _smoothness(
+    f: Callable[[Tensor], Tensor],
+    point: _Point,
+    ascent: Ascent,
+    divergence: Callable[[Tensor, Tensor], Tensor],
+    same: Callable[[], AbstractContextManager[Any]],
+) -> Tensor:
+    """mean_i l_s(f(x_i + delta_i), f(x_i)) with the delta that the ascent finds; a scalar."""
+    plain = point.scores.detach()
+
+    def gap(x: Tensor) -> Tensor:
+        with same():
+            return divergence(f(x), plain).sum()
+
+    delta = perturbation(ascent, point.x.detach(), point.mask, gap)
+    with same():
+        worst = f(point.x + delta)
+    return divergence(worst, point.scores).mean()
+
+
+@contextmanager
+def _untracked(model: MultiTaskModel, task: str) -> Iterator[None]:
+    """Batch norms go by their batch and keep their running statistics: inputs are perturbed."""
+    used = (model.module(owner) for owner in model.owners_of(task))
+    norms = [m for module in used for m in module.modules() if isinstance(m, nn.BatchNorm1d)]
+    for norm in norms:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.track_running_stats = True
+
+
+@contextmanager
+def without_dropout(model: MultiTaskModel) -> Iterator[None]:
+    """The model as it trains, with the poolings that it trains with, but without dropout."""
+    training = model.training
+    model.eval()
+    for module in model.tasks.values():
+        module.training = True  # of itself alone: not ``eval_pooling``
+    for module in model.encoder.modules():
+        if isinstance(module, BitLinear):
+            module.training = True  # at the strength that it has now
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
+def _loss_weights(
+    config: Config,
+    model: MultiTaskModel,
+    splits: Mapping[str, Mapping[str, Split]],
+    readers: Mapping[str, LabelReader],
+    maskings: Mapping[str, Masking],
+    device: torch.device,
+) -> dict[str, float]:
+    """The factor on each task's loss, its normalisation included."""
+    weights = {name: task.loss_weight for name, task in config.tasks.items()}
+    if config.training.loss_normalization == "none":
+        return weights
+    for name, reader in readers.items():
+        if "train" not in splits[name]:
+            continue
+        if name in maskings:
+            weights[name] /= trivial_token_loss(splits[name]["train"].tokens, maskings[name])
+            continue
+        if reader.label_type == "views":
+            texts = splits[name]["train"].rows.gold.shape[1]
+            weights[name] /= trivial_view_loss(config.tasks[name].batch_size, texts)
+            continue
+        if reader.label_type == "span":
+            weights[name] /= trivial_answer_loss(splits[name]["train"].tokens)
+            continue
+        labels = splits[name]["train"].rows.gold
+        if reader.label_type == "tags":
+            labels = labels[labels >= 0]
+        if len(np.unique(labels)) < 2:
+            path = ("training", "loss_normalization")
+            raise config.error(path, f"all training labels of task {name} are equal: use none")
+        weights[name] /= trivial_loss(model.head(name), labels, len(reader.names), device)
+    return weights

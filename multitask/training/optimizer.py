@@ -1,0 +1,100 @@
+"""AdamW with its parameter groups, and the learning-rate schedules of `transformers`."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from multitask.config import TrainingConfig
+from multitask.models.multitask_model import MultiTaskModel, adapter_part
+
+# names of the encoder's parameter groups; no task is called so
+ENCODER_GROUPS = r"encoder|embeddings|layer_\d+"
+
+
+def build_optimizer(
+    model: MultiTaskModel,
+    training: TrainingConfig,
+    head_lrs: Mapping[str, float],
+    adapter_lrs: Mapping[str, float] | None = None,
+) -> torch.optim.AdamW:
+    """Fused AdamW over the parameters that are not frozen.
+
+    The encoder's last layer has ``training.lr``, each layer below ``layer_decay`` times the rate
+    of the one above; each task named in ``head_lrs`` trains what it owns at the rate given there,
+    and its adapter at that of ``adapter_lrs``, by default ``training.lr``.
+    Biases and LayerNorms (every parameter with fewer than two dimensions) are not decayed, nor
+    are learned loss weights, which train at ``training.head_lr``.
+    """
+    groups: list[dict[str, Any]] = []
+    inside = dict.fromkeys(head_lrs, training.lr) | dict(adapter_lrs or {})
+    heads = _owned(model, model.tasks, head_lrs, str)
+    adapters = _owned(model, model.adapters, inside, adapter_part)
+    learned = [
+        ("loss_weights", [parameter], training.head_lr)
+        for task, parameter in model.log_variances.items()
+        if task in head_lrs
+    ]
+    for name, parameters, lr in [*_encoder(model, training), *heads, *adapters, *learned]:
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        for decay in (True, False):
+            chosen = [p for p in trained if (p.ndim >= 2) == decay]
+            weight_decay = training.weight_decay if decay else 0.0
+            if chosen:
+                groups.append(
+                    {"params": chosen, "lr": lr, "weight_decay": weight_decay, "name": name}
+                )
+    betas = (training.betas[0], training.betas[1])
+    return torch.optim.AdamW(groups, betas=betas, eps=training.eps, fused=True)
+
+
+def _encoder(
+    model: MultiTaskModel, training: TrainingConfig
+) -> list[tuple[str, list[nn.Parameter], float]]:
+    if training.layer_decay == 1:
+        return [("encoder", list(model.encoder.parameters()), training.lr)]
+    layers = model.encoder.layer_parameters()
+    last = len(layers) - 1
+    names = ["embeddings", *(f"layer_{depth}" for depth in range(1, last)), "encoder"]
+    rates = [training.lr * training.layer_decay ** (last - depth) for depth in range(last + 1)]
+    return list(zip(names, layers, rates, strict=True))
+
+
+def encoder_rate(rates: Mapping[str, float]) -> float:
+    """Of the groups' rates by name the highest of the encoder's; 0 where nothing of it trains."""
+    parts = [rate for name, rate in rates.items() if re.fullmatch(ENCODER_GROUPS, name)]
+    return max(parts, default=0.0)
+
+
+def _owned(
+    model: MultiTaskModel,
+    modules: Mapping[str, nn.Module],
+    rates: Mapping[str, float],
+    name: Callable[[str], str],
+) -> list[tuple[str, list[nn.Parameter], float]]:
+    """Each module once, at the rate of the task that owns it, or else of the first that uses it."""
+    found: dict[str, tuple[str, list[nn.Parameter], float]] = {}
+    for task in sorted(rates, key=lambda task: model.owners_of(task) != [task]):
+        for owner in model.owners_of(task):
+            if owner in modules:
+                own = list(modules[owner].parameters())
+                found.setdefault(owner, (name(owner), own, rates[task]))
+    return list(found.values())
+
+
+def build_scheduler(
+    optimizer: torch.optim.Optimizer, training: TrainingConfig, total_steps: int
+) -> LambdaLR:
+    """The schedule of ``training.schedule`` over ``total_steps``, after a linear warm-up."""
+    from transformers import get_scheduler
+
+    name = training.schedule
+    return get_scheduler(
+        "constant_with_warmup" if name == "constant" else name,
+        optimizer,
+        num_warmup_steps=round(training.warmup * total_steps),
+        num_training_steps=total_steps,
+    )

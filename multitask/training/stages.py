@@ -1,0 +1,222 @@
+"""The parts of a training, planned before it starts: tasks, turns, frozen parts, rates."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.optim.lr_scheduler import LambdaLR
+
+from multitask.config import Config, KeyPath, StageConfig, TrainingConfig
+from multitask.config.registry import build
+from multitask.data.dataloader import TrainRows
+from multitask.data.task_sampler import Sizes
+from multitask.models.multitask_model import MultiTaskModel
+from multitask.tasks.metric_names import OUTCOMES, UNLABELLED
+from multitask.training.optimizer import build_optimizer, build_scheduler
+from multitask.utils.errors import suggest
+
+
+@dataclass
+class Stage:
+    """One part of the training.
+
+    Attributes:
+        name: as in the config, or its number.
+        tasks: the tasks that train in it, in order.
+        frozen: names of the model's parts that do not move.
+        settings: ``training`` with what the stage says itself.
+        head_lrs: learning rate of each task's own part above the encoder.
+        adapter_lrs: learning rate of each task's adapter, for those that have one.
+        sampler: whose turn it is, over the streams that have a task here.
+        steps: planned optimizer steps.
+    """
+
+    name: str
+    tasks: list[str]
+    frozen: frozenset[str]
+    settings: TrainingConfig
+    head_lrs: dict[str, float]
+    adapter_lrs: dict[str, float]
+    sampler: Any
+    steps: int
+
+    def begin(self, model: MultiTaskModel) -> tuple[torch.optim.Optimizer, LambdaLR]:
+        """Freeze and release the model's parts; a new optimizer and a new schedule."""
+        model.freeze(self.frozen)
+        optimizer = build_optimizer(model, self.settings, self.head_lrs, self.adapter_lrs)
+        return optimizer, build_scheduler(optimizer, self.settings, self.steps)
+
+
+def plan_stages(
+    config: Config, model: MultiTaskModel, feeds: Mapping[str, TrainRows]
+) -> list[Stage]:
+    """The stages of a config, each with its sampler; ``training.max_steps`` bounds their sum.
+
+    Raises UserError for a part that is not there, a stage with nothing to train, and samplers,
+    gradient surgery and ``conflict_steps`` that do not fit.
+    """
+    planned = []
+    for number, entry in enumerate(config.stages or [StageConfig.model_validate({})]):
+        path: KeyPath = ("stages", number) if config.stages else ("training",)
+        planned.append(_plan(config, entry, path, number, model, feeds))
+    _check_surgery(config, model, planned)
+    left = config.training.max_steps
+    stages = []
+    for stage in planned:
+        if left is not None:
+            stage.steps = min(stage.steps, left)
+            left -= stage.steps
+        if stage.steps:
+            stages.append(stage)
+    return stages
+
+
+def trained_parameters(model: MultiTaskModel, stages: Sequence[Stage]) -> int:
+    """How many numbers some stage trains, in the encoder and in what its tasks own."""
+    moved: set[str] = set()
+    for stage in stages:
+        moved |= _encoder(model).union(*map(model.owned, stage.tasks)) - stage.frozen
+    parts = model.parts()
+    return sum(parameter.numel() for part in moved for parameter in parts[part])
+
+
+def _plan(
+    config: Config,
+    entry: StageConfig,
+    path: KeyPath,
+    number: int,
+    model: MultiTaskModel,
+    feeds: Mapping[str, TrainRows],
+) -> Stage:
+    given = {key: value for key, value in entry if value is not None}
+    own = {key: value for key, value in given.items() if key in TrainingConfig.model_fields}
+    settings = config.training.model_copy(update={"max_steps": None, **own})
+    named = entry.tasks or list(config.tasks)
+    frozen = _frozen(config, entry, path, model)
+    movable = {name for name in model.parts() if name not in frozen}
+    tasks = [t for t in config.tasks if t in named and _trains(model, t, movable)]
+    tasks = [t for t in tasks if not config.tasks[t].only_scored]
+    used = {n: f for n, f in feeds.items() if any(task in f.labels for task in tasks)}
+    if not used:
+        where = path if config.stages else ("encoder", "freeze")
+        raise config.error(
+            where, "nothing to train: all its parts are frozen or without parameters"
+        )
+    known = ("longest", *used)
+    if isinstance(settings.epoch, str) and settings.epoch not in known:
+        message = f"{settings.epoch!r} has no turns here{suggest(settings.epoch, known)}"
+        raise config.error((*path, "epoch"), message)
+    joint = settings.combine == "joint"
+    if joint:
+        _check_joint(config, settings, path, list(used))
+    sizes = Sizes(
+        rows={name: len(feed.tokens) for name, feed in used.items()},
+        steps={name: feed.stream.steps_per_pass for name, feed in used.items()},
+        epochs=settings.epochs,
+        epoch=settings.epoch,
+        seed=config.seed,
+    )
+    choice = settings.sampler
+    with config.errors_at((*path, "sampler")):
+        sampler = build("sampler", choice.name, choice.options, {"sizes": sizes, "joint": joint})
+    without = (*UNLABELLED, *OUTCOMES)
+    unscored = [task for task in tasks if model.head(task).label_type in without]
+    if sampler.needs_scores and unscored:
+        kind = model.head(unscored[0]).label_type
+        why = "for want of labels" if kind in UNLABELLED else "for it is measured on whole texts"
+        message = f"{unscored[0]} has no training score, {why}; name another `oversample`"
+        raise config.error((*path, "sampler"), message)
+    rates = {
+        task: entry.head_lr or config.tasks[task].head_lr or settings.head_lr for task in tasks
+    }
+    inside = {
+        task: entry.adapter_lr
+        or config.tasks[task].adapter_lr
+        or settings.adapter_lr
+        or settings.lr
+        for task in tasks
+        if model.adapter(task) is not None
+    }
+    steps = settings.epochs * sampler.steps_per_epoch
+    steps = min(steps, settings.max_steps or steps)
+    name = entry.name or str(number + 1)
+    return Stage(name, tasks, frozen, settings, rates, inside, sampler, steps)
+
+
+def _frozen(
+    config: Config, entry: StageConfig, path: KeyPath, model: MultiTaskModel
+) -> frozenset[str]:
+    """The names of ``freeze`` as parts of the model."""
+    encoder, heads = _encoder(model), set(model.tasks)
+    adapters = set(model.parts()) - encoder - heads
+    groups = {"encoder": encoder, "heads": heads, "adapters": adapters}
+    groups |= {part: {part} for part in sorted(encoder | adapters)}
+    groups |= {task: model.owned(task) for task in config.tasks}
+    whole = config.encoder.freeze
+    found: set[str] = encoder if whole is True else set()
+    lists: list[tuple[KeyPath, list[str]]] = [((*path, "freeze"), entry.freeze)]
+    if isinstance(whole, list):
+        lists.append((("encoder", "freeze"), whole))
+    for where, names in lists:
+        for place, name in enumerate(names):
+            if name not in groups:
+                hint = suggest(name, tuple(groups))
+                raise config.error((*where, place), f"no part {name!r}{hint}")
+            found = found | groups[name]
+    return frozenset(found)
+
+
+def _encoder(model: MultiTaskModel) -> set[str]:
+    """The parts that all tasks share."""
+    return set(model.parts()).difference(*(model.owned(task) for task in model.tasks))
+
+
+def _trains(model: MultiTaskModel, task: str, movable: set[str]) -> bool:
+    """Whether a task's turn would move anything."""
+    parts = model.parts()
+    return any(parts[name] for name in movable & (_encoder(model) | model.owned(task)))
+
+
+def _check_joint(
+    config: Config, settings: TrainingConfig, path: KeyPath, streams: list[str]
+) -> None:
+    if settings.sampler.name != "round_robin":
+        message = "joint takes a batch of every task in each step: it needs `sampler: round_robin`"
+        raise config.error((*path, "combine"), message)
+    counts = {name: config.tasks[name].accumulation for name in streams}
+    for name, count in counts.items():
+        if count != counts[streams[0]]:
+            message = f"joint needs the same accumulation for all: {streams[0]} has "
+            raise config.error(("tasks", name, "accumulation"), f"{message}{counts[streams[0]]}")
+
+
+def _check_surgery(config: Config, model: MultiTaskModel, stages: Sequence[Stage]) -> None:
+    """Raise UserError where tasks' gradients are to be combined or compared, and cannot."""
+    training = config.training
+    if sum(not task.only_scored for task in config.tasks.values()) == 1:
+        for name in ("gradient_surgery", "conflict_steps"):
+            if getattr(training, name) is not None:
+                message = "a single task has no conflict: leave this out"
+                raise config.error(("training", name), message)
+    moving = [stage for stage in stages if _encoder(model) - stage.frozen]
+    if training.conflict_steps is not None:
+        compared = (
+            [task for task in stage.tasks if model.head(task).label_type != "views"]
+            for stage in moving
+        )
+        if not any(len(tasks) > 1 for tasks in compared):
+            message = "in no stage do two tasks that are not contrastive train the encoder: leave"
+            raise config.error(("training", "conflict_steps"), message + " this out")
+    path = ("training", "gradient_surgery")
+    if training.gradient_surgery is None:
+        return
+    several = [stage for stage in moving if len(stage.tasks) > 1]
+    for stage in several:
+        if stage.settings.combine != "joint":
+            where = f"stage {stage.name}" if config.stages else "`training`"
+            message = f"needs a batch of every task in each step: set `combine: joint` in {where}"
+            raise config.error(path, message)
+    if not several:
+        message = "in no stage do several tasks train the encoder: leave this out"
+        raise config.error(path, message)

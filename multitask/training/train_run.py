@@ -1,0 +1,230 @@
+"""Wire one run: config -> data -> model -> sampler -> trainer -> evaluation -> report."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from multitask.config import Config, SmartConfig
+from multitask.config.run_directory import (
+    check_directory,
+    load_lines,
+    locked,
+    save_config,
+    selected_steps,
+    start_directory,
+    weights_file,
+)
+from multitask.data.dataloader import next_batches
+from multitask.inference.predictions import write_predictions
+from multitask.models.encoders.bitlinear import set_strength
+from multitask.models.weights import read_tensors
+from multitask.reporting.model_card import write_card
+from multitask.reporting.run_report import terminal_table, write_reports
+from multitask.training.describe_plan import describe_data
+from multitask.training.early_stopping import Selection
+from multitask.training.frozen_baselines import _baselines
+from multitask.training.gradient_conflict import conflict_summary
+from multitask.training.loss import Smoothing
+from multitask.training.save_results import run_result, task_result
+from multitask.training.setup import Prepared, prepare
+from multitask.training.stages import trained_parameters
+from multitask.training.tensorboard import event_files
+from multitask.training.trainer import Trainer
+from multitask.training.validation import Monitor
+from multitask.utils import distributed
+from multitask.utils.device import pick_device
+from multitask.utils.files import write_text
+from multitask.utils.versions import git_revision
+from smart.adversarial import Ascent
+from smart.teacher import teacher_of
+
+
+def train(
+    config: Config,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    say: Callable[[str], None] = tqdm.write,
+) -> Path:
+    """Train, evaluate and report one run; returns the run directory.
+
+    Raises:
+        UserError: bad input, or a loss that is not finite.
+        Interrupted: stopped by a signal, resumable.
+    """
+    with config.errors_at(("device",)):
+        device = pick_device(config.device)
+    with distributed.processes(device), ExitStack() as held:
+        if distributed.rank() > 0:
+            say = _silent
+        run_dir = Path(config.output_dir)
+        check = partial(check_directory, run_dir, resume=resume, overwrite=overwrite)
+        distributed.on_first(check)
+        prepared = prepare(config, device, say)
+
+        def start() -> None:
+            held.enter_context(locked(run_dir))
+            start_directory(config, resume=resume, overwrite=overwrite)
+            if overwrite:  # a new directory
+                held.enter_context(locked(run_dir))
+
+        distributed.on_first(start)
+        for line in describe_data(prepared):
+            say(line)
+        for warning in prepared.warnings:
+            say(f"warning: {warning}")
+        distributed.on_first(lambda: save_encoder(prepared, run_dir / "encoder"))
+        baselines = _baselines(prepared, run_dir, resume, say)
+        trainer = build_trainer(prepared, run_dir, say)
+        revision = git_revision()  # now: the tree may change while the run goes on
+        with closing(trainer.log):
+            torch.manual_seed(config.seed + distributed.rank())  # each rank has its own dropout
+            if resume and trainer.restore():
+                say(f"resuming {run_dir} at step {trainer.step} of {trainer.total_steps}")
+            else:
+                trainer.log.truncate(0)
+                if resume:
+                    say(f"{run_dir} has no checkpoint yet: starting from the first step")
+            distributed.on_first(lambda: save_config(config))  # data_dir may have moved
+            with event_files(config, trainer.log, run_dir):
+                trainer.run()
+        report = finish(prepared, trainer, baselines, revision)
+        say(terminal_table(report))
+        say(f"for the browser: {run_dir / 'report.html'}")
+        say(f"report: {run_dir / 'report.md'}")
+    return run_dir
+
+
+def _silent(line: str) -> None:
+    """What other ranks than the first say."""
+
+
+def save_encoder(prepared: Prepared, directory: Path) -> None:
+    """The architecture and the tokenizer, so that the run loads without its source."""
+    try:
+        prepared.model.encoder.config.save_pretrained(directory)
+        prepared.tokenizer.save_pretrained(directory)
+    except Exception as error:  # the Rust tokenizer raises a bare Exception on a full disk
+        raise OSError(f"{directory}: {error}") from error
+
+
+def build_trainer(
+    prepared: Prepared, run_dir: Path, say: Callable[[str], None] = tqdm.write
+) -> Trainer:
+    """The trainer of a prepared run, at step 0."""
+    config, feeds = prepared.config, prepared.feeds
+    select = config.training.select
+    selecting = {n: t for n, t in config.tasks.items() if not t.evaluate_only or n == select}
+    smoothing = {n: made for n, task in config.tasks.items() if (made := _smoothing(task.smart))}
+    gradual = config.encoder.bitlinear.gradual if config.encoder.bitlinear else 0.0
+    bregman = any(settings.bregman for settings in smoothing.values())
+    teacher = teacher_of(prepared.model) if bregman else None
+    encoders = [model.encoder for model in (prepared.model, teacher) if model is not None]
+
+    def before_step(progress: float) -> None:
+        for encoder in encoders:
+            set_strength(encoder, gradual, progress)
+
+    return Trainer(
+        run_dir=run_dir,
+        model=prepared.model,
+        settings=config.training,
+        stages=prepared.stages,
+        streams={name: feed.stream for name, feed in feeds.items()},
+        members={name: list(feed.labels) for name, feed in feeds.items()},
+        next_batches=partial(
+            next_batches, feeds, pad_id=prepared.tokenizer.pad_token_id, device=prepared.device
+        ),
+        measures=Monitor(prepared),
+        selection=Selection(
+            {name: task.early_stopping.patience for name, task in selecting.items()},
+            {name: task.early_stopping.min_delta for name, task in selecting.items()},
+        ),
+        loss_weights=prepared.loss_weights,
+        smoothing=smoothing,
+        teacher=teacher,
+        surgery=prepared.surgery,
+        data=prepared.fingerprint(),
+        device=prepared.device,
+        before_step=before_step,
+        say=say,
+    )
+
+
+def _smoothing(smart: SmartConfig | None) -> Smoothing | None:
+    """A task's SMART settings as the objective takes them."""
+    if smart is None:
+        return None
+    given = smart.model_dump()
+    ascent = Ascent(**{name: given.pop(name) for name in Ascent.__dataclass_fields__})
+    return Smoothing(ascent, **given)
+
+
+def finish(
+    prepared: Prepared,
+    trainer: Trainer,
+    baselines: Mapping[str, Mapping[str, Any]],
+    revision: str | None,
+) -> dict[str, Any]:
+    """Score every split with the selected weights; write predictions, report.json, report.md."""
+    config, run_dir = prepared.config, trainer.run_dir
+    owners = config.selecting_tasks()
+    steps = selected_steps(trainer.selection.best_steps(), owners, config.training.select)
+    tasks: dict[str, dict[str, Any]] = {}
+    seconds: dict[str, float] = {}
+    loaded = None
+    distributed.on_first(lambda: None)  # the first rank has written the weights
+    for name in owners:
+        if steps[name] != loaded:
+            loaded = steps[name]
+            prepared.model.load_state_dict(read_tensors(weights_file(run_dir, loaded)))
+        task, reader = config.tasks[name], prepared.readers[name]
+        scored = {}
+        for split in prepared.splits[name]:
+            if split != "train":
+                began = time.perf_counter()
+                scored[split] = prepared.score(name, split)
+                seconds |= {name: time.perf_counter() - began} if split == "dev" else {}
+        for split, scores in scored.items() if distributed.rank() == 0 else ():
+            rows = prepared.splits[name][split].rows
+            files = (task.course_file, task.glue_file)
+            write_predictions(run_dir, name, split, rows, scores, reader, *files)
+        if "dev" not in scored:
+            continue
+        tasks[name] = {
+            **task_result(prepared, config, name, scored["dev"], baselines[name]),
+            "selected_step": steps[name],
+            "turns": {"trained": trainer.trained[name], "skipped": trainer.skipped[name]},
+            "stopped_at_step": trainer.selection.last_stops.get(name),
+        }
+        if name in config.trained_tasks() and not trainer.trained[name]:
+            tasks[name]["flags"].append("no step trained it")
+    (sentences,) = distributed.total([trainer.sentences], prepared.device)
+    report = run_result(
+        prepared,
+        config,
+        tasks,
+        {
+            "git_revision": revision,
+            "wall_time_s": trainer.wall_seconds(),
+            "train_sentences_per_s": sentences / max(trainer.seconds, 1e-9),
+            "epoch_seconds": trainer.seconds / max(trainer.epoch, 1e-9),
+            "dev_seconds": seconds,
+            "steps": {"planned": trainer.total_steps, "done": trainer.step},
+            "trained_parameters": trained_parameters(prepared.model, prepared.stages),
+            "select": config.training.select,
+            "conflict": conflict_summary(load_lines(run_dir / "metrics.jsonl")),
+        },
+    )
+    if distributed.rank() == 0:
+        write_text(run_dir / "report.json", json.dumps(report, indent=1))
+        write_reports(run_dir)
+        write_card(run_dir)
+    return report

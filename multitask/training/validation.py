@@ -1,0 +1,99 @@
+"""What a run measures while it trains: scores that select, vectors, importance, conflict."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from multitask.data.dataloader import sampled_batches
+from multitask.inference.analysis.layer_weights import summary, watched_weights, weighs_states
+from multitask.inference.scoring import measure
+from multitask.tasks import metrics
+from multitask.training.gradient_conflict import gradient_cosines
+from multitask.training.setup import Prepared
+
+
+@dataclass
+class Monitor:
+    """The measurements that the trainer asks for (``multitask.training.trainer.Measures``)."""
+
+    prepared: Prepared
+
+    def __post_init__(self) -> None:
+        prepared, tasks = self.prepared, self.prepared.config.tasks
+        trained = prepared.config.trained_tasks()
+        self.metrics = prepared.metrics
+        self.split = prepared.selection_split
+        self.joint_tasks = metrics.joint_tasks(
+            {
+                task: reader.label_type
+                for task, reader in prepared.readers.items()
+                if any(task in stage.tasks for stage in prepared.stages)
+            }
+        )
+        self._scored = [name for name, t in tasks.items() if t.evaluate_only or not t.only_scored]
+        self._followed = [  # pairs that are scored by vectors and train nothing
+            name
+            for name in self._scored
+            if name not in trained
+            and tasks[name].input == "siamese"
+            and prepared.readers[name].label_type == "number"
+        ]
+
+    def at_start(self, write: Callable[..., None]) -> None:
+        if self._followed:
+            write("space", step=0, tasks={task: self._space(task) for task in self._followed})
+
+    def evaluate(
+        self, between_batches: Callable[[], None], write: Callable[..., None]
+    ) -> dict[str, dict[str, float]]:
+        prepared = self.prepared
+        found, watched = {}, {}
+        for task in self._scored:
+            name = self._split_of(task)
+            pooler = prepared.model.module(task).scoring_pooler
+            with watched_weights(pooler) as seen:
+                scores = prepared.score(task, name, between_batches)
+            rows = prepared.splits[task][name].rows
+            found[task] = measure(scores, rows, prepared.readers[task])
+            if weighs_states(pooler):
+                watched[task] = {"split": name, **summary(pooler, seen, prepared.device)}
+            if task in self._followed:
+                found[task] |= self._space(task)
+        layers = prepared.model.encoder.num_layers
+        for task, one in watched.items():
+            write("importance", task=task, layers=layers, **one)
+        return found
+
+    def train_score(self, task: str, scores: Tensor, labels: Tensor) -> float:
+        predictions, shown = self.prepared.model.head(task).predict(scores)
+        reader = self.prepared.readers[task]
+        found = metrics.compute(
+            reader.label_type,
+            labels.numpy(),
+            predictions.numpy(),
+            shown.numpy(),
+            len(reader.names),
+        )
+        return found[self.metrics[task]]
+
+    def conflict(self, tasks: Sequence[str], step: int) -> dict[str, dict[str, float]]:
+        prepared = self.prepared
+        # without dropout, as it measures, two views of one text would be equal
+        measured = [task for task in tasks if prepared.readers[task].label_type != "views"]
+        if len(measured) < 2:
+            return {}
+        batches = sampled_batches(
+            prepared.feeds,
+            measured,
+            seed=(prepared.config.seed, step),
+            pad_id=prepared.tokenizer.pad_token_id,
+            device=prepared.device,
+        )
+        return gradient_cosines(prepared.model, batches)
+
+    def _split_of(self, task: str) -> str:
+        return "dev" if self.prepared.config.tasks[task].evaluate_only else self.split
+
+    def _space(self, task: str) -> dict[str, float]:
+        return self.prepared.space(task, self.prepared.splits[task][self._split_of(task)].rows)

@@ -1,0 +1,88 @@
+"""`report RUN...` in a process of its own, and its complaints."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import run_multitask
+from tests.conftest import ROOT
+from tests.support.fabricated_run import write_run
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> list[Path]:
+    """Two settings with two seeds each."""
+    root = tmp_path_factory.mktemp("runs")
+    found = []
+    for name, noise in (("mean", 0.4), ("max", 0.0)):
+        for seed in (1, 2):
+            found.append(root / f"{name}-{seed}")
+            write_run(found[-1], rows=60, seed=seed, noise=noise, pooling=name)
+    return found
+
+
+def complaint(capsys, *arguments: object) -> str:
+    assert run_multitask.main(["report", *map(str, arguments)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line.removeprefix("error: ")
+
+
+def test_a_process_prints_the_table_and_writes_the_files(runs, tmp_path):
+    """Without torch: the answer comes in a moment."""
+    output = tmp_path / "comparison"
+    command = [sys.executable, "-X", "importtime", ROOT / "run_multitask.py", "report", *runs]
+    command += ["--baseline", "max", "--output", output]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert " torch\n" not in result.stderr and " transformers\n" not in result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == "group seeds sst accuracy para accuracy sts pearson mean".split()
+    assert [line.split()[:2] for line in lines[2:4]] == [["mean", "2"], ["max", "2"]]
+    assert "Difference to max, its 95 % interval, Holm's p:" in lines
+    written = [line.removeprefix("written: ") for line in lines if line.startswith("written: ")]
+    assert {Path(file).name for file in written} == {path.name for path in output.iterdir()}
+    comparison = json.loads((output / "comparison.json").read_text())
+    assert comparison["baseline"] == "max" and comparison["resamples"] == 2000
+    mean = comparison["groups"][0]["overall"]["difference"]
+    assert mean["high"] < 0 and mean["p_holm"] < 0.05
+    rows = list(csv.DictReader((output / "table.csv").open()))
+    assert [row["group"] for row in rows] == ["mean", "max"]
+
+
+def test_without_output_it_prints_only_and_says_how_to_write(runs, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run_multitask.main(["report", *map(str, runs)]) == 0
+    text = capsys.readouterr().out
+    assert "Difference to mean" in text  # the first group is the baseline
+    assert "--output DIR" in text
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_run_is_one_row(runs, capsys):
+    assert run_multitask.main(["report", str(runs[0])]) == 0
+    text = capsys.readouterr().out
+    assert "Difference" not in text
+    assert text.splitlines()[2].split()[:2] == ["mean", "1"]
+
+
+def test_bad_input_is_answered_in_one_line(runs, tmp_path, capsys):
+    assert "nowhere: no run there" in complaint(capsys, runs[0], tmp_path / "nowhere")
+    assert "given twice" in complaint(capsys, runs[0], runs[0])
+    message = complaint(capsys, *runs, "--baseline", "maxx")
+    assert message == "no group is called 'maxx' (did you mean 'max'?)"
+    unfinished = tmp_path / "unfinished"
+    unfinished.mkdir()
+    (unfinished / "config.yaml").write_text("seed: 3\ntasks: {}\n")
+    assert "report.json does not exist" in complaint(capsys, runs[0], unfinished)
+    (unfinished / "report.json").write_text("{")
+    assert "report.json: damaged" in complaint(capsys, unfinished)
+    write_run(tmp_path / "smaller", rows=50)
+    message = complaint(capsys, runs[0], tmp_path / "smaller")
+    assert message.startswith(f"sst: {runs[0]} and {tmp_path / 'smaller'} cannot be compared")
+    (tmp_path / "file").write_text("")
+    assert "file is a file: choose another" in complaint(
+        capsys, runs[0], "--output", tmp_path / "file"
+    )

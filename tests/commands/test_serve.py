@@ -1,0 +1,216 @@
+"""``serve RUN``: what stops it before it starts, and the page in a real browser."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+import run_multitask
+from multitask import load
+from tests.conftest import ROOT
+
+CHROMIUM = Path("/usr/bin/chromium")
+TEXT, OTHER = "a good film , not dull", "the dog runs"
+SCRIPT = "<script>document.title='taken'</script>../../etc/passwd"
+HERE = "127.0.0.1"
+
+
+def main(*arguments: object) -> int:
+    return run_multitask.main([str(argument) for argument in arguments])
+
+
+def complaint(capsys, *arguments: object) -> str:
+    capsys.readouterr()
+    assert main("serve", *arguments) == 2
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
+    assert not captured.out
+    return line.removeprefix("error: ")
+
+
+def test_no_run_no_weights_and_no_index_are_one_line(tiny_run, tmp_path, capsys):
+    pytest.importorskip("flask", reason="flask is not installed (dev requirement)")
+    assert complaint(capsys, tmp_path / "no") == (
+        f"{tmp_path / 'no'}: no run there (config.yaml is missing)"
+    )
+    copy = shutil.copytree(tiny_run, tmp_path / "copy")
+    (copy / "best.json").unlink()
+    message = complaint(capsys, copy)
+    assert message.startswith(f"{copy}: the run has no evaluated weights yet")
+    shutil.copy(tiny_run / "best.json", copy)
+    (weights,) = (copy / "weights").iterdir()
+    weights.unlink()
+    assert str(weights) in complaint(capsys, copy, "--port", 0)
+    pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
+    assert complaint(capsys, tiny_run, "--index", tmp_path, "--port", 0).startswith(
+        f"{tmp_path}: no index there"
+    )
+
+
+def test_a_port_in_use_is_one_line(tiny_run, capsys):
+    pytest.importorskip("flask", reason="flask is not installed (dev requirement)")
+    from multitask.inference.serve.server import listen
+
+    with listen(0) as listening:
+        port = listening.getsockname()[1]
+        message = complaint(capsys, tiny_run, "--port", port)
+    assert message == f"--port {port}: address already in use: choose another one"
+    assert complaint(capsys, tiny_run, "--port", 70000).startswith("--port 70000: expected 0")
+
+
+def test_without_flask_one_line_names_the_install(tiny_run, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "flask", None)
+    assert complaint(capsys, tiny_run) == "the page needs Flask: pip install flask"
+
+
+def test_help_loads_nothing_heavy():
+    code = "import sys, run_multitask; run_multitask.main(['serve', '--help'])"
+    code = f"try:\n {code}\nexcept SystemExit:\n print(*sys.modules, sep=chr(10))"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert "--port" in found.stdout
+    assert not {"torch", "transformers", "flask", "numpy"} & {*found.stdout.splitlines()}
+
+
+@pytest.fixture(scope="module")
+def index(tiny_run, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("index")
+    pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
+    (folder / "mine.txt").write_text("the cat sleeps\na bad film\nthe dog sees a bird\n<b>x</b>\n")
+    assert main("index", tiny_run, "--texts", folder / "mine.txt", "--out", folder / "i") == 0
+    return folder / "i"
+
+
+@pytest.fixture(scope="module")
+def page(tiny_run, index):
+    """(address, process) of the real command."""
+    pytest.importorskip("flask", reason="flask is not installed (dev requirement)")
+    command = [sys.executable, "run_multitask.py", "serve", str(tiny_run), "--index", str(index)]
+    process = subprocess.Popen(
+        [*command, "--port", "0"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    line = process.stdout.readline()
+    address = re.match(rf"(http://{HERE}:\d+/) shows {re.escape(str(tiny_run))}; Ctrl-C", line)
+    assert address, (line, process.stderr.read())
+    yield address[1], process
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def browser():
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed (dev requirement)"
+    )
+    if not CHROMIUM.is_file():
+        pytest.skip(f"no browser: {CHROMIUM} is missing")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_page_in_a_browser(width, scheme, page, browser, tiny_run, index, capsys):
+    address, _ = page
+    tab = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    requests, mistakes = [], []
+    tab.on("request", lambda request: requests.append(request.url))
+    tab.on("pageerror", lambda error: mistakes.append(str(error)))
+    tab.on("dialog", lambda dialog: mistakes.append(dialog.message))
+    tab.goto(address)
+    tab.get_by_label("First text").fill(TEXT)
+    tab.get_by_label("Second text").fill(OTHER)
+    tab.get_by_role("button", name="Try it").click()
+    tab.wait_for_selector(".verdict")
+
+    run = load(tiny_run)
+    expected = {
+        "sst": [run.predict("sst", [text])[0] for text in (TEXT, OTHER)],
+        "qqp": run.predict("qqp", [(TEXT, OTHER)]),
+    }
+    for task, results in expected.items():
+        shown = tab.locator(f".result[data-task={task}]")
+        assert shown.count() == len(results)
+        for number, result in enumerate(results):
+            one = shown.nth(number)
+            assert one.locator(".verdict").inner_text() == result["name"]
+            scores = result["scores"]
+            scores = [1 - scores[0], scores[0]] if task == "qqp" else scores
+            assert one.locator(".percent").all_inner_texts() == [
+                f"{100 * score:.1f} %" for score in scores
+            ]
+            assert one.locator(".chosen .name").inner_text() == result["name"]
+    (number,) = run.predict("sts", [(TEXT, OTHER)])
+    shown = tab.locator(".result[data-task=sts] .verdict").inner_text()
+    assert shown == f"{number['prediction']:.3f}"
+
+    pictures = tab.locator("#attention img")
+    assert pictures.count() == 2
+    for place in range(2):
+        picture = pictures.nth(place)
+        assert picture.evaluate("image => image.complete && image.naturalWidth > 300")
+
+    capsys.readouterr()
+    assert main("search", index, TEXT, "--top", 4) == 0
+    rows = tab.locator(".nearest").first.locator("li")
+    listed = [
+        f"{rows.nth(n).locator('.cosine').inner_text():>6}  "
+        f"{rows.nth(n).locator('.line').inner_text()}: {rows.nth(n).locator('.text').inner_text()}"
+        for n in range(rows.count())
+    ]
+    assert listed == capsys.readouterr().out.splitlines()
+
+    tab.locator("summary").click()
+    frame = tab.frame_locator("iframe")
+    assert "Run report" in frame.locator("h1").inner_text()
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == {"light": "rgb(245, 246, 248)", "dark": "rgb(18, 22, 27)"}[scheme]
+
+    title = tab.title()
+    tab.get_by_label("First text").fill(SCRIPT)
+    tab.get_by_role("button", name="Try it").click()
+    tab.wait_for_selector(f"blockquote:has-text('{SCRIPT[:7]}')")
+    assert tab.locator("blockquote").first.inner_text() == SCRIPT
+    assert tab.title() == title
+
+    tab.get_by_label("First text").fill("  ")
+    tab.get_by_role("button", name="Try it").click()
+    tab.wait_for_selector("[role=alert]")
+    alert = tab.get_by_role("alert")
+    assert alert.inner_text() == "The first text is empty." and alert.is_visible()
+    tab.locator("#first").evaluate("field => field.removeAttribute('maxlength')")
+    tab.get_by_label("First text").fill("a" * 2001)
+    tab.get_by_role("button", name="Try it").click()
+    tab.wait_for_selector("[role=alert]:has-text('2,001 characters')")
+    assert "Traceback" not in tab.content()
+    assert mistakes == []
+    assert {urlsplit(url).hostname for url in requests if not url.startswith("data:")} == {HERE}
+    tab.close()
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_it_quietly(page):
+    address, process = page
+    with urllib.request.urlopen(address) as reply:
+        assert reply.status == 200
+    host, port = urlsplit(address).hostname, urlsplit(address).port
+    with socket.create_connection((host, port)):  # as a browser leaves one open
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "")

@@ -1,0 +1,150 @@
+"""``sts`` on a run and on an encoder: the table, the files, contamination, bad input."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+import run_multitask
+from multitask import load
+from multitask.data.sts_suites import read_suites
+from multitask.inference.embeddings import open_vectors
+from multitask.inference.similarity import cosines
+from multitask.tasks.sts import NAMES
+from tests.support.contrastive_run import write_config, write_triplets
+from tests.support.sts_files import write_suites
+
+
+def main(*arguments: object) -> int:
+    return run_multitask.main(["sts", *(str(argument) for argument in arguments)])
+
+
+def complaint(capsys: pytest.CaptureFixture, *arguments: object) -> str:
+    capsys.readouterr()
+    assert main(*arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line.removeprefix("error: ")
+
+
+@pytest.fixture(scope="module")
+def suites(tmp_path_factory) -> Path:
+    return write_suites(tmp_path_factory.mktemp("sts"))
+
+
+@pytest.fixture
+def run_copy(tiny_run, tmp_path) -> Path:
+    return Path(shutil.copytree(tiny_run, tmp_path / "run"))
+
+
+def test_a_run_is_scored_with_its_tasks_vectors(run_copy, suites, capsys):
+    assert main(run_copy, "--data", suites, "--task", "sts") == 0
+    out = capsys.readouterr().out
+    found = json.loads((run_copy / "scores" / "sts.json").read_text())
+    assert (found["task"], found["pooling"], list(found["suites"])) == ("sts", "mean", list(NAMES))
+    run, expected = load(run_copy, ["training.precision=fp32"]), []
+    for name, suite in read_suites(suites).items():
+        first, second = ([p[i] for rows in suite.values() for p in rows.texts] for i in (0, 1))
+        similarity = cosines(run.encode(first, "sts"), run.encode(second, "sts"))
+        gold = np.concatenate([rows.gold for rows in suite.values()])
+        expected.append(spearmanr(gold, similarity).statistic)
+        entry = found["suites"][name]
+        assert entry["scores"]["all"]["spearman"] == pytest.approx(expected[-1], abs=1e-6)
+        assert entry["in_training"] == 0
+    assert found["average"]["spearman"] == pytest.approx(np.mean(expected), abs=1e-6)
+    page = (run_copy / "scores" / "sts.md").read_text()
+    assert f"{100 * np.mean(expected):.2f}" in out and f"{100 * np.mean(expected):.2f}" in page
+    assert "| STS12 | MSRpar | 21 |" in page
+
+
+def test_pairs_of_the_runs_training_file_are_left_out(run_copy, suites, tmp_path, capsys):
+    data = Path(shutil.copytree(suites, tmp_path / "sts"))
+    training = (load(run_copy).config.data_path("sts-train.csv")).read_text().splitlines()
+    first, second = training[1].split("\t")[2:4]
+    file = data / "STS12" / "MSRpar.tsv"
+    file.write_text(file.read_text() + f"{second}\t{first}\t5\n")
+    assert main(run_copy, "--data", data) == 0
+    assert "pairs that the run was trained on are left out" in capsys.readouterr().out
+    entry = json.loads((run_copy / "scores" / "sts.json").read_text())["suites"]["STS12"]
+    assert (entry["pairs"], entry["in_training"], entry["clean"]["pairs"]) == (43, 1, 42)
+    assert "| STS12 | MSRpar | 21 |" in (run_copy / "scores" / "sts.md").read_text()
+
+
+def test_a_task_that_no_stage_trains_was_not_seen_but_may_have_selected(
+    tiny_encoder, course_files, suites, tmp_path, capsys
+):
+    files = Path(shutil.copytree(course_files, tmp_path / "files"))
+    write_triplets(files)
+    config = write_config(tmp_path / "c.yaml", tiny_encoder, files, "siamese")
+    short = ["training.max_steps=1", f"output_dir={tmp_path / 'run'}"]
+    assert run_multitask.main([config, *short]) == 0
+    data = Path(shutil.copytree(suites, tmp_path / "sts"))
+    lines = []
+    for name, columns in (("sts-train", (2, 4)), ("sts-dev", (2, 4)), ("triplets", (0, 2))):
+        file = next(files.glob(f"{name}.*"))
+        for row in file.read_text().splitlines()[1:]:
+            lines.append("\t".join([*row.split("\t")[slice(*columns)], "5\n"]))
+    file = data / "STS12" / "MSRpar.tsv"
+    file.write_text(file.read_text() + "".join(lines))
+    assert main(tmp_path / "run", "--data", data) == 0
+    counts = [len(next(files.glob(f"{n}.*")).read_text().splitlines()) - 1
+              for n in ("sts-dev", "triplets")]  # fmt: skip
+    entry = json.loads((tmp_path / "run/scores/sts.json").read_text())["suites"]["STS12"]
+    assert (entry["selecting"], entry["in_training"]) == (counts[0], round(0.8 * counts[1]))
+    said = f"STS12: {counts[0]} of {entry['pairs']} pairs selected the run's weights"
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("select", "tasks"), [("per_task", ["sts"]), ("joint", ["sst", "qqp", "sts"]), ("qqp", ["qqp"])]
+)
+def test_dev_rows_count_where_they_select_the_weights(select, tasks, run_copy):
+    file = run_copy / "config.yaml"
+    file.write_text(file.read_text().replace("select: joint", f"select: {select}"))
+    best = json.loads((run_copy / "best.json").read_text())
+    every = dict.fromkeys(("joint", "sst", "qqp", "sts"), best["joint"])
+    (run_copy / "best.json").write_text(json.dumps(every))
+    vectors = open_vectors(str(run_copy), task="sts")
+    _, selecting = vectors.known_rows()
+    dev = [vectors.run.load_split(task, "dev").rows.texts for task in tasks]
+    assert [rows.texts for rows in selecting] == dev
+
+
+def test_a_bare_encoder_under_a_named_pooling(tiny_encoder, suites, tmp_path, capsys):
+    shutil.rmtree(shutil.copytree(suites, tmp_path / "data") / "STS14")
+    for pooling in ("max", None):
+        named = ["--pooling", pooling] if pooling else []
+        data, output = tmp_path / "data", tmp_path / "out"
+        assert main(tiny_encoder, "--data", data, "--output", output, *named) == 0
+        out = capsys.readouterr().out
+        assert "note: no Avg: STS14 not found" in out
+        assert "a bare encoder: nothing is known here of the pairs" in out
+        found = json.loads((output / "sts.json").read_text())
+        assert (found["pooling"], found["task"]) == (pooling or "mean", None)
+        assert found["average"] == {"spearman": None, "pearson": None}
+
+
+def test_a_pooling_in_place_of_the_tasks_own_keeps_its_weights(run_copy, suites):
+    assert main(run_copy, "--data", suites, "--task", "sts", "--pooling", "mean") == 0
+    fixed = json.loads((run_copy / "scores" / "sts.json").read_text())["average"]
+    assert main(run_copy, "--data", suites, "--task", "sts") == 0
+    assert json.loads((run_copy / "scores" / "sts.json").read_text())["average"] == fixed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["RUN", "--data", "none"], "--data: no such directory: none"),
+        (["RUN", "--data", "DATA", "--task", "stss"], "no task 'stss' (did you mean 'sts'?)"),
+        (["RUN", "--data", "DATA", "--pooling", "men"], "--pooling: unknown pooling 'men' (did yo"),
+        (["RUN", "--data", "DATA", "--pooling", "tokens"], "--pooling: tokens gives no vector of"),
+        (["TINY", "--data", "DATA", "--task", "sts"], "no run there (config.yaml is missing), so"),
+        (["DATA", "--data", "DATA"], "neither a run (config.yaml) nor an encoder (config.json)"),
+        (["RUN", "--data", "DATA", "data_dir=none"], "no such file"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, tiny_run, tiny_encoder, suites, capsys):
+    names = {"RUN": str(tiny_run), "TINY": str(tiny_encoder), "DATA": str(suites)}
+    assert message in complaint(capsys, *(names.get(word, word) for word in arguments))

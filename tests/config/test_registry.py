@@ -1,0 +1,133 @@
+"""Every registered name resolves; wrong names and options are user errors."""
+
+import inspect
+
+import pytest
+
+from multitask.config import registry
+from multitask.tasks.metric_names import METRICS
+from multitask.utils.errors import UserError
+
+NAMES = [(kind, name) for kind, names in registry.KINDS.items() for name in names]
+
+
+@pytest.mark.parametrize(("kind", "name"), NAMES)
+def test_every_name_is_documented(kind, name):
+    found = registry.resolve(kind, name)
+    assert inspect.isfunction(found) if kind == "gradient_surgery" else inspect.isclass(found)
+    assert found.__doc__
+    assert inspect.getmodule(found).__doc__
+    if kind == "head":
+        assert found.takes in ("vector", "pair", "tokens", "views", "sequence")
+        assert found.label_type in METRICS
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "part"),
+    [
+        ("adapter", "pall", "unknown adapter 'pall' (did you mean 'pal'?)"),
+        ("pooling", "men", "unknown pooling 'men' (did you mean 'mean'?)"),
+        ("head", "clasification", "did you mean 'classification'?"),
+        ("projection", "qqqq", "(known: linear, tanh, bert_pooler, mlp, mlp_batchnorm)"),
+        ("sampler", "", "unknown sampler ''"),
+    ],
+)
+def test_unknown_name(kind, name, part):
+    for act in (registry.check_name, registry.resolve):
+        with pytest.raises(UserError) as caught:
+            act(kind, name)
+        assert part in str(caught.value)
+
+
+def test_an_option_without_a_default_is_asked_for():
+    with pytest.raises(UserError, match="sampler 'fixed': the option 'weights' is missing"):
+        registry.build("sampler", "fixed", {}, {"sizes": {"a": 3}, "joint": False})
+
+
+class Stub:
+    """A method with options of every type."""
+
+    def __init__(
+        self,
+        dim: int,
+        size: int = 1,
+        share: float = 0.5,
+        switch: bool = False,
+        words: list[str] | tuple[str, ...] = ("a",),
+        anything=None,  # type: ignore[no-untyped-def]
+        how: str | None = None,
+    ) -> None:
+        if size < 1:
+            raise ValueError("size must be\nat least 1")
+        if how == "crash":
+            raise RuntimeError("negative dimension")
+        self.given = (dim, size, share, switch, list(words), anything, how)
+
+
+class NoOptions:
+    """A method without options."""
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
+
+@pytest.fixture
+def stubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    classes = {"stub": Stub, "plain": NoOptions}
+    monkeypatch.setattr(registry, "resolve", lambda kind, name: classes[name])
+
+
+CONTEXT = {"dim": 8, "unused": 1}
+
+
+def test_options_and_context_reach_the_constructor(stubs):
+    options = {"size": 2, "share": 1, "switch": True, "words": ["b"], "anything": [1], "how": None}
+    made = registry.build("head", "stub", options, CONTEXT)
+    assert made.given == (8, 2, 1.0, True, ["b"], [1], None)
+    assert registry.build("head", "stub", {}, CONTEXT).given == (
+        8,
+        1,
+        0.5,
+        False,
+        ["a"],
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sise": 2}, "head 'stub' has no option 'sise' (did you mean 'size'?)"),
+        ({"dim": 2}, "head 'stub' has no option 'dim'"),  # the program's own
+        ({"size": 0}, "head 'stub': size must be at least 1"),
+        ({"how": "crash"}, "head 'stub': negative dimension"),
+        ({"size": 2.5}, "head 'stub': size must be a whole number, not 2.5"),
+        ({"size": True}, "head 'stub': size must be a whole number, not True"),
+        ({"share": "much"}, "head 'stub': share must be a number, not 'much'"),
+        ({"switch": "no"}, "head 'stub': switch must be true or false, not 'no'"),
+        ({"words": "ab"}, "head 'stub': words must be a list of texts, not 'ab'"),
+        ({"words": [1]}, "head 'stub': words must be a list of texts, not [1]"),
+        ({"how": 5}, "head 'stub': how must be a text or null, not 5"),
+    ],
+)
+def test_option_that_does_not_fit(options, message, stubs):
+    with pytest.raises(UserError) as caught:
+        registry.build("head", "stub", options, CONTEXT)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.key == tuple(options)
+
+
+def test_a_method_without_options_says_so(stubs):
+    with pytest.raises(UserError, match=r"has no option 'x' \(it has no options\)"):
+        registry.build("head", "plain", {"x": 1}, CONTEXT)
+
+
+def test_real_head_refuses_through_the_registry():
+    context = {"dim": 4, "num_labels": 3, "class_counts": [1, 1, 1]}
+    with pytest.raises(UserError, match="'classification': label_smoothing must be"):
+        registry.build("head", "classification", {"label_smoothing": 2.0}, context)
+    with pytest.raises(UserError, match="'cosine_regression': linear must be true or false"):
+        options = {"linear": "no"}
+        registry.build("head", "cosine_regression", options, {"dim": 4, "low": 0.0, "high": 5.0})

@@ -1,0 +1,312 @@
+"""YAML into one tree: scalars, `extends`, `defaults`, overrides, and where each value stands."""
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multitask.config.yaml_tree import dump_override, dump_yaml, load_tree, read_override
+from multitask.utils.errors import UserError
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """``files(name=text, ...)`` writes NAME.yaml in the working directory."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(**texts: str) -> None:
+        for name, text in texts.items():
+            Path(f"{name}.yaml").write_text(text, encoding="utf-8")
+
+    return write
+
+
+def refusal(name: str = "a.yaml", *overrides: str) -> str:
+    with pytest.raises(UserError) as caught:
+        load_tree(name, list(overrides))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2e-5", 2e-5),
+        ("1E3", 1000.0),
+        ("-1.5", -1.5),
+        (".5", 0.5),
+        ("1.", 1.0),
+        (".inf", math.inf),
+        ("5", 5),
+        ("-3", -3),
+        ("010", 10),
+        ("09", 9),
+        ("true", True),
+        ("False", False),
+        ("", None),
+        ("~", None),
+        ("null", None),
+        ("no", "no"),
+        ("yes", "yes"),
+        ("on", "on"),
+        ("'5'", "5"),
+        ("1_000", "1_000"),
+        ("12:30", "12:30"),
+        ("2020-01-01", "2020-01-01"),
+        ("0x1F", "0x1F"),
+        ("# a comment", None),
+    ],
+)
+def test_scalars_are_read_as_in_yaml_1_2(text, value, files):
+    files(a=f"key: {text}\n")
+    for found in (
+        load_tree("a.yaml").value["key"],
+        load_tree("a.yaml", [f"key={text}"]).value["key"],
+    ):
+        assert found == value
+        assert type(found) is type(value)
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("yaml") / "dumped.yaml"
+
+
+# PyYAML folds the exotic line breaks; no label, column or path holds one
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\x85\u2028\u2029"))
+SCALARS = st.one_of(
+    WORDS,
+    st.from_regex(r"\A[-+0-9.eE_:~]{1,6}\Z"),  # text that looks like a number
+    st.sampled_from(["no", "on", "True", "null", "=", "<<", "2020-01-01", " x ", "#", "a: b"]),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.none(),
+)
+
+
+@settings(deadline=None)
+@given(value=st.dictionaries(WORDS, SCALARS | st.lists(SCALARS), max_size=3))
+def test_what_is_dumped_is_read_back(value, scratch):
+    value.pop("extends", None), value.pop("defaults", None)
+    scratch.write_text(dump_yaml(value), encoding="utf-8")
+    assert load_tree(scratch).value == value
+
+
+@given(value=SCALARS | st.lists(SCALARS) | st.dictionaries(WORDS, SCALARS | st.lists(SCALARS)))
+def test_an_override_that_is_dumped_is_read_back(value):
+    key, tree = read_override(dump_override("tasks.sst.head", value))
+    assert (key, tree.value) == ("tasks.sst.head", value)
+
+
+def test_extends_chain_and_list(files):
+    files(
+        top="x: 1\ny: 1\nz: {p: 1, q: 1}\nl: [1, 2]\n",
+        middle="extends: top.yaml\ny: 2\nz: {q: 2, r: 2}\n",
+        side="y: 3\nl: [3]\n",
+        a="extends: [middle.yaml, side.yaml]\nz: {r: 4}\n",
+    )
+    tree = load_tree("a.yaml")
+    assert tree.value == {"x": 1, "y": 3, "l": [3], "z": {"p": 1, "q": 2, "r": 4}}
+    assert [tree.where((key,)) for key in "xyl"] == ["top.yaml:1", "side.yaml:1", "side.yaml:2"]
+    assert [tree.where(("z", key)) for key in "pqr"] == ["top.yaml:3", "middle.yaml:3", "a.yaml:2"]
+    assert tree.where(("l", 0)) == "side.yaml:2"
+    assert tree.where(("l", 1)) == "side.yaml:2"  # not where the list was that is gone
+
+
+def test_extends_is_relative_to_the_file_that_says_it(files):
+    Path("sub").mkdir()
+    files(top="x: 1\n")
+    Path("sub/b.yaml").write_text("extends: ../top.yaml\n")
+    files(a="extends: sub/b.yaml\n")
+    assert load_tree("a.yaml").value == {"x": 1}
+
+
+def test_one_parent_twice_is_no_cycle(files):
+    files(top="x: 1\n", b="extends: top.yaml\n", c="extends: top.yaml\n")
+    files(a="extends: [b.yaml, c.yaml]\n")
+    assert load_tree("a.yaml").value == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("x: 1\nextends: nowhere.yaml\n", ("a.yaml:2: extends", "no such file: nowhere.yaml")),
+        ("extends: [b.yaml, 5]\n", ("a.yaml:1: extends", "list of file names")),
+        ("extends: {b: 1}\n", ("a.yaml:1: extends", "expected a file name")),
+        ("extends: a.yaml\n", ("a.yaml", "extends itself")),
+        ("extends: b.yaml\n", ("a.yaml", "extends itself", "b.yaml")),
+    ],
+)
+def test_extends_that_leads_nowhere(text, parts, files):
+    files(a=text, b="extends: a.yaml\n")
+    message = refusal()
+    assert all(part in message for part in parts), message
+
+
+HEADED = "tasks:\n  t:\n    head: {name: one, size: 3}\n    data: {labels: {a: x, b: y}, id: i}\n"
+
+
+@pytest.mark.parametrize(
+    ("child", "override", "expected"),
+    [
+        ("{head: two}", "tasks.t.head=two", "two"),
+        ("{head: {name: two}}", "tasks.t.head.name=two", {"name": "two"}),
+        (
+            "{head: {name: one, x: 1}}",
+            "tasks.t.head={name: one, x: 1}",
+            {"name": "one", "size": 3, "x": 1},
+        ),
+        ("{head: {size: 5}}", "tasks.t.head.size=5", {"name": "one", "size": 5}),
+        ("{head: null}", "tasks.t.head=null", None),
+    ],
+)
+def test_another_method_drops_the_options_of_the_one_before(child, override, expected, files):
+    files(top=HEADED, a=f"extends: top.yaml\ntasks:\n  t: {child}\n")
+    assert load_tree("a.yaml").value["tasks"]["t"]["head"] == expected
+    assert load_tree("top.yaml", [override]).value["tasks"]["t"]["head"] == expected
+
+
+def test_options_on_top_of_a_bare_name(files):
+    files(top="tasks: {t: {head: one}}\n", a="extends: top.yaml\ntasks: {t: {head: {size: 5}}}\n")
+    tree = load_tree("a.yaml")
+    assert tree.value["tasks"]["t"]["head"] == {"name": "one", "size": 5}
+    assert tree.where(("tasks", "t", "head", "name")) == "top.yaml:1"
+    assert tree.where(("tasks", "t", "head", "size")) == "a.yaml:2"
+
+
+def test_labels_are_replaced_whole(files):
+    files(top=HEADED, a="extends: top.yaml\ntasks: {t: {data: {labels: {b: z, c: w}}}}\n")
+    data = load_tree("a.yaml").value["tasks"]["t"]["data"]
+    assert data == {"labels": {"b": "z", "c": "w"}, "id": "i"}
+
+
+def test_defaults_lie_underneath_every_task(files):
+    files(
+        top="defaults:\n  size: 1\n  head: {name: one, x: 1}\n  data: {id: i}\n",
+        a="extends: top.yaml\n"
+        "tasks:\n  s: {size: 2}\n  t:\n    head: two\n    data: {sep: x}\n  u: null\n"
+        "defaults: {more: 5}\n",
+    )
+    tree = load_tree("a.yaml", ["defaults.size=7"])
+    assert tree.value == {
+        "tasks": {
+            "s": {"size": 2, "head": {"name": "one", "x": 1}, "data": {"id": "i"}, "more": 5},
+            "t": {"size": 7, "head": "two", "data": {"id": "i", "sep": "x"}, "more": 5},
+        }
+    }
+    sources = {
+        ("s", "size"): "a.yaml:3",
+        ("t", "size"): "command line: defaults.size=7",
+        ("s", "head", "x"): "top.yaml:3",
+        ("t", "head"): "a.yaml:5",
+        ("t", "data"): "a.yaml:6",
+        ("s", "data"): "top.yaml:4",
+        ("t", "data", "id"): "top.yaml:4",
+        ("t", "data", "sep"): "a.yaml:6",
+        ("t", "more"): "a.yaml:8",
+        ("t",): "a.yaml:4",
+    }
+    assert {path: tree.where(("tasks", *path)) for path in sources} == sources
+    assert tree.where(("tasks", "t", "unwritten", "deep")) == "a.yaml:4"
+
+
+@pytest.mark.parametrize(
+    ("override", "path", "value"),
+    [
+        ("x=5", ("x",), 5),
+        ("x=2e-5", ("x",), 2e-5),
+        ("x=a=b", ("x",), "a=b"),
+        (" x = 5", ("x",), 5),
+        ("m.k=[1, {z: 2}]", ("m", "k"), [1, {"z": 2}]),
+        ("m={new: 1}", ("m",), {"k": 0, "new": 1}),
+        ("m.new.deep=x", ("m",), {"k": 0, "new": {"deep": "x"}}),
+        ("m=null", ("m",), None),
+        ("tasks.t=null", ("tasks",), {"u": {"k": 2}}),
+        ("tasks.u.k=3", ("tasks",), {"t": {"k": 1}, "u": {"k": 3}}),
+    ],
+)
+def test_overrides(override, path, value, files):
+    files(a="x: 0\nm: {k: 0}\ntasks: {t: {k: 1}, u: {k: 2}}\n")
+    tree = load_tree("a.yaml", [override])
+    found = tree.value
+    for key in path:
+        found = found[key]
+    assert found == value
+    if path != ("tasks",):
+        assert tree.where(path) == f"command line: {override}" or path == ("m",)
+
+
+def test_the_last_override_counts(files):
+    files(a="x: 0\n")
+    assert load_tree("a.yaml", ["x=1", "x=2"]).value == {"x": 2}
+
+
+@pytest.mark.parametrize(
+    ("override", "part"),
+    [
+        ("x", "expected key.path=value"),
+        ("=1", "expected key.path=value"),
+        ("x..y=1", "expected key.path=value"),
+        ("x=[1", "malformed YAML"),
+        ("x=*.csv", "malformed YAML"),
+        ("x={k: 1, k: 2}", "stands twice"),
+        ("extends=b.yaml", "belongs in a file"),
+    ],
+)
+def test_malformed_override_names_the_command_line(override, part, files):
+    files(a="x: 0\n")
+    message = refusal("a.yaml", override)
+    assert message.startswith("command line: ")
+    assert override in message
+    assert part in message
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "part"),
+    [
+        ("x: 1\ny: [1, 2\nz: 3\n", "a.yaml:3: ", "malformed YAML"),
+        ("x: 1\ny: z: 3\n", "a.yaml:2: ", "malformed YAML"),
+        ("x:\n\ty: 1\n", "a.yaml:2: ", "malformed YAML"),
+        ("x: 1\n---\nx: 2\n", "a.yaml:2: ", "malformed YAML"),
+        ("x: 1\ny: \0\n", "a.yaml: ", "malformed YAML"),
+        ("x: !!int seven\n", "a.yaml:1: ", "malformed YAML"),
+        ("x: 1\ny: !!python/object:os.system z\n", "a.yaml:2: ", "malformed YAML"),
+        ("x: &loop {y: *loop}\n", "a.yaml: ", "contains itself"),
+        ("x: 1\nm:\n  k: 1\n  j: 2\n  k: 3\n", "a.yaml:5: m.k: ", "stands twice"),
+        ("x: 1\n[y]: 2\n", "a.yaml:2: ", "a key must be a word"),
+        ("- x\n- y\n", "a.yaml:1: ", "expected keys and values"),
+        ("just words\n", "a.yaml:1: ", "expected keys and values"),
+        ("defaults: 5\ntasks: {t: {}}\n", "a.yaml:1: defaults: ", "expected the keys of a task"),
+    ],
+)
+def test_malformed_file_names_file_and_line(text, start, part, files):
+    files(a=text)
+    message = refusal()
+    assert message.startswith(start)
+    assert part in message
+
+
+def test_unreadable_files(files):
+    assert refusal("nowhere.yaml") == (
+        "nowhere.yaml: cannot read the config file: No such file or directory"
+    )
+    Path("directory.yaml").mkdir()
+    assert "Is a directory" in refusal("directory.yaml")
+    Path("latin.yaml").write_bytes(b"x: caf\xe9\n")
+    assert "not a UTF-8 text file" in refusal("latin.yaml")
+
+
+@pytest.mark.parametrize("text", ["", "# nothing but words\n", "\ufeff"])
+def test_an_empty_file_still_has_a_place(text, files):
+    files(a=text)
+    tree = load_tree("a.yaml")
+    assert tree.value == {}
+    assert str(tree.error((), "message")) == "a.yaml:1: message"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(files):
+    files(a="\ufeffx: 1\n")
+    assert load_tree("a.yaml").value == {"x": 1}

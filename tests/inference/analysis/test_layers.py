@@ -1,0 +1,105 @@
+"""Scores by layer and pooling against `transformers` and scipy, and their pictures."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from scipy.stats import spearmanr
+
+import run_multitask
+from multitask.data.sts_suites import read_suites
+from multitask.inference.analysis.layers import FIRST_LAST, POOLINGS, score_layers
+from multitask.inference.embeddings import open_vectors
+from multitask.inference.similarity import cosines
+from multitask.reporting.figures.layers import draw_domains, draw_layers
+from tests.conftest import save_tiny_encoder
+from tests.support.sts_files import write_suites
+
+
+def reference(directory: Path, text: str) -> dict[str, list[np.ndarray]]:
+    """One text's vectors by pooling and layer, without any batch."""
+    model = transformers.AutoModel.from_pretrained(directory).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    with torch.no_grad():
+        states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True)
+    layers = [state[0].numpy() for state in states.hidden_states]
+    return {
+        "cls": [layer[0] for layer in layers],
+        "mean": [layer.mean(0) for layer in layers],
+        "max": [layer.max(0) for layer in layers],
+    }
+
+
+@pytest.mark.parametrize("kind", ["bert", "distilbert"])
+def test_vectors_are_those_of_transformers(kind, tmp_path):
+    directory = save_tiny_encoder(tmp_path / kind, kind)
+    texts = ["a good film", "the dog runs , not the cat that sleeps under the tree", "a"]
+    found = open_vectors(str(directory)).layers(texts)
+    for text, vectors in zip(texts, found, strict=True):
+        expected = reference(directory, text)
+        for place, pooling in enumerate(POOLINGS):
+            np.testing.assert_allclose(vectors[place], expected[pooling], atol=2e-6)
+
+
+def test_scores_are_spearmans_of_each_layer_and_of_all_pairs_together(tmp_path):
+    suite = {"STS12": read_suites(write_suites(tmp_path))["STS12"]}
+
+    def encode(texts, title=""):
+        return np.stack(
+            [np.random.default_rng(list(t.encode())).normal(size=(3, 3, 4)) for t in texts]
+        )
+
+    entry = score_layers(suite, encode)["STS12"]
+    gold, sides = {}, {}
+    for subset, rows in suite["STS12"].items():
+        gold[subset] = rows.gold
+        sides[subset] = [encode([pair[side] for pair in rows.texts]) for side in (0, 1)]
+    gold["all"] = np.concatenate(list(gold.values()))
+    sides["all"] = [np.concatenate([sides[n][side] for n in suite["STS12"]]) for side in (0, 1)]
+    for name, (first, second) in sides.items():
+        found = entry["all"] if name == "all" else entry["subsets"][name]
+        for place, pooling in enumerate(POOLINGS):
+            for layer in range(3):
+                own = cosines(first[:, place, layer], second[:, place, layer])
+                expected = spearmanr(gold[name], own).statistic
+                assert found[pooling][layer] == pytest.approx(expected)
+        ends = [side[:, 1, 1] + side[:, 1, 2] for side in (first, second)]
+        assert found[FIRST_LAST] == pytest.approx(spearmanr(gold[name], cosines(*ends)).statistic)
+
+
+def test_the_command_writes_scores_and_pictures(tiny_run, tmp_path):
+    run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
+    data = write_suites(tmp_path / "sts")
+    assert run_multitask.main(["sts", str(run), "--data", str(data), "--layers"]) == 0
+    suites = json.loads((run / "scores" / "layers.json").read_text())["suites"]
+    assert suites["STS12"]["all"]["cls"][0] is None  # the embeddings' [CLS] is always the same
+    headline = json.loads((run / "scores" / "sts.json").read_text())["suites"]
+    task_pooling = json.loads((run / "scores" / "sts.json").read_text())["pooling"]
+    for name, entry in suites.items():  # the last layer is what the run's task pools
+        expected = headline[name]["scores"]["all"]["spearman"]
+        assert entry["all"][task_pooling][-1] == pytest.approx(expected, abs=1e-6)
+    for name in ("layers", "domains"):
+        assert (run / "scores" / f"{name}.png").stat().st_size > 10_000
+        assert (run / "scores" / f"{name}.svg").is_file()
+
+
+def test_pictures_show_every_suite_and_subset():
+    values = {"cls": [None, 0.2, 0.3], "mean": [0.4, 0.5, 0.6], "max": [0.1, 0.1, math.nan]}
+    entry = {**values, "first-last mean": 0.55}
+    found = {
+        "STS12": {"all": entry, "subsets": {"MSRpar": entry, "MSRvid": entry}},
+        "SICK-R": {"all": {**entry, "first-last mean": None}, "subsets": {"test": entry}},
+    }
+    figure = draw_layers(found, "costs $5")
+    assert [axes.get_title() for axes in figure.axes] == ["STS12", "SICK-R"]
+    line = figure.axes[0].lines[1]
+    np.testing.assert_allclose(line.get_ydata(), [40, 50, 60])
+    (axes,) = draw_domains(found, "costs $5").axes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == ["STS12 MSRpar", "STS12 MSRvid", "SICK-R"]
+    assert len(axes.collections) == 4

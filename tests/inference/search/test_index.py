@@ -1,0 +1,243 @@
+"""Search against a search by numpy, and every way in which an index can be broken."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multitask.inference.search import index as retrieval
+from multitask.inference.search.index import Origin, TextIndex, build, chunks, open_index
+from multitask.utils.errors import NotFinite, UserError
+
+pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
+
+ORIGIN = Origin("runs/mine", "sts", None, 48, "f" * 64)
+DIM = 8
+
+
+def encode(texts):
+    """Vectors of any length that depend on the text alone."""
+    return np.stack(
+        [np.random.default_rng(list(text.encode())).normal(size=DIM) for text in texts]
+    ).astype(np.float32)
+
+
+def corpus_file(directory: Path, count: int) -> Path:
+    file = directory / "texts.txt"
+    file.write_text("".join(f"text {i} of the corpus\n" for i in range(count)))
+    return file
+
+
+def made(directory: Path, count: int = 50, ivf: tuple[int, int] | None = None) -> TextIndex:
+    build(corpus_file(directory, count), directory / "index", encode, DIM, ORIGIN, ivf)
+    return open_index(directory / "index")
+
+
+def naive(texts: list[str], query: str, top: int) -> list[tuple[str, float]]:
+    """The nearest texts by cosine, as a loop in float64."""
+    q, found = encode([query])[0].astype(float), []
+    for text in texts:
+        v = encode([text])[0].astype(float)
+        cosine = sum(a * b for a, b in zip(q, v, strict=True))
+        found.append((text, cosine / np.sqrt((q @ q) * (v @ v))))
+    return sorted(found, key=lambda item: -item[1])[:top]
+
+
+def test_an_exact_index_finds_what_a_loop_over_all_texts_finds(tmp_path):
+    index = made(tmp_path)
+    queries = ["a question", "text 7 of the corpus"]
+    scores, places = index.search(encode(queries), 10)
+    for query, row, found in zip(queries, scores, places, strict=True):
+        expected = naive(index.texts, query, 10)
+        assert [index.texts[place] for place in found] == [text for text, _ in expected]
+        np.testing.assert_allclose(row, [cosine for _, cosine in expected], atol=1e-6)
+    assert index.texts[places[1][0]] == queries[1] and scores[1][0] == pytest.approx(1)
+
+
+def test_an_ivf_index_that_searches_every_list_is_exact(tmp_path):
+    index = made(tmp_path, 200, ivf=(5, 5))
+    assert (index.facts.lists, index.facts.probes) == (5, 5)
+    found = index.search(encode(["a question"]), 5)[1][0]
+    assert [index.texts[p] for p in found] == [t for t, _ in naive(index.texts, "a question", 5)]
+
+
+def test_an_ivf_index_keeps_how_many_lists_it_searches(tmp_path):
+    index = made(tmp_path, 400, ivf=(10, 2))
+    assert index.vectors.nprobe == 2
+    found = index.search(encode([f"q{i}" for i in range(20)]), 10)[1]
+    exact = [{t for t, _ in naive(index.texts, f"q{i}", 10)} for i in range(20)]
+    shared = [len(e & {index.texts[p] for p in f}) for e, f in zip(exact, found, strict=True)]
+    assert 0 < sum(shared) < 200  # approximate, as asked for
+
+
+@given(st.integers(1, 7), st.lists(st.sampled_from(["a", "  ", "", "b\tc", "d é\r"]), max_size=20))
+def test_chunks_hold_every_text_with_its_line(size, lines):
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "texts"
+        file.write_bytes("\n".join(lines).encode())
+        found = list(chunks(file, size))
+    assert all(len(chunk) == size for chunk in found[:-1])
+    kept = [(i, line.rstrip("\r")) for i, line in enumerate(lines, 1) if line.strip()]
+    assert [pair for chunk in found for pair in chunk] == kept
+
+
+def test_chunks_are_encoded_one_after_the_other_and_lines_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(retrieval, "CHUNK", 4)
+    monkeypatch.setattr(retrieval.chunks, "__defaults__", (4,))
+    file = tmp_path / "texts.txt"
+    file.write_text("\ufeffone\n\ntwo\tparts\n \nthree\r\nfour\nfive\nsix", encoding="utf-8")
+    sizes = []
+
+    def counting(texts):
+        sizes.append(len(texts))
+        return encode(texts)
+
+    facts = build(file, tmp_path / "index", counting, DIM, ORIGIN, None)
+    assert sizes == [4, 2]
+    assert (facts.texts, facts.blank_lines) == (6, 2)
+    index = open_index(tmp_path / "index")
+    assert index.texts == ["one", "two\tparts", "three", "four", "five", "six"]
+    assert index.lines == [1, 3, 5, 6, 7, 8]
+    place = index.search(encode(["two\tparts"]), 1)[1][0][0]
+    assert index.lines[place] == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        (b"", "a.txt", "a.txt: no texts"),
+        (b"\n  \n", "a.txt", "a.txt: no texts"),
+        (b"fine\n\xff\n", "a.txt", "a.txt, line 2: not UTF-8"),
+        (b"a,b\n", "a.csv", "a.csv: expected a .txt file with one text a line, not a table"),
+    ],
+)
+def test_a_corpus_that_is_none_leaves_nothing_behind(text, name, message, tmp_path):
+    (tmp_path / name).write_bytes(text)
+    with pytest.raises(UserError) as caught:
+        build(tmp_path / name, tmp_path / "index", encode, DIM, ORIGIN, None)
+    assert message in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_failure_while_encoding_leaves_the_older_index_whole(tmp_path):
+    made(tmp_path)
+    with pytest.raises(NotFinite):
+        build(
+            corpus_file(tmp_path, 50),
+            tmp_path / "index",
+            lambda texts: np.full((len(texts), DIM), np.nan, dtype=np.float32),
+            DIM,
+            ORIGIN,
+            None,
+        )
+    assert len(open_index(tmp_path / "index").texts) == 50
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_more_lists_than_texts_can_train_are_refused(tmp_path):
+    file = corpus_file(tmp_path, 100)
+    with pytest.raises(UserError, match=r"each list needs 39 texts .*has 100: at most 2"):
+        build(file, tmp_path / "index", encode, DIM, ORIGIN, (3, 1))
+    with pytest.raises(UserError, match="has 5: leave --ivf out"):
+        build(corpus_file(tmp_path, 5), tmp_path / "index", encode, DIM, ORIGIN, (1, 1))
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-9])
+
+
+def changed(key: str, value: object):
+    def change(file: Path) -> None:
+        file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
+
+    return change
+
+
+def rewritten(count: int, dim: int):
+    """Another index in place of this one, with index.json telling its size."""
+
+    def change(file: Path) -> None:
+        import faiss
+
+        index = faiss.IndexFlatIP(dim)
+        index.add(np.zeros((count, dim), dtype=np.float32))
+        faiss.write_index(index, str(file))
+        facts = file.with_name("index.json")
+        sizes = json.loads(facts.read_text())["sizes"] | {file.name: file.stat().st_size}
+        changed("sizes", sizes)(facts)
+
+    return change
+
+
+def garbage(file: Path) -> None:
+    file.write_bytes(b"x" * file.stat().st_size)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("index.faiss", cut, r"index.faiss: [\d,]+ of the [\d,]+ bytes that were written: make th"),
+        ("texts.tsv", cut, r"texts.tsv: [\d,]+ of the [\d,]+ bytes that were written: make the in"),
+        ("index.faiss", Path.unlink, "index.faiss: 0 of the"),
+        ("index.faiss", garbage, "index.faiss: FAISS cannot read it: make the index anew"),
+        ("texts.tsv", garbage, "texts.tsv: not as it was written: make the index anew"),
+        ("index.json", Path.unlink, r"no index there \(index.json is missing\)"),
+        ("index.json", cut, "index.json: not as it was written: make the index anew"),
+        ("index.json", changed("format", 9), "written by another version of this program"),
+        ("index.json", changed("origin", {}), "index.json: not as it was written"),
+        ("index.faiss", rewritten(49, DIM), "49 vectors of width 8, 50 texts, but 50 of width 8"),
+        ("index.faiss", rewritten(50, 4), "50 vectors of width 4, 50 texts, but 50 of width 8"),
+    ],
+)
+def test_a_damaged_index_is_one_line(name, damage, message, tmp_path):
+    made(tmp_path)
+    damage(tmp_path / "index" / name)
+    with pytest.raises(UserError, match=message) as caught:
+        open_index(tmp_path / "index")
+    assert "\n" not in str(caught.value)
+
+
+def test_more_results_than_texts_and_other_widths_are_refused(tmp_path):
+    index = made(tmp_path, 5)
+    with pytest.raises(UserError, match="--top 6: the index holds 5 texts: ask for 1 to 5"):
+        index.search(encode(["q"]), 6)
+    with pytest.raises(UserError, match="--top 0"):
+        index.search(encode(["q"]), 0)
+    with pytest.raises(UserError, match="has 4 dimensions, those of the index have 8"):
+        index.search(np.ones((1, 4), dtype=np.float32), 1)
+
+
+def test_an_index_of_other_weights_is_refused(tmp_path):
+    facts = made(tmp_path, 5).facts
+    retrieval.check_origin(tmp_path, facts, DIM, ORIGIN.fingerprint, "runs/mine")
+    with pytest.raises(UserError, match="made with other weights than runs/other has now"):
+        retrieval.check_origin(tmp_path, facts, DIM, "0" * 64, "runs/other")
+    with pytest.raises(UserError, match="its vectors have 8 dimensions, those of runs/other have"):
+        retrieval.check_origin(tmp_path, facts, 16, ORIGIN.fingerprint, "runs/other")
+
+
+def test_without_the_library_one_line_names_the_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(UserError, match="semantic search needs FAISS: pip install faiss-cpu"):
+        retrieval.import_faiss()
+
+
+def test_nothing_but_an_index_is_ever_replaced(tmp_path):
+    made(tmp_path)
+    retrieval.check_output(tmp_path / "index", overwrite=True)
+    retrieval.check_output(tmp_path / "new", overwrite=False)
+    with pytest.raises(UserError, match="holds an index already: --overwrite"):
+        retrieval.check_output(tmp_path / "index", overwrite=False)
+    (tmp_path / "index" / "mine.txt").write_text("the corpus itself")
+    with pytest.raises(UserError, match=r"holds mine\.txt beside the index"):
+        retrieval.check_output(tmp_path / "index", overwrite=True)
+    with pytest.raises(UserError, match="is not empty and holds no index"):
+        retrieval.check_output(tmp_path, overwrite=True)
+    with pytest.raises(UserError, match="is a file"):
+        retrieval.check_output(tmp_path / "texts.txt", overwrite=True)

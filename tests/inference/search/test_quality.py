@@ -1,0 +1,142 @@
+"""Corpora from pairs of questions, and MRR, recall and bytes against plain loops."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multitask.inference.search.quality import (
+    Questions,
+    compatible_lists,
+    evaluate,
+    read_questions,
+    recall,
+    reciprocal_rank,
+)
+from multitask.utils.errors import UserError
+
+pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
+
+
+def hashed(texts):
+    return np.stack(
+        [np.random.default_rng(list(text.encode())).normal(size=8) for text in texts]
+    ).astype(np.float32)
+
+
+def write(file, header, rows, separator="\t"):
+    lines = [header, *rows]
+    file.write_text("".join(separator.join(map(str, line)) + "\n" for line in lines))
+    return file
+
+
+def test_the_courses_file_is_keyed_by_exact_text(tmp_path):
+    rows = [
+        [0, "i", "a ?", "A ?", "1.0"],
+        [1, "j", "a ?", "b ?", "1.0"],
+        [2, "k", "c ?", "A ?", "0.0"],
+        [3, "l", "c ?", "a ?", ""],  # no label: its texts count, gold is not known
+        [4, "m", "", "d ?", "1.0"],  # an empty question is none
+        [5, "n", "A ?", "b ?", "1.0"],
+    ]
+    header = ["", "id", "sentence1", "sentence2", "is_duplicate"]
+    found = read_questions(write(tmp_path / "quora-dev.csv", header, rows))
+    assert found.corpus == ["A ?", "b ?", "a ?"]
+    assert found.queries == ["a ?", "c ?", "A ?"]
+    assert found.gold == [{0, 1}, set(), {1}]
+    assert not found.by_id and found.verbatim == 2
+
+
+def test_quoras_own_file_is_keyed_by_id(tmp_path):
+    header = ["id", "qid1", "qid2", "question1", "question2", "is_duplicate"]
+    rows = [[0, 1, 2, "same", "one", 1], [1, 3, 4, "same", "one", 0], [2, 1, 4, "same", "one", 1]]
+    found = read_questions(write(tmp_path / "quora.tsv", header, rows))
+    assert found.corpus == ["one", "one"] and found.queries == ["same", "same"]
+    assert found.gold == [{0, 1}, set()] and found.by_id
+    comma = read_questions(write(tmp_path / "quora.csv", header, rows, ","))
+    assert comma == found
+
+
+def test_the_limit_is_of_distinct_corpus_texts(tmp_path):
+    header = ["question1", "question2", "is_duplicate"]
+    rows = [["a", "x", 1], ["b", "y", 1], ["c", "z", 1], ["d", "x", 1]]
+    found = read_questions(write(tmp_path / "q.tsv", header, rows), limit=2)
+    assert found.corpus == ["x", "y"] and found.queries == ["a", "b", "d"]
+    assert found.gold == [{0}, {1}, {0}]
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "message"),
+    [
+        (["question1", "question2"], [["a", "b"]], "expected the columns question1, question2 and"),
+        (
+            ["question1", "question2", "is_duplicate"],
+            [["a", "b", "2"]],
+            "row 1: is_duplicate is '2",
+        ),
+        (["question1", "question2", "is_duplicate"], [["a", "b", "0"]], "no duplicates among the"),
+    ],
+)
+def test_a_pairs_file_that_does_not_fit_is_one_line(header, rows, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        read_questions(write(tmp_path / "q.tsv", header, rows))
+    with pytest.raises(UserError, match="--pairs: no such file"):
+        read_questions(tmp_path / "none.tsv")
+
+
+@given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_mrr_and_recall_are_their_definitions(queries, corpus, seed):
+    generator = np.random.default_rng(seed)
+    top = min(10, corpus)
+    places = np.stack([generator.permutation(corpus)[:top] for _ in range(queries)])
+    gold = [set(np.flatnonzero(generator.random(corpus) < 0.3).tolist()) for _ in range(queries)]
+    gold[0] = gold[0] or {0}
+    inverse, shares = [], []
+    for row, wanted in zip(places, gold, strict=True):
+        if not wanted:
+            continue
+        rank = None
+        for position in range(top):
+            if rank is None and row[position] in wanted:
+                rank = position + 1
+        inverse.append(0 if rank is None else 1 / rank)
+        shares.append(sum(1 for place in wanted if place in list(row)) / len(wanted))
+    assert reciprocal_rank(places, gold) == pytest.approx(sum(inverse) / len(inverse))
+    assert recall(places, gold) == pytest.approx(sum(shares) / len(shares))
+
+
+def test_the_papers_lists_are_kept_with_a_warning_where_texts_are_few():
+    assert compatible_lists(39_936) == (1024, None)
+    lists, warning = compatible_lists(17_000)
+    assert lists == 1024 and "want 39,936 texts; there are 17,000" in warning
+    lists, warning = compatible_lists(1023)
+    assert lists == 26 and "cannot train the paper's 1,024 lists: 26 instead" in warning
+    assert compatible_lists(3)[0] == 1
+
+
+def test_both_ways_of_search_are_measured_on_one_encoding():
+    corpus = [f"text {i}" for i in range(1100)]
+    queries = [f"text {i}" if i % 2 else f"question {i}" for i in range(60)]
+    questions = Questions(corpus, queries, [{i} if i % 3 else set() for i in range(60)], False)
+    calls = []
+
+    def many(texts):
+        calls.append(len(texts))
+        return hashed(texts)
+
+    found = evaluate(questions, hashed, many)
+    assert calls == [1100, 60]
+    c, q = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (hashed(corpus), hashed(queries)))
+    order = np.argsort(-(q.astype(float) @ c.T.astype(float)), axis=1)[:, :10]
+    exact = found["modes"]["exact"]
+    assert exact["mrr_at_10"] == pytest.approx(reciprocal_rank(order, questions.gold))
+    assert exact["recall_at_10"] == pytest.approx(recall(order, questions.gold))
+    assert exact["mrr_at_10"] >= 20 / 40  # a text finds itself
+    assert found["lists"] == 1024 and "want 39,936 texts" in found["warning"]
+    assert found["matrix_bytes"] == 1100 * 8 * 4
+    # a header beside the vectors; ids and centroids on top for the lists
+    assert found["matrix_bytes"] < exact["index_bytes"] < found["matrix_bytes"] + 100
+    lists = found["modes"]["compatible"]["index_bytes"]
+    assert lists > found["matrix_bytes"] + 1100 * 8 + 1024 * 8 * 4
+    assert found["modes"]["compatible"]["recall_at_10"] <= exact["recall_at_10"] + 1e-9
+    assert (found["queries_with_gold"], found["queries_in_corpus_verbatim"]) == (40, 30)

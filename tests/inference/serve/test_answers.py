@@ -1,0 +1,310 @@
+"""What the page says of texts, beside what the run's own functions say of them."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import run_multitask
+from multitask import load
+from multitask.inference.analysis.attention import cls_attention
+from multitask.inference.serve import answers
+from multitask.inference.serve.answers import MAX_CHARACTERS, Served, open_run, read_texts
+from multitask.utils.errors import NotFinite, UserError
+from tests.conftest import ROOT
+from tests.support.contrastive_run import write_config, write_triplets
+from tests.support.masked_lm_run import CONFIG as MASKED_LM
+from tests.support.masked_lm_run import FAST, stages, tiny
+
+TEXT, OTHER = "a good film .", "the dog runs"
+CROSS = str(ROOT / "configs" / "cs224n_minilm_cross.yaml")
+
+
+@pytest.fixture(scope="module")
+def served(tiny_run) -> Served:
+    return open_run(tiny_run, None)
+
+
+@pytest.fixture(scope="module")
+def contrastive(tiny_encoder, course_files, tmp_path_factory) -> Served:
+    """A contrastive task, and one that scores its vectors."""
+    files = tmp_path_factory.mktemp("files")
+    shutil.copytree(course_files, files, dirs_exist_ok=True)
+    write_triplets(files)
+    config = write_config(files / "c.yaml", tiny_encoder, files, "siamese")
+    run = files / "run"
+    assert run_multitask.main([config, f"output_dir={run}", "training.max_steps=2"]) == 0
+    return open_run(run, None)
+
+
+@pytest.fixture(scope="module")
+def cross(tiny_encoder, course_files, tmp_path_factory) -> Served:
+    """Pairs in one input, and other weights for each task."""
+    run = tmp_path_factory.mktemp("cross") / "run"
+    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
+    names = [f"data_dir={course_files}", f"encoder.name={tiny_encoder}", f"output_dir={run}"]
+    changes = ["training.max_steps=2", "training.frozen_baseline=false", "tasks.sst.adapter=pal"]
+    assert run_multitask.main([CROSS, *names, *lengths, *changes]) == 0
+    return open_run(run, None)
+
+
+def by_task(served: Served, texts: list[str]) -> dict[str, answers.TaskAnswer]:
+    return {answer.task: answer for answer in answers.answers(served, texts)}
+
+
+def test_every_kind_of_label_is_what_predict_says(tiny_run, served):
+    run = load(tiny_run)
+    found = by_task(served, [TEXT, OTHER])
+    first, second = found["sst"].results
+    for result, text in ((first, TEXT), (second, OTHER)):
+        (expected,) = run.predict("sst", [text])
+        assert result.prediction == expected["name"]
+        assert [share.probability for share in result.shares] == expected["scores"]
+        (chosen,) = [share.name for share in result.shares if share.chosen]
+        assert chosen == expected["name"]
+    assert (first.of, second.of) == ("First text", "Second text")
+    (expected,) = run.predict("qqp", [(TEXT, OTHER)])
+    (result,) = found["qqp"].results
+    (chance,) = expected["scores"]
+    assert [share.probability for share in result.shares] == [1 - chance, chance]
+    assert result.prediction == expected["name"]
+    (expected,) = run.predict("sts", [(TEXT, OTHER)])
+    (result,) = found["sts"].results
+    assert (result.number, result.low, result.high) == (expected["prediction"], 0, 5)
+    assert result.prediction == f"{expected['prediction']:.3f}" and not result.shares
+
+
+def test_a_task_that_needs_a_pair_says_so(served):
+    found = by_task(served, [TEXT])
+    assert [(a.message, len(a.results)) for a in found.values()] == [
+        ("", 1),
+        ("Needs a second text.", 0),
+        ("Needs a second text.", 0),
+    ]
+    (result,) = found["sst"].results
+    assert result.of == ""
+    assert {name: answer.about for name, answer in found.items()} == {
+        "sst": "one text → 5 classes",
+        "qqp": "two texts, read apart → different or paraphrase",
+        "sts": "two texts, read apart → a number from 0 to 5",
+    }
+
+
+def test_a_contrastive_task_gives_the_cosine_of_two_vectors(contrastive):
+    alone = by_task(contrastive, [TEXT])["views"]
+    assert "A vector of 32 numbers" in alone.message and not alone.results
+    (result,) = by_task(contrastive, [TEXT, OTHER])["views"].results
+    first, second = contrastive.run.encode([TEXT, OTHER], "views").astype(float)
+    expected = first @ second / np.linalg.norm(first) / np.linalg.norm(second)
+    assert result.number == pytest.approx(expected, abs=1e-6)
+    assert (result.low, result.high) == (-1, 1)
+    assert contrastive.takes_singles and contrastive.takes_pairs
+
+
+def test_pairs_in_one_input(cross):
+    found = by_task(cross, [TEXT, OTHER])
+    assert found["qqp"].about.startswith("two texts, read together")
+    (result,) = found["qqp"].results
+    (chance,) = load(cross.run.directory).predict("qqp", [(TEXT, OTHER)])[0]["scores"]
+    assert result.shares[1].probability == chance
+
+
+def test_masked_tokens_are_left_out(tiny_encoder, course_files, tmp_path):
+    changes = [*tiny(tiny_encoder, course_files), *FAST, "training.max_steps=4", stages()]
+    assert run_multitask.main([MASKED_LM, *changes, f"output_dir={tmp_path / 'run'}"]) == 0
+    assert open_run(tmp_path / "run", None).tasks == ["sst", "qqp", "sts"]
+
+
+def test_a_run_of_masked_tokens_alone_is_refused(tiny_run, monkeypatch):
+    monkeypatch.setattr(answers, "_is_shown", lambda *_: False)
+    with pytest.raises(UserError, match="no task of the run says anything about a text"):
+        open_run(tiny_run, None)
+
+
+def test_a_kind_of_task_that_the_page_does_not_know_says_so(served, monkeypatch):
+    reader = dataclasses.replace(served.run.readers["sst"], label_type="spans")
+    monkeypatch.setitem(served.run.readers, "sst", reader)
+    found = by_task(served, [TEXT])["sst"]
+    assert found.about == "one text → more than this page shows"
+    assert (found.message, found.results) == ("Not shown here: use the command `predict`.", ())
+
+
+def test_of_many_classes_the_likeliest_are_shown(served, monkeypatch):
+    reader = dataclasses.replace(served.run.readers["sst"], names=tuple("abcdefghijkl"))
+    monkeypatch.setitem(served.run.readers, "sst", reader)
+    scores = [number / 66 for number in range(12)]
+    made = [{"prediction": 11, "name": "l", "scores": scores}]
+    monkeypatch.setattr(served.run, "predict", lambda *_: made)
+    (result,) = by_task(served, [TEXT])["sst"].results
+    assert [share.name for share in result.shares] == list("lkjihgfedc")
+    assert result.notes == ["The 10 likeliest of 12 classes."]
+
+
+def test_a_number_outside_its_scale_says_so(served, monkeypatch):
+    monkeypatch.setattr(served.run, "predict", lambda *_: [{"prediction": 5.25, "scores": [5.25]}])
+    result = answers._predicted(served, "sts", [TEXT, OTHER], "")
+    assert result.prediction == "5.250" and result.notes == ["Outside the scale from 0 to 5."]
+
+
+def test_a_text_that_is_cut_says_so(served, cross):
+    long = "cat " * 47
+    (result,) = by_task(served, [long])["sst"].results
+    assert result.notes == ["Cut at 48 tokens: the rest was not read."]
+    (result,) = by_task(served, [long, TEXT])["qqp"].results
+    assert result.notes == ["Cut at 48 tokens: the rest was not read."]
+    half = "cat " * 30
+    assert not by_task(served, [half, half])["qqp"].results[0].notes
+    assert by_task(cross, [half, half])["qqp"].results[0].notes  # both in one input
+
+
+def test_scores_that_are_no_numbers_are_a_message(served, monkeypatch):
+    def fail(*_):
+        raise NotFinite("task sst: the model's scores are not finite numbers")
+
+    monkeypatch.setattr(served.run, "predict", fail)
+    found = by_task(served, [TEXT])["sst"]
+    assert found.message.endswith("are not finite numbers") and not found.results
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ("", "", "There is no text yet."),
+        (" \n\t", "", "There is no text yet."),
+        ("", "a", "The first text is empty."),
+        ("a" * (MAX_CHARACTERS + 1), "", "The first text has 2,001 characters; the page takes 2,0"),
+        ("a", "é" * 3000, "The second text has 3,000 characters"),
+    ],
+)
+def test_texts_that_are_no_use_are_refused(first, second, message, served):
+    with pytest.raises(UserError, match=message):
+        read_texts(served, first, second)
+
+
+def test_texts_are_taken_as_they_were_typed(served):
+    assert read_texts(served, " a ", " \n") == [" a "]
+    assert read_texts(served, "a\r\nb", "<c>") == ["a\nb", "<c>"]
+    line_ends = "a\r\n" * (MAX_CHARACTERS // 2)
+    assert len(read_texts(served, line_ends, "")[0]) == MAX_CHARACTERS
+
+
+def test_what_the_tasks_need_is_asked_for(served):
+    pairs = Served(served.run, ["qqp", "sts"])
+    assert pairs.takes_pairs and not pairs.takes_singles
+    with pytest.raises(UserError, match="second text is empty, and every task of this run compa"):
+        read_texts(pairs, "a", "")
+    single = Served(served.run, ["sst"])
+    assert single.takes_singles and not single.takes_pairs
+    assert read_texts(single, "a", "left over") == ["a"]
+
+
+def test_the_picture_is_drawn_of_the_tasks_attention(cross, served, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(answers, "draw_mean", lambda *a: drawn.append(a) or real(*a))
+    from multitask.reporting.figures.attention import draw_mean as real
+
+    assert answers.attention_tasks(served) == ["sst"]  # one set of weights, no pair in one input
+    assert answers.attention_tasks(cross) == ["sst", "qqp"]
+    assert len(answers.attention(cross, "sst", [TEXT, OTHER])) == 2
+    (picture,) = answers.attention(cross, "qqp", [TEXT, OTHER])
+    assert picture.png.startswith(b"\x89PNG") and picture.note == ""
+    assert picture.alt == f"What [CLS] attends to in “{TEXT}” and “{OTHER}”"
+    for (found, source), (task, own) in zip(
+        drawn, [("sst", [TEXT]), ("sst", [OTHER]), ("qqp", [TEXT, OTHER])], strict=True
+    ):
+        encoder, adapter = cross.run.encoder(task)
+        expected = cls_attention(encoder, cross.run.tokenizer, own, adapter)
+        np.testing.assert_array_equal(found.weights, expected.weights)
+        assert found.tokens == expected.tokens and source == f"run, task {task}"
+    assert (drawn[0][0].mean != served_mean(cross, TEXT)).any()  # the adapter counts
+    with pytest.raises(UserError, match="Task qqp reads two texts together: type a second one"):
+        answers.attention(cross, "qqp", [TEXT])
+    with pytest.raises(UserError, match="65 tokens, special ones included; the encoder takes 64"):
+        answers.attention(served, "sst", ["cat " * 63])
+    (picture,) = answers.attention(served, "sst", ["cat " * 50])
+    assert picture.note == "The picture is of the whole text."
+
+
+def served_mean(served: Served, text: str) -> np.ndarray:
+    encoder, _ = served.run.encoder("sst")
+    return cls_attention(encoder, served.run.tokenizer, [text]).mean
+
+
+@pytest.fixture(scope="module")
+def index(tiny_run, tmp_path_factory) -> Path:
+    pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
+    folder = tmp_path_factory.mktemp("index")
+    (folder / "mine.txt").write_text(f"the cat sleeps\n\na bad film\n{'a good film ' * 60}\n")
+    words = ["index", tiny_run, "--texts", folder / "mine.txt", "--out", folder / "i"]
+    assert run_multitask.main([*map(str, words), "--task", "sts"]) == 0
+    return folder / "i"
+
+
+def test_neighbours_are_those_that_search_finds(tiny_run, index, capsys):
+    served = open_run(tiny_run, index)
+    served.run.model.autocast = True  # as on hardware with bf16: an index is in fp32 all the same
+    answers.answers(served, [TEXT, OTHER])
+    found = answers.neighbours(served, TEXT)
+    assert served.run.model.autocast
+    capsys.readouterr()
+    assert run_multitask.main(["search", str(index), TEXT, "--top", "3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    shown = [f"{n.cosine:6.3f}  line {n.line}: {n.text.removesuffix('…')}" for n in found]
+    assert (
+        len(lines) == 3 and [line[: len(s)] for line, s in zip(lines, shown, strict=True)] == shown
+    )
+    (long,) = [n.text for n in found if n.line == 4]
+    assert len(long) == answers.MAX_SHOWN and long.endswith("…")
+    assert answers.neighbours(Served(served.run, served.tasks), TEXT) == []
+
+
+def test_weights_of_another_task_do_not_change_the_neighbours(tiny_run, index, tmp_path):
+    """An index of one task, on a run whose tasks have other weights."""
+    import json
+
+    from safetensors.torch import load_file, save_file
+
+    run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
+    steps = json.loads((run / "best.json").read_text())
+    config = (run / "config.yaml").read_text()
+    assert "select: joint" in config
+    (run / "config.yaml").write_text(config.replace("select: joint", "select: per_task"))
+    (weights,) = (run / "weights").glob("*.safetensors")
+    step = int(weights.stem.removeprefix("step-"))
+    moved = {name: 3 * t for name, t in load_file(weights).items()}
+    save_file(moved, run / "weights" / "step-00000099.safetensors")
+    (run / "best.json").write_text(json.dumps(steps | {"sst": 99, "qqp": step, "sts": step}))
+    served = open_run(run, index)
+    before = answers.neighbours(served, TEXT)
+    answers.answers(served, [TEXT])
+    assert served.run._loaded == 99
+    assert answers.neighbours(served, TEXT) == before
+    assert answers.attention_tasks(served) == ["sst", "qqp"]
+
+
+def test_an_index_of_another_run_is_refused(contrastive, index):
+    with pytest.raises(UserError, match=r"serve the run it was made with$"):
+        open_run(contrastive.run.directory, index)
+
+
+@pytest.mark.slow
+def test_another_encoder_of_transformers_has_pictures_too(tmp_path, course_files):
+    from tests.conftest import save_tiny_encoder
+
+    encoder = save_tiny_encoder(tmp_path / "electra", "electra")
+    run = tmp_path / "run"
+    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
+    names = [f"data_dir={course_files}", f"encoder.name={encoder}", f"output_dir={run}"]
+    changes = ["training.max_steps=1", "training.frozen_baseline=false"]
+    config = str(ROOT / "configs" / "cs224n.yaml")
+    assert run_multitask.main([config, *names, *lengths, *changes]) == 0
+    served = open_run(run, None)
+    (picture,) = answers.attention(served, "sst", [TEXT])
+    assert picture.png.startswith(b"\x89PNG")
+    model = served.run.model.encoder.model
+    model.set_attn_implementation = lambda name: None
+    model.forward = lambda *_, **__: type("Output", (), {"attentions": None})()
+    with pytest.raises(UserError, match="an encoder of type electra tells no attention weights"):
+        answers.attention(served, "sst", [TEXT])

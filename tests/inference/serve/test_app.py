@@ -1,0 +1,280 @@
+"""The page without a browser: what it shows, what it refuses, and that it asks for nothing."""
+
+import re
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import run_multitask
+from multitask import load
+from multitask.inference.serve import answers
+from multitask.inference.serve.answers import Served, open_run
+from multitask.utils.errors import UserError
+from tests.support.html_page import ADDRESSES, Parsed, page_text
+from tests.support.token_run import token_config, write_token_files
+
+pytest.importorskip("flask", reason="flask is not installed (dev requirement)")
+from multitask.inference.serve.app import MAX_BYTES, make_app
+
+TEXT, OTHER = "a good film .", "the dog runs"
+SCRIPT = "<script>alert('x')</script> </textarea><img src=http://x.y onerror=alert(1)> & {{ 7*7 }}"
+TAGS = set(
+    "html head meta link title style body a header h1 h2 h3 h4 p nav ul ol li main section svg "
+    "line circle span div img details summary form label textarea select option button blockquote "
+    "iframe".split()
+)
+
+
+@pytest.fixture(scope="module")
+def served(tiny_run) -> Served:
+    return open_run(tiny_run, None)
+
+
+@pytest.fixture
+def client(served):
+    return make_app(served).test_client()
+
+
+def post(client, first="", second="", **more):
+    return client.post("/", data={"first": first, "second": second, **more})
+
+
+def check(reply) -> str:
+    """The page's text; a sound page that asks for nothing but the report."""
+    text = reply.get_data(as_text=True)
+    page = Parsed(text)
+    assert {tag for tag, _ in page.elements} <= TAGS
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for tag, attributes in page.elements:
+        assert not [name for name in attributes if name.startswith("on")]
+        for name in ADDRESSES & {*attributes}:
+            address = attributes[name]
+            inside = address[0] == "#" and address[1:] in ids
+            assert inside or address.startswith("data:") or address == "/#scores" or (
+                address == "/report" and tag in ("a", "iframe")
+            ), (tag, address)  # fmt: skip
+    assert "url(" not in text and "@import" not in text
+    (policy,) = [meta["content"] for meta in page.all("meta") if "http-equiv" in meta]
+    for rule in (policy, reply.headers["Content-Security-Policy"]):
+        assert rule.startswith("default-src 'none'; img-src data:; ") and "script" not in rule
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert "Traceback" not in text and 'File "' not in text
+    return page_text(text)
+
+
+def test_the_first_page_says_what_the_tasks_take(client):
+    reply = client.get("/")
+    text = check(reply)
+    assert reply.status_code == 200
+    for words in ("Try run", "sst one text → 5 classes", "Up to 2,000 characters a text."):
+        assert words in text
+    page = Parsed(reply.get_data(as_text=True))
+    first, second = page.all("textarea")
+    assert (first["maxlength"], second["maxlength"]) == ("2000", "2000")
+    assert "required" in first and "required" not in second
+    assert not page.all("select") and not page.all("img")
+    assert "Nearest" not in text
+
+
+def test_a_pair_has_scores_and_pictures(client, tiny_run):
+    reply = post(client, TEXT, OTHER)
+    text = check(reply)
+    run = load(tiny_run)
+    (sst,) = run.predict("sst", [TEXT])
+    names = run.readers["sst"].names
+    expected = [f"{n} {100 * p:.1f} %" for n, p in zip(names, sst["scores"], strict=True)]
+    assert f"First text {sst['name']} {' '.join(expected)} Second text" in text
+    (qqp,) = run.predict("qqp", [(TEXT, OTHER)])
+    assert f"paraphrase {100 * qqp['scores'][0]:.1f} %" in text
+    (sts,) = run.predict("sts", [(TEXT, OTHER)])
+    assert f"{sts['prediction']:.3f} 0 5" in text
+    images = Parsed(reply.get_data(as_text=True)).all("img")
+    assert [image["alt"] for image in images] == [
+        f"What [CLS] attends to in “{words}”" for words in (TEXT, OTHER)
+    ]
+    assert all(int(image["width"]) > 300 for image in images)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ("", "", "There is no text yet."),
+        ("  ", "a", "The first text is empty."),
+        ("a" * 2001, "", "The first text has 2,001 characters; the page takes 2,000: shorten it."),
+    ],
+)
+def test_bad_input_is_a_line_in_the_page(first, second, message, client):
+    reply = post(client, first, second)
+    assert reply.status_code == 400
+    assert message in check(reply)
+    assert Parsed(reply.get_data(as_text=True)).all("p")[1]["role"] == "alert"
+
+
+def test_an_unknown_task_and_unknown_fields_are_refused_or_ignored(client):
+    reply = post(client, TEXT, attention="../../etc/passwd")
+    assert reply.status_code == 400 and "There is no such task" in check(reply)
+    assert post(client, TEXT, file="/etc/passwd").status_code == 200
+    assert "There is no text yet." in check(client.post("/", data={"third": "x"}))
+
+
+@pytest.mark.parametrize("typed", [SCRIPT, "../../etc/passwd", "file:///etc/passwd", "$(id)"])
+def test_what_is_typed_is_text_and_nothing_else(typed, client):
+    reply = post(client, typed, typed)
+    shown = check(reply)
+    assert reply.status_code == 200 and "root:" not in shown
+    assert shown.count(" ".join(typed.split())) >= 4  # typed twice, read twice
+    text = reply.get_data(as_text=True)
+    assert "<script" not in text
+    assert len(Parsed(text).all("img")) == 2
+
+
+@pytest.mark.slow
+@given(first=st.text(max_size=60), second=st.text(max_size=60))
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_text_gives_a_sound_page(first, second, client, monkeypatch):
+    monkeypatch.setattr(answers, "attention", lambda *_: [])  # slow, and has tests of its own
+    reply = post(client, first, second)
+    check(reply)
+    typed = first.encode(errors="replace").decode()  # a browser sends no half characters either
+    assert reply.status_code == (200 if typed.strip() else 400)
+
+
+def test_line_ends_stay_in_the_form(client):
+    reply = post(client, "\r\n a\r\nb")
+    assert ">\n\r\n a\r\nb</textarea>" in reply.get_data(as_text=True)
+
+
+@pytest.mark.parametrize(
+    "path", ["/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/static/x", "/report/../x", "/x"]
+)
+def test_no_other_path_leads_anywhere(path, client):
+    reply = client.get(path)
+    assert reply.status_code == 404
+    assert "There is no such page here." in check(reply)
+
+
+def test_other_methods_hosts_and_sizes_are_refused(client):
+    assert client.put("/").status_code == 405
+    reply = client.get("/", headers={"Host": "evil.example"})
+    assert (reply.status_code, reply.text) == (400, "Ask for 127.0.0.1.\n")
+    assert client.get("/", headers={"Host": "127.0.0.1:8765"}).status_code == 200
+    reply = post(client, "a" * (MAX_BYTES + 1))
+    assert reply.status_code == 413 and "too much text" in check(reply)
+    most = "\U0001f600" * 2000  # four bytes each, as the browser sends them
+    assert post(client, most, most).status_code == 200
+
+
+def test_the_report_is_shown_where_there_is_one(client, served, tiny_run, tmp_path, monkeypatch):
+    reply = client.get("/report")
+    assert reply.data == (tiny_run / "report.html").read_bytes()
+    assert "Content-Security-Policy" in reply.headers
+    monkeypatch.setattr(served.run, "directory", tmp_path)
+    client = make_app(served).test_client()
+    assert "The run has no report yet" in check(client.get("/"))
+    reply = client.get("/report")
+    assert reply.status_code == 404 and "The run has no report yet" in check(reply)
+
+
+def test_where_there_is_no_picture_a_sentence_stands(client, monkeypatch):
+    def fail(*_):
+        raise UserError("an encoder of type odd tells no attention weights")
+
+    monkeypatch.setattr(answers, "attention", fail)
+    reply = post(client, TEXT)
+    assert "an encoder of type odd tells no attention weights" in check(reply)
+    assert not Parsed(reply.get_data(as_text=True)).all("img")
+
+
+def test_a_failure_is_a_sentence_in_the_page_and_a_traceback_in_the_terminal(
+    client, monkeypatch, caplog
+):
+    def fail(*_):
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(answers, "answers", fail)
+    reply = post(client, TEXT)
+    assert reply.status_code == 500
+    assert "Something failed here." in check(reply) and "secret" not in reply.text
+    assert "secret" in caplog.text
+
+
+def test_one_text_is_answered_at_a_time(served, monkeypatch):
+    inside, most = 0, 0
+    lock, usual = threading.Lock(), answers.answers
+
+    def counted(*arguments):
+        nonlocal inside, most
+        with lock:
+            inside += 1
+            most = max(most, inside)
+        found = usual(*arguments)
+        with lock:
+            inside -= 1
+        return found
+
+    monkeypatch.setattr(answers, "answers", counted)
+    app = make_app(served)
+    codes = []
+    ask = [
+        threading.Thread(target=lambda: codes.append(post(app.test_client(), TEXT).status_code))
+        for _ in range(3)
+    ]
+    [thread.start() for thread in ask]
+    [thread.join() for thread in ask]
+    assert (codes, most) == ([200, 200, 200], 1)
+
+
+def test_runs_of_single_texts_and_of_pairs_ask_for_what_they_need(served):
+    for tasks, fields in ((["sst"], ["first"]), (["qqp"], ["first", "second"])):
+        app = make_app(Served(served.run, tasks))
+        page = Parsed(app.test_client().get("/").text)
+        assert [field["id"] for field in page.all("textarea")] == fields
+        assert all("required" in field for field in page.all("textarea"))
+
+
+def test_neighbours_stand_in_the_page(served, tmp_path):
+    pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
+    import run_multitask
+
+    run = served.run.directory
+    (tmp_path / "mine.txt").write_text(f"{SCRIPT}\nthe cat sleeps\n")
+    words = ["index", run, "--texts", tmp_path / "mine.txt", "--out", tmp_path / "i"]
+    assert run_multitask.main([*map(str, words)]) == 0
+    indexed = open_run(Path(run), tmp_path / "i")
+    reply = post(make_app(indexed).test_client(), TEXT, OTHER)
+    text = check(reply)
+    assert "Nearest texts" in text and "To the second text" in text
+    for found in answers.neighbours(indexed, TEXT):
+        assert f"{found.cosine:.3f} {' '.join(found.text.split())} line {found.line}" in text
+
+
+@pytest.mark.slow
+def test_tagged_words_and_answers_are_what_predict_says(tiny_encoder, tmp_path):
+    config = token_config(tmp_path, tiny_encoder, write_token_files(tmp_path, train=32))
+    assert run_multitask.main([str(config), "training.max_steps=8"]) == 0
+    made = open_run(tmp_path / "run", None)
+    context = "eats man . today dog sees house"
+    found = {one.task: one for one in answers.answers(made, ["who is there ?", context])}
+    assert found["ner"].about == "one text → a tag for each word"
+    _, second = found["ner"].results
+    (expected,) = made.run.predict("ner", [context])
+    shown = second.prediction.split(", ") if second.prediction != "O alone" else []
+    tagged = zip(expected["words"], expected["prediction"], strict=True)
+    assert shown == [f"{word} ({tag})" for word, tag in tagged if tag != "O"]
+    (result,) = found["qa"].results
+    (expected,) = made.run.predict("qa", [("who is there ?", context)])
+    assert result.prediction == expected["prediction"] != ""
+    assert result.notes[-1].endswith(
+        f"{expected['start']} to {expected['end']} of the second text."
+    )
+    needs = {one.task: one.message for one in answers.answers(made, [context])}
+    assert needs == {"ner": "", "qa": "Needs a second text."}
+    shown = check(post(make_app(made).test_client(), "who is there ?", context))
+    assert result.prediction in shown and second.prediction in shown

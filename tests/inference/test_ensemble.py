@@ -1,0 +1,357 @@
+"""Ensembles of finished runs: from saved predictions, from weights, and every refusal."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from scipy.stats import pearsonr
+from sklearn.metrics import accuracy_score
+
+import run_multitask
+from multitask.config.run_directory import load_lines
+from multitask.inference.ensemble import ensemble
+from tests.support.fabricated_run import CLASSES, write_run
+
+ROWS = 60
+
+
+def main(*arguments: object) -> int:
+    return run_multitask.main([str(argument) for argument in arguments])
+
+
+def records(run: Path, name: str) -> list[dict]:
+    return load_lines(run / "predictions" / f"{name}.jsonl")
+
+
+def rewritten(run: Path, name: str, found: list[dict]) -> None:
+    lines = "".join(json.dumps(record) + "\n" for record in found)
+    (run / "predictions" / f"{name}.jsonl").write_text(lines)
+
+
+def edited_report(run: Path, task: str, **changes: object) -> None:
+    report = json.loads((run / "report.json").read_text())
+    report["tasks"][task].update(changes)
+    (run / "report.json").write_text(json.dumps(report))
+
+
+def edited_config(run: Path, task: str, **data: object) -> None:
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["tasks"][task]["data"].update(data)
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    """Three finished runs without weights, as `ablate` leaves them."""
+    found = [tmp_path / f"seed-{seed}" for seed in (1, 2, 3)]
+    for seed, run in enumerate(found, 1):
+        write_run(run, rows=ROWS, seed=seed, noise=0.4)
+    return found
+
+
+def with_test_rows(run: Path, order: list[int]) -> None:
+    """Give a run unlabelled test rows of ``para``, without ids of their own, in this order."""
+    edited_config(run, "para", test="para-test.csv")
+    dev = records(run, "para.dev")
+    found = [dev[i] | {"id": str(place), "label": None} for place, i in enumerate(order)]
+    rewritten(run, "para.test", found)
+
+
+# ---- from saved predictions
+
+
+def test_the_saved_predictions_of_runs_without_weights_are_averaged(runs, tmp_path, capsys):
+    assert main("predict", *runs, "--output", tmp_path / "all") == 0
+    printed = capsys.readouterr().out
+    found = json.loads((tmp_path / "all" / "ensemble.json").read_text())
+    assert found["format"] == 1 and found["runs"] == [str(run) for run in runs]
+    tops = []
+    for task in ("sst", "para", "sts"):
+        saved = [records(run, f"{task}.dev") for run in runs]
+        written = records(tmp_path / "all", f"{task}.dev")
+        for i, record in enumerate(written):
+            columns = zip(*(member[i]["scores"] for member in saved), strict=True)
+            mean = [sum(column) / 3 for column in columns]
+            assert record["scores"] == pytest.approx(mean, abs=1e-6)
+            assert [record[k] for k in ("id", "label")] == [saved[0][i][k] for k in ("id", "label")]
+            expected = {
+                "sst": mean.index(max(mean)),
+                "para": int(mean[0] > 0.5),
+                "sts": min(max(mean[0], 0), 5),
+            }
+            assert record["prediction"] == pytest.approx(expected[task], abs=1e-9)
+        gold = [record["label"] for record in written]
+        predicted = [record["prediction"] for record in written]
+        score = pearsonr(gold, predicted)[0] if task == "sts" else accuracy_score(gold, predicted)
+        assert found["tasks"][task]["ensemble"] == pytest.approx(score)
+        members = [json.loads((r / "report.json").read_text())["tasks"][task] for r in runs]
+        values = [member["dev"][member["metric"]] for member in members]
+        assert found["tasks"][task]["members"] == pytest.approx(values)
+        tops.append(score)
+        assert f"{score:.3f}" in printed
+    assert found["overall"]["ensemble"] == pytest.approx(np.mean(tops))
+
+
+def test_course_files_are_written_as_a_run_writes_them(runs, tmp_path):
+    assert main("predict", *runs, "--output", tmp_path / "all") == 0
+    folder = tmp_path / "all" / "predictions"
+    assert {file.name for file in folder.glob("*.csv")} == {
+        "sst-dev-output.csv",
+        "para-dev-output.csv",
+    }
+    dev = records(tmp_path / "all", "para.dev")
+    lines = [f"{record['id']} , {float(record['prediction']):.1f} \n" for record in dev]
+    text = (folder / "para-dev-output.csv").read_text()
+    assert text == "id \t Predicted_Is_Paraphrase \n" + "".join(lines)
+    dev = records(tmp_path / "all", "sst.dev")
+    lines = [f"{record['id']} , {CLASSES[record['prediction']]} \n" for record in dev]
+    assert (folder / "sst-dev-output.csv").read_text() == "id \t Predicted_Sentiment \n" + "".join(
+        lines
+    )
+
+
+def test_without_output_nothing_is_written(runs, tmp_path, capsys):
+    before = sorted(tmp_path.rglob("*"))
+    assert main("predict", *runs) == 0
+    assert "--output DIR" in capsys.readouterr().out
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_test_rows_are_averaged_where_every_run_has_them(runs, tmp_path, capsys):
+    for run in runs[:2]:
+        with_test_rows(run, [4, 0, 7])
+    assert main("predict", *runs[:2], "--output", tmp_path / "two") == 0
+    found = records(tmp_path / "two", "para.test")
+    for place, i in enumerate([4, 0, 7]):
+        scores = [records(run, "para.dev")[i]["scores"][0] for run in runs[:2]]
+        assert found[place]["scores"] == pytest.approx([sum(scores) / 2], abs=1e-6)
+        assert found[place]["label"] is None
+    assert (tmp_path / "two" / "predictions" / "para-test-output.csv").is_file()
+    capsys.readouterr()
+    assert main("predict", *runs, "--output", tmp_path / "three") == 0
+    assert f"para: only dev is predicted, for {runs[2]}" in capsys.readouterr().out
+    assert not (tmp_path / "three" / "predictions" / "para.test.jsonl").exists()
+
+
+def test_a_class_without_a_mapping_is_written_as_the_file_has_it(runs, tmp_path):
+    """`data.labels: null`: the names are the training file's values; that file is not read."""
+    for run in runs:
+        edited_config(run, "sst", labels=None)
+        edited_report(run, "sst", classes=["1", "2", "3", "4", "5"])
+    assert main("predict", *runs, "--output", tmp_path / "all") == 0
+    dev = records(tmp_path / "all", "sst.dev")
+    text = (tmp_path / "all" / "predictions" / "sst-dev-output.csv").read_text()
+    values = [line.split(" , ")[1].strip() for line in text.split("\n")[1:-1]]
+    assert values == [str(record["prediction"] + 1) for record in dev]
+
+
+def test_tasks_that_a_run_lacks_are_left_out_and_named(runs, tmp_path):
+    write_run(tmp_path / "pair", rows=ROWS, seed=4, noise=0.4, only=("sst", "sts"))
+    found = ensemble([*runs, tmp_path / "pair"]).gains
+    assert list(found["tasks"]) == ["sst", "sts"]
+    assert "Left out, for not every run has them: para." in found["notes"]
+
+
+def test_selection_on_dev_is_noted(runs):
+    report = json.loads((runs[1] / "report.json").read_text())
+    (runs[1] / "report.json").write_text(json.dumps(report | {"selection_split": "dev"}))
+    (note,) = ensemble(runs).gains["notes"]
+    assert "selected on the dev rows" in note and str(runs[1]) in note
+
+
+# ---- refusals
+
+
+def refused(*arguments: object, capsys) -> str:
+    assert main("predict", *arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("task", ["sst", "para", "sts"])
+def test_permuted_rows_are_refused(task, runs, capsys):
+    found = records(runs[1], f"{task}.dev")
+    rewritten(runs[1], f"{task}.dev", [*found[1:], found[0]])
+    line = refused(*runs, capsys=capsys)
+    for words in (task, str(runs[0]), str(runs[1]), "dev row 1 has another id"):
+        assert words in line
+
+
+def test_permuted_rows_are_refused_without_ids_or_labels(runs, capsys):
+    with_test_rows(runs[0], [0, 1, 2, 3])
+    with_test_rows(runs[1], [0, 1, 3, 2])
+    line = refused(*runs[:2], capsys=capsys)
+    assert "para: " in line and "test row 3 has another text" in line and str(runs[1]) in line
+
+
+@pytest.mark.parametrize(
+    ("task", "report", "data", "words"),
+    [
+        ("sst", {"classes": CLASSES[::-1]}, {"labels": CLASSES[::-1]}, "classes very | negative, "),
+        ("sst", {"classes": CLASSES[:4]}, {"labels": CLASSES[:4]}, "classes very | negative, "),
+        ("sts", {}, {"label_range": [0, 1]}, "highest label 5.0 against 1.0"),
+        ("sts", {}, {"label_range": [-1, 5]}, "lowest label 0.0 against -1.0"),
+        (
+            "sts",
+            {"label_type": "binary"},
+            {"label_range": None},
+            "label type number against binary",
+        ),
+        ("para", {"metric": "f1"}, {}, "accuracy of binary labels against f1 of binary labels"),
+    ],
+)
+def test_other_labels_are_refused(task, report, data, words, runs, capsys):
+    edited_config(runs[1], task, **data)
+    edited_report(runs[1], task, **report)
+    if "metric" in report:
+        edited_report(runs[1], task, dev={"f1": None})
+    line = refused(*runs, capsys=capsys)
+    for word in (f"{task}: ", str(runs[0]), str(runs[1]), words):
+        assert word in line
+
+
+def test_a_run_twice_is_refused(runs, tmp_path, capsys):
+    other_name = tmp_path / "other_name"
+    other_name.symlink_to(runs[1])
+    line = refused(*runs[:2], other_name, capsys=capsys)
+    assert f"{other_name}: the same run is given twice" in line
+
+
+def test_runs_without_a_common_task_are_refused(tmp_path, capsys):
+    write_run(tmp_path / "a", rows=ROWS, only=("sst",))
+    write_run(tmp_path / "b", rows=ROWS, only=("sts",))
+    line = refused(tmp_path / "a", tmp_path / "b", capsys=capsys)
+    assert "no task in common" in line and f"{tmp_path / 'b'}: sts" in line
+
+
+def test_unfinished_and_absent_runs_are_refused(runs, tmp_path, capsys):
+    line = refused(runs[0], tmp_path / "none", capsys=capsys)
+    assert f"{tmp_path / 'none'}: no run there" in line
+    (runs[1] / "report.json").unlink()
+    assert "when its training ends" in refused(*runs, capsys=capsys)
+
+
+def test_what_needs_weights_says_so(runs, capsys):
+    line = refused(*runs, "data_dir=elsewhere", capsys=capsys)
+    assert "data_dir=elsewhere given, so the run's weights are needed" in line
+    for run in runs:
+        edited_config(run, "para", test="t.csv")
+    line = refused(*runs, capsys=capsys)
+    assert "para.test.jsonl does not exist, so the run's weights are needed" in line
+
+
+@pytest.mark.parametrize("where", ["seed-1", "file", "data"])
+def test_output_never_harms_what_is_there(where, runs, tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.csv").write_text("mine")
+    line = refused(*runs, "--output", tmp_path / where, capsys=capsys)
+    assert "choose another --output DIR" in line
+
+
+# ---- with weights
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> list[Path]:
+    """Two trained runs; the second one's directory looks like a key=value."""
+    root = tmp_path_factory.mktemp("trained")
+    found = [root / "first", root / "seed=2"]
+    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
+    for seed, run in enumerate(found):
+        assert (
+            main(
+                "configs/cs224n.yaml",
+                f"data_dir={course_files}",
+                f"encoder.name={tiny_encoder}",
+                f"output_dir={run}",
+                f"seed={seed}",
+                "training.lr=1e-3",
+                "training.epochs=1",
+                "training.precision=fp32",
+                "training.frozen_baseline=false",
+                *lengths,
+            )
+            == 0
+        )
+    return found
+
+
+def test_weights_predict_what_is_not_saved(trained, tmp_path, monkeypatch, capsys):
+    assert main("predict", *trained, "--output", tmp_path / "saved") == 0
+    copies = [tmp_path / run.name for run in trained]
+    for run, copy in zip(trained, copies, strict=True):
+        shutil.copytree(run, copy)
+    (copies[0] / "predictions" / "sts.dev.jsonl").unlink()
+    (copies[1] / "predictions" / "sst.test.jsonl").unlink()
+    monkeypatch.chdir(tmp_path)  # `seed=2` is then a directory, not a key=value
+    assert main("predict", "first", "seed=2", "--output", "again") == 0
+    # and all of it, where a key=value is given
+    assert main("predict", *trained, "device=cpu", "--output", "anew") == 0
+    for other in ("again", "anew"):
+        for task in ("sst", "qqp", "sts"):
+            for split in ("dev", "test"):
+                pairs = zip(
+                    records(tmp_path / "saved", f"{task}.{split}"),
+                    records(tmp_path / other, f"{task}.{split}"),
+                    strict=True,
+                )
+                for one, two in pairs:
+                    assert one["scores"] == pytest.approx(two["scores"], abs=3e-6)
+                    assert one["id"] == two["id"] and one["label"] == two["label"]
+    assert len(list((tmp_path / "saved" / "predictions").glob("*-output.csv"))) == 6
+
+
+def test_a_run_with_its_copy_gains_nothing_and_writes_what_it_wrote(trained, tmp_path):
+    run = trained[0]
+    copy = shutil.copytree(run, tmp_path / "copy")
+    assert main("predict", run, copy, "--output", tmp_path / "twice") == 0
+    found = json.loads((tmp_path / "twice" / "ensemble.json").read_text())
+    for entry in (*found["tasks"].values(), found["overall"]):
+        for key in ("gain_over_mean", "gain_over_best"):
+            assert set(entry[key].values()) == {0.0}
+    files = sorted((run / "predictions").glob("*-output.csv"))
+    assert len(files) == 6
+    for file in files:
+        own, again = (
+            [line.split(" , ") for line in (folder / file.name).read_text().split("\n")[1:-1]]
+            for folder in (run / "predictions", tmp_path / "twice" / "predictions")
+        )
+        assert [row[0] for row in own] == [row[0] for row in again]
+        # numbers: saved with six decimals, written with six digits
+        values = [float(row[1]) for row in own]
+        assert [float(row[1]) for row in again] == pytest.approx(values, abs=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("task", "text"), [("sst", "a good film\n"), ("qqp", "a cat ?\ta dog ?\n"), ("sts", "a\tb\n")]
+)
+def test_texts_of_ones_own_get_the_average(task, text, trained, tmp_path, capsys):
+    (tmp_path / "mine.txt").write_text(text)
+    own = ("--task", task, "--file", tmp_path / "mine.txt")
+    found = []
+    for runs in ([trained[0]], [trained[1]], trained):
+        capsys.readouterr()
+        assert main("predict", *runs, *own) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    one, two, both = found
+    mean = np.mean([one["scores"], two["scores"]], axis=0)
+    assert both["scores"] == pytest.approx(mean)
+    assert both["texts"] == one["texts"] and set(both) == set(one)
+    if task == "sst":
+        assert both["prediction"] == int(mean.argmax())
+    elif task == "qqp":
+        assert both["prediction"] == int(mean[0] > 0.5)
+    else:
+        assert both["prediction"] == pytest.approx(min(max(mean[0], 0), 5))
+
+
+def test_texts_of_ones_own_need_the_task_in_every_run(trained, runs, tmp_path, capsys):
+    (tmp_path / "mine.txt").write_text("a good film\n")
+    line = refused(
+        trained[0], runs[0], "--task", "sst", "--file", tmp_path / "mine.txt", capsys=capsys
+    )
+    assert str(runs[0]) in line and "no evaluated weights" in line

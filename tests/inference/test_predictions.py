@@ -1,0 +1,68 @@
+"""Prediction files: JSON lines, and the course's own format."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multitask.config import CourseFileConfig
+from multitask.inference.predictions import course_text, write_predictions
+from multitask.inference.scoring import Scores
+from multitask.tasks.examples import LabelReader, Rows
+
+NUMBERS = LabelReader("number", {}, (), 0.0, 5.0)
+BINARY = LabelReader("binary", {"0": 0, "1": 1}, ("different", "same"))
+# 0 and 1 in the file are one class: it is written as the first of them
+MERGED = LabelReader("class", {"0": 0, "1": 0, "2": 1}, ("bad", "good"))
+COURSE = CourseFileConfig(name="sts", column="Predicted_Similiary")
+
+
+def scores_of(*predictions: float) -> Scores:
+    values = np.array(predictions)
+    return Scores(values, values[:, None].astype(float), float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("reader", "predictions", "values"),
+    [
+        (NUMBERS, [2.5, 0.0, 4.123456789], ["2.5", "0", "4.12346"]),
+        (BINARY, [1, 0, 1], ["1.0", "0.0", "1.0"]),
+        (MERGED, [0, 1, 0], ["0", "2", "0"]),
+    ],
+)
+def test_course_text_to_the_letter(reader, predictions, values):
+    text = course_text("Predicted_X", ["a", "b", "c"], np.array(predictions), reader)
+    rows = [f"{name} , {value} \n" for name, value in zip("abc", values, strict=True)]
+    assert text == "id \t Predicted_X \n" + "".join(rows)
+
+
+@pytest.mark.parametrize("split", ["dev", "test", "holdout"])
+def test_files_of_a_split(split, tmp_path: Path):
+    labels = None if split == "test" else np.array([1.0, 2.0, 5.0])
+    rows = Rows("file", ["x", "y", "z"], [("a\u2028b", "é"), ("c\nd", ""), ("e", "f")], labels)
+    scores = scores_of(-0.5, 2.25, 7.0)
+    written = write_predictions(tmp_path, "similarity", split, rows, scores, NUMBERS, COURSE)
+    names = [f"similarity.{split}.jsonl"]
+    names += [] if split == "holdout" else [f"sts-{split}-output.csv"]
+    assert [file.relative_to(tmp_path / "predictions").name for file in written] == names
+
+    lines = written[0].read_text(encoding="utf-8").split("\n")
+    records = [json.loads(line) for line in lines[:-1]]
+    assert [record["id"] for record in records] == ["x", "y", "z"]
+    assert [tuple(record["texts"]) for record in records] == rows.texts
+    assert [record["label"] for record in records] == (
+        [None] * 3 if labels is None else labels.tolist()
+    )
+    # clipped to the label range in the files, and only there
+    assert [record["prediction"] for record in records] == [0.0, 2.25, 5.0]
+    assert [record["scores"] for record in records] == [[-0.5], [2.25], [7.0]]
+    assert scores.predictions.tolist() == [-0.5, 2.25, 7.0]
+    if split != "holdout":
+        assert written[1].read_text() == ("id \t Predicted_Similiary \nx , 0 \ny , 2.25 \nz , 5 \n")
+
+
+def test_no_course_file_without_its_settings(tmp_path):
+    rows = Rows("file", ["x"], [("a",)], None)
+    (file,) = write_predictions(tmp_path, "t", "dev", rows, scores_of(1.0), NUMBERS, None)
+    assert file.name == "t.dev.jsonl"

@@ -1,0 +1,191 @@
+"""Scores of a split in file order, whatever the batches, and without a trace on the run."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from multitask.config.registry import build
+from multitask.data.collate import collate, label_tensor
+from multitask.data.tokenize import Split, Tokens
+from multitask.inference.scoring import measure, score_split
+from multitask.models.encoders.hf import encoder_from_pretrained
+from multitask.models.multitask_model import MultiTaskModel
+from multitask.models.task_module import TaskModule
+from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.metric_names import METRICS
+from multitask.tasks.metrics import compute
+
+N, D = 23, 32
+READERS = {
+    "class": LabelReader("class", {"x": 0, "y": 1, "z": 2}, ("x", "y", "z")),
+    "binary": LabelReader("binary", {"0": 0, "1": 1}, ("0", "1")),
+    "number": LabelReader("number", {}, (), 0.0, 5.0),
+}
+# task: pooling, head, its options, label type, sides
+TASKS = {
+    "classes": ("cls", "classification", {}, "class", 1),
+    "weighted": ("mean", "classification", {"class_weights": [3, 1, 0.2]}, "class", 1),
+    "pairs": ("mean", "siamese_paraphrase", {"features": ["u", "v", "abs_diff"]}, "binary", 2),
+    "similarity": ("max", "cosine_regression", {"linear": True}, "number", 2),
+    "parameterless": ("mean", "cosine_regression", {}, "number", 2),
+}
+every_task = pytest.mark.parametrize("task", TASKS)
+
+
+@pytest.fixture(scope="module")
+def model(tiny_encoder):
+    """All tasks on one tiny encoder, in float64."""
+    encoder = encoder_from_pretrained(str(tiny_encoder))
+    context = {"dim": D, "num_labels": 3, "class_counts": [1, 1, 1], "low": 0.0, "high": 5.0}
+    torch.manual_seed(1)
+    tasks = {
+        name: TaskModule(
+            build("pooling", pooling, {}, {"dim": D, "num_layers": 2}),
+            nn.Identity(),
+            build("head", head, options, context),
+            dropout=0.5,
+            sides=sides,
+        )
+        for name, (pooling, head, options, _, sides) in TASKS.items()
+    }
+    return MultiTaskModel(encoder, tasks).double()
+
+
+def make_split(task, labelled=True):
+    """Rows of very different lengths in no order, labels at random."""
+    *_, label_type, sides = TASKS[task]
+    rng = np.random.default_rng(4)
+    lengths = rng.integers(3, 20, sides * N)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ids = rng.integers(5, 50, offsets[-1]).astype(np.int32)
+    tokens = Tokens(ids, np.zeros(offsets[-1], np.int8), offsets, np.zeros(sides * N, bool), sides)
+    labels = {
+        "class": rng.integers(0, 3, N),
+        "binary": rng.integers(0, 2, N),
+        "number": rng.uniform(0, 5, N).round(1),
+    }[label_type]
+    names = [str(i) for i in range(N)]
+    rows = Rows("made up", names, [(name,) for name in names], labels if labelled else None)
+    return Split(rows, tokens)
+
+
+def score(model, task, split, batch_size=8, **options):
+    return score_split(
+        model, task, split, batch_size=batch_size, pad_id=0, device=torch.device("cpu"), **options
+    )
+
+
+def row_by_row(model, task, split):
+    """Predictions, shown scores and mean loss, one row at a time in file order."""
+    model.eval()
+    head, losses, predictions, shown = model.head(task), [], [], []
+    for i in range(N):
+        batch = collate(split.tokens, np.array([i]), pad_id=0)
+        with torch.no_grad():
+            output = model({task: batch})[task]
+            losses.append(head.loss(output, label_tensor(split.rows.gold[[i]])).item())
+        predicted, scores = head.predict(output)
+        predictions.append(predicted[0].item())
+        shown.append(scores[0].tolist())
+    return predictions, shown, sum(losses) / N
+
+
+@every_task
+@pytest.mark.parametrize("batch_size", [1, 4, 23, 64])
+def test_scores_are_in_file_order_and_the_loss_is_the_mean_over_rows(model, task, batch_size):
+    split = make_split(task)
+    assert (np.diff(split.tokens.lengths) < 0).any()  # by length is another order
+    predictions, shown, loss = row_by_row(model, task, split)
+    found = score(model, task, split, batch_size)
+    np.testing.assert_allclose(found.predictions, predictions, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.scores, shown, rtol=1e-9, atol=1e-9)
+    assert found.loss == pytest.approx(loss, rel=1e-9)
+    assert len(set(map(tuple, shown))) > N // 2  # rows could be mixed up
+
+
+def with_repeats(split):
+    """The same split, in which the second texts are six of the first ones, and more than once."""
+    tokens = split.tokens
+    spans = [slice(*tokens.offsets[i : i + 2]) for i in [*range(N), *(i % 6 for i in range(N))]]
+    ids = np.concatenate([tokens.ids[span] for span in spans])
+    ends = np.cumsum([0, *(span.stop - span.start for span in spans)])
+    repeated = Tokens(ids, np.zeros_like(ids, np.int8), ends, tokens.truncated, tokens.sides)
+    return Split(split.rows, repeated)
+
+
+@pytest.mark.parametrize("task", ["pairs", "similarity"])
+def test_of_pairs_each_distinct_text_is_encoded_once(model, task, monkeypatch):
+    split = with_repeats(make_split(task))
+    predictions, shown, loss = row_by_row(model, task, split)
+    encoded, encode = [], model.encoder.encode
+    monkeypatch.setattr(
+        model.encoder, "encode", lambda e, *rest: encoded.append(len(e)) or encode(e, *rest)
+    )
+    found = score(model, task, split, 4)
+    assert encoded == [8, 8, 7]  # 23 texts
+    np.testing.assert_allclose(found.predictions, predictions, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.scores, shown, rtol=1e-9, atol=1e-9)
+    assert found.loss == pytest.approx(loss, rel=1e-9)
+
+
+@every_task
+def test_metrics_are_of_the_whole_set(model, task):
+    """Not a mean over batches: the same for every batch size."""
+    split, label_type = make_split(task), TASKS[task][3]
+    reader = READERS[label_type]
+    measured = [measure(score(model, task, split, size), split.rows, reader) for size in (1, 5, 64)]
+    assert set(measured[0]) == {*METRICS[label_type], "loss"}
+    for other in measured[1:]:
+        assert other == pytest.approx(measured[0], rel=1e-9)
+    predictions, shown, loss = row_by_row(model, task, split)
+    expected = compute(
+        label_type, split.rows.labels, np.array(predictions), np.array(shown), len(reader.names)
+    )
+    assert measured[0] == pytest.approx({**expected, "loss": loss}, rel=1e-9)
+
+
+@every_task
+@pytest.mark.parametrize("training", [True, False])
+def test_leaves_mode_weights_and_random_state_alone(model, task, training):
+    model.train(training)
+    modes = {name: module.training for name, module in model.named_modules()}
+    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    random.seed(0), np.random.seed(0)
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    first, second = (score(model, task, make_split(task)) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert random.getstate() == before[1]
+    assert np.random.get_state()[1].tolist() == before[2]
+    assert {name: module.training for name, module in model.named_modules()} == modes
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    # without dropout, whatever the mode
+    np.testing.assert_array_equal(first.scores, second.scores)
+    np.testing.assert_allclose(
+        first.scores, row_by_row(model, task, make_split(task))[1], rtol=1e-9
+    )
+
+
+def test_a_split_without_labels_has_scores_and_no_loss(model):
+    found = score(model, "pairs", make_split("pairs", labelled=False))
+    expected = score(model, "pairs", make_split("pairs"))
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    np.testing.assert_array_equal(found.predictions, expected.predictions)
+    assert np.isnan(found.loss) and not np.isnan(expected.loss)
+
+
+def test_calls_back_before_every_batch(model):
+    calls = []
+    score(model, "classes", make_split("classes"), 5, between_batches=lambda: calls.append(1))
+    assert len(calls) == 5  # 23 rows in fives
+
+
+def test_label_types_of_predictions(model):
+    for task, (*_, label_type, _) in TASKS.items():
+        found = score(model, task, make_split(task))
+        width = 3 if label_type == "class" else 1
+        assert found.predictions.shape == (N,) and found.scores.shape == (N, width)
+        assert (found.predictions.dtype == np.int64) == (label_type != "number")

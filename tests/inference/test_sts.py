@@ -1,0 +1,179 @@
+"""Scores on the STS suites against scipy, numpy loops and sentence-transformers."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import pearsonr, spearmanr
+
+from multitask.data.sts_suites import read_suites
+from multitask.data.summary import text_sets
+from multitask.inference.embeddings import open_vectors
+from multitask.inference.similarity import cosines
+from multitask.inference.sts import averages, score_suites
+from multitask.models.pretrained import packaged_directory
+from multitask.reporting.sts_report import average, headline
+from multitask.tasks.examples import Rows
+from tests.conftest import ROOT
+from tests.support.sts_files import write_suites
+
+SHARED = ROOT.parent / "shared"
+
+
+def rows(pairs, labels):
+    return Rows("file", [str(i) for i in range(len(pairs))], pairs, np.array(labels, float))
+
+
+def hashed(texts):
+    """Vectors that depend on the text alone."""
+    return np.stack(
+        [np.random.default_rng(list(text.encode())).normal(size=8) for text in texts]
+    ).astype(np.float32)
+
+
+def test_all_mean_and_wmean_are_three_different_things():
+    generator = np.random.default_rng(3)
+    sizes = {"a": 40, "b": 10, "c": 25}
+    subsets = {n: tuple(generator.normal(size=(2, size))) for n, size in sizes.items()}
+    subsets["b"] = (subsets["b"][0], subsets["b"][0] + 5)  # shifted: harms `all` alone
+    found = averages(subsets)
+    for name, function in (("spearman", spearmanr), ("pearson", pearsonr)):
+        alone = {n: function(*both).statistic for n, both in subsets.items()}
+        gold = [x for both in subsets.values() for x in both[0]]
+        similarity = [x for both in subsets.values() for x in both[1]]
+        assert found["all"][name] == pytest.approx(function(gold, similarity).statistic)
+        assert found["mean"][name] == pytest.approx(sum(alone.values()) / 3)
+        weighted = sum(sizes[n] * value for n, value in alone.items()) / 75
+        assert found["wmean"][name] == pytest.approx(weighted)
+        for subset, value in alone.items():
+            assert found["subsets"][subset][name] == pytest.approx(value)
+    assert len({round(found[how]["spearman"], 6) for how in ("all", "mean", "wmean")}) == 3
+
+
+def test_each_distinct_sentence_is_encoded_once(tmp_path):
+    suites = read_suites(write_suites(tmp_path))
+    calls = []
+
+    def encode(texts):
+        calls.append(list(texts))
+        return hashed(texts)
+
+    found = score_suites(suites, encode)
+    (texts,) = calls
+    assert len(texts) == len(set(texts))
+    suite = suites["STS12"]
+    pairs = [pair for rows in suite.values() for pair in rows.texts]
+    gold = np.concatenate([rows.labels for rows in suite.values()])
+    similarity = cosines(hashed([a for a, _ in pairs]), hashed([b for _, b in pairs]))
+    assert found["STS12"]["scores"]["all"]["spearman"] == pytest.approx(
+        spearmanr(gold, similarity).statistic
+    )
+    assert found["STS12"]["in_training"] is None and found["STS12"]["clean"] is None
+    assert average(found) == pytest.approx(
+        sum(entry["scores"]["all"]["spearman"] for entry in found.values()) / 7
+    )
+
+
+def test_pairs_seen_in_training_are_counted_and_left_out():
+    pairs = [("a b", "c"), ("d", "e"), ("f", "g"), ("h", "i"), ("j", "k"), ("d", "k")]
+    suite = {"x": rows(pairs, [0, 1, 2, 3, 4, 5])}
+    training = [
+        rows([("c", " a  b "), ("e", "x")], [0, 0]),  # the other order, other white space
+        rows([("d", "f", "g")], [0]),  # a triplet holds three pairs
+        rows([("h",), ("i",)], [0, 0]),  # single texts are no pair
+    ]
+    entry = score_suites({"STS12": suite}, hashed, training)["STS12"]
+    assert entry["in_training"] == 2
+    kept = [pairs[i] for i in (1, 3, 4, 5)]
+    similarity = cosines(hashed([a for a, _ in kept]), hashed([b for _, b in kept]))
+    assert headline(entry) is entry["clean"]
+    assert entry["clean"]["pairs"] == 4
+    assert entry["clean"]["all"]["spearman"] == pytest.approx(
+        spearmanr([1, 3, 4, 5], similarity).statistic
+    )
+    assert entry["scores"]["pairs"] == 6
+    assert text_sets(training, 2) == {
+        ("a b", "c"), ("e", "x"), ("d", "f"), ("d", "g"), ("f", "g"),
+    }  # fmt: skip
+
+
+def test_a_run_that_saw_none_of_the_pairs_headlines_all_of_them():
+    suite = {"x": rows([("a", "b"), ("c", "d")], [1, 2])}
+    entry = score_suites({"STS12": suite}, hashed, [rows([("e", "f")], [0])])["STS12"]
+    assert (entry["in_training"], entry["clean"]) == (0, None)
+    assert headline(entry) is entry["scores"]
+
+
+def test_a_subset_seen_as_a_whole_is_left_out_of_the_clean_averages():
+    suite = {
+        "x": rows([("a", "b")], [1]),
+        "y": rows([("c", "d"), ("e", "f"), ("g", "h")], [1, 2, 3]),
+    }
+    entry = score_suites({"STS12": suite}, hashed, [rows([("a", "b")], [0])])["STS12"]
+    assert list(entry["clean"]["subsets"]) == ["y"]
+    assert math.isfinite(entry["clean"]["mean"]["spearman"])
+    everything = [rows([pair for own in suite.values() for pair in own.texts], [0] * 4)]
+    entry = score_suites({"STS12": suite}, hashed, everything)["STS12"]
+    assert entry["in_training"] == 4 and math.isnan(headline(entry)["all"]["spearman"])
+
+
+def test_positive_pairs_and_distinct_sentences_make_the_space():
+    pairs = [("a", "b"), ("a", "c"), ("d", "b")]
+    entry = score_suites({"STS12": {"x": rows(pairs, [4.5, 4.0, 5.0])}}, hashed)["STS12"]
+    a, b, c, d = (v / np.linalg.norm(v) for v in hashed(["a", "b", "c", "d"]).astype(float))
+    expected = (np.square(a - b).sum() + np.square(d - b).sum()) / 2  # above 4 alone
+    assert entry["space"]["alignment"] == pytest.approx(expected, rel=1e-5)
+    cosine = np.mean([a @ b, a @ c, a @ d, b @ c, b @ d, c @ d])
+    assert entry["space"]["mean_cosine"] == pytest.approx(cosine, rel=1e-5)
+
+
+def test_without_a_suite_there_is_no_avg():
+    suite = {"x": rows([("a", "b"), ("c", "d")], [1, 2])}
+    assert average(score_suites({"STS12": suite}, hashed)) is None
+
+
+@pytest.mark.slow
+def test_parity_with_sentence_transformers_on_the_packaged_encoder():
+    """On the two smallest real subsets; benchmarks/sts_parity.py compares all suites."""
+    pytest.importorskip(
+        "sentence_transformers", reason="sentence-transformers is not installed (dev requirement)"
+    )
+    folder = SHARED / "data" / "sts"
+    if not folder.is_dir():
+        pytest.skip(f"the suites are not at hand ({folder})")
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    reference = json.loads((SHARED / "sts_reference.json").read_text())
+    every, chosen = read_suites(folder), {"STS13": "FNWN", "STS16": "question-question"}
+    suites = {suite: {name: every[suite][name]} for suite, name in chosen.items()}
+    found = score_suites(suites, open_vectors("packaged-minilm").encode)
+    transformer = Transformer(str(packaged_directory()), max_seq_length=128)
+    peer = SentenceTransformer(modules=[transformer, Pooling(384, "mean")], device="cpu")
+    for suite, subsets in suites.items():
+        for name, rows in subsets.items():
+            ours = found[suite]["scores"]["all"]["spearman"]
+            assert ours == pytest.approx(reference[f"{suite}/{name}"], abs=1e-4), name
+            first, second = ([pair[side] for pair in rows.texts] for side in (0, 1))
+            evaluator = EmbeddingSimilarityEvaluator(first, second, rows.gold.tolist())
+            assert ours == pytest.approx(evaluator(peer)["spearman_cosine"], abs=1e-4), name
+
+
+@pytest.mark.slow
+def test_whole_suites_have_the_scores_of_the_reference():
+    """`all` over the pairs of several subsets; sentence-transformers made the figures."""
+    folder = SHARED / "data" / "sts"
+    if not folder.is_dir():
+        pytest.skip(f"the suites are not at hand ({folder})")
+    reference = json.loads((SHARED / "sts_reference.json").read_text())
+    every = read_suites(folder)
+    suites = {name: every[name] for name in ("STS13", "STS16")}
+    found = score_suites(suites, open_vectors("packaged-minilm").encode)
+    for suite, subsets in suites.items():
+        scores = found[suite]["scores"]
+        assert scores["all"]["spearman"] == pytest.approx(reference[suite], abs=1e-4)
+        for name in subsets:
+            own = scores["subsets"][name]["spearman"]
+            assert own == pytest.approx(reference[f"{suite}/{name}"], abs=1e-4), name

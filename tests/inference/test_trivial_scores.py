@@ -1,0 +1,240 @@
+"""The scores that a trained one is compared with: trivial, and heads on the frozen encoder."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from multitask.config.registry import build
+from multitask.data.collate import collate
+from multitask.data.tokenize import Split, Tokens
+from multitask.inference.scoring import measure, score_split
+from multitask.inference.trivial_scores import trivial_scores
+from multitask.models.encoders.hf import encoder_from_pretrained
+from multitask.models.multitask_model import MultiTaskModel
+from multitask.models.task_module import TaskModule
+from multitask.tasks.examples import LabelReader, Rows
+from multitask.training import frozen_probe
+from multitask.training.frozen_probe import frozen_head_scores, frozen_vectors
+
+D = 32
+READERS = {
+    "class": LabelReader("class", {"a": 0, "b": 1, "c": 2}, ("a", "b", "c")),
+    "binary": LabelReader("binary", {"0": 0, "1": 1}, ("0", "1")),
+    "number": LabelReader("number", {}, (), 0.0, 5.0),
+}
+# task: head, its options, projection, label type, sides, metric
+TASKS = {
+    "mood": ("classification", {}, None, "class", 1, "accuracy"),
+    "projected": ("classification", {}, "tanh", "class", 1, "accuracy"),
+    "same": ("siamese_paraphrase", {"features": ["abs_diff"]}, None, "binary", 2, "accuracy"),
+    "close": ("cosine_regression", {"linear": True}, None, "number", 2, "pearson"),
+    "cosine": ("cosine_regression", {}, None, "number", 2, "pearson"),
+}
+LEARNED = [task for task in TASKS if task != "cosine"]
+
+
+@pytest.fixture(scope="module")
+def model(tiny_encoder):
+    encoder = encoder_from_pretrained(str(tiny_encoder))
+    context = {"dim": D, "num_labels": 3, "class_counts": [1, 1, 1], "low": 0.0, "high": 5.0}
+    torch.manual_seed(2)
+    tasks = {}
+    for name, (head, options, projection, _, sides, _) in TASKS.items():
+        tasks[name] = TaskModule(
+            build("pooling", "mean", {}, {"dim": D, "num_layers": 2}),
+            build("projection", projection, {}, context) if projection else nn.Identity(),
+            build("head", head, options, context),
+            dropout=0.1,
+            sides=sides,
+        )
+    return MultiTaskModel(encoder, tasks)
+
+
+def make_rows(labels):
+    names = [str(i) for i in range(len(labels))]
+    return Rows("made up", names, [(name,) for name in names], np.asarray(labels))
+
+
+def make_split(task, rows, seed):
+    """Separable toy data: one word tells the class, or a shared word the similarity."""
+    label_type, sides = TASKS[task][3:5]
+    rng = np.random.default_rng(seed)
+    classes = rng.integers(0, 3 if label_type == "class" else 2, rows)
+    sequences = []
+    for side in range(sides):
+        for kind in classes:
+            told = 20 + kind if sides == 1 else 30 + (side if kind else 0)
+            filler = rng.integers(5, 15, rng.integers(1, 3)).tolist()
+            sequences.append([2, *filler, told, told, told, 3])
+    ids = np.concatenate(sequences).astype(np.int32)
+    offsets = np.cumsum([0, *map(len, sequences)])
+    tokens = Tokens(
+        ids, np.zeros_like(ids, np.int8), offsets, np.zeros(len(sequences), bool), sides
+    )
+    labels = 4.0 - 3.0 * classes if label_type == "number" else classes
+    return Split(make_rows(labels), tokens)
+
+
+def make_splits(task, *names):
+    sizes = {"train": 96, "dev": 40, "holdout": 40, "test": 12}
+    return {name: make_split(task, sizes[name], len(name)) for name in names}
+
+
+def frozen(model, task, splits=None, seed=1):
+    return frozen_head_scores(
+        model,
+        task,
+        splits or make_splits(task, "train", "dev"),
+        READERS[TASKS[task][3]],
+        lr=1e-2,
+        metric=TASKS[task][5],
+        seed=seed,
+        pad_id=0,
+        device=torch.device("cpu"),
+    )
+
+
+def untrained(model, task, split):
+    return score_split(model, task, split, batch_size=16, pad_id=0, device=torch.device("cpu"))
+
+
+def zero_shot(model, task, split):
+    return measure(untrained(model, task, split), split.rows, READERS[TASKS[task][3]])
+
+
+# ---- trivial
+
+
+@pytest.mark.parametrize(
+    ("label_type", "train", "dev", "expected"),
+    [
+        ("class", [0, 2, 2, 1], [2, 2, 0, 1, 2], {"accuracy": 0.6, "mae": 0.6}),
+        ("class", [1, 0], [0, 0, 1], {"accuracy": 2 / 3, "mae": 1 / 3}),  # the smaller of equals
+        ("binary", [0, 0, 1], [0, 1, 1, 0], {"accuracy": 0.5, "f1": 0.0, "average_precision": 0.5}),
+        ("binary", [1, 1, 0], [0, 1, 1, 1], {"accuracy": 0.75, "f1": 6 / 7}),
+        ("number", [1.0, 2.0, 4.5], [2.0, 3.0], {"pearson": math.nan, "mse": 0.25}),
+    ],
+)
+def test_trivial_scores_know_the_training_labels_alone(label_type, train, dev, expected):
+    found = trivial_scores(make_rows(train), make_rows(dev), READERS[label_type])
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, nan_ok=True), name
+
+
+# ---- frozen encoder
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_frozen_vectors_are_in_file_order(model, task):
+    model.eval()
+    split = make_split(task, 9, 0)
+    options = {"pad_id": 0, "device": torch.device("cpu"), "title": ""}
+    found = frozen_vectors(model, [task], split, **options)[task]
+    assert found.shape == (9, TASKS[task][4], D) and not found.requires_grad
+    for i in range(9):
+        batch = collate(split.tokens, np.array([i]), pad_id=0)
+        torch.testing.assert_close(
+            found[i], model.pooled({task: batch})[task], rtol=1e-4, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("task", LEARNED)
+def test_learns_separable_data(model, task):
+    """Above the trivial score and the untrained head's, nearly perfectly."""
+    splits, metric = make_splits(task, "train", "dev"), TASKS[task][5]
+    found = frozen(model, task, splits)[metric]
+    trivial = trivial_scores(splits["train"].rows, splits["dev"].rows, READERS[TASKS[task][3]])
+    assert found > 0.95
+    assert not found <= trivial[metric]
+    assert found > zero_shot(model, task, splits["dev"])[metric]
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("training", [True, False])
+def test_leaves_the_run_as_it_was(model, task, training):
+    model.train(training)
+    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    random.seed(0), np.random.seed(0), torch.manual_seed(0)
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    frozen(model, task)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert random.getstate() == before[1]
+    assert np.random.get_state()[1].tolist() == before[2]
+    assert all(module.training == training for module in model.modules())
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
+    assert all(p.grad is None and p.requires_grad for p in model.parameters())
+
+
+@pytest.mark.parametrize("task", LEARNED)
+def test_the_seed_alone_decides(model, task, monkeypatch):
+    monkeypatch.setattr(frozen_probe, "EPOCHS", 2)  # before everything is right
+    losses = []
+
+    def recorded(seed):
+        kept = []
+        head = type(model.head(task))
+        original = head.loss
+
+        def loss(self, scores, labels):
+            value = original(self, scores, labels)
+            kept.append(value.item())
+            return value
+
+        with monkeypatch.context() as patch:
+            patch.setattr(head, "loss", loss)
+            found = frozen(model, task, seed=seed)
+        losses.append(kept)
+        return found
+
+    torch.manual_seed(5)
+    first = recorded(1)
+    torch.manual_seed(6)
+    second, _ = recorded(1), recorded(2)
+    assert first == pytest.approx(second, rel=0, abs=0, nan_ok=True)
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_a_head_without_parameters_is_scored_as_it_is(model):
+    splits = make_splits("cosine", "train", "dev")
+    found = frozen(model, "cosine", splits)
+    expected = zero_shot(model, "cosine", splits["dev"])
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_never_below_the_untrained_head_on_the_selection_split(model):
+    """The start counts as an epoch: a head that only gets worse keeps its first score."""
+    splits = make_splits("mood", "train", "dev")
+    splits["dev"].rows.labels = untrained(model, "mood", splits["dev"]).predictions
+    assert frozen(model, "mood", splits)["accuracy"] == 1
+
+
+def test_the_epoch_is_chosen_on_the_holdout_where_there_is_one(model):
+    """Dev is measured when the holdout gains, whatever dev's own scores are: with dev's labels
+    moved on by one, a better head scores worse there, and that is what is reported."""
+    splits = make_splits("mood", "train", "dev", "holdout")
+    splits["dev"].rows.labels = (splits["dev"].rows.labels + 1) % 3
+    assert frozen(model, "mood", splits)["accuracy"] < 0.05
+    del splits["holdout"]
+    assert frozen(model, "mood", splits)["accuracy"] > 0.2
+
+
+def test_only_the_splits_in_use_are_encoded(model, monkeypatch):
+    seen = []
+    original = frozen_probe.frozen_vectors
+
+    def recording(model, tasks, split, **options):
+        seen.append(len(split.rows))
+        return original(model, tasks, split, **options)
+
+    monkeypatch.setattr(frozen_probe, "frozen_vectors", recording)
+    frozen(model, "mood", make_splits("mood", "train", "dev", "test"))
+    assert sorted(seen) == [40, 96]
+
+
+def test_a_pooler_with_parameters_has_no_frozen_baseline(model, monkeypatch):
+    monkeypatch.setattr(model.tasks["mood"], "pooler", nn.Linear(D, D))
+    assert frozen(model, "mood") is None

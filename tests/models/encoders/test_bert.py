@@ -1,0 +1,376 @@
+"""Our encoder equals `transformers` on the same weights, padding or not, and the chapter's calls
+work.
+"""
+
+import copy
+import math
+import weakref
+
+import pytest
+import torch
+import transformers
+
+from multitask.models import pretrained
+from multitask.models.encoders import bert, bert_weights
+from multitask.models.encoders.bert import BertEncoder, BertForSequenceClassification, BertModel
+from multitask.models.encoders.packing import Packing
+from tests.support.tiny_bert import ragged, random_checkpoint
+
+KINDS = ("bert", "roberta")
+every_kind = pytest.mark.parametrize("kind", KINDS)
+SAME_AS_ROBERTA = ("xlm-roberta", "camembert")
+LENGTHS = [9, 1, 4, 30, 31, 4, 2, 17]
+# float32 sums in another order; float64 leaves no room for another formula
+EXACT = {torch.float32: 1e-5, torch.float64: 1e-10}
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory):
+    return {
+        kind: random_checkpoint(tmp_path_factory.mktemp(kind), kind)
+        for kind in (*KINDS, *SAME_AS_ROBERTA)
+    }
+
+
+def load(directory, dtype=torch.float64, **options):
+    plain = transformers.AutoModel.from_pretrained(directory).to(dtype).eval()
+    return plain, bert_weights.encoder_from_pretrained(str(directory), **options).to(dtype).eval()
+
+
+def plain_states(model, ids, types, mask):
+    """Every hidden state [B, T, d] by `transformers`; positions count real tokens."""
+    typed = model.config.type_vocab_size > 1
+    first = 0 if typed else model.config.pad_token_id + 1
+    extra = {"token_type_ids": types} if typed else {}
+    positions = (mask.cumsum(1) - 1).clamp(min=0) + first
+    return model(
+        input_ids=ids,
+        attention_mask=mask,
+        position_ids=positions,
+        output_hidden_states=True,
+        **extra,
+    ).hidden_states
+
+
+# ---- hidden states
+
+
+def assert_same_states(plain, encoder, lengths, left, dtype):
+    ids, types, mask = ragged(lengths, left)
+    with torch.no_grad():
+        expected = plain_states(plain, ids, types, mask)
+        embedded = encoder.embed(ids, types, mask)
+        found = encoder.encode(embedded, mask, range(3))
+        first = encoder.encode(embedded, mask, range(3), "first")
+    at = mask.argmax(1)
+    for layer, state in enumerate(expected):
+        real = mask.unsqueeze(-1).to(dtype)
+        scale = state.abs().max()
+        assert ((found[layer] - state) * real).abs().max() <= EXACT[dtype] * scale
+        assert not (found[layer] * (1 - real)).any()
+        wanted = state[torch.arange(len(mask)), at]
+        assert first[layer].shape == (len(mask), 1, 32)
+        assert (first[layer][:, 0] - wanted).abs().max() <= EXACT[dtype] * scale
+
+
+@every_kind
+@pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
+@pytest.mark.parametrize("dtype", EXACT, ids=str)
+@pytest.mark.parametrize(
+    "lengths", [LENGTHS, [5], [1, 1], [7] * 6, [62, 1, 3]], ids=lambda lengths: str(len(lengths))
+)
+def test_every_hidden_state_equals_transformers(directories, kind, left, dtype, lengths):
+    assert_same_states(*load(directories[kind], dtype), lengths, left, dtype)
+
+
+@pytest.mark.parametrize("kind", (*KINDS, *SAME_AS_ROBERTA))
+def test_default_positions_are_those_of_transformers(directories, kind):
+    """With pads behind, no position numbers need be given to `transformers`."""
+    plain, encoder = load(directories[kind])
+    ids, types, mask = ragged(LENGTHS)
+    extra = {"token_type_ids": types} if kind == "bert" else {}
+    with torch.no_grad():
+        expected = plain(input_ids=ids, attention_mask=mask, **extra).last_hidden_state
+        found = encoder.encode(encoder.embed(ids, types, mask), mask, (2,))[2]
+    assert ((found - expected) * mask.unsqueeze(-1)).abs().max() < 1e-10
+
+
+def assert_same_gradients(plain, encoder, lengths, left, dtype, tokens="all"):
+    """Of a random sum over every state; each relative to the gradient's largest entry."""
+    ids, types, mask = ragged(lengths, left)
+    generator = torch.Generator().manual_seed(3)
+    weights = torch.randn(3, len(mask), 1, 32, dtype=dtype, generator=generator)
+    if tokens == "all":
+        weights = weights * mask[None, :, :, None]
+    else:
+        chosen = torch.nn.functional.one_hot(mask.argmax(1), mask.shape[1])
+        weights = weights * chosen[None, :, :, None]
+    expected = plain_states(plain, ids, types, mask)
+    sum((w * s).sum() for w, s in zip(weights, expected, strict=True)).backward()
+    found = encoder.encode(encoder.embed(ids, types, mask), mask, range(3), tokens)
+    if tokens == "first":
+        weights = weights.sum(2, keepdim=True)
+    sum((w * found[layer]).sum() for layer, w in enumerate(weights)).backward()
+    gradients = {name: parameter.grad for name, parameter in encoder.named_parameters()}
+    theirs = {n: p.grad for n, p in plain.named_parameters() if not n.startswith("pooler")}
+    ours = bert_weights.to_transformers(gradients)
+    assert set(ours) == set(theirs)
+    for name, gradient in theirs.items():
+        # softmax does not see the keys' bias: its gradient is 0 but for the rounding of its terms
+        scale = theirs[name.replace("key.bias", "key.weight")].abs().max()
+        assert (ours[name] - gradient).abs().max() <= EXACT[dtype] * scale, name
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", EXACT, ids=str)
+@pytest.mark.parametrize("tokens", ["all", "first"])
+@pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
+def test_gradients_equal_transformers(directories, kind, tokens, left, dtype):
+    assert_same_gradients(*load(directories[kind], dtype), LENGTHS, left, dtype, tokens)
+
+
+@pytest.mark.parametrize(("kind", "positions"), [("bert", 512), ("roberta", 513)])
+def test_512_tokens_have_the_states_and_gradients_of_transformers(kind, positions, tmp_path):
+    directory = random_checkpoint(tmp_path, kind, max_position_embeddings=positions)
+    models, lengths = load(directory), [512, 1, 40]
+    assert_same_states(*models, lengths, False, torch.float64)
+    assert_same_gradients(*models, lengths, False, torch.float64)
+
+
+def test_packaged_weights_give_the_packages_hidden_states():
+    pytest.importorskip(pretrained.PACKAGE, reason="the packaged encoder is not installed")
+    plain, encoder = load(pretrained.packaged_directory(), torch.float32)
+    ids, types, mask = ragged([12, 3, 512, 7, 1], vocabulary=30000)
+    with torch.no_grad():
+        expected = plain_states(plain, ids, types, mask)
+        found = encoder.encode(encoder.embed(ids, types, mask), mask, range(7))
+    for layer, state in enumerate(expected):
+        assert ((found[layer] - state) * mask.unsqueeze(-1)).abs().max() < 1e-5 * max(
+            1, state.abs().max()
+        )
+
+
+# ---- what is asked for, and no more
+
+
+@pytest.mark.parametrize("tokens", ["all", "first"])
+@pytest.mark.parametrize("layers", [(2,), (1,), (0, 1), (0,)], ids=str)
+def test_only_what_is_asked_for_is_computed(directories, tokens, layers):
+    _, encoder = load(directories["bert"])
+    ids, types, mask = ragged(LENGTHS)
+    rows = []
+    for layer in encoder.layers:
+        layer.feed_forward.register_forward_hook(lambda m, args, out: rows.append(len(args[0])))
+    found = encoder.encode(encoder.embed(ids, types, mask), mask, layers, tokens)
+    assert set(found) == set(layers)
+    expected = [sum(LENGTHS)] * max(layers)
+    if tokens == "first" and max(layers):
+        expected[-1] = len(LENGTHS)
+    assert rows == expected
+
+
+@pytest.mark.parametrize(
+    ("tokens", "layers"), [("all", {3}), ("all", {2, 3}), ("first", {1, 3}), ("all", {0, 1, 3})]
+)
+def test_what_was_not_asked_for_is_let_go(tokens, layers):
+    """While the top layer runs, only states that are asked for are alive, and its input."""
+    encoder = BertEncoder(vocab_size=50, dim=16, num_layers=3, heads=2).eval()
+    alive, outputs = [], {}
+
+    def remember(number):
+        def hook(module, given, output):
+            outputs[number] = weakref.ref(output)
+
+        return hook
+
+    def look(module, given):
+        alive.append({number for number, state in outputs.items() if state() is not None})
+
+    for number, layer in enumerate(encoder.layers, 1):
+        layer.register_forward_hook(remember(number))
+    encoder.layers[2].register_forward_pre_hook(look)
+    ids, types, mask = ragged([5, 3], False)
+    with torch.no_grad():
+        encoder.encode(encoder.embed(ids, types, mask), mask, layers, tokens)
+    whole = layers if tokens == "all" else set()
+    assert alive == [{2} | (whole & {1, 2})]
+
+
+def test_matrix_products_see_no_pads(directories):
+    _, encoder = load(directories["bert"])
+    ids, types, mask = ragged(LENGTHS)
+    seen = []
+    for module in encoder.modules():
+        if isinstance(module, torch.nn.Linear | torch.nn.LayerNorm | torch.nn.Embedding):
+            module.register_forward_pre_hook(lambda m, args: seen.append(len(args[0])))
+    encoder.encode(encoder.embed(ids, types, mask), mask, (2,))
+    assert set(seen) == {sum(LENGTHS)}
+
+
+# ---- attention
+
+
+@pytest.mark.parametrize("single", [False, True], ids=["all", "first"])
+@pytest.mark.parametrize("heads", [1, 4])
+def test_attention_equals_the_formula_sequence_by_sequence(single, heads):
+    generator = torch.Generator().manual_seed(2)
+    mask = ragged(LENGTHS)[2]
+    packing = Packing(mask)
+    count = int(mask.sum())
+    query, key, value = torch.randn(3, count, 12, dtype=torch.float64, generator=generator)
+    if single:
+        query = query[packing.first]
+    found = bert.packed_attention(query, key, value, packing, heads, 0.0)
+    ends = torch.tensor(sorted(LENGTHS)).cumsum(0).tolist()
+    for row, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        own = slice(row, row + 1) if single else slice(start, end)
+        for head in range(heads):
+            part = slice(head * 12 // heads, (head + 1) * 12 // heads)
+            scores = query[own, part] @ key[start:end, part].T / math.sqrt(12 / heads)
+            weights = scores.exp() / scores.exp().sum(1, keepdim=True)
+            torch.testing.assert_close(found[own, part], weights @ value[start:end, part])
+
+
+def test_softmax_is_zero_on_pads_sums_to_one_and_is_never_bf16():
+    scores = torch.randn(3, 2, 4, 5)
+    mask = torch.tensor([[1, 1, 1, 0, 0], [1, 0, 1, 0, 1], [1, 1, 1, 1, 1]]).bool()[:, None, None]
+    for dtype, result in ((torch.bfloat16, torch.float32), (torch.float64, torch.float64)):
+        weights = bert.softmax(scores.to(dtype), mask)
+        assert weights.dtype == result
+        assert not weights.masked_select(~mask.expand_as(weights)).any()
+        torch.testing.assert_close(weights.sum(-1), torch.ones(3, 2, 4, dtype=result))
+
+
+# ---- training
+
+
+def test_dropout_acts_in_training_alone_and_follows_the_seed(directories):
+    _, encoder = load(directories["bert"], torch.float32)
+    ids, types, mask = ragged(LENGTHS)
+
+    def run(seed):
+        torch.manual_seed(seed)
+        return encoder.encode(encoder.embed(ids, types, mask), mask, (2,))[2]
+
+    assert torch.equal(run(0), run(1))
+    encoder.train()
+    assert torch.equal(run(0), run(0))
+    assert not torch.allclose(run(0), run(1), atol=1e-3)
+
+
+@pytest.mark.parametrize("dropout", [None, 0.0, 0.3])
+def test_the_hidden_dropout_can_be_replaced_and_attentions_stays(directories, dropout):
+    encoder = load(directories["bert"], dropout=dropout)[1]
+    rates = {m.rate for m in encoder.modules() if isinstance(m, bert.Dropout)}
+    assert rates == {0.1 if dropout is None else dropout}
+    assert {layer.attention.dropout for layer in encoder.layers} == {0.1}
+
+
+def test_without_dropout_training_equals_evaluation(directories):
+    _, encoder = load(directories["bert"], dropout=0.0)
+    for layer in encoder.layers:
+        layer.attention.dropout = 0.0
+    ids, types, mask = ragged(LENGTHS)
+    found = [
+        encoder.train(mode).encode(encoder.embed(ids, types, mask), mask, (2,))[2]
+        for mode in (True, False)
+    ]
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize("tokens", ["all", "first"])
+def test_gradient_checkpointing_changes_no_gradient(directories, tokens):
+    gradients = []
+    for checkpointing in (False, True):
+        encoder = load(directories["bert"], torch.float32)[1].train()
+        encoder.gradient_checkpointing = checkpointing
+        ids, types, mask = ragged(LENGTHS)
+        torch.manual_seed(4)
+        calls = []
+        encoder.layers[0].register_forward_pre_hook(lambda m, a, calls=calls: calls.append(1))
+        encoder.encode(encoder.embed(ids, types, mask), mask, (1, 2), tokens)[2].sum().backward()
+        assert len(calls) == 1 + checkpointing
+        gradients.append([p.grad for p in encoder.parameters()])
+    for plain, checkpointed in zip(*gradients, strict=True):
+        assert torch.equal(plain, checkpointed)
+
+
+def test_bf16_autocast_stays_close_and_keeps_norms_in_fp32(directories):
+    _, encoder = load(directories["bert"], torch.float32)
+    ids, types, mask = ragged(LENGTHS)
+    exact = encoder.encode(encoder.embed(ids, types, mask), mask, range(3))
+    norms = []
+    for module in encoder.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.register_forward_hook(lambda m, args, out: norms.append(out.dtype))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = encoder.encode(encoder.embed(ids, types, mask), mask, range(3))
+    assert set(norms) == {torch.float32}
+    for layer, state in exact.items():
+        assert found[layer].dtype == torch.float32
+        torch.testing.assert_close(found[layer], state, rtol=0.05, atol=0.1)
+
+
+def test_fresh_top_layers_and_only_those(directories):
+    _, encoder = load(directories["bert"], torch.float32)
+    before = copy.deepcopy(encoder.state_dict())
+    encoder.reinitialise(0)
+    assert all(torch.equal(t, before[n]) for n, t in encoder.state_dict().items())
+    encoder.reinitialise(1)
+    for name, tensor in encoder.state_dict().items():
+        fresh = name.startswith("layers.1.")
+        assert torch.equal(tensor, before[name]) == (not fresh), name
+        if fresh and tensor.ndim == 2:
+            assert tensor.std() == pytest.approx(0.02, rel=0.15)
+        elif fresh:
+            assert set(tensor.tolist()) == ({1.0} if "norm.weight" in name else {0.0})
+
+
+def test_heads_must_divide_the_width():
+    with pytest.raises(ValueError, match="5 attention heads do not divide the width 12"):
+        BertEncoder(vocab_size=9, dim=12, num_layers=1, heads=5)
+
+
+# ---- the chapter's calls
+
+
+def test_bert_model_has_berts_size_by_default():
+    with torch.device("meta"):
+        model = BertModel()
+    assert sum(parameter.numel() for parameter in model.parameters()) == 109_482_240
+
+
+def test_bert_model_gives_sequence_and_pooled_output():
+    torch.manual_seed(0)
+    model = BertModel(vocab_size=100, d_model=24, n_heads=3, n_layers=2, max_len=40).eval()
+    ids = torch.randint(1, 100, (2, 32))
+    sequence, pooled = model(ids, attention_mask=torch.ones(2, 32))
+    assert sequence.shape == (2, 32, 24) and pooled.shape == (2, 24)
+    expected = torch.tanh(sequence[:, 0] @ model.pooler.weight.T + model.pooler.bias)
+    torch.testing.assert_close(pooled, expected)
+    assert torch.equal(model(ids)[0], sequence)
+    # a position beyond the mask changes nothing
+    mask = torch.ones(2, 32)
+    mask[:, 20:] = 0
+    other = ids.clone()
+    other[:, 20:] = 1
+    torch.testing.assert_close(model(ids, mask)[1], model(other, mask)[1])
+
+
+def test_the_classifier_gives_loss_and_logits_and_learns():
+    torch.manual_seed(0)
+    model = BertForSequenceClassification(
+        3, vocab_size=30, d_model=24, n_heads=3, n_layers=1, max_len=8
+    )
+    ids = torch.randint(5, 30, (24, 8))
+    labels = ids[:, 2] % 3
+    loss, logits = model.eval()(ids, labels=labels)
+    assert logits.shape == (24, 3)
+    torch.testing.assert_close(loss, torch.nn.functional.cross_entropy(logits, labels))
+    assert model(ids)[0] is None
+    optimizer = torch.optim.AdamW(model.train().parameters(), 3e-3)
+    for _ in range(60):
+        optimizer.zero_grad()
+        model(ids, labels=labels)[0].backward()
+        optimizer.step()
+    assert model.eval()(ids, labels=labels)[0] < 0.3 * loss

@@ -1,0 +1,89 @@
+"""Packing loses and mixes nothing, whatever the lengths and wherever the pads stand."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multitask.models.encoders.packing import SLACK, STRETCH, Packing
+
+
+@st.composite
+def masks(draw):
+    """Rows with at least one token, pads anywhere."""
+    width = draw(st.integers(1, 12))
+    rows = draw(st.lists(st.lists(st.booleans(), min_size=width, max_size=width), min_size=1,
+                         max_size=8))  # fmt: skip
+    mask = torch.tensor(rows)
+    mask[:, draw(st.integers(0, width - 1))] = True
+    return mask.long()
+
+
+def numbered(mask):
+    """A batch [B, T, 2] of different numbers, zero at pads."""
+    values = torch.arange(1.0, 2 * mask.numel() + 1).view(*mask.shape, 2)
+    return values * mask.unsqueeze(-1)
+
+
+@given(masks())
+@settings(deadline=None)
+def test_packed_and_unpacked_is_the_same_batch(mask):
+    packing, batch = Packing(mask), numbered(mask)
+    packed = packing.pack(batch)
+    assert packed.shape == (int(mask.sum()), 2)
+    assert torch.equal(packing.unpack(packed), batch)
+    lengths = sorted(mask.sum(1).tolist())
+    rows = [batch[i][mask[i] != 0] for i in mask.sum(1).argsort(stable=True)]
+    assert torch.equal(packed, torch.cat(rows))  # whole sequences, shortest first
+    assert packing.positions.tolist() == [p for length in lengths for p in range(length)]
+
+
+@given(masks())
+@settings(deadline=None)
+def test_first_tokens_come_back_in_the_order_of_the_batch(mask):
+    packing, batch = Packing(mask), numbered(mask)
+    found = packing.in_batch_order(packing.pack(batch)[packing.first])
+    expected = [row[own != 0][0] for row, own in zip(batch, mask, strict=True)]
+    assert torch.equal(found, torch.stack(expected))
+
+
+@given(masks())
+@settings(deadline=None)
+def test_groups_cover_every_token_once_and_stay_narrow(mask):
+    packing, batch = Packing(mask), numbered(mask)
+    packed = packing.pack(batch)
+    assert torch.equal(
+        torch.cat([group.unpad(group.pad(packed)) for group in packing.groups]), packed
+    )
+    row = token = 0
+    lengths = sorted(mask.sum(1).tolist())
+    for group in packing.groups:
+        own = lengths[group.rows]
+        assert (group.rows.start, group.tokens.start) == (row, token)
+        assert group.width == own[-1] <= STRETCH * own[0] + SLACK
+        padded = group.pad(packed)
+        assert padded.shape == (len(own), group.width, 2)
+        assert [(part != 0).any(-1).sum().item() for part in padded] == own
+        assert (group.mask is None) == (group.slots is None) == (own[0] == own[-1])
+        if group.mask is not None:
+            assert torch.equal(group.mask.squeeze(1).squeeze(1), (padded != 0).any(-1))
+        row, token = group.rows.stop, group.tokens.stop
+    assert (row, token) == (len(mask), len(packed))
+
+
+def test_gradients_go_back_to_the_places_they_came_from():
+    mask = torch.tensor([[1, 1, 1, 0], [0, 1, 1, 0], [1, 0, 0, 0], [1, 1, 1, 1]])
+    packing = Packing(mask)
+    batch = torch.randn(4, 4, 3, dtype=torch.float64, requires_grad=True)
+
+    def there_and_back(x):
+        packed = packing.pack(x)
+        grouped = torch.cat([group.unpad(group.pad(packed) ** 2) for group in packing.groups])
+        return packing.unpack(grouped), packing.in_batch_order(grouped[packing.first])
+
+    assert torch.autograd.gradcheck(there_and_back, batch)
+
+
+def test_a_sequence_without_tokens_is_an_error():
+    with pytest.raises(ValueError, match="a sequence without tokens"):
+        Packing(torch.tensor([[1, 1], [0, 0]]))

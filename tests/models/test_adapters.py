@@ -1,0 +1,436 @@
+"""Adapters of tasks: built, trained, frozen, saved, and the right one used everywhere."""
+
+import json
+import re
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import run_multitask
+from multitask import load
+from multitask.config import load_config
+from multitask.config.registry import build
+from multitask.data.load import load_rows
+from multitask.inference.scoring import measure, score_split
+from multitask.models.build import build_model
+from multitask.models.encoders import BertEncoder
+from multitask.models.multitask_model import parameter_counts
+from multitask.models.pretrained import load_pretrained
+from multitask.training.loss import task_losses
+from multitask.training.optimizer import build_optimizer
+from multitask.training.setup import prepare
+from multitask.training.step import train_step
+from multitask.training.train_run import build_trainer
+from multitask.utils.errors import UserError
+from tests.conftest import ROOT
+from tests.models.test_multitask_model import CONTEXT, TASKS, D, batch, every_task, scores_of
+from tests.training.test_resume import events, kill_inside, results
+
+PRESET = ROOT / "configs" / "cs224n.yaml"
+PAL = "defaults.adapter={name: pal, size: 12, heads: 3}"
+MIXED = [
+    "tasks.sst.adapter={name: pal, size: 12, heads: 3}",
+    "tasks.qqp.adapter={name: houlsby, size: 7}",
+    "tasks.sts.adapter={name: low_rank, size: 5, layers: [2]}",
+]
+SIZES = {
+    "sst": 2 * D * 12 + 12 + D + 2 * 3 * (12 * 12 + 12),
+    "qqp": 2 * 2 * (2 * D * 7 + 7 + D),
+    "sts": 2 * D * 5 + 5 + D,
+}
+
+
+@pytest.fixture
+def configure(tiny_overrides):
+    return lambda *changes: load_config(PRESET, [*tiny_overrides, *changes])
+
+
+@pytest.fixture
+def make(configure):
+    """A model; ``trained``: its adapters have weights as after a training."""
+
+    def make(*changes, trained=False):
+        config = configure(*changes)
+        torch.manual_seed(0)
+        model = build_model(config, load_pretrained(config)[0], CONTEXT)
+        if trained:
+            with torch.no_grad():
+                for parameter in model.adapters.parameters():
+                    parameter += 0.3 * torch.randn_like(parameter)
+        return model
+
+    return make
+
+
+@pytest.fixture
+def prepared(configure):
+    return lambda *changes: prepare(configure(*changes), torch.device("cpu"), lambda line: None)
+
+
+def adapter_names(model, task):
+    return {n for n, _ in model.named_parameters() if n.startswith(f"adapters.{task}.")}
+
+
+def encode_calls(model, monkeypatch):
+    """Rows and adapter of every encoder pass."""
+    calls = []
+    encode = model.encoder.encode
+
+    def watched(states, mask, layers, tokens, adapter=None):
+        calls.append((len(states), adapter))
+        return encode(states, mask, layers, tokens, adapter)
+
+    monkeypatch.setattr(model.encoder, "encode", watched)
+    return calls
+
+
+# ---- what a model has
+
+
+def test_parameters_are_counted_apart_from_the_heads(make):
+    plain, model = parameter_counts(make()), parameter_counts(make(*MIXED))
+    assert model == plain | {f"adapters.{task}": size for task, size in SIZES.items()}
+    assert sum(model.values()) == sum(p.numel() for p in make(*MIXED).parameters())
+
+
+def test_the_model_starts_as_without_adapters(make):
+    plain, model = make().eval(), make(PAL).eval()
+    assert all(torch.equal(model.state_dict()[n], t) for n, t in plain.state_dict().items())
+    for task in TASKS:
+        expected = scores_of(plain, task, batch(task))
+        assert torch.equal(scores_of(model, task, batch(task)), expected)
+        changed = make(PAL, trained=True).eval()
+        assert not torch.allclose(scores_of(changed, task, batch(task)), expected, atol=1e-3)
+
+
+def test_a_task_without_an_adapter_gets_the_plain_encoder(make):
+    plain, model = make().eval(), make(PAL, "tasks.qqp.adapter=null", trained=True).eval()
+    assert set(model.adapters) == {"sst", "sts"}
+    expected = scores_of(plain, "qqp", batch("qqp"))
+    assert torch.equal(scores_of(model, "qqp", batch("qqp")), expected)
+
+
+@every_task
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+def test_padding_never_changes_scores(make, pooling, task):
+    model = make(*MIXED, f"tasks.{task}.pooling={pooling}", trained=True).double().eval()
+    found = [scores_of(model, task, batch(task, padding=padding)) for padding in (0, 7)]
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)
+
+
+def test_one_pass_for_each_adapter_and_one_for_the_tasks_without(make, monkeypatch):
+    """Losses, scores and gradients are those of each task alone."""
+    changes = ["tasks.sts.pooling=max", MIXED[0]]
+    model = make(*changes, trained=True).double().eval()
+    reference = make(*changes, trained=True).double().eval()
+    reference.load_state_dict(model.state_dict())
+    batches = {"qqp": batch("qqp", padding=6), "sst": batch("sst", rows=5), "sts": batch("sts")}
+    calls = encode_calls(model, monkeypatch)
+    together = task_losses(model, batches)
+    assert calls == [(16, None), (5, model.adapters["sst"])]
+    assert list(together) == list(batches)
+    sum(outcome.loss for outcome in together.values()).backward()
+    for task, rows in batches.items():
+        alone = task_losses(reference, {task: rows})[task]
+        alone.loss.backward()
+        torch.testing.assert_close(together[task].scores, alone.scores, rtol=1e-9, atol=1e-10)
+    for (name, one), other in zip(model.named_parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-8, atol=1e-10, msg=name)
+
+
+def test_tasks_that_share_a_head_share_the_adapter(make, monkeypatch):
+    more = "tasks.more={share_head: sst, data: {train: ids-sst-train.csv, dev: ids-sst-dev.csv, "
+    more += "text: sentence, label: sentiment}}"
+    model = make(PAL, more)
+    assert set(model.adapters) == set(TASKS)
+    assert model.owned("more") == {"sst", "sst.adapter"}
+    calls = encode_calls(model, monkeypatch)
+    model({"sst": batch("sst"), "more": batch("sst")})
+    assert calls == [(8, model.adapters["sst"])]
+
+
+# ---- training
+
+
+@every_task
+def test_a_step_moves_the_tasks_own_adapter_and_no_other(make, configure, task):
+    model = make(PAL, trained=True).train()
+    optimizer = build_optimizer(model, configure().training, dict.fromkeys(TASKS, 1e-3))
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    train_step(model, [{task: batch(task)}], dict.fromkeys(TASKS, 1.0), optimizer, None)
+    moved = {n for n, t in model.state_dict().items() if not torch.equal(t, before[n])}
+    assert adapter_names(model, task) <= moved
+    assert not any(n.startswith("adapters.") for n in moved - adapter_names(model, task))
+
+
+@pytest.mark.parametrize(
+    ("changes", "rates"),
+    [
+        ([], {"sst": 3e-5, "qqp": 3e-5, "sts": 3e-5}),  # that of the encoder
+        (["training.adapter_lr=1e-4"], {"sst": 1e-4, "qqp": 1e-4, "sts": 1e-4}),
+        (
+            ["training.adapter_lr=1e-4", "tasks.qqp.adapter_lr=2e-4"],
+            {"sst": 1e-4, "qqp": 2e-4, "sts": 1e-4},
+        ),
+        (["tasks.qqp.adapter_lr=2e-4", "stages=[{lr: 5e-5}]"], {"sst": 5e-5, "qqp": 2e-4}),
+        (["tasks.qqp.adapter_lr=2e-4", "stages=[{adapter_lr: 4e-4}]"], {"qqp": 4e-4, "sts": 4e-4}),
+    ],
+)
+def test_adapters_have_rates_of_their_own(prepared, changes, rates):
+    made = prepared(*MIXED, "training.lr=3e-5", "training.weight_decay=0.3", *changes)
+    optimizer, _ = made.stages[0].begin(made.model)
+    groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
+    for task, rate in rates.items():
+        for parameter in made.model.adapters[task].parameters():
+            group = groups[id(parameter)]
+            assert group["name"] == f"{task}.adapter"
+            assert group["initial_lr"] == rate
+            assert group["weight_decay"] == (0.3 if parameter.ndim == 2 else 0.0)
+
+
+STAGES = (
+    "stages=[{freeze: [encoder, adapters], epochs: 1}, {freeze: [encoder, heads], epochs: 1}, "
+    "{freeze: [sst.adapter, qqp], epochs: 1}, {epochs: 1}]"
+)
+
+
+def test_stages_freeze_and_release_adapters(prepared, tmp_path):
+    """Every module is there from the first step, and in the optimizer of every stage it moves in.
+
+    The head of `sts` has nothing to train, so its turns begin with its adapter.
+    """
+    made = prepared(*MIXED, STAGES, "training.schedule=constant", "training.warmup=0")
+    model = made.model
+    assert [stage.tasks for stage in made.stages] == [["sst", "qqp"], *[list(TASKS)] * 3]
+    names = set(model.state_dict())
+    encoder, heads = ({n for n in names if n.startswith(p)} for p in ("encoder.", "tasks."))
+    own = {task: adapter_names(model, task) for task in TASKS}
+    adapters = set().union(*own.values())
+    assert names == encoder | heads | adapters
+    qqp = {n for n in heads if n.startswith("tasks.qqp")} | own["qqp"]
+    expected = [heads, adapters, names - own["sst"] - qqp, names]
+    loop = build_trainer(made, tmp_path, lambda line: None)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    at_end = {}
+    turn = loop.turn
+
+    def watched():
+        said = turn()
+        if loop.in_stage == 1:
+            held = {id(p) for group in loop.optimizer.param_groups for p in group["params"]}
+            free = {n for n, p in model.named_parameters() if p.requires_grad}
+            assert free == expected[loop.stage_index]
+            assert held == {id(p) for n, p in model.named_parameters() if n in free}
+            assert model.adapters.training
+            assert model.encoder.training == (not expected[loop.stage_index].isdisjoint(encoder))
+        if loop.in_stage == loop.stage.steps:
+            now = model.state_dict()
+            at_end[loop.stage_index] = {n for n in now if not torch.equal(now[n], before[n])}
+            before.update({name: value.clone() for name, value in now.items()})
+        return said
+
+    loop.turn = watched
+    loop.run()
+    assert at_end == dict(enumerate(expected))
+
+
+def test_adapters_train_on_a_frozen_encoder(prepared, tmp_path):
+    made = prepared(*MIXED, "encoder.freeze=true")
+    assert made.stages[0].tasks == list(TASKS)
+    assert made.stages[0].frozen == {"embeddings", "layer_1", "layer_2"}
+    before = {name: value.clone() for name, value in made.model.state_dict().items()}
+    build_trainer(made, tmp_path, lambda line: None).run()
+    for name, value in made.model.state_dict().items():
+        assert torch.equal(value, before[name]) == name.startswith("encoder."), name
+
+
+def test_an_adapter_has_a_frozen_baseline_beside_it(tiny_overrides, tmp_path):
+    """Heads on the frozen encoder are another thing than adapters in it."""
+    changes = ["encoder.freeze=true", "training.max_steps=2", "tasks.sst.adapter=houlsby"]
+    assert run_multitask.main([str(PRESET), *tiny_overrides, *changes]) == 0
+    baselines = json.loads((tmp_path / "run" / "baselines.json").read_text())
+    assert baselines["sst"]["frozen"] and not baselines["qqp"]["frozen"]
+
+
+@pytest.mark.slow
+def test_a_killed_run_with_adapters_resumes_to_the_same_numbers(tiny_overrides, tmp_path):
+    more = [*MIXED, STAGES, "training.frozen_baseline=false", "training.checkpoint_steps=4"]
+    directories = [tmp_path / "whole", tmp_path / "killed"]
+    whole, killed = ([str(PRESET), *tiny_overrides, *more, f"output_dir={d}"] for d in directories)
+    assert run_multitask.main(whole) == 0
+    kill_inside("multitask.training.trainer:train_step", "after", 14, killed)
+    assert run_multitask.main([*killed, "--resume"]) == 0
+    assert events(directories[0]) == events(directories[1])
+    assert results(directories[0]) == results(directories[1])
+
+
+# ---- the right task's adapter
+
+
+def swap(state):
+    """`sst` and `qqp` with each other's adapter."""
+    other = {"sst": "qqp", "qqp": "sst"}
+    return {
+        re.sub(
+            r"^adapters\.(sst|qqp)\.", lambda m: f"adapters.{other[m[1]]}.", name
+        ): tensor.clone()
+        for name, tensor in state.items()
+    }
+
+
+def test_evaluation_takes_the_tasks_own_adapter(prepared):
+    made = prepared(PAL)
+    with torch.no_grad():
+        for parameter in made.model.adapters.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+
+    def scores():
+        arguments = {"batch_size": 5, "pad_id": 0, "device": torch.device("cpu")}
+        return {
+            task: score_split(made.model, task, made.splits[task]["dev"], **arguments).scores
+            for task in TASKS
+        }
+
+    before = scores()
+    made.model.load_state_dict(swap(made.model.state_dict()))
+    after = scores()
+    for task in TASKS:
+        assert (abs(before[task] - after[task]).max() > 1e-3) == (task != "sts"), task
+
+
+def test_prediction_takes_the_tasks_own_adapter(tiny_overrides, tmp_path):
+    """From the weights on disk, where each tensor stands once: as the run's report says."""
+    run_dir = tmp_path / "run"
+    fast = ["training.lr=0.01", "training.epochs=1", "training.frozen_baseline=false"]
+    assert run_multitask.main([str(PRESET), *tiny_overrides, PAL, *fast]) == 0
+    texts = ["a good film .", "the dull cat sleeps"]
+
+    def said():
+        run = load(run_dir)
+        pairs = [tuple(texts)]
+        return {
+            "sst": run.predict("sst", texts)[0]["scores"],
+            "sst vectors": run.encode(texts, task="sst").tolist(),
+            "qqp": run.predict("qqp", pairs)[0]["scores"],
+            "sts": run.predict("sts", pairs)[0]["scores"],
+        }
+
+    def dev_losses():
+        run, found = load(run_dir), {}
+        for task, reader in run.readers.items():
+            rows = load_rows(run.config, task, "dev", reader)
+            found[task] = measure(run.score(task, rows), rows, reader)["loss"]
+        return found
+
+    report = json.loads((run_dir / "report.json").read_text())
+    reported = {task: entry["dev"]["loss"] for task, entry in report["tasks"].items()}
+    before = said()
+    assert dev_losses() == pytest.approx(reported)
+    (file,) = (run_dir / "weights").iterdir()
+    state = load_file(file)
+    counted = sum(parameter_counts(load(run_dir).model).values())
+    assert sum(tensor.numel() for tensor in state.values()) == counted
+    assert set(swap(state)) == set(state)
+    save_file(swap(state), file)
+    after = said()
+    assert {name for name in before if before[name] != after[name]} == {"sst", "sst vectors", "qqp"}
+    found = dev_losses()
+    assert {t for t in TASKS if found[t] != pytest.approx(reported[t])} == {"sst", "qqp"}
+
+
+# ---- what is shown and what is refused
+
+
+def test_check_prints_the_adapters(tiny_overrides, capsys):
+    assert run_multitask.main(["check", str(PRESET), *tiny_overrides, *MIXED, STAGES]) == 0
+    plan = capsys.readouterr().out
+    for task, size in SIZES.items():
+        assert f"  adapters.{task}: {size:,}\n" in plan
+    assert "tasks.sst: 165\n" in plan
+    assert "sts.adapter 2e-05" in plan
+    assert "frozen: qqp, qqp.adapter, sst.adapter\n" in plan
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["tasks.sst.adapter=pall"], "tasks.sst.adapter: unknown adapter 'pall' (did you mean "),
+        (["tasks.sst.adapter={name: pal, size: 50}"], "12 heads, size 50"),
+        (["tasks.sst.adapter={name: pal, sice: 60}"], "tasks.sst.adapter.sice: adapter 'pal' has"),
+        (["tasks.sst.adapter={name: pal, layers: [7]}"], "tasks.sst.adapter.layers: adapter 'pal'"),
+        (["tasks.sst.adapter=pal", "encoder.implementation=transformers"], "of our own encoder"),
+        (["tasks.sst.adapter_lr=0"], "tasks.sst.adapter_lr: "),
+        (["stages=[{freeze: [sst.adapter]}]"], "stages.0.freeze.0: no part 'sst.adapter'"),
+    ],
+)
+def test_a_mistake_is_one_line(changes, message, tiny_overrides, capsys):
+    capsys.readouterr()
+    assert run_multitask.main(["check", str(PRESET), *tiny_overrides, *changes]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: command line: ") and message in line
+
+
+def test_an_encoder_that_is_not_ours_is_named_with_the_line_of_the_adapter(
+    configure, tiny_encoder, tmp_path
+):
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        f"extends: {PRESET}\nencoder: {{name: {tiny_encoder}, implementation: transformers}}\n"
+        "tasks:\n  qqp:\n    adapter: low_rank\n"
+    )
+    config = load_config(file)
+    with pytest.raises(UserError, match=r"mine.yaml:5: tasks.qqp.adapter: adapters stand in"):
+        build_model(config, load_pretrained(config)[0], CONTEXT)
+
+
+# ---- the page and the presets
+
+PAGE = (ROOT / "docs" / "pals.md").read_text(encoding="utf-8")
+
+
+def test_the_pages_example_is_read_as_it_says(tmp_path):
+    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "page.yaml").write_text(f"extends: {PRESET}\n{block}")
+    tasks = load_config(tmp_path / "page.yaml").tasks
+    chosen = {name: task.adapter for name, task in tasks.items()}
+    assert chosen["qqp"] is None
+    assert (chosen["sst"].name, chosen["sst"].options) == ("houlsby", {})
+    assert chosen["sts"].options == {"size": 204, "heads": 12, "layers": [4, 5, 6]}
+
+
+def test_the_pages_parameter_table_is_what_is_built():
+    rows = re.findall(
+        r"^\| `(\w+)`, size (\d+) \| [^|]* \| (.*?) \| (.*?) \| (.*?) % \|$", PAGE, re.M
+    )
+    assert len(rows) == 4
+    with torch.device("meta"):
+        base = BertEncoder(vocab_size=30522, dim=768, num_layers=12, heads=12)
+    whole = sum(parameter.numel() for parameter in base.parameters())
+    for name, size, *shown, share in rows:
+        for (dim, layers), number in zip(((384, 6), (768, 12)), shown, strict=True):
+            with torch.device("meta"):
+                made = build(
+                    "adapter", name, {"size": int(size)}, {"dim": dim, "num_layers": layers}
+                )
+            count = sum(parameter.numel() for parameter in made.parameters())
+            assert f"{count:,}" == number
+        assert f"{count / whole:.1%}" == f"{share}%"
+
+
+@pytest.mark.parametrize("preset", ["cs224n_pals", "cs224n_pals_staged"])
+def test_presets_and_their_alternatives_are_plans(preset, tiny_overrides, tmp_path):
+    """The commented alternatives, too, once their comment signs are gone."""
+    file = ROOT / "configs" / f"{preset}.yaml"
+    text = file.read_text()
+    blocks = re.findall(r"(?:^# (?:stages|encoder):.*\n)(?:^# +\S.*\n|^# \w.*\n)*", text, re.M)
+    assert len(blocks) == {"cs224n_pals": 1, "cs224n_pals_staged": 2}[preset]
+    for number, block in enumerate(["", *blocks]):
+        one = tmp_path / f"{number}.yaml"
+        one.write_text(f"extends: {file}\n" + re.sub(r"^# ", "", block, flags=re.M))
+        config = load_config(one, tiny_overrides)
+        adapters = [task.adapter for task in config.tasks.values()]
+        assert {(a.name, a.options["size"]) for a in adapters} == {("pal", 60)}
+        made = prepare(config, torch.device("cpu"), lambda line: None)
+        assert all(stage.tasks for stage in made.stages)
+        assert config.encoder.freeze == ("encoder" in block.split(":")[0])

@@ -1,0 +1,233 @@
+"""What goes with tasks of words and of answers, and what is one clear line instead."""
+
+import re
+
+import pytest
+import torch
+
+import run_multitask
+from multitask.config import load_config
+from multitask.data.dataloader import next_batches, sampled_batches
+from multitask.training.setup import prepare
+from multitask.utils.errors import UserError
+from tests.support.masked_lm_run import report_of
+from tests.support.token_run import (
+    TAGS,
+    asked,
+    tagged,
+    token_config,
+    write_lines,
+    write_token_files,
+)
+from tests.test_bad_input import complaint
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return write_token_files(tmp_path_factory.mktemp("tokens"), train=40, dev=9)
+
+
+@pytest.fixture
+def config(files, tiny_encoder, tmp_path):
+    return token_config(tmp_path, tiny_encoder, files)
+
+
+WORDS = "head 'token_classification'"
+ANSWERS = "head 'span'"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["tasks.ner.pooling=cls"], f"tasks.ner.pooling: {WORDS}: it needs `pooling: tokens`"),
+        (["tasks.qa.pooling=mean"], f"tasks.qa.pooling: {ANSWERS}: it needs `pooling: tokens`"),
+        (
+            ["tasks.ner.input=siamese", "tasks.ner.data.text2=other"],
+            f"tasks.ner.input: {WORDS}: it needs `input: single`",
+        ),
+        (["tasks.qa.input=siamese"], f"tasks.qa.input: {ANSWERS}: it needs `input: cross`"),
+        (["tasks.ner.smart={}"], f"tasks.ner.smart: {WORDS} has no distance between two outputs"),
+        (["tasks.qa.smart={}"], f"tasks.qa.smart: {ANSWERS} has no distance between two outputs"),
+        (
+            ["tasks.ner.course_file={name: n, column: c}"],
+            f"tasks.ner.course_file: {WORDS}: that format has no such predictions",
+        ),
+        (["tasks.qa.glue_file=QNLI"], f"tasks.qa.glue_file: {ANSWERS}: that format has no such"),
+        (
+            ["tasks.ner.projection=mlp_batchnorm"],
+            f"tasks.ner.projection: {WORDS}: `mlp_batchnorm` is for pairs and views",
+        ),
+        (["tasks.qa.eval_pooling=cls"], "tasks.qa.eval_pooling: tokens are not pooled"),
+        (
+            [
+                "tasks.ner.data.texts_of=[qa]",
+                "tasks.ner.data.train=null",
+                "tasks.ner.data.dev=null",
+                "tasks.ner.data.test=null",
+            ],
+            f"tasks.ner.data: {WORDS}: it needs labels: leave out `texts_of`",
+        ),
+        (
+            [
+                "tasks.more={head: token_classification, data: {same_rows_as: ner, label: x}, "
+                "pooling: tokens}"
+            ],
+            "it needs rows of its own",
+        ),
+        (
+            [
+                "tasks.more={head: token_classification, data: {train: ner-train.jsonl, "
+                "dev: ner-dev.jsonl, text: tokens, label: ner_tags}, share_pooling: ner}"
+            ],
+            "tasks.more.share_pooling: head 'token_classification': its tokens are not pooled",
+        ),
+        (
+            ["tasks.ner.metric=exact_match"],
+            f"tasks.ner.metric: {WORDS} has the metrics f1, precision, recall, accuracy, not",
+        ),
+        (["tasks.ner.data.label_range=[0, 5]"], "tasks.ner.data.label_range: the head predicts"),
+        (["tasks.qa.data.labels=[a, b]"], "tasks.qa.data.labels: the head predicts where an answ"),
+        (
+            ["tasks.ner.data.labels=[O, NOUN]"],
+            "tasks.ner.data.labels: 'NOUN' is no tag of IOB2 (O, B-TYPE, I-TYPE)",
+        ),
+        (["tasks.ner.data.tag_scheme=IOBES2"], "tasks.ner.data.tag_scheme: should be 'IOB2', "),
+        (
+            ["tasks.qa.head={name: span, max_answer_tokens: 0}"],
+            "tasks.qa.head.max_answer_tokens: head 'span': max_answer_tokens must be at least 1",
+        ),
+        (["tasks.ner.stride=3"], f"tasks.ner.stride: {WORDS} reads no windows of a text"),
+        (["tasks.qa.stride=41"], "raise `max_length` (48) or lower `stride` (41)"),
+        (["tasks.qa.data.text2=passage"], "no column 'passage'"),
+        (["tasks.qa.max_length=7"], "its first text alone has 4 tokens, and is not cut: raise"),
+    ],
+)
+def test_what_does_not_go_is_one_line(changes, message, config, capsys):
+    assert message in complaint(capsys, "check", config, *changes)
+
+
+def test_a_sampler_by_training_score_is_refused(config, capsys):
+    sampler = "training.sampler={name: round_robin, oversample: {while_train_score_below: 0.9}}"
+    line = complaint(capsys, "check", config, sampler)
+    assert "has no training score, for it is measured on whole texts" in line
+
+
+def test_a_probe_grid_is_refused(config, tmp_path, capsys):
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(f"base: {config}\nprobe: true\nseeds: [1]\ngrid:\n  tasks.ner.dropout: [0.1]\n")
+    line = complaint(capsys, "ablate", grid, "--output", tmp_path / "out")
+    assert re.search("head: looks at every word: a probe has one vector a text", line)
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "message"),
+    [
+        ("ner", {"tokens": ["a", "b"], "ner_tags": ["O"]}, "row 41 (id 40): 2 words, but 1 tags"),
+        ("ner", {"tokens": [], "ner_tags": []}, "row 41: tokens is an empty list"),
+        ("ner", {"tokens": ["a"], "ner_tags": ["B-DOG"]}, "the tag of 'a' is 'B-DOG': expected"),
+        (
+            "qa",
+            {**asked(1, 1)[0], "answers": {"text": ["who"], "answer_start": [0]}},
+            "row 41 (id q0): the answer 'who' does not stand at character 0 of context",
+        ),
+    ],
+)
+def test_bad_rows_end_a_run_with_one_line(name, row, message, config, files, tmp_path, capsys):
+    rows = (tagged if name == "ner" else asked)(40, 0)
+    write_lines(tmp_path / "bad.jsonl", [*rows, row])
+    labels = [f"tasks.ner.data.labels=[{', '.join(TAGS)}]"]
+    line = complaint(capsys, config, *labels, f"tasks.{name}.data.train={tmp_path / 'bad.jsonl'}")
+    assert f"{tmp_path / 'bad.jsonl'}, row 41" in line and message in line
+    assert not (tmp_path / "run").exists()
+
+
+def test_check_shows_tags_answers_and_what_is_cut(config, capsys):
+    assert run_multitask.main(["check", str(config), "tasks.qa.max_length=12"]) == 0
+    out = capsys.readouterr().out
+    assert "ner (O " in out and "qa (answer '" in out
+    assert re.search(r"warning: qa: \d+ train answers are cut off: the rows are left out", out)
+    assert re.search(r"warning: qa: \d+ dev answers are cut off\n", out)
+    assert run_multitask.main(["check", str(config), "tasks.ner.max_length=6"]) == 0
+    out = capsys.readouterr().out
+    for split in ("dev", "test"):
+        assert re.search(rf"warning: ner: \d+ {split} words are cut off, and predicted as O", out)
+
+
+def test_rows_whose_answer_is_cut_leave_train_and_stay_in_dev(config):
+    made = prepare(load_config(config, ["tasks.qa.max_length=12"]), torch.device("cpu"), print)
+    data, splits = made.data["qa"], made.splits["qa"]
+    assert 0 < data["train"]["cut"] < 40
+    assert data["train"]["rows"] == len(splits["train"].rows) == 40 - data["train"]["cut"]
+    assert (splits["train"].tokens.answers >= 0).all()
+    assert data["dev"]["rows"] == 9 and data["dev"]["cut"] > 0
+    assert (splits["dev"].tokens.answers < 0).any()
+    scores = made.score("qa", "dev")
+    assert scores.predictions.shape == (9, 2) and scores.loss > 0
+    with pytest.raises(UserError, match="no training row has its answer in the first 8 tokens"):
+        prepare(
+            load_config(config, ["tasks.qa.max_length=8", "tasks.qa.max_rows=1"]),
+            torch.device("cpu"),
+            print,
+        )
+
+
+@pytest.mark.slow
+def test_windows_lose_no_answer_and_give_one_prediction_a_row(config, tmp_path, capsys):
+    changes = ["tasks.qa.max_length=13", "tasks.qa.stride=3"]
+    made = prepare(load_config(config, changes), torch.device("cpu"), print)
+    splits = made.splits["qa"]
+    for split, rows in (("train", 40), ("dev", 9)):
+        data = made.data["qa"][split]
+        assert (data["rows"], data["cut"], data["truncated_share"]) == (rows, 0, 0)
+        assert rows < data["windows"] == len(splits[split].tokens)
+    answers = splits["train"].tokens.answers
+    assert (answers >= 0).all() and (answers == 0).all(axis=1).any()
+    assert made.feeds["qa"].stream.steps_per_pass > 40 / 16
+    scores = made.score("qa", "dev")
+    assert scores.predictions.shape == (9, 2) and scores.loss > 0
+    batches = sampled_batches(made.feeds, ["qa"], seed=(1,), pad_id=0, device=torch.device("cpu"))
+    assert len(batches["qa"].gold) == 16
+
+    directory = tmp_path / "run"
+    more = [*changes, "training.max_steps=4", f"output_dir={directory}"]
+    assert run_multitask.main([str(config), *more]) == 0
+    file = directory / "predictions" / "qa.dev.jsonl"
+    before = file.read_text()
+    assert len(before.splitlines()) == 9
+    file.unlink()
+    assert run_multitask.main(["predict", str(directory)]) == 0
+    assert file.read_text() == before
+    capsys.readouterr()
+    assert run_multitask.main(["check", str(config), *changes]) == 0
+    assert "qa (answer '" in capsys.readouterr().out
+
+
+def test_a_steps_batches_count_words_and_answers(config):
+    changes = ["tasks.ner.accumulation=2", "tasks.ner.batch_size=3", "tasks.qa.batch_size=5"]
+    made = prepare(load_config(config, changes), torch.device("cpu"), print)
+    cpu = torch.device("cpu")
+    ner = next_batches(made.feeds, ["ner"], ["ner"], pad_id=0, device=cpu)
+    words = [len(one["ner"].gold) for one in ner]
+    assert [one["ner"].step_rows for one in ner] == [sum(words)] * 2
+    shares = [one["ner"].share for one in ner]
+    assert shares == pytest.approx([size / sum(words) for size in words])
+    (one,) = next_batches(made.feeds, ["qa"], ["qa"], pad_id=0, device=cpu)
+    qa = one["qa"]
+    assert (qa.step_rows, qa.share, tuple(qa.gold.shape)) == (5, 1.0, (5, 2))
+    drawn = sampled_batches(made.feeds, ["ner", "qa"], seed=(1, 2), pad_id=0, device=cpu)
+    assert len(drawn["qa"].gold) == 5 and len(drawn["ner"].gold) > 3
+
+
+@pytest.mark.slow
+def test_another_data_set_under_the_same_head_and_masked_words_of_both(config, tmp_path, files):
+    more = [
+        "tasks.far={share_head: ner, evaluate_only: true, data: {dev: ner-dev.jsonl, "
+        "text: tokens, label: ner_tags}, max_length: 48}",
+        "tasks.mlm={head: masked_lm, pooling: tokens, max_length: 48, data: {texts_of: [ner, qa]}}",
+        "training.max_steps=3",
+        f"output_dir={tmp_path / 'run'}",
+    ]
+    assert run_multitask.main([str(config), *more]) == 0
+    tasks = report_of(tmp_path / "run")["tasks"]
+    assert tasks["far"]["dev"] == tasks["ner"]["dev"]
+    assert tasks["mlm"]["data"]["dev"]["rows"] > 9

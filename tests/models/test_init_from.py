@@ -1,0 +1,253 @@
+"""Runs that start from another run: what is taken, what is refused, and what the report says."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import run_multitask
+from multitask.config import load_config
+from multitask.config.run_directory import weights_file
+from multitask.models.weights import read_tensors
+from multitask.training.setup import prepare
+from tests.conftest import ROOT, save_tiny_encoder
+from tests.support.glue_files import write_glue
+
+GLUE = ROOT / "configs" / "glue"
+
+
+def main(*arguments: object) -> int:
+    return run_multitask.main([str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def glue_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_glue(tmp_path_factory.mktemp("glue"))
+
+
+def small(encoder: Path, glue_files: Path, task: str) -> list[str]:
+    return [
+        f"encoder.name={encoder}",
+        f"data_dir={glue_files}",
+        "training.precision=fp32",
+        "training.epochs=1",
+        "training.head_lr=0.01",
+        f"tasks.{task}.max_length=48",
+        f"tasks.{task}.projection={{name: tanh, output_dim: 8}}",
+    ]
+
+
+@pytest.fixture(scope="module")
+def mnli_run(glue_files, tiny_encoder, tmp_path_factory) -> Path:
+    run = tmp_path_factory.mktemp("runs") / "mnli"
+    alone = ["tasks.mnli_mm=null", "tasks.ax=null"]
+    overrides = [*small(tiny_encoder, glue_files, "mnli"), *alone, f"output_dir={run}"]
+    assert main(GLUE / "mnli.yaml", *overrides) == 0
+    return run
+
+
+def prepared(encoder: Path, glue_files: Path, *overrides: str, task: str = "rte"):
+    own = small(encoder, glue_files, task)
+    config = load_config(GLUE / f"{task}.yaml", [*own, *overrides])
+    return prepare(config, torch.device("cpu"), lambda line: None)
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    step = json.loads((run / "best.json").read_text())["joint"]
+    return read_tensors(weights_file(run, step))
+
+
+@pytest.mark.parametrize("take", ["encoder", "pooling", "head"])
+def test_just_what_take_names_is_taken(take, mnli_run, tiny_encoder, glue_files):
+    alone = ["tasks.mnli_mm=null", "tasks.ax=null"]
+    plain = prepared(tiny_encoder, glue_files, *alone, task="mnli").model.state_dict()
+    chosen = f"init_from={{run: {mnli_run}, take: {take}}}"
+    made = prepared(tiny_encoder, glue_files, *alone, chosen, task="mnli")
+    saved, found = weights(mnli_run), made.model.state_dict()
+    parts = {"encoder": ("encoder.",), "pooling": ("encoder.", "tasks.mnli.projection.")}
+    taken = parts.get(take, ("encoder.", "tasks.mnli.projection.", "tasks.mnli.head."))
+    for name, tensor in found.items():
+        expected = saved[name] if name.startswith(taken) else plain[name]
+        assert torch.equal(tensor, expected), name
+    moved = [name for name in saved if not torch.equal(saved[name], plain[name])]
+    assert any(name.startswith("encoder.") for name in moved)
+    assert any(name.startswith("tasks.mnli.head.") for name in moved)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["qqp", "sts"])
+def test_a_task_that_shares_a_pooling(task, tiny_overrides, tmp_path):
+    """Named as the source it stands for the owner of the pooling; beside it that one is taken."""
+    both = [*tiny_overrides, "tasks.sst=null", "tasks.sts.share_pooling=qqp"]
+    both += ["tasks.qqp.projection={name: tanh, output_dim: 8}", "training.head_lr=0.01"]
+    both += ["tasks.qqp.adapter={name: low_rank, size: 4}", "training.frozen_baseline=false"]
+    config = ROOT / "configs" / "cs224n.yaml"
+    assert main(config, *both, "training.max_steps=3") == 0
+    saved = weights(tmp_path / "run")
+    start = f"init_from={{run: {tmp_path / 'run'}, task: {task}, take: pooling}}"
+    made = prepare(load_config(config, [*both, start]), torch.device("cpu"), lambda line: None)
+    fresh = prepare(load_config(config, both), torch.device("cpu"), lambda line: None)
+    found, plain = made.model.state_dict(), fresh.model.state_dict()
+    moved = {name for name in saved if not torch.equal(saved[name], plain[name])}
+    for prefix in ("tasks.qqp.projection.", "adapters.qqp."):
+        names = [name for name in found if name.startswith(prefix)]
+        assert moved.intersection(names)
+        assert all(torch.equal(found[name], saved[name]) for name in names)
+
+
+def test_the_report_names_the_run(mnli_run, tiny_encoder, glue_files, tmp_path, monkeypatch):
+    monkeypatch.chdir(mnli_run.parent)
+    overrides = [*small(tiny_encoder, glue_files, "rte"), f"output_dir={tmp_path / 'rte'}"]
+    assert main(GLUE / "rte.yaml", *overrides, "init_from=mnli", "training.epochs=2") == 0
+    report = json.loads((tmp_path / "rte" / "report.json").read_text())
+    start = report["init_from"]
+    assert start["run"] == str(mnli_run) and start["task"] == "mnli"
+    assert (start["take"], start["seed"]) == ("encoder", 11711)
+    assert start["step"] == json.loads((mnli_run / "best.json").read_text())["joint"]
+    page = (tmp_path / "rte" / "report.md").read_text()
+    assert f"started from: {mnli_run} (seed 11711): encoder of task mnli" in page.replace("\\", "")
+    # the finished run stands on its own feet
+    hidden = mnli_run.with_name("hidden")
+    mnli_run.rename(hidden)
+    try:
+        assert main("predict", tmp_path / "rte") == 0
+    finally:
+        hidden.rename(mnli_run)
+
+
+def refused(capsys, *arguments: object) -> str:
+    assert main("check", *arguments) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    return error
+
+
+def test_another_encoder_is_one_line(mnli_run, glue_files, tmp_path, capsys):
+    wide = save_tiny_encoder(tmp_path / "wide", hidden_size=48)
+    own = small(wide, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    assert f"{mnli_run} was trained with the encoder" in error and "this config names" in error
+    assert ", 32] there, [" in error and ", 48] here" in error
+
+
+def test_another_encoder_of_the_same_shapes_is_one_line(mnli_run, glue_files, tmp_path, capsys):
+    fewer = save_tiny_encoder(tmp_path / "fewer", num_attention_heads=1)
+    own = small(fewer, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    assert "num_attention_heads is 4 there, 1 here" in error
+
+
+def test_another_architecture_is_one_line(mnli_run, glue_files, tmp_path, capsys):
+    """It also runs in another implementation, which is not what is wrong."""
+    other = save_tiny_encoder(tmp_path / "distilbert", kind="distilbert")
+    own = small(other, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    assert "model_type is bert there, distilbert here" in error
+
+
+def test_another_vocabulary_is_one_line(mnli_run, tiny_encoder, glue_files, tmp_path, capsys):
+    other = tmp_path / "other"
+    shutil.copytree(tiny_encoder, other)
+    file = other / "tokenizer.json"
+    file.write_text(file.read_text().replace('"cat"', '"kitten"'))
+    own = small(other, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    assert "their vocabularies differ" in error
+
+
+def test_a_copy_of_the_encoder_elsewhere_is_the_same_one(
+    mnli_run, tiny_encoder, tmp_path, glue_files
+):
+    shutil.copytree(tiny_encoder, tmp_path / "copy")
+    made = prepared(tmp_path / "copy", glue_files, f"init_from={mnli_run}")
+    assert made.init_from["run"] == str(mnli_run)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("{{run: {run}, take: head}}", "the head of {run} does not fit task rte: linear.weight"),
+        ("{{run: {run}, take: head}}", "`take: pooling` leaves the head out"),
+        ("{{run: {run}, task: mlni}}", "no task 'mlni' (did you mean 'mnli'?)"),
+        ("{run}/nowhere", "no run there (config.yaml is missing)"),
+        ("{{run: {run}, take: all}}", "init_from.take"),
+    ],
+)
+def test_mistakes_are_one_line(value, words, mnli_run, tiny_encoder, glue_files, capsys):
+    own = small(tiny_encoder, glue_files, "rte")
+    setting = f"init_from={value.format(run=mnli_run)}"
+    assert words.format(run=mnli_run) in refused(capsys, GLUE / "rte.yaml", *own, setting)
+
+
+@pytest.mark.parametrize(
+    ("labels", "fits"),
+    [
+        ("[neutral, entailment, contradiction]", False),
+        ("{entailment: yes, neutral: perhaps, contradiction: no}", True),  # other names, who knows
+    ],
+)
+def test_a_head_of_the_same_classes_in_another_order(
+    labels, fits, mnli_run, tiny_encoder, glue_files, capsys
+):
+    alone = ["tasks.mnli_mm=null", "tasks.ax=null", "tasks.mnli.glue_file=null"]
+    alone.append(f"tasks.mnli.data.labels={labels}")
+    own = [*small(tiny_encoder, glue_files, "mnli"), *alone]
+    start = f"init_from={{run: {mnli_run}, take: head}}"
+    if fits:
+        prepared(tiny_encoder, glue_files, *alone, start, task="mnli")
+        return
+    error = refused(capsys, GLUE / "mnli.yaml", *own, start)
+    assert "knows the classes of task mnli as entailment, neutral, contradiction, this" in error
+    assert "config as neutral, entailment, contradiction; `take: pooling` leaves" in error
+    without = start.replace("head", "pooling")
+    prepared(tiny_encoder, glue_files, *alone, without, task="mnli")
+
+
+def test_fresh_layers_and_another_runs_exclude_each_other(
+    mnli_run, tiny_encoder, glue_files, capsys
+):
+    own = [*small(tiny_encoder, glue_files, "rte"), "encoder.reinit_layers=1"]
+    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    assert "encoder.reinit_layers" in error
+
+
+def test_a_run_that_is_not_finished_is_one_line(
+    mnli_run, tiny_encoder, glue_files, tmp_path, capsys
+):
+    killed = tmp_path / "killed"
+    shutil.copytree(mnli_run, killed)
+    (killed / "report.json").unlink()
+    own = small(tiny_encoder, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={killed}")
+    assert f"{killed} is not finished: train it to its end with --resume" in error
+
+
+def test_the_other_implementation_is_named(mnli_run, tiny_encoder, glue_files, capsys):
+    own = [*small(tiny_encoder, glue_files, "rte"), "encoder.implementation=transformers"]
+    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    assert "was trained with `encoder.implementation: own`, not transformers: set the" in error
+
+
+def test_a_head_of_other_labels_is_one_line(tiny_encoder, glue_files, tmp_path, capsys):
+    """One logit of two classes has the shape of a regression's number."""
+    run = tmp_path / "rte"
+    assert (
+        main(GLUE / "rte.yaml", *small(tiny_encoder, glue_files, "rte"), f"output_dir={run}") == 0
+    )
+    capsys.readouterr()
+    own = small(tiny_encoder, glue_files, "stsb")
+    start = f"init_from={{run: {run}, take: head}}"
+    error = refused(capsys, GLUE / "stsb.yaml", *own, start)
+    assert "is for labels of the kind 'binary', task stsb has 'number'; `take: pooling`" in error
+    prepared(tiny_encoder, glue_files, start.replace("take: head", "take: pooling"), task="stsb")
+
+
+def test_weights_that_were_removed_are_told(mnli_run, tiny_encoder, glue_files, tmp_path, capsys):
+    bare = tmp_path / "bare"
+    shutil.copytree(mnli_run, bare)
+    shutil.rmtree(bare / "encoder")
+    own = small(tiny_encoder, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={bare}")
+    assert "init_from" in error and "--keep-weights" in error

@@ -1,0 +1,124 @@
+"""Which encoder a config gets, what may be changed in it; both train to the same numbers."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import run_multitask
+from multitask import load
+from multitask.config import load_config
+from multitask.models.encoders import BertEncoder, HFEncoder
+from multitask.models.pretrained import load_pretrained, load_tokenizer, use_kernels
+from multitask.utils.errors import UserError
+from tests.conftest import ROOT, save_tiny_encoder
+
+PRESET = ROOT / "configs" / "cs224n.yaml"
+SAYS = "model type 'electra' is not one of bert, roberta"
+
+
+@pytest.fixture
+def configure(tiny_overrides):
+    return lambda *changes: load_config(PRESET, [*tiny_overrides, *changes])
+
+
+def test_ours_is_the_default_and_transformers_a_choice(configure):
+    said = []
+    assert isinstance(load_pretrained(configure(), said.append)[0], BertEncoder)
+    chosen = configure("encoder.implementation=transformers")
+    assert isinstance(load_pretrained(chosen, said.append)[0], HFEncoder)
+    assert not said
+
+
+def test_another_architecture_runs_in_transformers_and_a_line_says_why(configure, tmp_path):
+    directory, said = save_tiny_encoder(tmp_path, "electra"), []
+    encoder, _ = load_pretrained(configure(f"encoder.name={directory}"), said.append)
+    assert isinstance(encoder, HFEncoder)
+    (line,) = said
+    assert SAYS in line and "it runs in `transformers`" in line
+
+
+@pytest.mark.parametrize(
+    "option", ["reinit_layers=1", "gradient_checkpointing=true", "kernels=compiled"]
+)
+def test_options_of_ours_are_refused_elsewhere(configure, option):
+    config = configure("encoder.implementation=transformers", f"encoder.{option}")
+    name = option.partition("=")[0]
+    with pytest.raises(UserError, match=rf"encoder\.{name}: our own encoder has it"):
+        load_pretrained(config)
+
+
+def test_fresh_layers_follow_the_seed_and_no_more_than_there_are(configure):
+    states = [
+        load_pretrained(configure(f"seed={seed}", "encoder.reinit_layers=1"))[0].state_dict()
+        for seed in (1, 1, 2)
+    ]
+    name = "layers.1.attention.qkv.weight"
+    assert torch.equal(states[0][name], states[1][name])
+    assert not torch.equal(states[0][name], states[2][name])
+    assert torch.equal(states[0]["layers.0.attention.qkv.weight"],
+                       states[2]["layers.0.attention.qkv.weight"])  # fmt: skip
+    with pytest.raises(UserError, match=r"encoder\.reinit_layers: the encoder has 2 layers"):
+        load_pretrained(configure("encoder.reinit_layers=3"))
+
+
+def test_gradient_checkpointing_is_switched_on(configure):
+    for value in ("true", "false"):
+        encoder, _ = load_pretrained(configure(f"encoder.gradient_checkpointing={value}"))
+        assert encoder.gradient_checkpointing == (value == "true")
+
+
+def test_a_line_says_why_there_are_no_kernels(configure, monkeypatch):
+    def fail():
+        raise RuntimeError("no\n  compiler")
+
+    compiled, varlen = (configure(f"encoder.kernels={kind}") for kind in ("compiled", "varlen"))
+    monkeypatch.setattr("multitask.models.encoders.kernels.load_kernels", fail)
+    for config, device, reason in (
+        (compiled, "cpu", "cannot be compiled (no compiler)"),
+        (compiled, "cuda", "compiled is for cpu, not for cuda"),
+        (varlen, "cpu", "varlen is for cuda, not for cpu"),
+    ):
+        encoder, said = load_pretrained(config)[0], []
+        use_kernels(config, encoder, torch.device(device), said.append)
+        (line,) = said
+        assert line.startswith("encoder.kernels: ") and reason in line
+        assert line.endswith("torch's operators are used") and encoder.kernels == "torch"
+
+
+@pytest.mark.slow
+def test_both_implementations_train_to_the_same_numbers(tiny_overrides, tmp_path):
+    """Without dropout, whose random numbers differ: a swap of encoders that no loss notices."""
+    encoder = save_tiny_encoder(tmp_path / "encoder", attention_probs_dropout_prob=0.0)
+    losses, scores = [], []
+    for implementation in ("own", "transformers"):
+        directory = tmp_path / implementation
+        changes = [
+            *tiny_overrides,
+            f"encoder.name={encoder}",
+            f"encoder.implementation={implementation}",
+            "encoder.dropout=0",
+            "defaults.dropout=0",
+            "training.precision=fp32",
+            "training.lr=1e-3",
+            "training.frozen_baseline=false",
+            "training.max_steps=18",
+            "training.eval_steps=18",
+            f"output_dir={directory}",
+        ]
+        assert run_multitask.main([str(PRESET), *changes]) == 0
+        events = map(json.loads, (directory / "metrics.jsonl").open())
+        losses.append([event["loss"] for event in events if event["event"] == "step"])
+        scores.append([p["scores"] for p in load(directory).predict("sst", ["a good film", "bad"])])
+    assert len(losses[0]) == 18 and abs(losses[0][0] - losses[0][-3]) > 1e-3
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+    np.testing.assert_allclose(*scores, atol=1e-4)
+
+
+def test_no_tokenizer_is_made_up_where_its_file_is_gone(tmp_path):
+    """`transformers` gives a BertTokenizer of five words then."""
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(FileNotFoundError, match=r"has no tokenizer\.json"):
+        load_tokenizer(str(tmp_path))

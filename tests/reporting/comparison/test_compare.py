@@ -1,0 +1,325 @@
+"""Comparisons of fabricated runs: against naive loops, and with every gap that runs may have."""
+
+import json
+import math
+import statistics
+import zlib
+
+import numpy as np
+import pytest
+from scipy.stats import pearsonr
+from sklearn.metrics import accuracy_score
+
+from multitask.config.run_directory import load_lines
+from multitask.reporting.comparison import compare as module
+from multitask.reporting.comparison.compare import Group, compare, group_runs, write_comparison
+from multitask.reporting.comparison.significance import drawn_seeds
+from multitask.tasks.bootstrap import resampled_rows
+from multitask.utils.errors import UserError
+from tests.support.fabricated_run import write_run
+
+TASKS = ("sst", "para", "sts")
+ROWS = 60
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Directories by setting: three paired ones, one with other seeds, one with a single seed."""
+    root = tmp_path_factory.mktemp("runs")
+    settings = {"base": (0.3, (1, 2, 3)), "good": (0.1, (1, 2, 3)), "odd": (0.1, (7, 8))}
+    settings["alone"] = (0.5, (1,))
+    found = {}
+    for number, (name, (noise, seeds)) in enumerate(settings.items()):
+        found[name] = [root / f"{name}-{seed}" for seed in seeds]
+        for directory, seed in zip(found[name], seeds, strict=True):
+            write_run(directory, rows=ROWS, seed=seed, noise=noise, lr=number)
+    return found
+
+
+def edited(run, change):
+    """Change the report of a run in place."""
+    report = json.loads((run / "report.json").read_text())
+    change(report)
+    (run / "report.json").write_text(json.dumps(report))
+
+
+def rewritten(run, task, change):
+    """Change the records of a run's dev predictions in place."""
+    file = run / "predictions" / f"{task}.dev.jsonl"
+    records = [change(i, record) for i, record in enumerate(load_lines(file))]
+    file.write_text("".join(json.dumps(record) + "\n" for record in records if record))
+
+
+def naive_differences(task, base, other, seeds, resamples):
+    """Resampled differences of the seed means by plain loops, with scikit-learn and scipy."""
+
+    def read(run):
+        records = load_lines(run / "predictions" / f"{task}.dev.jsonl")
+        gold = [record["label"] for record in records]
+        key = (lambda r: r["scores"][0]) if task == "sts" else (lambda r: r["prediction"])
+        return np.array(gold), np.array([key(record) for record in records])
+
+    def score(run, rows):
+        gold, predicted = (side[rows] for side in read(run))
+        if task == "sts":
+            return pearsonr(gold, predicted).statistic
+        return accuracy_score(gold, predicted)
+
+    drawn = [r for rows in resampled_rows(ROWS, resamples, zlib.crc32(task.encode())) for r in rows]
+    differences = []
+    for r in range(resamples):
+        means = [
+            statistics.fmean(score(side[s], drawn[r]) for s in drawn_seeds(numbers, resamples)[r])
+            for side, numbers in zip((base, other), seeds, strict=True)
+        ]
+        differences.append(means[1] - means[0])
+    return np.array(differences)
+
+
+@pytest.mark.parametrize(("other", "seeds"), [("good", (1, 2, 3)), ("odd", (7, 8))])
+def test_differences_equal_a_naive_paired_bootstrap(other, seeds, runs):
+    found = compare(
+        [Group("base", runs["base"]), Group("other", runs[other])], "base", resamples=30
+    )
+    base, entry = found["groups"]
+    overall = []
+    for task in TASKS:
+        naive = naive_differences(task, runs["base"], runs[other], ((1, 2, 3), seeds), 30)
+        overall.append(naive)
+        difference = entry["tasks"][task]["difference"]
+        expected = np.percentile(naive, (2.5, 97.5))
+        assert (difference["low"], difference["high"]) == pytest.approx(tuple(expected), abs=1e-9)
+        means = [group["tasks"][task]["mean"] for group in (entry, base)]
+        assert difference["value"] == pytest.approx(means[0] - means[1])
+    difference = entry["overall"]["difference"]
+    expected = np.percentile(np.mean(overall, axis=0), (2.5, 97.5))
+    assert (difference["low"], difference["high"]) == pytest.approx(tuple(expected), abs=1e-9)
+
+
+def test_scores_are_those_of_the_reports(runs):
+    found = compare(group_runs([*runs["base"], *runs["alone"]]), "base", resamples=20)
+    assert [group["name"] for group in found["groups"]] == ["base", "alone"]
+    reports = [json.loads((run / "report.json").read_text()) for run in runs["base"]]
+    base, alone = found["groups"]
+    assert base["seeds"] == [1, 2, 3] and base["runs"] == [str(run) for run in runs["base"]]
+    for task in TASKS:
+        metric = found["tasks"][task]["metric"]
+        values = [report["tasks"][task]["dev"][metric] for report in reports]
+        assert base["tasks"][task]["values"] == values
+        assert base["tasks"][task]["mean"] == pytest.approx(np.mean(values))
+        assert base["tasks"][task]["sd"] == pytest.approx(np.std(values, ddof=1))
+        assert alone["tasks"][task]["sd"] is None
+        assert base["tasks"][task]["difference"] is None
+    means = [report["overall"]["mean"] for report in reports]
+    assert base["overall"]["values"] == pytest.approx(means)
+    assert base["overall"]["best"] and not alone["overall"]["best"]
+
+
+def test_comparisons_are_plain_json_and_repeat(runs):
+    groups = group_runs([run for own in runs.values() for run in own])
+    found = compare(groups, "base", resamples=50)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert compare(groups, "base", resamples=50) == found
+    # the other groups do not change what two of them say of each other, but for Holm
+    fewer = compare(groups[:2], "base", resamples=50)
+    keys = ("value", "low", "high", "p")
+    for task in TASKS:
+        many, few = (f["groups"][1]["tasks"][task]["difference"] for f in (found, fewer))
+        assert [many[key] for key in keys] == [few[key] for key in keys]
+        assert many["p_holm"] >= few["p_holm"] == few["p"]
+
+
+def test_holm_corrects_over_the_groups_of_each_column(runs):
+    found = compare(group_runs([r for own in runs.values() for r in own]), "base", resamples=200)
+    for column in (*TASKS, None):
+        entries = [
+            group["tasks"][column] if column else group["overall"] for group in found["groups"][1:]
+        ]
+        ranked = sorted((e["difference"]["p"], e["difference"]["p_holm"]) for e in entries)
+        assert ranked[0][1] == pytest.approx(min(1, 3 * ranked[0][0]))
+        assert ranked[2][1] == pytest.approx(max(ranked[2][0], ranked[1][1]))
+
+
+def test_identical_groups_differ_by_nothing(tmp_path, runs):
+    for seed in (1, 2, 3):
+        write_run(tmp_path / f"same-{seed}", rows=ROWS, seed=seed, noise=0.3, lr=99)
+    groups = group_runs([*runs["base"], *(tmp_path / f"same-{seed}" for seed in (1, 2, 3))])
+    found = compare(groups, "base", resamples=100)["groups"][1]
+    zero = {"value": 0.0, "low": 0.0, "high": 0.0, "p": 1.0, "p_holm": 1.0}
+    assert [found["tasks"][task]["difference"] for task in TASKS] == [zero] * 3
+    assert found["overall"]["difference"] == zero
+
+
+def test_a_task_that_a_group_lacks_is_a_gap(tmp_path, runs):
+    write_run(tmp_path / "pair-1", rows=ROWS, seed=1, only=("sst", "sts"))
+    found = compare(group_runs([*runs["base"], tmp_path / "pair-1"]), "base", resamples=20)
+    base, pair = found["groups"]
+    assert set(pair["tasks"]) == {"sst", "sts"} and pair["overall"] is None
+    assert pair["tasks"]["sst"]["difference"] and base["overall"]
+    assert not base["tasks"]["para"]["best"]  # it has no rival
+    # the baseline may be the one that lacks it
+    found = compare(group_runs([*runs["base"], tmp_path / "pair-1"]), "pair", resamples=20)
+    base, pair = found["groups"]
+    assert base["tasks"]["para"]["difference"] is None and base["overall"]["difference"] is None
+    assert base["tasks"]["sst"]["difference"] and pair["tasks"]["sst"]["difference"] is None
+
+
+def test_an_undefined_score_is_no_score_and_never_the_best(tmp_path, runs):
+    write_run(tmp_path / "flat-1", rows=ROWS, seed=1, lr=5)
+    write_run(tmp_path / "flat-2", rows=ROWS, seed=2, lr=5)
+    rewritten(tmp_path / "flat-1", "sts", lambda i, r: r | {"scores": [2.5], "prediction": 2.5})
+    edited(tmp_path / "flat-1", lambda r: r["tasks"]["sts"]["dev"].update(pearson=None))
+    groups = group_runs([*runs["base"], tmp_path / "flat-1", tmp_path / "flat-2"])
+    for baseline in ("base", "flat"):
+        found = compare(groups, baseline, resamples=20)
+        base, flat = found["groups"]
+        assert flat["tasks"]["sts"]["values"][0] is None and flat["tasks"]["sts"]["values"][1]
+        for entry in (flat["tasks"]["sts"], flat["overall"]):
+            assert [entry[key] for key in ("mean", "sd", "low", "high")] == [None] * 4
+            assert not entry["best"] and entry["difference"] is None
+        assert base["tasks"]["sts"]["difference"] is None
+        assert (flat if baseline == "base" else base)["tasks"]["sst"]["difference"]
+        assert any("sts has no score" in note and "flat-1" in note for note in found["notes"])
+
+
+def test_a_diverged_run_with_null_predictions_is_shown(tmp_path):
+    write_run(tmp_path / "a", rows=ROWS, seed=1, lr=1)
+    rewritten(tmp_path / "a", "sts", lambda i, r: r | {"scores": [None], "prediction": None})
+    edited(tmp_path / "a", lambda r: r["tasks"]["sts"]["dev"].update(pearson=None))
+    (only,) = compare(group_runs([tmp_path / "a"]), "a", resamples=20)["groups"]
+    assert only["tasks"]["sts"]["mean"] is None and only["overall"]["mean"] is None
+
+
+def test_the_unclipped_scores_count_as_in_the_report(tmp_path, runs):
+    """Saved numbers are clipped to the label range, reported correlations are not."""
+    write_run(tmp_path / "a", rows=ROWS, seed=1)
+    rewritten(tmp_path / "a", "sts", lambda i, r: r | {"prediction": 0.0 if i % 2 else 5.0})
+    found = compare(group_runs([*runs["base"], tmp_path / "a"]), "base", resamples=20)
+    assert found["groups"][1]["tasks"]["sts"]["difference"]["low"] is not None
+
+
+def test_dev_rows_that_are_cut_short_are_refused(tmp_path):
+    """Of half the rows, the score may still be the same."""
+    write_run(tmp_path / "a", rows=ROWS, seed=1)
+    rewritten(tmp_path / "a", "sst", lambda i, r: r if i < 50 else None)
+    edited(tmp_path / "a", lambda r: r["tasks"]["sst"]["dev"].update(accuracy=None))
+    with pytest.raises(UserError, match=r"sst\.dev\.jsonl has 50 rows, but report\.json says 60"):
+        compare(group_runs([tmp_path / "a"]), "a", resamples=10)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda i, r: r | {"id": "x"} if i == 4 else r, "dev row 5 has another id"),
+        (lambda i, r: r | {"label": (r["label"] + 1) % 5} if i == 59 else r, "another label"),
+        (lambda i, r: None if i == 0 else r, "60 against 59"),
+    ],
+)
+def test_other_dev_rows_cannot_be_paired(change, words, tmp_path, runs):
+    write_run(tmp_path / "other", rows=ROWS, seed=1)
+    rewritten(tmp_path / "other", "sst", change)
+    own = {"accuracy": None, "rows": None}
+    edited(tmp_path / "other", lambda r: r["tasks"]["sst"]["dev"].update(own))
+    with pytest.raises(UserError, match=words) as error:
+        compare(group_runs([*runs["base"], tmp_path / "other"]), "base", resamples=10)
+    for part in ("sst: ", str(runs["base"][0]), str(tmp_path / "other")):
+        assert part in str(error.value)
+
+
+def test_the_axes_points_and_settings_of_a_grid_are_kept(runs):
+    axes = [
+        {"key": "lr", "labels": ("lr_0", "lr_1"), "values": (0, math.inf)},
+        {"key": "x", "labels": ("a",), "values": ({"u": 1},)},
+    ]
+    groups = [
+        Group(name, runs[name], {"lr": label, "x": "a"})
+        for name, label in (("base", "lr_0"), ("good", "lr_1"))
+    ]
+    found = compare(groups, "base", axes=axes, resamples=20)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["axes"] == [
+        {"key": "lr", "labels": ["lr_0", "lr_1"], "values": [0, None]},
+        {"key": "x", "labels": ["a"], "values": [{"u": 1}]},
+    ]
+    assert [group["point"] for group in found["groups"]] == [group.point for group in groups]
+    assert [group["settings"] for group in found["groups"]] == [{"lr": 0}, {"lr": 1}]
+    assert found["marginals"] == []
+    plain = compare(group_runs(runs["base"]), "base", resamples=20)
+    assert (plain["axes"], plain["groups"][0]["point"]) == ([], {})
+
+
+def test_other_metrics_cannot_stand_in_one_column(tmp_path, runs):
+    write_run(tmp_path / "f1", rows=ROWS, seed=1)
+    edited(tmp_path / "f1", lambda r: r["tasks"]["para"].update(metric="f1"))
+    with pytest.raises(UserError, match="accuracy of binary labels against f1 of binary labels"):
+        compare(group_runs([*runs["base"], tmp_path / "f1"]), "base", resamples=10)
+
+
+def test_predictions_that_do_not_belong_to_the_report_are_refused(tmp_path):
+    write_run(tmp_path / "a", rows=ROWS, seed=1)
+    file = tmp_path / "a" / "predictions" / "sst.dev.jsonl"
+    rewritten(tmp_path / "a", "sst", lambda i, r: r | {"prediction": 0})
+    with pytest.raises(UserError, match=r"sst\.dev\.jsonl gives accuracy .* but report\.json says"):
+        compare(group_runs([tmp_path / "a"]), "a")
+    file.write_text(file.read_text()[:-30])
+    with pytest.raises(UserError, match=r"sst\.dev\.jsonl: damaged or incomplete.*predict"):
+        compare(group_runs([tmp_path / "a"]), "a")
+    file.unlink()
+    with pytest.raises(UserError, match=r"sst\.dev\.jsonl does not exist"):
+        compare(group_runs([tmp_path / "a"]), "a")
+
+
+def test_the_baseline_must_be_a_group(runs):
+    with pytest.raises(UserError, match=r"'bas'.*did you mean 'base'"):
+        compare(group_runs(runs["base"]), "bas")
+
+
+def test_a_task_that_is_only_evaluated_may_stand_alone_and_has_no_mean(tmp_path):
+    for name in ("a", "b"):
+        report = write_run(tmp_path / name, rows=ROWS, only=("sts",), noise=0.1 * (name == "b"))
+        report["tasks"]["sts"]["evaluate_only"] = True
+        (tmp_path / name / "report.json").write_text(json.dumps(report))
+    groups = [Group(name, [tmp_path / name]) for name in ("a", "b")]
+    comparison = compare(groups, "a", metrics={"sts": "pearson"}, resamples=20)
+    assert [group["overall"] for group in comparison["groups"]] == [None, None]
+    assert comparison["groups"][1]["tasks"]["sts"]["difference"] is not None
+    assert write_comparison(tmp_path / "out", comparison)
+
+
+def test_runs_of_other_tasks_are_no_seeds_of_one_group(tmp_path, runs):
+    write_run(tmp_path / "single", rows=ROWS, only=("sst",))
+    with pytest.raises(UserError, match="other tasks"):
+        compare([Group("mixed", [runs["base"][0], tmp_path / "single"])], "mixed")
+
+
+def test_notes_warn_of_selection_on_dev_and_of_several_commits(tmp_path, runs):
+    for number in range(5):
+        write_run(tmp_path / f"a-{number}", rows=ROWS, seed=number)
+    edited(tmp_path / "a-0", lambda r: r.update(git_revision="abc", selection_split="dev"))
+    groups = group_runs([tmp_path / f"a-{number}" for number in range(5)])
+    selected, commits = compare(groups, "a", resamples=10)["notes"]
+    assert "selected on the dev rows" in selected and selected.endswith("a-0.")
+    assert "several commits: abc, None" in commits
+    for number in range(5):
+        edited(tmp_path / f"a-{number}", lambda r: r.update(selection_split="dev"))
+    assert compare(groups, "a", resamples=10)["notes"][0].endswith("every run.")
+
+
+def test_probes_are_marked_and_never_seeds_of_trained_runs(tmp_path):
+    for number in (1, 2):
+        write_run(tmp_path / f"a-{number}", rows=ROWS, seed=number)
+        write_run(tmp_path / f"p-{number}", rows=ROWS, seed=number)
+        edited(tmp_path / f"p-{number}", lambda r: r.update(probe=True))
+    runs = [tmp_path / name for name in ("a-1", "a-2", "p-1", "p-2")]
+    (note,) = compare(group_runs(runs), "a", resamples=10)["notes"]
+    assert note.startswith(f"Rows composed of probes: {runs[2]}, {runs[3]}. Each task's projection")
+    with pytest.raises(UserError, match="are no seeds of one setting: one is a probe"):
+        compare([Group("mixed", [runs[0], runs[3]])], "mixed")
+
+
+def test_nan_resamples_are_left_out():
+    samples = np.array([0.1, math.nan, 0.3])
+    base, other = module._scored([([0.1], np.zeros(3)), ([0.3], samples)], 0)
+    assert other["difference"]["low"] == pytest.approx(np.percentile([0.1, 0.3], 2.5))
+    assert other["difference"]["p"] == pytest.approx(2 / 3)
+    assert base["difference"] is None

@@ -1,0 +1,162 @@
+"""The written tables hold the comparison's numbers, in each format."""
+
+import copy
+import csv
+import re
+
+import pytest
+
+from multitask.reporting.comparison import tables
+from multitask.reporting.comparison.compare import compare, group_runs, write_comparison
+from tests.support.fabricated_run import write_run
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    """Three settings (two seeds, two, one), single-task runs, and names that need escaping."""
+    root = tmp_path_factory.mktemp("runs")
+    runs = []
+
+    def add(name, seed, noise, only=("sst", "para", "sts")):
+        runs.append(root / name)
+        write_run(runs[-1], rows=60, seed=seed, noise=noise, only=only, lr=noise)
+
+    for seed in (1, 2):
+        add(f"base_100%&$x-{seed}", seed, 0.3)
+        add(f"good|<i>-{seed}", seed, 0.05)
+    add("lone-1", 1, 0.5)
+    for task in ("sst", "para", "sts"):
+        add(f"only-{task}-1", 1, 0.31, (task,))
+    add("pair-1", 1, 0.1, ("sst", "sts"))
+    return compare(group_runs(runs), "good|<i>", resamples=100)
+
+
+def lines_of(text, name):
+    return [line for line in text.splitlines() if line.startswith(name)]
+
+
+def test_the_text_is_aligned_and_marks_the_best(comparison):
+    text = tables.text_page(comparison)
+    header, rule, *rows = text.splitlines()[: len(comparison["groups"]) + 2]
+    starts = [match.start() for match in re.finditer("-+", rule)]
+    cells = [
+        [line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
+        for line in (header, *rows)
+    ]
+    assert cells[0] == ["group", "seeds", "sst accuracy", "para accuracy", "sts pearson", "mean"]
+    for group, found in zip(comparison["groups"], cells[1:], strict=True):
+        assert found[:2] == [group["name"], str(len(group["seeds"]))]
+        for task, cell in zip(comparison["tasks"], found[2:5], strict=True):
+            entry = group["tasks"].get(task)
+            if entry is None:
+                assert cell == "-"
+                continue
+            sd = "-" if entry["sd"] is None else f"{entry['sd']:.3f}"
+            assert cell == f"{entry['mean']:.3f} ± {sd}" + " *" * entry["best"]
+    for column in range(2, 6):
+        assert sum(row[column].endswith("*") for row in cells[1:]) == 1
+    difference = comparison["groups"][0]["tasks"]["sst"]["difference"]
+    parts = [f"{difference[key]:+.3f}" for key in ("value", "low", "high")]
+    shown = f"{parts[0]} [{parts[1]}, {parts[2]}] p {difference['p_holm']:.3f}"
+    assert shown in text
+    assert "paired bootstrap over dev rows and seeds, 100 resamples" in text
+    assert "One seed only, so nothing is known of its spread: lone," in text
+
+
+def test_markdown_is_escaped_and_bold(comparison):
+    page = tables.markdown_page(comparison)
+    best = comparison["groups"][1]
+    assert best["name"] == "good|<i>" and best["overall"]["best"]
+    (row,) = lines_of(page, r"| good\|&lt;i&gt; | 2 |")
+    entry = best["overall"]
+    assert f"**{entry['mean']:.3f} ± {entry['sd']:.3f}**" in row
+    found = [block.splitlines() for block in page.split("\n\n") if block.startswith("| ")]
+    assert len(found) == 4  # scores, differences, gains, matrix
+    for table in found:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
+    assert "Δm" in found[2][0]
+    assert [line.split(" | ")[0] for line in found[3][2:]] == ["| sst", "| sts"]
+
+
+def test_latex_is_escaped_and_every_row_has_its_columns(comparison):
+    page = tables.latex_page(comparison)
+    assert (
+        r"base\_100\%\&\$x & 2 & " in page and r"good\textbar{}\textless{}i\textgreater{}" in page
+    )
+    entry = comparison["groups"][1]["overall"]
+    assert rf"\textbf{{{entry['mean']:.3f} $\pm$ {entry['sd']:.3f}}}" in page
+    tabulars = re.findall(r"\\begin\{tabular\}\{(l\w*)\}(.*?)\\end\{tabular\}", page, re.DOTALL)
+    assert len(tabulars) == 4
+    for columns, body in tabulars:
+        rows = [line for line in body.splitlines() if line.endswith(r"\tabularnewline")]
+        assert {len(re.findall(r"(?<!\\)&", row)) + 1 for row in rows} == {len(columns)}
+        assert [body.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1] * 3
+    assert page.count("{") - page.count(r"\{") == page.count("}") - page.count(r"\}")
+
+
+def test_csv_reads_back_as_the_numbers(comparison):
+    rows = list(csv.DictReader(tables.csv_text(comparison).splitlines()))
+    parts = ("mean", "sd", "diff", "low", "high", "p")
+    columns = [f"{name}_{part}" for name in ("sst", "para", "sts", "overall") for part in parts]
+    assert list(rows[0]) == ["group", "seeds", *columns, *tables.TIMES]
+
+    def number(text):
+        return float(text) if text else None
+
+    for row, group in zip(rows, comparison["groups"], strict=True):
+        assert row["group"] == group["name"] and int(row["seeds"]) == len(group["seeds"])
+        for name in ("sst", "para", "sts", "overall"):
+            entry = (group["overall"] if name == "overall" else group["tasks"].get(name)) or {}
+            difference = entry.get("difference") or {}
+            assert number(row[f"{name}_mean"]) == entry.get("mean")
+            assert number(row[f"{name}_sd"]) == entry.get("sd")
+            for part, key in zip(parts[2:], ("value", "low", "high", "p_holm"), strict=True):
+                assert number(row[f"{name}_{part}"]) == difference.get(key)
+
+
+def test_undefined_scores_are_dashes(comparison):
+    broken = copy.deepcopy(comparison)
+    entry = broken["groups"][2]["tasks"]["sst"]
+    entry |= dict.fromkeys(("mean", "sd", "low", "high", "difference")) | {"values": [None]}
+    text = tables.text_page(broken)
+    scores, differences = lines_of(text, "lone ")[:2]
+    assert scores.split()[:3] == ["lone", "1", "-"]
+    assert differences.split()[:2] == ["lone", "-"]
+    assert "None" not in text and "nan" not in text
+
+
+@pytest.mark.parametrize(
+    "counts, shown",
+    [([100, 1_234_567], True), ([1000, 1000], False), ([1000, 1005], False), ([1, None], False)],
+)
+def test_trained_parameters_stand_beside_the_scores_where_they_differ(comparison, counts, shown):
+    groups = copy.deepcopy(comparison["groups"][:2])
+    for group, count in zip(groups, counts, strict=True):
+        group["trained_parameters"] = count
+    table = tables.score_table(comparison | {"groups": groups})
+    assert ("trained parameters" in table.header) == shown
+    assert all(len(row) == len(table.header) for row in table.rows)
+    if shown:
+        assert [row[-1] for row in table.rows] == ["100", "1,234,567"]
+
+
+def test_one_group_alone_has_no_differences(comparison):
+    alone = copy.deepcopy(comparison) | {"transfer": {}, "groups": comparison["groups"][1:2]}
+    text = tables.text_page(alone)
+    assert "Difference" not in text and "paired bootstrap" not in text
+
+
+def test_tiny_p_values_and_zero_differences_are_written_plainly():
+    difference = {"value": -1e-9, "low": -0.0, "high": 0.0, "p_holm": 0.0004}
+    assert tables.difference_cell(difference) == "+0.000 [+0.000, +0.000] p<0.001"
+
+
+def test_all_files_are_written_anew(comparison, tmp_path):
+    directory = tmp_path / "new" / "comparison"
+    for _ in range(2):
+        paths = write_comparison(directory, comparison)
+        assert sorted(path.name for path in directory.iterdir()) == sorted(
+            path.name for path in paths
+        )
+    names = ["comparison.json", "table.md", "table.csv", "table.tex", "figure.png"]
+    assert [path.name for path in paths] == [*names, "curves.png", "gaps.png", "report.html"]

@@ -1,0 +1,148 @@
+"""The pictures show every weight once, under the name of its hidden state, from saved numbers."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multitask.reporting.figures.importance import (
+    Importance,
+    by_length,
+    draw_examples,
+    draw_lengths,
+    draw_tasks,
+    read_log,
+)
+from multitask.reporting.figures.style import save_figure
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def made(task="sst", layers=6, states=None, examples=3, seed=0):
+    states = list(range(layers + 1)) if states is None else states
+    spread = np.random.default_rng(seed).exponential(size=(examples + 1, len(states)))
+    weights = (spread / spread.sum(1, keepdims=True)).tolist()
+    texts = [f"text {number}" for number in range(examples)]
+    kept = {"texts": texts, "weights": weights[1:]}
+    lengths = {"median": 7.5, "short_rows": 30, "short": weights[1], "long": weights[2]}
+    return Importance(task, "dev", layers, states, 40, weights[0], 0.5, **lengths, **kept)
+
+
+def drawn(figure):
+    """The map's values, NaN where it is empty, and the words beside and below it."""
+    axes = figure.axes[0]
+    (mesh,) = axes.collections
+    values = np.ma.filled(mesh.get_array().astype(float), np.nan)
+    rows = [label.get_text() for label in axes.get_yticklabels()]
+    columns = [label.get_text() for label in axes.get_xticklabels()]
+    assert axes.yaxis_inverted()
+    return values, rows, columns
+
+
+@pytest.mark.parametrize("layers", [2, 12, 24])
+def test_a_row_a_task_and_a_column_a_state(layers, tmp_path):
+    found = [made("sst", layers), made("qqp", layers, seed=1)]
+    figure = draw_tasks(found, ["sst", "qqp"])
+    values, rows, columns = drawn(figure)
+    np.testing.assert_allclose(values, [one.mean for one in found])
+    assert rows == ["sst", "qqp"]
+    assert columns == ["embeddings", *(f"layer {n}" for n in range(1, layers + 1))]
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert texts == [f"{100 * weight:.1f}" for one in found for weight in one.mean]
+    save_figure(figure, tmp_path / "map.png")
+
+
+def test_numbers_do_not_touch_in_a_wide_map():
+    """RoBERTa-large: 25 states; a number is narrower than its cell."""
+    figure = draw_tasks([made(layers=24)], ["cola"])
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    boxes = [text.get_window_extent() for text in axes.texts]
+    cell = axes.transData.transform([(1, 0)])[0, 0] - axes.transData.transform([(0, 0)])[0, 0]
+    assert max(box.width for box in boxes) < cell
+
+
+def test_a_state_that_is_not_weighed_stays_empty():
+    values, _, columns = drawn(draw_tasks([made(states=[0, 1]), made(seed=1)], ["low", "all"]))
+    assert np.isnan(values[0, 2:]).all() and np.isfinite(values[1]).all()
+    assert len(columns) == 7
+
+
+def test_tasks_of_encoders_of_different_depth_share_the_columns():
+    values, _, columns = drawn(draw_tasks([made(layers=2), made(layers=6)], ["a", "b"]))
+    assert len(columns) == 7
+    assert np.isfinite(values).sum() == 3 + 7
+
+
+def test_a_row_an_example():
+    found = made(examples=5)
+    found.texts[2] = "$ a very long text, " * 10
+    values, rows, columns = drawn(draw_examples(found, "sst"))
+    np.testing.assert_allclose(values, found.weights)
+    assert rows[0] == "1  text 0" and len(columns) == 7
+    assert rows[2].startswith("3  \\$ a very long") and len(rows[2]) < 50
+
+
+def test_a_row_for_short_texts_and_one_for_long_ones():
+    found = [made("sst"), made("qqp", states=[0, 2], seed=1)]
+    values, rows, columns = drawn(draw_lengths(found, ["first sst", "second qqp"]))
+    np.testing.assert_allclose(values[:2], [found[0].short, found[0].long])
+    np.testing.assert_allclose(values[2:, [0, 2]], [found[1].short, found[1].long])
+    assert np.isnan(values[2:, 1]).all() and len(columns) == 7
+    assert rows == [
+        f"{name}, {kind}"
+        for name in ("first sst", "second qqp")
+        for kind in ("≤ 7.5 tokens (30)", "> 7.5 tokens (10)")
+    ]
+
+
+@given(st.lists(st.tuples(st.integers(3, 9), st.floats(0, 1)), min_size=1, max_size=12))
+def test_lengths_are_split_at_their_median(rows):
+    weights = np.array([[share, 1 - share] for _, share in rows])
+    found = by_length(weights, np.array([length for length, _ in rows]))
+    ordered = sorted(length for length, _ in rows)
+    middle = (ordered[(len(rows) - 1) // 2] + ordered[len(rows) // 2]) / 2
+    short = [share for length, share in rows if length <= middle]
+    long = [share for length, share in rows if length > middle]
+    if not long:
+        assert found == {}
+        return
+    assert (found["median"], found["short_rows"]) == (middle, len(short))
+    for name, shares in (("short", short), ("long", long)):
+        mean = sum(shares) / len(shares)
+        assert found[name] == pytest.approx([mean, 1 - mean], abs=1e-12)
+
+
+def test_saved_numbers_draw_the_same_picture():
+    found = made()
+    again = Importance(**json.loads(json.dumps(found.to_json())))
+    assert again == found
+    np.testing.assert_array_equal(drawn(draw_examples(again, "x"))[0], found.weights)
+
+
+def test_the_log_is_read_at_the_step_asked_for(tmp_path):
+    line = {"event": "importance", "split": "holdout", "layers": 2, "states": [0, 1, 2], "rows": 9}
+    lines = [
+        {"event": "eval", "step": 4, "tasks": {}},
+        line | {"step": 4, "task": "sst", "mean": [0.5, 0.25, 0.25], "above_0": 0.1},
+        line | {"step": 8, "task": "qqp", "mean": [0.2, 0.2, 0.6], "above_0": 0.2},
+        line | {"step": 8, "task": "sst", "mean": [0.25, 0.5, 0.25], "above_0": 0.3},
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (found,) = read_log(tmp_path, {"sst": 8})
+    assert (found.mean, found.above_0, found.split, found.texts, found.median) == (
+        [0.25, 0.5, 0.25],
+        0.3,
+        "holdout",
+        [],
+        None,
+    )
+    assert [one.task for one in read_log(tmp_path, {"qqp": 4, "sst": 4})] == ["sst"]

@@ -1,0 +1,67 @@
+"""What the figures share: text that can be read, saved without noise, legends that fit."""
+
+import warnings
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from multitask.reporting.figures.style import (
+    legend_below,
+    mark_stages,
+    new_figure,
+    readable_on,
+    save_figure,
+)
+
+
+@pytest.mark.parametrize("name", ["cividis", "Blues"])
+def test_the_numbers_of_a_map_can_be_read_on_every_colour(name):
+    import matplotlib
+
+    for colour in matplotlib.colormaps[name](np.linspace(0, 1, 101))[:, :3]:
+        text = 1.0 if readable_on(colour) == "white" else 0.0
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+        luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+        high, low = max(luminance, text), min(luminance, text)
+        assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def test_a_character_that_the_font_lacks_is_drawn_without_a_warning(tmp_path):
+    figure = new_figure(3, 2)
+    figure.subplots().set_title("emoji 👩‍🔬, 中文")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        save_figure(figure, tmp_path / "f.png")
+    assert imread(tmp_path / "f.png").std() > 0.01
+
+
+def legend(labels, first=()):
+    figure = new_figure(10, 3)
+    for axes, names in zip(figure.subplots(1, 2), labels, strict=True):
+        for name in names:
+            axes.plot([0, 1], [0, 1], label=name)
+    legend_below(figure, first)
+    return figure
+
+
+def test_the_legend_holds_each_label_once_and_the_wanted_ones_first():
+    (found,) = legend([["a", "b"], ["c", "b"]], first=["c", "a", "absent"]).legends
+    assert [text.get_text() for text in found.get_texts()] == ["c", "a", "b"]
+    assert not legend([[], []]).legends
+
+
+@pytest.mark.parametrize("length", [1, 20, 40])
+def test_a_legend_of_long_labels_stays_inside_the_figure(length):
+    labels = [f"{i}{'m' * length}" for i in range(7)]
+    figure = legend([labels, []])
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent().transformed(figure.transFigure.inverted())
+    assert box.x0 >= 0 and box.x1 <= 1
+
+
+def test_stages_are_lines_with_names_that_start_no_mathematics():
+    axes = new_figure(3, 2).subplots()
+    mark_stages(axes, [(3, "a $ long name of a stage"), (9, "b")])
+    assert [line.get_xdata()[0] for line in axes.lines] == [3, 9]
+    assert [text.get_text() for text in axes.texts] == [r"a \$ long name…", "b"]

@@ -1,0 +1,268 @@
+"""report.md and the terminal's table say what the saved files say, whatever the texts hold."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+import yaml
+
+from multitask.reporting.mistakes import mistakes
+from multitask.reporting.page import markdown_block
+from multitask.reporting.run_report import load_report, terminal_table, write_reports
+from multitask.tasks.metric_names import METRICS
+from multitask.utils.errors import UserError
+from tests.support.fabricated_run import CLASSES, write_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The fabricated run's folder, its report and its report.md."""
+    folder = tmp_path_factory.mktemp("runs") / "a_run"
+    report = write_run(folder)
+    path = write_reports(folder)
+    assert path == folder / "report.md"
+    return folder, report, path.read_text(encoding="utf-8")
+
+
+def section(markdown, heading):
+    """The text under a heading, up to the next heading of that level or a higher one."""
+    level = heading.count("#")
+    return re.split(rf"\n#{{1,{level}}} ", markdown.split(f"\n{heading}\n", 1)[1])[0]
+
+
+def rows(text):
+    """The cells of each body row of the first Markdown table, unescaped pipes split."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    assert {len(row) for row in cells} == {len(cells[0])}
+    return cells[2:]
+
+
+def rounded(value):
+    return "-" if value is None else f"{value:.3f}"
+
+
+def test_load_report_reads_the_file_or_says_what_is_missing(run, tmp_path):
+    folder, report, _ = run
+    assert load_report(folder) == report
+    with pytest.raises(UserError, match=r"report\.json does not exist"):
+        load_report(tmp_path)
+
+
+def test_every_score_equals_report_json(run):
+    _, report, markdown = run
+    shown = {tuple(row[:2]): row[2:] for row in rows(section(markdown, "## All metrics"))}
+    expected = {}
+    for task, result in report["tasks"].items():
+        frozen = result["baselines"]["frozen"] or {}
+        for name in METRICS[result["label_type"]]:
+            low, high = result["dev_intervals"][name]
+            expected[task, name.replace("_", r"\_")] = [
+                f"{result['dev'][name]:.3f} [{low:.3f}, {high:.3f}]",
+                rounded(frozen.get(name)),
+                rounded(result["baselines"]["trivial"][name]),
+            ]
+    assert shown == expected
+
+    scores = {row[0]: row[1:5] for row in rows(section(markdown, "## Dev scores"))}
+    for task, result in report["tasks"].items():
+        assert scores[task] == [result["metric"], *expected[task, result["metric"]]]
+    assert scores["sts"][2:] == ["-", "-"]
+
+
+def test_flags_overall_scores_and_warnings_are_shown(run):
+    _, report, markdown = run
+    scores = section(markdown, "## Dev scores")
+    flags = [row[5].replace("&lt;", "<") for row in rows(scores)]
+    assert flags == [report["tasks"]["sst"]["flags"][0], "", ""]
+    assert f"overall: {rounded(report['overall']['mean'])} (" in scores
+    assert "CS224N" not in scores  # null: not the course's three tasks
+    assert r"para \| is no held-out task" in section(markdown, "## Warnings")
+
+
+def test_a_task_that_no_step_trained_is_flagged(tiny_run):
+    """Two steps in turn, three tasks."""
+    tasks = load_report(tiny_run)["tasks"]
+    assert {task: found["turns"]["trained"] for task, found in tasks.items()} == {
+        "sst": 1,
+        "qqp": 1,
+        "sts": 0,
+    }
+    flagged = [task for task, found in tasks.items() if "no step trained it" in found["flags"]]
+    assert flagged == ["sts"]
+
+
+def test_data_and_turns(run):
+    _, _, markdown = run
+    data = rows(section(markdown, "## Data"))
+    assert [(row[0], row[1]) for row in data if row[0] == "sst"] == [
+        ("sst", "train"),
+        ("sst", "dev"),
+    ]
+    assert len(data) == 8
+    assert data[1][3:] == ["120", "3", "1", "12", "17", "1.2 %", "25.0"]
+    assert rows(section(markdown, "## Turns")) == [
+        ["sst", "40", "0", "-", "80"],
+        ["para", "20", "20", "60", "80"],
+        ["sts", "40", "0", "-", "80"],
+    ]
+
+
+def test_gradient_conflict_is_shown_where_it_was_measured(run, tmp_path):
+    assert "## Gradient conflict" not in run[2]
+    folder = tmp_path / "run"
+    report = write_run(folder)
+    found = {"sst-para": {"measured": 1200, "mean": -0.0123, "below_0": 0.625}}
+    (folder / "report.json").write_text(json.dumps(report | {"conflict": found}))
+    text = write_reports(folder).read_text(encoding="utf-8")
+    table = rows(section(text, "## Gradient conflict"))
+    assert table == [["sst-para", "1,200", "-0.012", "62 %"]]
+
+
+def test_the_set_up_says_what_was_trained(tmp_path):
+    training = {"epochs": 7, "sampler": "proportional", "head_lr": 0.01}
+    write_run(tmp_path / "run", training=training)
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    sts = {"pooling": {"name": "hire", "dropout": 0.2}, "adapter": "pal", "head_lr": 1e-4}
+    config["tasks"]["sts"] |= sts | {"smart": {"weight": 3, "norm": "l2"}}
+    (tmp_path / "run" / "config.yaml").write_text(yaml.safe_dump(config))
+    found = section(write_reports(tmp_path / "run").read_text(encoding="utf-8"), "## Set-up")
+    table = {row[0]: row[1:] for row in rows(found)}
+    assert set(table) == {"sst", "para", "sts"}
+    shown = table["sts"]
+    assert shown[1] == "hire (dropout 0.2)" and shown[4] == "pal"
+    assert shown[6:] == ["weight 3.0, norm l2", "16", "0.0001"]
+    assert table["sst"][6:] == ["-", "16", "0.01"]
+    assert "7 epochs; encoder's rate" in found and "; proportional, alternate" in found
+    (tmp_path / "run" / "config.yaml").write_text("older: true\n")  # than the keys of now
+    assert "## Set-up" not in write_reports(tmp_path / "run").read_text(encoding="utf-8")
+
+
+def test_settings_repeat_the_run(run):
+    _, report, markdown = run
+    settings = section(markdown, "## Settings")
+    assert f"```sh\n{report['command']}\n```" in settings
+    for line in ("seed: 11711", "git revision: -", "torch 2.13.0", "wall time: 13 min 32 s"):
+        assert line in settings
+
+
+def test_every_link_resolves_and_has_an_alt_text(run):
+    folder, _, markdown = run
+    links = re.findall(r"!\[([^\]]*)\]\(([^)]*)\)", markdown)
+    assert len(links) == 5 and all(alt for alt, _ in links)
+    for _, target in links:
+        assert target.startswith("figures/") and (folder / unquote(target)).is_file()
+
+
+@pytest.mark.parametrize(("task", "label_type"), [("sst", "class"), ("para", "binary")])
+def test_the_mistakes_are_the_wrong_rows_of_highest_probability(run, task, label_type):
+    folder, _, markdown = run
+    wrong = {}
+    for line in (folder / "predictions" / f"{task}.dev.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if record["prediction"] != record["label"]:
+            first = record["scores"][0]
+            binary = first if record["prediction"] == 1 else 1 - first
+            confidence = binary if label_type == "binary" else max(record["scores"])
+            wrong[record["id"]] = (confidence, record)
+    assert len(wrong) > 20
+    expected = sorted(wrong, key=lambda row: -wrong[row][0])[:20]
+    shown = rows(section(markdown, f"### {task}"))
+    assert [row[0] for row in shown] == expected
+    assert [row[-1] for row in shown] == [f"{wrong[row][0]:.3f}" for row in expected]
+    names = [name.replace("|", r"\|").replace("$", r"\$") for name in CLASSES]
+    for row in shown:
+        record = wrong[row[0]][1]
+        gold, predicted = record["label"], record["prediction"]
+        if label_type == "class":
+            gold, predicted = names[gold], names[predicted]
+        assert row[-3:-1] == [str(gold), str(predicted)]
+
+
+def test_the_mistakes_of_numbers_are_the_largest_errors(run):
+    folder, _, markdown = run
+    lines = (folder / "predictions" / "sts.dev.jsonl").read_text().splitlines()
+    records = {record["id"]: record for record in map(json.loads, lines)}
+    errors = {key: abs(r["prediction"] - r["label"]) for key, r in records.items()}
+    expected = sorted(errors, key=lambda row: -errors[row])[:20]
+    shown = rows(section(markdown, "### sts"))
+    assert [row[0] for row in shown] == expected
+    assert [row[-1] for row in shown] == [f"{errors[row]:.3f}" for row in expected]
+
+
+def one_mistake(**changes):
+    """The table of mistakes of a task with this single dev record."""
+    record = {"id": "x", "texts": ["t"], "label": 0, "prediction": 1, "scores": [0.1, 0.9, 0, 0, 0]}
+    block = mistakes({"label_type": "class", "classes": CLASSES}, [record | changes])
+    return markdown_block(block, Path())
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("a | b \\ c", r"a \| b \\ c"),
+        ("two\r\nlines\tand   blanks", "two lines and blanks"),
+        ("<b>&amp;</b>", "&lt;b&gt;&amp;amp;&lt;/b&gt;"),
+        (
+            "[a](b) ![c](d) *e* _f_ `g` ~h~ $i$ # j",
+            r"[a]\(b) ![c]\(d) \*e\* \_f\_ \`g\` \~h\~ \$i\$ \# j",
+        ),
+        ("[brackets] (alone)", "[brackets] (alone)"),
+        ("x" * 201, "x" * 199 + "…"),
+        ("x" * 200, "x" * 200),
+        ("", ""),
+    ],
+)
+def test_texts_are_escaped_and_shortened(text, cell):
+    assert (
+        one_mistake(texts=[text]).splitlines()[2]
+        == f"| x | {cell} | very \\| negative | negative | 0.900 |"
+    )
+
+
+def test_rows_without_label_are_no_mistakes_and_an_undefined_confidence_is_shown():
+    assert one_mistake(label=None) == one_mistake(prediction=0) == "None."
+    assert rows(one_mistake(scores=[None] * 5))[0][-1] == "-"
+
+
+def test_the_terminal_table_is_aligned_and_complete(run):
+    _, report, _ = run
+    header, rule, *body = terminal_table(report).splitlines()
+    starts = [match.start() for match in re.finditer(r"-+", rule)]
+    columns = [header[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
+    assert columns == [
+        "task", "metric", "trained [95 % interval]", "frozen encoder", "trivial", "flag",
+    ]  # fmt: skip
+    for line, (task, result) in zip(body[:3], report["tasks"].items(), strict=True):
+        cells = [line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
+        assert cells[:2] == [task, result["metric"]]
+        assert cells[2].startswith(rounded(result["dev"][result["metric"]]))
+        assert cells[5] == "; ".join(result["flags"])
+    assert body[3] == ""
+    assert body[4].startswith(f"overall: {rounded(report['overall']['mean'])}")
+    assert len(body) == 5
+    report["overall"]["cs224n"] = 0.75
+    assert terminal_table(report).splitlines()[-1].startswith("CS224N overall: 0.750")
+
+
+def test_undefined_scores_of_a_diverged_run(run):
+    _, report, _ = run
+    broken = json.loads(json.dumps(report))
+    broken["tasks"]["sts"]["dev"]["pearson"] = None
+    broken["tasks"]["sts"]["dev_intervals"]["pearson"] = [None, None]
+    broken["overall"]["mean"] = None
+    table = terminal_table(broken)
+    assert re.search(r"^sts +pearson +- +- +-$", table, re.MULTILINE)
+    assert "overall: - (" in table
+
+
+def test_reports_need_no_torch():
+    names = ("run_report", "figures.training_curves", "figures.grid")
+    modules = ", ".join(f"multitask.reporting.{name}" for name in names)
+    modules += ", multitask.tasks.metrics"
+    code = f"import {modules}, sys; assert not {{'torch', 'matplotlib'}} & {{*sys.modules}}"
+    subprocess.run([sys.executable, "-c", code], check=True)

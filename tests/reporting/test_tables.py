@@ -1,0 +1,50 @@
+"""Cells that any text may stand in: Markdown and LaTeX show it as it is."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multitask.reporting.tables import latex, latex_table, markdown_table, score, text_table
+
+
+def test_latex_escapes_what_would_be_a_command():
+    assert latex("sst_para & 5 % of $x$ #1 {a}") == r"sst\_para \& 5 \% of \$x\$ \#1 \{a\}"
+    assert latex("a\\b ~ ^ | <x>") == (
+        r"a\textbackslash{}b \textasciitilde{} \textasciicircum{} \textbar{} "
+        r"\textless{}x\textgreater{}"
+    )
+    assert latex("two\nlines") == "two lines"
+
+
+def test_latex_writes_plus_minus_and_a_real_minus_but_leaves_names_alone():
+    assert latex("0.5 ± 0.1") == r"0.5 $\pm$ 0.1"
+    assert latex("-0.1 [-0.2, +0.3]") == "$-$0.1 [$-$0.2, +0.3]"
+    assert latex("single-1 lr=1e-5 seed_-") == r"single-1 lr=1e-5 seed\_-"
+
+
+@given(st.text(max_size=30))
+def test_latex_leaves_no_special_character_bare(text):
+    escaped = latex(text)
+    for command in (r"\textbackslash{}", r"\textasciitilde{}", r"\textasciicircum{}"):
+        escaped = escaped.replace(command, "")
+    for words in (r"\textbar{}", r"\textless{}", r"\textgreater{}", r"$\pm$", r"$\Delta$", "$-$"):
+        escaped = escaped.replace(words, "")
+    assert not re.search(r"(?<!\\)[&%$#_{}~^]", escaped)
+    assert "\n" not in escaped
+
+
+def test_tables_hold_a_row_a_line():
+    header, rows = ["name", "n"], [["a", "10"], ["longer", "-"]]
+    assert text_table(header, rows) == "name    n\n------  --\na       10\nlonger  -"
+    assert markdown_table(header, rows).splitlines() == [
+        "| name | n |", "| --- | --- |", "| a | 10 |", "| longer | - |",
+    ]  # fmt: skip
+    assert latex_table(header, rows).splitlines() == [
+        r"\begin{tabular}{lc}", r"\toprule", r"name & n \tabularnewline", r"\midrule",
+        r"a & 10 \tabularnewline", r"longer & - \tabularnewline", r"\bottomrule", r"\end{tabular}",
+    ]  # fmt: skip
+
+
+def test_no_score_is_a_dash():
+    assert (score(None), score(0.1236), score(0.0)) == ("-", "0.124", "0.000")

@@ -1,0 +1,45 @@
+"""Stands in for `multitask.reporting.comparison` where a checkout does not have it (yet)."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class Group:
+    name: str
+    runs: list[Path]
+    point: dict[str, str]
+
+
+def compare(
+    groups: list[Group], baseline: str, *, axes: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    found = [
+        {
+            "name": group.name,
+            "runs": [str(run) for run in group.runs],
+            "point": group.point,
+            "seeds": [json.loads((run / "report.json").read_text())["seed"] for run in group.runs],
+        }
+        for group in groups
+    ]
+    return {"baseline": baseline, "axes": axes, "groups": found, "notes": []}
+
+
+def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
+    texts = {
+        "comparison.json": json.dumps(comparison),
+        "table.md": "\n".join(
+            [*(group["name"] for group in comparison["groups"]), *comparison["notes"]]
+        ),
+    }
+    for name, text in texts.items():
+        (directory / name).write_text(text)
+    return [directory / name for name in texts]
+
+
+def text_page(comparison: dict[str, Any]) -> str:
+    return "\n".join(comparison["notes"])

@@ -1,0 +1,199 @@
+"""The grids of the pooling papers: what each trains; and one of their kind from end to end."""
+
+import fnmatch
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import run_multitask
+from multitask.config import load_config
+from multitask.config.yaml_tree import dump_yaml, load_extended
+from multitask.reporting.paper.layout import load_layout
+from multitask.sweep.grid import load_grid
+from multitask.sweep.sweep import plan_runs, write_table
+from multitask.training.train_run import train
+from tests.conftest import ROOT
+from tests.support.glue_files import FOLDERS, write_shared
+
+CONFIGS = ROOT / "configs"
+GRIDS = sorted(
+    path
+    for folder in ("maxpoolbert", "hire")
+    for path in (CONFIGS / folder).glob("*.yaml")
+    if "base" in load_extended(path).value
+)
+LOCAL = {"cola", "mrpc", "rte", "wnli", "sst2", "sst5", "stsb_course"}
+# a table, and the grids whose runs it takes
+TABLES = [
+    ("maxpoolbert/table2", "maxpoolbert/glue"),
+    ("maxpoolbert/table2_minilm", "maxpoolbert/minilm maxpoolbert/minilm_5"),
+    ("maxpoolbert/table3", "maxpoolbert/glue"),
+    ("maxpoolbert/table6", "maxpoolbert/roberta"),
+    ("maxpoolbert/table7", "maxpoolbert/k"),
+    (
+        "maxpoolbert/table7_minilm",
+        "maxpoolbert/minilm maxpoolbert/minilm_5 maxpoolbert/minilm_k maxpoolbert/minilm_k_5",
+    ),
+    ("maxpoolbert/size_table", "maxpoolbert/training_size"),
+    ("maxpoolbert/size_table_minilm", "maxpoolbert/minilm_size"),
+    ("hire/table1", "hire/glue"),
+    ("hire/table1_minilm", "hire/minilm hire/minilm_5"),
+    ("hire/table4", "hire/ablation4"),
+    ("hire/table5", "hire/ablation5"),
+    ("hire/table6", "hire/ablation6"),
+    ("hire/table4_to_6_minilm", "hire/minilm hire/minilm_ablation"),
+    ("papers/layer_attention_table2", "ablations/layer_attention"),
+]
+MAXPOOL = ["cls", "max_cls", "mha", "max_seq_mha", "mean_seq_mha"]
+
+
+def cells(name: str) -> tuple[set[str], list[str], int]:
+    """A grid's tasks, rows and number of runs."""
+    grid = load_grid(CONFIGS / f"{name}.yaml")
+    rows = list(dict.fromkeys(cell.row for cell in grid.cells))
+    return {cell.task for cell in grid.cells}, rows, len(grid.cells) * len(grid.seeds)
+
+
+@pytest.mark.parametrize("path", GRIDS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_grid_trains_one_task_a_run(path):
+    grid = load_grid(path)
+    for cell in grid.cells:
+        config = grid.config(cell, 1, Path())
+        trained = [name for name, task in config.tasks.items() if not task.only_scored]
+        assert trained == [cell.task]
+        if "minilm" not in path.stem:  # the papers have one rate
+            assert config.training.lr == config.training.head_lr
+        else:
+            assert config.encoder.name == "packaged-minilm" and config.training.holdout == 0.1
+            assert {cell.task} <= LOCAL
+            for option in ("last", "layers"):
+                chosen = config.tasks[cell.task].pooling.options.get(option, 1)
+                assert max(chosen) <= 6 if isinstance(chosen, list) else chosen <= 6
+    local = "DATA-DIR" in path.read_text()
+    assert local == ("minilm" in path.stem) or path.stem == "glue_hub"
+
+
+def test_the_grids_are_those_of_the_papers():
+    nine = set(FOLDERS)
+    assert cells("maxpoolbert/glue") == (nine, MAXPOOL, 9 * 5 * 3)
+    assert cells("maxpoolbert/k")[:2] == (
+        {"cola", "mrpc", "rte"},
+        [f"k_{k}" for k in (1, 2, 3, 4, 6, 12)],
+    )
+    curve = [f"k_{k}" for k in (3, 4, 6)]  # 1 and 2 are rows of minilm
+    assert cells("maxpoolbert/minilm_k") == ({"cola"}, curve, 3 * 3)
+    assert cells("maxpoolbert/minilm_k_5") == ({"mrpc", "rte"}, curve, 2 * 3 * 5)
+    one, two = cells("maxpoolbert/minilm"), cells("maxpoolbert/minilm_5")
+    assert one[0] | two[0] == LOCAL and two[2] == 2 * 6 * 5
+    assert one[1] == two[1] == ["cls", "mean", *MAXPOOL[1:]]
+    assert cells("hire/selection")[2] == 9 * 6 * 5
+    assert cells("hire/glue") == (nine, ["roberta", "hire"], 9 * 2 * 5)
+    assert cells("hire/minilm_ablation")[0] == {"cola"}
+
+
+@pytest.mark.parametrize(("layout", "grids"), TABLES)
+def test_a_tables_rows_and_columns_are_cells_and_tasks_of_its_grids(layout, grids):
+    table = load_layout(CONFIGS / f"{layout}.yaml")
+    loaded = [load_grid(CONFIGS / f"{name}.yaml") for name in grids.split()]
+    trained = {
+        (task, cell.row)
+        for grid in loaded
+        for cell in grid.cells
+        for task in grid.config(cell, 1, Path()).tasks
+    }
+    for column in table.columns:
+        start = f"{column.cells}-" if column.cells else ""
+        assert {(column.task, start + row) for row in table.rows} <= trained
+
+
+@pytest.mark.parametrize("folder", ["maxpoolbert", "hire"])
+def test_a_page_names_every_grid_and_layout(folder):
+    page = (ROOT / "docs" / f"{folder}.md").read_text()
+    own = {path.name for path in GRIDS if path.parent.name == folder}
+    own |= {f"{name.split('/')[1]}.yaml" for name, _ in TABLES if name.startswith(folder)}
+    assert not [name for name in own if f"`{name}`" not in page]
+
+
+def test_what_is_measured_on_minilm_has_a_table_on_a_page():
+    own = {layout: grids.split() for layout, grids in TABLES if layout.endswith("_minilm")}
+    measured = {f"{path.parent.name}/{path.stem}" for path in GRIDS if "minilm" in path.stem}
+    chosen = {name for name in measured if name.endswith("_rate")}  # has a table of its own kind
+    assert measured - chosen == {name for grids in own.values() for name in grids}
+    for folder, name in (path.split("/") for path in chosen):
+        page = (ROOT / "docs" / f"{folder}.md").read_text()
+        assert f"<!-- measured: grid {name}_cola -->" in page
+    for layout in own:
+        folder, name = layout.split("/")
+        page = (ROOT / "docs" / f"{folder}.md").read_text()
+        assert f"<!-- measured: paper {name} -->" in page
+        table = load_layout(CONFIGS / f"{layout}.yaml")
+        printed = any(row.printed for row in table.rows.values())
+        assert not printed or "another encoder than ours" in (table.source or "")
+
+
+@pytest.mark.parametrize("name", ["maxpoolbert", "hire"])
+def test_a_page_says_which_rows_are_not_those_of_glue(name):
+    measured = (ROOT / "docs" / f"{name}.md").read_text().partition("\n## Measured\n")[2]
+    data = load_config(CONFIGS / "glue" / "minilm.yaml").tasks
+    told = {"mrpc": "MRPC's dev set is 500 rows", "stsb_course": "the course's own split of STS-B"}
+    told["sst2"] = f"SST-2 is cut to {data['sst2'].max_rows:,} training rows"
+    (grid,) = [
+        load_grid(path) for path in GRIDS if path.parent.name == name and path.stem == "minilm"
+    ]
+    tasks = {cell.task for cell in grid.cells} | {"mrpc", "rte"}
+    for task, words in told.items():
+        assert (words in measured) == (task in tasks), task
+
+
+def test_the_figures_of_hire_are_drawn_from_cells_that_there_are():
+    texts = [path.read_text() for path in (CONFIGS / "hire").glob("*.yaml")]
+    trained = {
+        output: load_grid(ROOT / config)
+        for text in texts
+        for config, output in re.findall(r" ablate (\S+) .*--output (\S+)", text)
+    }
+    drawn = [words for text in texts for words in re.findall(r" importance (.*) --output", text)]
+    assert len(drawn) == 2
+    for run in " ".join(drawn).split():
+        output, _, cell = run.removesuffix("/seed-1").partition("/cells/")
+        assert fnmatch.filter([own.name for own in trained[output].cells], cell), run
+
+
+def test_a_grid_of_two_poolings_becomes_a_table(tiny_encoder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_shared(tmp_path / "data")
+    base = CONFIGS / "glue" / "minilm.yaml"
+    (tmp_path / "small.yaml").write_text(
+        f"base: {base}\ntasks: [mrpc]\nseeds: [1]\ngrid: {{defaults.pooling: [cls, mean]}}\n"
+        f"set: {{encoder.name: {tiny_encoder}, training.epochs: 1, defaults.max_length: 48}}\n"
+    )
+    grid, output = load_grid("small.yaml", ["data_dir=data"]), Path("runs/small")
+    runs = plan_runs(grid, output)
+    for run in runs:  # in this process, which has torch already
+        _, config, *overrides = run.arguments
+        train(load_config(config, overrides), say=lambda line: None)
+    (output / "grid.yaml").write_text(dump_yaml(grid.resolved))
+    write_table(grid, runs, output, [])
+    shown = capsys.readouterr().out
+    assert "mrpc:\n" in shown and "runs/small/tasks/mrpc/table.md" in shown
+    layout = str(CONFIGS / "maxpoolbert" / "table2.yaml")
+    assert run_multitask.main(["table", layout, "runs/small", "--output", "out"]) == 0
+    table = json.loads((tmp_path / "out" / "paper.json").read_text())
+    rows = {row["name"]: row["cells"] for row in table["rows"]}
+    reports = {
+        name: json.loads(
+            (tmp_path / f"runs/small/cells/mrpc-{name}/seed-1/report.json").read_text()
+        )
+        for name in ("cls", "mean")
+    }
+    for name, report in reports.items():
+        dev = report["tasks"]["mrpc"]["dev"]
+        accuracy, f1 = rows[name][1], rows[name][2]
+        assert accuracy["mean"] == pytest.approx(100 * dev["accuracy"])
+        assert f1["mean"] == pytest.approx(100 * dev["f1"])
+        assert accuracy["epoch_seconds"] == pytest.approx(report["epoch_seconds"])
+        assert accuracy["dev_seconds"] > 0
+    assert rows["cls"][1]["printed"] == 82.43 and rows["mean"][1]["printed"] is None
+    assert rows["max_cls"][0]["values"] == []

@@ -1,0 +1,102 @@
+"""Entities: seqeval against a matcher written out by hand, and what is made of its counts."""
+
+import builtins
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from seqeval.metrics import f1_score, precision_score, recall_score
+from seqeval.scheme import IOB2
+
+from multitask.tasks import metrics
+from multitask.tasks.token_classification import check_tags, entities, outcome
+from multitask.utils.errors import UserError
+
+TAGS = ["O", "B-A", "I-A", "B-B", "I-B"]
+sentences = st.lists(
+    st.integers(0, 7).flatmap(
+        lambda size: st.tuples(*[st.lists(st.sampled_from(TAGS), min_size=size, max_size=size)] * 2)
+    ),
+    max_size=6,
+)
+
+
+def naive_entities(tags):
+    """A B-X, and the I-X that follow it directly; nothing else."""
+    found = set()
+    for begin, tag in enumerate(tags):
+        if tag.startswith("B-"):
+            end = begin + 1
+            while end < len(tags) and tags[end] == "I-" + tag[2:]:
+                end += 1
+            found.add((tag[2:], begin, end))
+    return found
+
+
+@given(st.lists(st.sampled_from(TAGS), max_size=9))
+def test_entities_of_iob2_are_those_of_a_plain_matcher(tags):
+    assert entities(tags, "IOB2") == naive_entities(tags)
+
+
+@given(sentences)
+def test_scores_are_those_of_seqeval_and_of_the_plain_matcher(pairs):
+    rows = np.array([outcome(*pair, "IOB2") for pair in pairs], dtype=int).reshape(-1, 5)
+    found = metrics.compute("tags", rows[:, 0], rows[:, 0], rows)
+    words = sum(len(gold) for gold, _ in pairs)
+    if not words:
+        assert all(np.isnan(value) for value in found.values())
+        return
+    gold = {(i, *e) for i, (tags, _) in enumerate(pairs) for e in naive_entities(tags)}
+    predicted = {(i, *e) for i, (_, tags) in enumerate(pairs) for e in naive_entities(tags)}
+    both = len(gold & predicted)
+    assert found["precision"] == pytest.approx(both / len(predicted) if predicted else 0)
+    assert found["recall"] == pytest.approx(both / len(gold) if gold else 0)
+    total = len(gold) + len(predicted)
+    assert found["f1"] == pytest.approx(2 * both / total if total else 0)
+    right = sum(a == b for one, two in pairs for a, b in zip(one, two, strict=True))
+    assert found["accuracy"] == pytest.approx(right / words)
+    if total:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of 0 / 0
+            sides = [one for one, _ in pairs], [two for _, two in pairs]
+            theirs = [
+                score(*sides, mode="strict", scheme=IOB2)
+                for score in (precision_score, recall_score, f1_score)
+            ]
+        assert [found[name] for name in ("precision", "recall", "f1")] == pytest.approx(theirs)
+
+
+def test_other_schemes_mark_entities_their_way():
+    assert entities(["I-A", "I-A", "O", "I-B"], "IOB1") == {("A", 0, 2), ("B", 3, 4)}
+    assert entities(["I-A", "I-A"], "IOB2") == set()
+    assert entities(["S-A", "O", "B-B", "E-B"], "IOBES") == {("A", 0, 1), ("B", 2, 4)}
+
+
+@pytest.mark.parametrize(
+    ("names", "scheme", "message"),
+    [
+        (["O", "B-PER", "3"], "IOB2", r"'3' is no tag of IOB2 \(O, B-TYPE, I-TYPE\): name the"),
+        (["O", "S-PER"], "IOB2", "'S-PER' is no tag of IOB2"),
+        (["O", "NOUN"], "IOBES", r"'NOUN' is no tag of IOBES \(O, B-TYPE, E-TYPE, I-TYPE, S-TYPE"),
+        (["O", "B-"], "IOB2", "'B-' is no tag"),
+        (["B-PER", "I-PER"], "IOB2", "the tags lack O"),
+    ],
+)
+def test_tags_must_follow_the_scheme(names, scheme, message):
+    with pytest.raises(UserError, match=message):
+        check_tags(names, scheme)
+
+
+def test_a_missing_seqeval_is_named_with_its_install(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *arguments, **options):
+        if name.startswith("seqeval"):
+            raise ImportError(name)
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(UserError, match="pip install seqeval"):
+        check_tags(["O"], "IOB2")

@@ -1,0 +1,207 @@
+"""DiffCSE as a task: its generator, its batches, a run, kill -9 and resume, two processes."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import run_multitask
+from multitask import load
+from multitask.config import load_config
+from multitask.data.dataloader import next_batches
+from multitask.models.mlm_generator import load_generator
+from multitask.models.pretrained import load_tokenizer
+from multitask.training.loss import task_losses
+from multitask.training.setup import prepare
+from multitask.utils.errors import UserError
+from tests.conftest import save_tiny_encoder
+from tests.support.contrastive_run import write_config, write_triplets
+from tests.support.kill import kill_inside
+from tests.support.masked_lm_run import CONFIG, FAST, events, report_of, tiny
+from tests.utils.test_distributed import TORCHRUN, launch
+
+CPU = torch.device("cpu")
+
+
+def save_tiny_mlm(directory: Path, kind: str = "bert") -> Path:
+    """A tiny random masked language model with the tiny encoder's vocabulary."""
+    save_tiny_encoder(directory, kind)
+    config = transformers.AutoConfig.from_pretrained(directory)
+    torch.manual_seed(5)
+    transformers.AutoModelForMaskedLM.from_config(config).save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def generator(tmp_path_factory):
+    return save_tiny_mlm(tmp_path_factory.mktemp("generator"))
+
+
+@pytest.fixture(scope="module")
+def files(course_files, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("files")
+    shutil.copytree(course_files, directory, dirs_exist_ok=True)
+    write_triplets(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def config(tiny_encoder, files, generator, tmp_path_factory):
+    head = f"{{name: diffcse, generator: {generator}, mlp_only_train: true, rtd_weight: 0.5}}"
+    file = tmp_path_factory.mktemp("config") / "c.yaml"
+    return write_config(file, tiny_encoder, files, "single", head, "mean")
+
+
+def prepared(file, *overrides):
+    return prepare(load_config(file, list(overrides)), CPU, lambda line: None)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])
+def test_a_generator_fills_in_what_transformers_does(kind, tmp_path):
+    directory = save_tiny_mlm(tmp_path / kind, kind)
+    made = load_generator(str(directory), load_tokenizer(str(directory)), CPU)
+    model = transformers.AutoModelForMaskedLM.from_pretrained(directory).eval()
+    ids = torch.randint(5, 40, (3, 7), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids)
+    mask[1, 4:] = 0
+    with torch.no_grad():
+        expected = model(input_ids=ids, attention_mask=mask).logits.argmax(-1)
+    found = made(ids, torch.zeros_like(ids), mask)
+    assert torch.equal(found[mask == 1], expected[mask == 1])
+    assert not any(p.requires_grad for p in made.parameters())
+
+
+def test_a_generator_of_a_run_is_what_that_run_predicts(tiny_encoder, course_files, tmp_path):
+    run = tmp_path / "mlm"
+    short = ["stages=[{tasks: [mlm]}]", "training.max_steps=3", f"output_dir={run}"]
+    assert run_multitask.main([CONFIG, *tiny(tiny_encoder, course_files), *FAST, *short]) == 0
+    made = load_generator(str(run), load_tokenizer(str(tiny_encoder)), CPU)
+    trained = load(run)
+    trained._use("mlm")
+    ids = torch.randint(5, 40, (3, 7))
+    ones = torch.ones_like(ids)
+    encoder, head = trained.model.encoder.eval(), trained.model.head("mlm")
+    hidden = encoder.encode(encoder.embed(ids, 0 * ones, ones), ones, (2,))[2]
+    assert torch.equal(made(ids, 0 * ones, ones), head(hidden).argmax(-1))
+
+
+def test_a_batch_has_the_texts_and_the_same_masked(config):
+    made = prepared(config)
+    (found,) = next_batches(made.feeds, ["views"], ["views"], pad_id=0, device=CPU)
+    batch = found["views"]
+    first, second = batch.input_ids.chunk(2)
+    one, other = batch.masked_ids.chunk(2)
+    assert torch.equal(first, second) and not torch.equal(one, other)  # masks of their own
+    changed = batch.masked_ids != batch.input_ids
+    special = batch.input_ids < 5
+    assert not changed[special].any()
+    share = changed.sum() / (~special).sum()
+    assert 0.15 < share < 0.4  # of .3, a tenth stays as it is
+    labels = batch.labels
+    assert labels.shape == (16, 1) and batch.places is None
+
+
+def test_the_detection_trains_the_encoder_and_leaves_the_generator_alone(config):
+    made = prepared(config, "tasks.views.head.rtd_weight=1000.0", "encoder.dropout=0")
+    (batches,) = next_batches(made.feeds, ["views"], ["views"], pad_id=0, device=CPU)
+    model = made.model.train()
+    head = model.head("views")
+    scores = model(batches)["views"]
+    loss = model.detection_loss("views", scores, batches["views"])
+    loss.backward()
+    assert any(p.grad is not None and p.grad.any() for p in model.encoder.parameters())
+    (filler,) = head._generator
+    assert all(p.grad is None for p in filler.parameters())
+    assert not {id(p) for p in filler.parameters()} & {id(p) for p in model.parameters()}
+    whole = task_losses(model, batches)["views"].loss
+    assert whole > 10  # both terms are in it
+
+
+@pytest.fixture(scope="module")
+def run_dir(config, tmp_path_factory):
+    """A finished run of 12 steps."""
+    directory = tmp_path_factory.mktemp("diffcse") / "run"
+    assert run_multitask.main([*command(config), f"output_dir={directory}"]) == 0
+    return directory
+
+
+def command(config):
+    return [config, "training.epochs=4", "training.checkpoint_steps=5"]
+
+
+def test_a_run_learns_and_loads_without_its_generator(run_dir, config, generator, tmp_path):
+    long = tmp_path / "long"
+    assert run_multitask.main([config, "training.epochs=12", f"output_dir={long}"]) == 0
+    losses = [e["loss"] for e in events(long) if e["event"] == "step"]
+    assert np.mean(losses[-4:]) < 0.5 * np.mean(losses[:4])
+    gone = generator.with_name("gone")
+    generator.rename(gone)
+    try:
+        assert load(run_dir).encode(["a good film"], task="views").shape == (1, 32)
+    finally:
+        gone.rename(generator)
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_same_numbers(run_dir, config, tmp_path):
+    directory = tmp_path / "run"
+    full = [*command(config), f"output_dir={directory}"]
+    kill_inside("multitask.training.trainer:train_step", "after", 8, full)
+    assert run_multitask.main([*full, "--resume"]) == 0
+    assert events(directory) == events(run_dir)
+    assert report_of(directory)["tasks"] == report_of(run_dir)["tasks"]
+
+
+@pytest.mark.slow
+def test_two_processes_take_the_steps_of_one(files, generator, tmp_path):
+    encoder = save_tiny_encoder(tmp_path / "encoder", attention_probs_dropout_prob=0.0)
+    head = f"{{name: diffcse, generator: {generator}, rtd_weight: 0.5, chunk: 3}}"
+    file = write_config(tmp_path / "c.yaml", encoder, files, "single", head, "mean", dropout=0)
+    more = ["tasks.views.batch_size=5"]
+    alone, two = tmp_path / "alone", tmp_path / "two"
+    assert run_multitask.main([file, *more, f"output_dir={alone}"]) == 0
+    result = launch(TORCHRUN, "run_multitask.py", file, *more, f"output_dir={two}")
+    assert result.returncode == 0, result.stderr
+    steps, expected = ([e for e in events(d) if e["event"] == "step"] for d in (two, alone))
+    assert len(steps) == len(expected) >= 9
+    for key, rtol in (("loss", 1e-4), ("grad_norm", 1e-3)):
+        found, right = ([e[key] for e in one] for one in (steps, expected))
+        np.testing.assert_allclose(found, right, rtol=rtol)
+
+
+def test_a_generator_that_does_not_fit_is_one_line(config, tiny_encoder, run_dir, tmp_path):
+    other = save_tiny_mlm(tmp_path / "other")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(other)
+    tokenizer.add_tokens(["morewords"])
+    tokenizer.save_pretrained(other)
+    for name, said in (
+        (tiny_encoder, "has no masked-LM head"),
+        (run_dir, "the run has no `masked_lm` task"),
+        (other, "has another vocabulary than the encoder"),
+        (tmp_path / "nowhere", "is neither a directory nor"),
+    ):
+        with pytest.raises(UserError) as caught:
+            prepared(config, f"tasks.views.head.generator={name}")
+        assert said in str(caught.value) and "tasks.views.head.generator" in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_generator_with_an_adapter_is_refused(tiny_encoder, course_files, tmp_path):
+    run = tmp_path / "mlm"
+    short = ["stages=[{tasks: [mlm]}]", "training.max_steps=1", f"output_dir={run}"]
+    adapter = "tasks.mlm.adapter={name: low_rank, size: 4}"
+    given = [CONFIG, *tiny(tiny_encoder, course_files), *FAST, *short, adapter]
+    assert run_multitask.main(given) == 0
+    with pytest.raises(UserError, match="its task mlm has a `adapter`"):
+        load_generator(str(run), load_tokenizer(str(tiny_encoder)), CPU)
+
+
+def test_batch_norm_is_for_one_process(config, monkeypatch):
+    made = prepared(config, "tasks.views.projection=mlp_batchnorm", "tasks.sts.share_pooling=views")
+    assert made.model.tasks["views"].projection.output_dim == 32
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match="those of one process's rows"):
+        prepared(config, "tasks.views.projection=mlp_batchnorm")

@@ -1,0 +1,151 @@
+"""Patience, bests and NaN: each case is a sequence of evaluations and what must follow."""
+
+import json
+import math
+
+import pytest
+
+from multitask.config.run_directory import JOINT, selected_steps
+from multitask.tasks.metrics import joint
+from multitask.training.early_stopping import Selection
+
+NAN = math.nan
+
+
+def selection(patience=2, min_delta=0.0, tasks=("a", "b")):
+    given = patience if isinstance(patience, dict) else dict.fromkeys(tasks, patience)
+    return Selection(given, dict.fromkeys(tasks, min_delta))
+
+
+def feed(chosen, *series, start=1):
+    """Evaluations at steps 1, 2, ...: the tasks' values at each; what stopped, by step."""
+    stopped = {}
+    for step, values in enumerate(zip(*series, strict=True), start):
+        named = dict(zip(chosen.patience, values, strict=True))
+        for task in chosen.update(step, named, joint(named), list(named)):
+            stopped[task] = step
+    return stopped
+
+
+@pytest.mark.parametrize(
+    ("values", "patience", "min_delta", "stops"),
+    [
+        ([0.1, 0.2, 0.3, 0.4], 1, 0.0, None),
+        ([0.5, 0.4, 0.3, 0.2], 2, 0.0, 3),
+        ([0.5, 0.5, 0.5, 0.5], 3, 0.0, 4),  # equal is no gain
+        ([0.5, 0.4, 0.6, 0.5, 0.5], 2, 0.0, 5),  # a gain starts the count anew
+        ([0.5, 0.4, 0.3, 0.2], None, 0.0, None),
+        ([0.50, 0.54, 0.56, 0.57], 2, 0.1, 3),  # gains of less than min_delta ...
+        ([0.50, 0.58, 0.66, 0.67], 2, 0.1, None),  # ... add up: the reference stays
+        ([NAN, NAN, 0.1, 0.2], 3, 0.0, None),
+        ([NAN, NAN, NAN, 0.2], 3, 0.0, 3),
+        ([0.5, NAN, NAN, 0.6], 2, 0.0, 3),  # NaN is an evaluation without gain
+        ([0.5, NAN, 0.6, NAN, 0.7], 2, 0.0, None),  # and does not hide a later gain
+        ([-0.5, -0.4, -0.3], 1, 0.0, None),  # a correlation may start below zero
+    ],
+)
+def test_patience(values, patience, min_delta, stops):
+    chosen = selection(patience, min_delta, tasks=("a",))
+    assert feed(chosen, values) == ({} if stops is None else {"a": stops})
+    assert chosen.stopped == ({} if stops is None else {"a": stops})
+
+
+def test_each_task_has_its_own_patience_and_stops_once():
+    chosen = selection({"a": 1, "b": 3})
+    flat = [0.5] * 8
+    assert feed(chosen, flat, flat) == {"a": 2, "b": 4}
+
+
+def test_best_is_per_task_and_jointly():
+    chosen = selection(None)
+    feed(chosen, [0.1, 0.9, 0.2, 0.3], [0.1, 0.0, 0.2, 0.8])
+    assert chosen.best_steps() == {"a": 2, "b": 4, JOINT: 4}
+    assert chosen.best["a"].value == 0.9
+    assert chosen.best[JOINT].value == pytest.approx(0.55)
+
+
+def test_the_first_of_equal_bests_counts():
+    chosen = selection(None)
+    feed(chosen, [0.3, 0.5, 0.5], [0.5, 0.3, 0.3])
+    assert chosen.best_steps() == {"a": 2, "b": 1, JOINT: 1}
+
+
+def test_best_keeps_gains_below_min_delta():
+    chosen = selection(None, min_delta=0.5)
+    feed(chosen, [0.5, 0.6, 0.7], [0.5, 0.4, 0.3])
+    assert chosen.best_steps()["a"] == 3
+
+
+def test_a_stopped_task_may_still_set_a_best():
+    """The shared encoder moves on; the task stays stopped."""
+    chosen = selection(1)
+    assert feed(chosen, [0.5, 0.4, 0.9], [0.1, 0.2, 0.3]) == {"a": 2}
+    assert chosen.best_steps()["a"] == 3
+    assert chosen.stopped == {"a": 2}
+
+
+def test_nan_is_never_a_best_and_makes_the_joint_score_nan():
+    chosen = selection(None)
+    feed(chosen, [0.1, NAN, 0.3, NAN], [0.1, 0.9, 0.2, 0.1])
+    assert chosen.best_steps() == {"a": 3, "b": 2, JOINT: 3}
+    assert chosen.best[JOINT].value == pytest.approx(0.25)
+
+
+def test_while_all_is_nan_the_latest_step_serves():
+    chosen = selection(None)
+    for step in (1, 2):
+        chosen.update(step, {"a": NAN, "b": 0.5 - step / 10}, NAN, ["a"])
+        assert chosen.best_steps() == {"a": step, "b": 1, JOINT: step}
+    chosen.update(3, {"a": -1.0, "b": 0.0}, -0.5, ["a"])
+    assert chosen.best_steps() == {"a": 3, "b": 1, JOINT: 3}
+
+
+@pytest.mark.parametrize(
+    ("select", "expected"), [("joint", {"a": 7, "b": 7}), ("per_task", {"a": 2, "b": 4})]
+)
+def test_selected_steps(select, expected):
+    tasks = {"a": "a", "b": "b"}
+    assert selected_steps({"a": 2, "b": 4, JOINT: 7}, tasks, select) == expected
+
+
+SERIES = (
+    [NAN, 0.5, 0.5, NAN, 0.6, 0.4, 0.4, 0.9],
+    [0.3, 0.2, NAN, 0.4, 0.1, 0.1, 0.8, 0.1],
+)
+
+
+@pytest.mark.parametrize("cut", range(9))
+def test_restored_after_any_evaluation_it_goes_on_the_same(cut):
+    """Through JSON, as in a checkpoint, where NaN has no place."""
+    whole = selection(3, 0.05)
+    expected = feed(whole, *SERIES)
+    first = selection(3, 0.05)
+    stopped = feed(first, *(series[:cut] for series in SERIES))
+    state = json.loads(json.dumps(first.state_dict(), allow_nan=False))
+    second = selection(3, 0.05)
+    second.load_state_dict(state)
+    assert second.state_dict() == first.state_dict()
+    stopped |= feed(second, *(series[cut:] for series in SERIES), start=cut + 1)
+    assert stopped == expected
+    assert second.state_dict() == whole.state_dict()
+    assert second.best_steps() == whole.best_steps()
+
+
+def test_a_stop_is_remembered_until_a_later_stage_trains_the_task():
+    chosen = selection(patience=1)
+    feed(chosen, (0.5, 0.4), (0.5, 0.4))
+    assert chosen.stopped == chosen.last_stops == {"a": 2, "b": 2}
+    chosen.begin_anew(["b"])
+    assert not chosen.stopped and chosen.last_stops == {"a": 2}
+    kept = selection(patience=1)
+    kept.load_state_dict(chosen.state_dict())
+    assert kept.last_stops == {"a": 2}
+
+
+def test_a_state_is_a_copy():
+    chosen = selection(1)
+    feed(chosen, [0.5, 0.6], [0.5, 0.6])
+    state = chosen.state_dict()
+    before = json.dumps(state)
+    feed(chosen, [0.1, 0.9], [0.1, 0.9], start=3)
+    assert json.dumps(state) == before

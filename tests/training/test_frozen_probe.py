@@ -1,0 +1,67 @@
+"""Poolers on kept or fresh token states: the very vectors that the whole model gives."""
+
+import pytest
+import torch
+
+from multitask.config import load_config
+from multitask.data.collate import collate
+from multitask.training import frozen_probe as frozen_states
+from multitask.training.frozen_probe import TokenStates, splits_in_use
+from multitask.training.setup import prepare
+from tests.conftest import ROOT
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def prepared(tiny_overrides):
+    def prepared(*changes):
+        config = load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *changes])
+        return prepare(config, CPU, lambda line: None)
+
+    return prepared
+
+
+@pytest.mark.parametrize("task", ["sst", "qqp"])
+@pytest.mark.parametrize("pooling", ["{name: max_seq_mha, last: 2}", "hire"])
+@pytest.mark.parametrize("kept", [2**31, 0], ids=["kept", "encoded anew"])
+@pytest.mark.parametrize("implementation", ["own", "transformers"])
+def test_vectors_are_those_of_the_whole_model(
+    prepared, task, pooling, kept, implementation, monkeypatch
+):
+    monkeypatch.setattr(frozen_states, "KEPT_BYTES", kept)
+    monkeypatch.setattr(frozen_states, "BATCH_SIZE", 7)
+    changes = [f"tasks.{task}.pooling={pooling}", f"encoder.implementation={implementation}"]
+    made = prepared(*changes, "training.precision=fp32")
+    model, splits = made.model, made.splits[task]
+    model.train()
+    states = TokenStates(model, splits, pad_id=0, device=CPU)
+    model.tasks.eval()
+    passes = []
+    monkeypatch.setattr(
+        model.encoder, "encode", lambda *g, run=model.encoder.encode: passes.append(g) or run(*g)
+    )
+    pooler = model.module(task).pooler
+    for split in splits_in_use(splits):
+        whole = states(pooler, split, None)
+        chosen = torch.tensor([3, 0, 11, 3])
+        some = states(pooler, split, chosen)
+        again = len(passes)
+        torch.testing.assert_close(states(pooler, split, chosen), some)
+        assert (len(passes) == again) == bool(kept)
+        assert not whole.isnan().any() and len(whole) == len(splits[split].rows)
+        torch.testing.assert_close(some, whole[chosen], rtol=1e-4, atol=1e-5)
+        for row in (0, 5):
+            batch = collate(splits[split].tokens, chosen.new_tensor([row]).numpy(), pad_id=0)
+            with torch.no_grad():
+                vectors = model.pooled({task: batch})[task]
+            torch.testing.assert_close(whole[row], vectors, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_reach_the_pooler_and_not_the_encoder(prepared):
+    made = prepared("tasks.sst.pooling=mha")
+    states = TokenStates(made.model, made.splits["sst"], pad_id=0, device=CPU)
+    pooler = made.model.module("sst").pooler
+    states(pooler, "train", torch.tensor([0, 1])).sum().backward()
+    assert all(parameter.grad is not None for parameter in pooler.parameters())
+    assert all(parameter.grad is None for parameter in made.model.encoder.parameters())

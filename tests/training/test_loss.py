@@ -1,0 +1,438 @@
+"""SMART's terms on real models: naive references in float64, dropout, cost, no trace."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+
+from multitask.config import load_config
+from multitask.models.build import build_model
+from multitask.models.encoders.bitlinear import BitLinear, set_strength
+from multitask.models.pretrained import load_pretrained
+from multitask.training import loss as objective
+from multitask.training.loss import Smoothing, task_losses
+from multitask.training.optimizer import build_optimizer
+from multitask.training.step import train_step
+from smart.adversarial import Ascent
+from smart.divergence import DIVERGENCES
+from smart.teacher import teacher_of
+from tests.conftest import ROOT
+from tests.models.test_multitask_model import CONTEXT, batch, parted
+
+WIDE = Ascent(eps=0.05, noise=0.02, step_size=0.1)
+
+
+@pytest.fixture
+def make(tiny_overrides):
+    """A tiny model in float64 from config overrides; dropout as the encoder has it, .1."""
+
+    def make(*more, dtype=torch.float64, **options):
+        config = load_config(ROOT / "configs" / "cs224n.yaml", [*tiny_overrides, *more])
+        torch.manual_seed(0)
+        return build_model(config, load_pretrained(config)[0], CONTEXT, **options).to(dtype)
+
+    return make
+
+
+@pytest.mark.parametrize("task", ["qqp", "sts"])
+def test_perturbed_passes_leave_the_statistics_of_batch_norms_alone(task, make):
+    """They move once a step, as in a plain one; in evaluation they are the model's."""
+    shared = ["tasks.sts.share_pooling=qqp"] if task == "sts" else []
+    statistics = []
+    for smoothing in ({}, {task: Smoothing(WIDE, weight=1.0)}):
+        model = make(
+            "tasks.qqp.projection=mlp_batchnorm",
+            "encoder.dropout=0",
+            f"tasks.{task}.dropout=0",
+            *shared,
+        )
+        model.train()
+        task_losses(model, {task: batch(task)}, smoothing)
+        buffers = dict(model.module("qqp").named_buffers())
+        statistics.append({name: value.clone() for name, value in buffers.items()})
+    assert len(statistics[0]) == 6
+    for name, plain in statistics[0].items():
+        torch.testing.assert_close(statistics[1][name], plain)
+
+
+def penalty(model, task, smoothing, teacher=None, seed=5):
+    torch.manual_seed(seed)
+    return task_losses(model, {task: batch(task)}, {task: smoothing}, teacher)[task].penalty
+
+
+@pytest.mark.slow  # a compiler's minute
+@pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
+def test_compiled_kernels_give_the_same_penalty_and_replay_their_dropout(task, make, built_kernels):
+    model = make(dtype=torch.float32).eval()
+    found = []
+    for kernels in ("torch", "compiled"):
+        model.encoder.use_kernels(kernels)
+        model.zero_grad()
+        value = penalty(model, task, Smoothing(WIDE))
+        value.backward()
+        grads = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        found.append((value.detach(), torch.cat(grads)))
+    for torchs, compiled in zip(*found, strict=True):
+        assert (compiled - torchs).norm() < 1e-3 * torchs.norm()
+    same, fresh = (
+        penalty(model.train(), task, Smoothing(dropout=dropout))
+        for dropout in ("same_mask", "independent")
+    )
+    assert same < 1e-3 * fresh
+
+
+def naive_smoothness(model, task, settings, seed=5, rows=None):
+    """Eq. (2) of the paper with one ascent step, written out; ``model`` has no dropout."""
+    rows = rows or batch(task)
+    single = {task: rows}
+    real = rows.attention_mask.unsqueeze(-1)
+    embedded = model.encoder.embed(rows.input_ids, rows.token_type_ids, rows.attention_mask)
+    if settings.perturb == "embeddings":
+        x, mask = embedded, real
+
+        def f(z):
+            return model.module(task)(model.pool(single, z, rows.attention_mask)[task])
+    else:
+        x, mask, f = model.pool(single, embedded, rows.attention_mask)[task], 1, model.module(task)
+
+    def distance(z):
+        a, b = f(z), f(x)
+        if task == "sst":
+            p, q = a.softmax(-1), b.softmax(-1)
+            return (p * (p / q).log() + q * (q / p).log()).sum(-1)
+        if task == "qqp":
+            p, q = a.sigmoid(), b.sigmoid()
+            first = p * (p / q).log() + (1 - p) * ((1 - p) / (1 - q)).log()
+            return first + q * (q / p).log() + (1 - q) * ((1 - q) / (1 - p)).log()
+        return (a - b) ** 2
+
+    ascent = settings.ascent
+    torch.manual_seed(seed)
+    shape = x.shape if settings.perturb == "embeddings" else (len(x), 1, x.shape[1])
+    delta = (ascent.noise * torch.randn(shape, dtype=x.dtype)).reshape(x.shape) * mask
+    delta = delta.requires_grad_()
+    (slope,) = torch.autograd.grad(distance(x.detach() + delta).sum(), delta)
+    slope = slope * mask
+    largest = slope.flatten(1).abs().amax(1).reshape(-1, *[1] * (slope.ndim - 1))
+    worst = (delta.detach() + ascent.step_size * slope / largest).clamp(-ascent.eps, ascent.eps)
+    return distance(x + worst).mean()
+
+
+@pytest.mark.parametrize("perturb", ["embeddings", "pooled"])
+@pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
+@pytest.mark.parametrize("implementation", ["own", "transformers"])
+def test_the_term_and_its_gradient_are_the_papers(make, task, perturb, implementation):
+    model = make(f"encoder.implementation={implementation}").eval()
+    settings = Smoothing(WIDE, weight=3.0, perturb=perturb)
+    found = penalty(model, task, settings)
+    expected = 3.0 * naive_smoothness(model, task, settings)
+    assert found > 1e-8
+    torch.testing.assert_close(found, expected, rtol=1e-7, atol=0)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    ours = torch.autograd.grad(found, trained, allow_unused=True)
+    theirs = torch.autograd.grad(expected, trained, allow_unused=True)
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-12)
+
+
+def test_cross_encoded_pairs_too(make):
+    pair = "tasks.qqp.input=cross", "tasks.qqp.head=binary"
+    model = make(*pair).eval()
+    rows = batch("sst")
+    rows.labels = rows.labels % 2
+    rows.token_type_ids[:, 4:] = rows.attention_mask[:, 4:]  # the second text
+    torch.manual_seed(5)
+    settings = Smoothing(WIDE, weight=3.0)
+    found = task_losses(model, {"qqp": rows}, {"qqp": settings})["qqp"].penalty
+    assert found > 1e-8
+    expected = 3.0 * naive_smoothness(model, "qqp", settings, rows=rows)
+    torch.testing.assert_close(found, expected, rtol=1e-7, atol=0)
+
+
+def test_gradient_of_the_term_equals_finite_differences(make, monkeypatch):
+    model = make().eval()
+    fixed = torch.full((8, 8, 32), 0.03, dtype=torch.float64)
+    monkeypatch.setattr(objective, "perturbation", lambda *_: fixed)
+    weight = model.tasks["qqp"].head.linear.weight
+    layer = model.encoder.layers[0].feed_forward.up.weight
+    for parameter, place in ((weight, (0, 3)), (layer, (2, 5))):
+        found = torch.autograd.grad(penalty(model, "qqp", Smoothing()), parameter)[0][place]
+        moved = []
+        for step in (1e-5, -1e-5):
+            with torch.no_grad():
+                parameter[place] += step
+                moved.append(penalty(model, "qqp", Smoothing()).item())
+                parameter[place] -= step
+        assert found.item() == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-5)
+
+
+@pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
+def test_bregman_term_is_the_distance_from_the_teacher_without_dropout(make, task):
+    model = make()
+    teacher = teacher_of(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    torch.manual_seed(5)
+    found = task_losses(model, {task: batch(task)}, {task: Smoothing(weight=0, bregman=2)}, teacher)
+    torch.manual_seed(5)
+    own = model({task: batch(task)})[task]
+    theirs = teacher({task: batch(task)})[task]
+    expected = 2 * DIVERGENCES[model.head(task).divergence](own, theirs).mean()
+    torch.testing.assert_close(found[task].penalty, expected)
+    found[task].penalty.backward()
+    assert all(parameter.grad is None for parameter in teacher.parameters())
+
+
+def test_the_pooling_that_trains_is_regularised_not_the_one_that_scores(make):
+    still = ["encoder.dropout=0", "tasks.qqp.dropout=0", "tasks.qqp.pooling=mean"]
+    plain, other = (make(*still, *more) for more in ([], ["tasks.qqp.eval_pooling=cls"]))
+    for smoothing in (Smoothing(WIDE, dropout="eval"), Smoothing(weight=0, bregman=2)):
+        terms = [penalty(m, "qqp", smoothing, teacher_of(m)).item() for m in (plain, other)]
+        assert terms[0] == terms[1] and other.training
+
+
+@pytest.mark.parametrize("perturb", ["embeddings", "pooled"])
+def test_plain_pass_serves_as_f_and_its_loss_does_not_change(make, perturb):
+    model = make(dtype=torch.float32)
+    for task in ("sst", "qqp", "sts"):
+        torch.manual_seed(3)
+        plain = task_losses(model, {task: batch(task)})[task]
+        torch.manual_seed(3)
+        smooth = task_losses(model, {task: batch(task)}, {task: Smoothing(perturb=perturb)})[task]
+        assert torch.equal(plain.loss, smooth.loss) and torch.equal(plain.scores, smooth.scores)
+
+
+@pytest.mark.parametrize(("dropout", "embeds", "encodes"), [("same_mask", 1, 4), ("eval", 2, 5)])
+def test_no_pass_more_than_needed(make, monkeypatch, dropout, embeds, encodes):
+    model = make()
+    calls = {"embed": 0, "encode": 0}
+
+    def counted(name, original, *args, **kwargs):
+        calls[name] += 1
+        return original(*args, **kwargs)
+
+    for name in calls:
+        original = getattr(model.encoder, name)
+        monkeypatch.setattr(model.encoder, name, partial(counted, name, original))
+    penalty(model, "qqp", Smoothing(Ascent(steps=2), dropout=dropout))
+    assert calls == {"embed": embeds, "encode": encodes}
+
+
+def test_dropout_modes(make):
+    """With masks of its own the term measures dropout, not the perturbation."""
+    tiny = Ascent(eps=1e-9, noise=1e-9)
+    model = make("encoder.dropout=0.5")
+    terms = {
+        mode: penalty(model, "sst", Smoothing(tiny, dropout=mode)).item()
+        for mode in ("same_mask", "eval", "independent")
+    }
+    assert max(terms["same_mask"], terms["eval"]) < 1e-12 < 1e-4 < terms["independent"]
+    assert model.training
+    still = penalty(model.eval(), "sst", Smoothing(WIDE, dropout="same_mask"))
+    again = penalty(model.train(), "sst", Smoothing(WIDE, dropout="eval"), seed=5)
+    assert 0 < again < 100 * still and model.training
+
+
+@pytest.mark.parametrize("perturb", ["embeddings", "pooled"])
+@pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
+def test_without_dropout_the_term_and_its_gradient_are_those_in_evaluation(
+    make, monkeypatch, task, perturb
+):
+    """Of a model that trains with dropout; the noise is here no draw, as other passes draw too.
+
+    Nor does it lie along x, which the cosine of pooled vectors does not feel.
+    """
+    waves = partial(torch.arange, dtype=torch.float64)
+    monkeypatch.setattr(torch, "randn_like", lambda x: waves(x.numel()).sin().view_as(x))
+    model, found = make("encoder.dropout=0.3"), []
+    for training, dropout in ((False, "same_mask"), (True, "eval")):
+        smoothing = Smoothing(WIDE, weight=3.0, perturb=perturb, dropout=dropout)
+        term = penalty(model.train(training), task, smoothing)
+        grads = torch.autograd.grad(term, list(model.parameters()), allow_unused=True)
+        found.append((term, grads))
+        assert model.training == training
+    (expected, gradients), (term, own) = found
+    assert expected > 1e-8
+    torch.testing.assert_close(term, expected)
+    for one, other in zip(own, gradients, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-12)
+
+
+def test_the_ascent_leaves_no_trace(make):
+    """No .grad before backward; afterwards the numbers drawn next are those without the replays."""
+    model = make()
+    penalty(model, "sst", Smoothing(Ascent(steps=3)))
+    assert all(parameter.grad is None for parameter in model.parameters())
+    after = torch.rand(3)
+    penalty(model, "sst", Smoothing(Ascent(steps=1)))
+    assert torch.equal(torch.rand(3), after)  # how often the masks are replayed does not matter
+
+
+def test_only_tasks_that_ask_have_a_penalty_in_joint_steps(make):
+    model = make().eval()
+    batches = {task: batch(task) for task in ("sst", "qqp", "sts")}
+    found = task_losses(model, batches, {"qqp": Smoothing(WIDE)})
+    assert [found[task].penalty is None for task in batches] == [True, False, True]
+    plain = task_losses(model, batches)
+    for task in batches:
+        torch.testing.assert_close(found[task].loss, plain[task].loss)
+
+
+@pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
+def test_accumulated_passes_equal_one_batch(make, monkeypatch, task):
+    """Passes of one row and of three add up to the batch of four: loss, penalty, every gradient.
+
+    It holds without dropout and with noise that is a function of the row alone, here a multiple of
+    its embeddings. Drawn noise is another one for other batches, and so is a worst perturbation.
+    """
+    monkeypatch.setattr(torch, "randn_like", torch.clone)
+    model = make().eval()
+    teacher = teacher_of(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.05)
+    smoothing = {task: Smoothing(WIDE, weight=3.0, bregman=2.0)}
+    found = []
+    for passes in ([batch(task)], parted(batch(task), 1, 3)):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        gradients = {}
+        optimizer.register_step_pre_hook(
+            lambda *_, kept=gradients: kept.update(
+                {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+            )
+        )
+        passes = [{task: rows} for rows in passes]
+        done = train_step(
+            model, passes, {task: 1.0}, optimizer, None, smoothing=smoothing, teacher=teacher
+        )
+        found.append((done, gradients))
+    (whole, expected), (parts, gradients) = found
+    assert whole.penalties[task] > 1e-3
+    assert parts.penalties == pytest.approx(whole.penalties, rel=1e-9)
+    assert parts.losses == pytest.approx(whole.losses, rel=1e-9)
+    torch.testing.assert_close(gradients, expected, rtol=1e-7, atol=1e-12)
+
+
+def test_rows_without_a_label_are_left_out(make):
+    model = make().eval()
+    rows = batch("sst")
+    rows.labelled, rows.labels = torch.tensor([1, 2]), rows.labels[1:3]
+    found = task_losses(model, {"sst": rows}, {"sst": Smoothing()})["sst"]
+    assert len(found.scores) == 2 and found.penalty.isfinite()
+    rows.labelled, rows.labels = rows.labelled[:0], rows.labels[:0]
+    assert task_losses(model, {"sst": rows}, {"sst": Smoothing()})["sst"].penalty == 0
+
+
+def test_adapters_stand_in_every_pass(make):
+    adapter = "tasks.sst.adapter={name: pal, size: 24}"
+    plain, with_pal = make().eval(), make(adapter).eval()
+    torch.nn.init.normal_(with_pal.adapters["sst"].up.weight, std=0.2)
+    settings = Smoothing(WIDE)
+    assert penalty(plain, "sst", settings) != penalty(with_pal, "sst", settings)
+    penalty(with_pal, "sst", settings).backward()
+    assert with_pal.adapters["sst"].up.weight.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize(("perturb", "tolerance"), [("embeddings", 1e-3), ("pooled", 0.05)])
+def test_the_paper_s_eps_is_seen_under_bf16_autocast(make, perturb, tolerance):
+    """In bf16 a perturbation of 1e-5 would drown in rounding; what it passes through is in fp32."""
+    single = make(dtype=torch.float32).eval()
+    half = make(dtype=torch.float32, autocast=True).eval()
+    settings = Smoothing(Ascent(), perturb=perturb)
+    for task in ("sst", "qqp", "sts"):
+        one, other = (penalty(model, task, settings) for model in (single, half))
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "encoded_in"),
+    [
+        (Smoothing(), {torch.float32}),
+        (Smoothing(perturb="pooled"), {torch.bfloat16}),
+        (Smoothing(perturb="pooled", dropout="eval"), {torch.bfloat16}),
+        (Smoothing(perturb="pooled", bregman=1.0), {torch.float32}),
+    ],
+)
+def test_under_bf16_autocast_only_compared_passes_are_in_fp32(make, smoothing, encoded_in):
+    model = make(dtype=torch.float32, autocast=True)
+    teacher, seen = teacher_of(model), set()
+    for one in (model, teacher):
+        one.encoder.layers[0].feed_forward.up.register_forward_hook(
+            lambda module, given, found: seen.add(found.dtype)
+        )
+    torch.manual_seed(3)
+    plain = task_losses(model, {"sst": batch("sst")})["sst"]
+    assert seen == {torch.bfloat16}
+    seen.clear()
+    torch.manual_seed(3)
+    smooth = task_losses(model, {"sst": batch("sst")}, {"sst": smoothing}, teacher)["sst"]
+    assert seen == encoded_in
+    assert torch.equal(plain.loss, smooth.loss) == (encoded_in == {torch.bfloat16})
+
+
+@pytest.mark.parametrize(("every", "due"), [(1, [0, 1, 2, 3, 4, 5]), (3, [2, 5])])
+def test_every(every, due):
+    smoothing = Smoothing(every=every)
+    assert [step for step in range(6) if smoothing.due(step)] == due
+    assert not Smoothing(weight=0).due(0) and Smoothing(weight=0, bregman=1).due(0)
+
+
+def test_learned_weights_are_kendalls(make):
+    model = make("training.loss_weighting=uncertainty")
+    value = torch.tensor(3.0, dtype=torch.float64)
+    with torch.no_grad():
+        model.log_variances["qqp"].fill_(0.7)
+    found = objective.weighted(model, "qqp", value, share=0.25)
+    assert found.item() == pytest.approx(3 / (2 * math.exp(0.7)) + 0.25 * 0.35)
+    found.backward()
+    expected = -3 / (2 * math.exp(0.7)) + 0.125
+    assert model.log_variances["qqp"].grad.item() == pytest.approx(expected)
+    assert objective.weighted(make(), "qqp", value, 1.0) is value
+
+
+def test_learned_weights_of_two_tasks_in_a_joint_step(make):
+    """sum_i L_i / (2 exp(s_i)) + s_i / 2, by hand; s is not decayed, its rate the head's."""
+    more = ["training.loss_weighting=uncertainty", "training.weight_decay=0.5", "encoder.dropout=0"]
+    config = load_config(ROOT / "configs" / "cs224n.yaml", more)
+    model = make(*more, "tasks.sst.dropout=0", "tasks.qqp.dropout=0")
+    optimizer = build_optimizer(model, config.training, {"sst": 1e-3, "qqp": 1e-3})
+    start = {"sst": 0.7, "qqp": -0.4}
+    with torch.no_grad():
+        for task, value in start.items():
+            model.log_variances[task].fill_(value)
+    found = {}
+    step = optimizer.step
+
+    def noted(*given):
+        found.update({t: model.log_variances[t].grad.item() for t in start})
+        return step(*given)
+
+    optimizer.step = noted
+    batches = {task: batch(task) for task in start}
+    done = train_step(model, [batches], dict.fromkeys(start, 1.0), optimizer, None)
+    for task, value in start.items():
+        slope = -done.losses[task] / (2 * math.exp(value)) + 0.5
+        assert found[task] == pytest.approx(slope)
+        # AdamW's first step is the rate times the gradient's sign, without decay
+        rate = config.training.head_lr
+        moved = value - rate * math.copysign(1, slope)
+        assert model.log_variances[task].item() == pytest.approx(moved, rel=1e-4)
+
+
+def test_without_dropout_a_ternary_encoder_keeps_its_strength(make):
+    model = make("encoder.bitlinear={gradual: 0.5}").train()
+    set_strength(model.encoder, 0.5, 0.25)
+    layer = next(module for module in model.encoder.modules() if isinstance(module, BitLinear))
+    strength = layer.strength
+    assert 0 < strength < 1
+    hidden = torch.randn(3, layer.in_features, dtype=torch.float64)
+    expected = layer(hidden)
+    with objective.without_dropout(model):
+        assert torch.equal(layer(hidden), expected)
+    assert not torch.equal(layer.eval()(hidden), expected)

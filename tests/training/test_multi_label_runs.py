@@ -1,0 +1,211 @@
+"""Several classes at once: how labels are read, and a run that learns them, to its exports."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+import run_multitask
+from multitask import load
+from multitask.config import load_config
+from multitask.data.load import label_reader, load_rows
+from multitask.inference.serve.answers import answers, open_run
+from multitask.training.save_results import dev_results
+from multitask.utils.errors import UserError
+from tests.test_bad_input import complaint
+
+MARKS = {"animal": "cat", "size": "big", "place": "house"}
+FILLERS = "sees eats likes finds and never always today near".split()
+YAML = """
+data_dir: {data}
+output_dir: {output}
+encoder: {{name: {encoder}}}
+training: {{epochs: 10, lr: 3e-3, head_lr: 1e-2, precision: fp32, frozen_baseline: true}}
+tasks:
+  about:
+    data: {{train: train.jsonl, dev: dev.jsonl, text: text, label: classes}}
+    max_length: 32
+    pooling: cls
+    projection: tanh
+    head: multi_label
+"""
+
+
+def made(size, seed):
+    """Rows whose classes are those of the marks in the text, in any order; some have none."""
+    rng = random.Random(seed)
+    rows = []
+    for _ in range(size):
+        classes = [name for name in MARKS if rng.random() < 0.4]
+        words = [MARKS[name] for name in classes] + rng.choices(FILLERS, k=4)
+        rng.shuffle(words)
+        rows.append({"text": " ".join(words), "classes": classes})
+    return rows
+
+
+def write(file, rows):
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.fixture(scope="module")
+def config(tiny_encoder, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("labels")
+    write(directory / "train.jsonl", [*made(320, 1), {"text": "never asked", "classes": None}])
+    write(directory / "dev.jsonl", made(80, 2))
+    file = directory / "labels.yaml"
+    run = directory / "run"
+    file.write_text(YAML.format(data=directory, output=run, encoder=tiny_encoder))
+    return file
+
+
+@pytest.fixture(scope="module")
+def run_dir(config):
+    """A run that has learned the classes; read only."""
+    assert run_multitask.main([str(config)]) == 0
+    return config.parent / "run"
+
+
+def read(config, *changes):
+    changed = load_config(config, list(changes))
+    return load_rows(changed, "about", "dev", label_reader(changed, "about", "labels"))
+
+
+@pytest.mark.parametrize("form", ["list", "text"])
+def test_lists_and_separated_texts_name_the_classes(config, form):
+    cells = [["size", "animal"], [], ["place"]]
+    if form == "text":
+        cells = [" | ".join(cell) for cell in cells]
+    rows = [{"text": f"text {i}", "classes": cell} for i, cell in enumerate(cells)]
+    write(config.parent / "cells.jsonl", rows)
+    more = ["tasks.about.data.label_separator='|'", "tasks.about.data.unlabelled=[]"]
+    found = read(config, "tasks.about.data.dev=cells.jsonl", *more)
+    # classes found in train, sorted: animal, place, size
+    np.testing.assert_array_equal(found.gold, [[1, 0, 1], [0, 0, 0], [0, 1, 0]])
+
+
+def test_a_row_without_label_is_dropped_and_one_of_no_class_is_not(config):
+    rows = [{"text": "a", "classes": None}, {"text": "b", "classes": ""},
+            {"text": "c", "classes": []}]  # fmt: skip
+    write(config.parent / "none.jsonl", rows)
+    found = read(config, "tasks.about.data.dev=none.jsonl")
+    assert found.texts == [("c",)] and found.unlabelled_dropped == 2 and not found.gold.any()
+
+
+def test_an_unknown_class_is_named_with_its_row(config):
+    write(config.parent / "bad.jsonl", [{"text": "a", "classes": ["animal", "colour"]}])
+    with pytest.raises(UserError, match=r"bad.jsonl, row 1 .*names 'colour': expected one of"):
+        read(config, "tasks.about.data.dev=bad.jsonl")
+
+
+def test_smart_has_its_terms_for_several_classes(config, tmp_path):
+    smart = "tasks.about.smart={eps: 1e-2, noise: 1e-2, step_size: 1.0, bregman: 1.0}"
+    more = ["training.epochs=1", "training.frozen_baseline=false", f"output_dir={tmp_path / 'run'}"]
+    assert run_multitask.main([str(config), smart, *more]) == 0
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    steps = [line for line in map(json.loads, lines) if line["event"] == "step"]
+    assert all(line["penalty"] > 0 for line in steps)
+
+
+def test_the_run_learns_and_reports(run_dir):
+    report = json.loads((run_dir / "report.json").read_text())
+    entry = report["tasks"]["about"]
+    assert entry["label_type"] == "labels" and entry["metric"] == "f1"
+    assert entry["classes"] == ["animal", "place", "size"]
+    assert entry["baselines"]["trivial"]["f1"] == 0, "no class is in more than half of the rows"
+    assert entry["dev"]["f1"] > 0.8 > entry["baselines"]["frozen"]["f1"]
+    low, high = entry["dev_intervals"]["f1"]
+    assert low <= entry["dev"]["f1"] <= high
+    train = entry["data"]["train"]
+    wanted = dict.fromkeys(entry["classes"], 0)
+    for row in made(320, 1):
+        for name in row["classes"]:
+            wanted[name] += 1
+    assert train["label_counts"] == wanted and train["unlabelled_dropped"] == 1
+    assert "confusion" not in entry["dev"] and not list((run_dir / "figures").glob("confusion*"))
+
+
+def test_prediction_files_and_a_loaded_run_agree(run_dir, capsys):
+    lines = (run_dir / "predictions" / "about.dev.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    classes = ["animal", "place", "size"]
+    rows = made(80, 2)
+    gold = [sorted(classes.index(name) for name in row["classes"]) for row in rows]
+    assert [record["label"] for record in records] == gold
+    found = load(run_dir).predict("about", [row["text"] for row in rows])
+    for one, record in zip(found, records, strict=True):
+        assert one["prediction"] == record["prediction"]
+        assert one["names"] == [classes[number] for number in one["prediction"]]
+        np.testing.assert_allclose(one["scores"], record["scores"], atol=1e-5)
+    trained = load(run_dir)
+    split = trained.load_split("about", "dev")
+    scores = trained.score_split("about", split)
+    dev = dev_results(scores, split.rows, trained.readers["about"])["dev"]
+    reported = json.loads((run_dir / "report.json").read_text())["tasks"]["about"]["dev"]
+    assert dev["f1"] == reported["f1"]
+    assert run_multitask.main(["evaluate", str(run_dir)]) == 0
+    assert f"{reported['f1']:.3f}" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_runs_are_compared_and_averaged(config, run_dir, tmp_path, capsys):
+    other = tmp_path / "other"
+    more = ["seed=2", "training.epochs=1", "training.loss_normalization=unit"]
+    assert run_multitask.main([str(config), *more, f"output_dir={other}"]) == 0
+    runs = [str(run_dir), str(other)]
+    assert run_multitask.main(["report", *runs, "--output", str(tmp_path / "report")]) == 0
+    assert "about f1" in (tmp_path / "report" / "table.md").read_text()
+    assert run_multitask.main(["predict", *runs, "--output", str(tmp_path / "both")]) == 0
+    record = json.loads(
+        (tmp_path / "both" / "predictions" / "about.dev.jsonl").read_text().splitlines()[0]
+    )
+    parts = [
+        json.loads((run / "predictions" / "about.dev.jsonl").read_text().splitlines()[0])
+        for run in (run_dir, other)
+    ]
+    means = np.mean([part["scores"] for part in parts], axis=0)
+    np.testing.assert_allclose(record["scores"], means, atol=1e-5)
+    assert record["prediction"] == np.flatnonzero(means > 0.5).tolist()
+
+
+@pytest.mark.slow
+def test_transformers_takes_it_as_a_multi_label_model(run_dir, tmp_path):
+    from transformers import AutoModelForSequenceClassification
+
+    target = tmp_path / "model"
+    assert (
+        run_multitask.main(["export", str(run_dir), str(target), "--format", "transformers"]) == 0
+    )
+    model = AutoModelForSequenceClassification.from_pretrained(target)
+    assert model.config.problem_type == "multi_label_classification"
+    assert model.config.id2label == {0: "animal", 1: "place", 2: "size"}
+
+
+@pytest.mark.slow
+def test_onnx_and_its_int8_variant_are_measured_on_several_classes(run_dir, tmp_path, capsys):
+    for package in ("onnx", "onnxruntime", "onnxscript"):
+        pytest.importorskip(package, reason="an extra of `export`")
+    target = tmp_path / "model"
+    given = ["export", str(run_dir), str(target), "--format", "onnx", "--int8"]
+    assert run_multitask.main(given) == 0
+    reported = json.loads((run_dir / "report.json").read_text())["tasks"]["about"]
+    said = capsys.readouterr().out
+    metric, score = reported["metric"], reported["dev"][reported["metric"]]
+    assert f"int8 on 80 dev rows: {metric} {score:.4f} in fp32" in said
+
+
+def test_the_local_page_shows_every_class_with_its_probability(run_dir):
+    served = open_run(run_dir, None)
+    (answer,) = answers(served, ["the big cat sees"])
+    (result,) = answer.results
+    (expected,) = load(run_dir).predict("about", ["the big cat sees"])
+    assert result.prediction == ", ".join(expected["names"]) == "animal, size"
+    assert [share.probability for share in result.shares] == expected["scores"]
+    assert [share.chosen for share in result.shares] == [True, False, True]
+    assert answer.about == "one text → any of 3 classes"
+
+
+def test_what_has_one_label_a_row_is_refused(config, capsys):
+    for file in ("course_file={name: about, column: Predicted}", "glue_file=SST-2"):
+        changed = [f"tasks.about.{file}", "output_dir=nowhere"]
+        assert "one label a row" in complaint(capsys, config, *changed)

@@ -1,0 +1,270 @@
+"""SMART, learned weights, surgery in whole runs: off changes nothing, resume is exact."""
+
+import inspect
+import json
+import math
+
+import pytest
+import torch
+
+import run_multitask
+from multitask.config.run_directory import weights_file
+from multitask.models.encoders.bitlinear import bit_layers
+from multitask.models.weights import read_tensors
+from multitask.training import trainer
+from tests.support.kill import kill_inside
+from tests.test_bad_input import refused  # noqa: F401
+
+JOINT = (
+    "training.combine=joint",
+    "training.loss_weighting=uncertainty",
+    "training.gradient_surgery=gradvac",
+    "training.surgery_every=2",
+)
+PAIRS = "stages=[{tasks: [sst, qqp], epochs: 1}, {tasks: [qqp, sts], epochs: 3}]"
+# scored with the head of another task, never trained
+MORE = (
+    "tasks.more={data: {dev: ids-sst-dev.csv, text: sentence, label: sentiment}, share_head: sst,"
+    " max_length: 48}"
+)
+SMART = "defaults.smart={eps: 1e-3, noise: 1e-3, bregman: 1.0}"
+
+
+def command(overrides, run_dir, *more):
+    return ["configs/cs224n.yaml", *overrides, *more, f"output_dir={run_dir}"]
+
+
+def events(run_dir):
+    return [json.loads(line) for line in (run_dir / "metrics.jsonl").open()]
+
+
+def results(run_dir):
+    report = json.loads((run_dir / "report.json").read_text())
+    return {"overall": report["overall"], "tasks": report["tasks"]}
+
+
+@pytest.fixture
+def run(tiny_overrides, tmp_path):
+    def run(name, *more):
+        directory = tmp_path / name
+        assert run_multitask.main(command(tiny_overrides, directory, *more)) == 0
+        return directory
+
+    return run
+
+
+@pytest.mark.slow
+def test_what_is_off_equals_the_plain_run_bit_for_bit(run):
+    plain = run("plain")
+    for name, smart in (("zero", "{weight: 0.0}"), ("never", "{every: 1000, bregman: 1.0}")):
+        other = run(name, f"defaults.smart={smart}")
+        assert events(other) == events(plain) and results(other) == results(plain)
+    smoothed = run("smart", "defaults.smart={eps: 0.1, noise: 0.1, every: 2}")
+    steps = [line for line in events(smoothed) if line["event"] == "step"]
+    for task in ("sst", "qqp", "sts"):
+        own = [line for line in steps if line["task"] == task]
+        assert ["penalty" in line for line in own] == [i % 2 == 1 for i in range(len(own))]
+        assert all(line["penalty"] > 0 for line in own[1::2])
+    assert events(smoothed)[1] == events(plain)[1] and events(smoothed) != events(plain)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [SMART, "defaults.smart.every=2", "training.precision=bf16", "training.conflict_steps=3"],
+        [SMART, *JOINT],
+        [*JOINT, "training.surgery_every=1", PAIRS],  # killed in the second stage
+    ],
+    ids=["smart", "joint", "stages"],
+)
+def test_killed_run_resumes_to_the_same_numbers(settings, run, tiny_overrides, tmp_path):
+    if JOINT[0] in settings:
+        pytest.importorskip("torchjd")
+    settings = [*settings, "training.checkpoint_steps=4", "training.epochs=3"]
+    whole, killed = run("whole", *settings), tmp_path / "killed"
+    kill_inside(
+        "multitask.training.trainer:train_step",
+        "after",
+        6,
+        command(tiny_overrides, killed, *settings),
+    )
+    assert run_multitask.main([*command(tiny_overrides, killed, *settings), "--resume"]) == 0
+    assert events(killed) == events(whole) and results(killed) == results(whole)
+
+
+def test_the_teacher_follows_every_step_at_the_models_strength(run, monkeypatch):
+    """theta~ folded up by hand; lambda of a gradual ternary encoder is the teacher's too."""
+    original, strengths, teachers, models = trainer.train_step, [], [], []
+
+    def flat(model):
+        return torch.nn.utils.parameters_to_vector(model.parameters()).detach().double()
+
+    def strength(model):
+        return {layer.strength for layer in bit_layers(model.encoder).values()}
+
+    def watched(*given):
+        named = inspect.signature(original).bind(*given).arguments
+        model, teacher = named["model"], named["teacher"]
+        strengths.append((strength(model), strength(teacher)))
+        teachers.append(flat(teacher))
+        if not models:
+            models.append(flat(model))
+        done = original(*given)
+        models.append(flat(model))
+        return done
+
+    monkeypatch.setattr(trainer, "train_step", watched)
+    more = ["encoder.bitlinear={gradual: 0.5}", "training.frozen_baseline=false"]
+    run("run", SMART, *more, "training.head_lr=0.05", "training.epochs=4")
+    steps, expected = len(teachers), models[0]
+    assert steps > 20
+    assert (models[3] - models[0]).abs().max() > 1e-2  # times 1 - beta: far above the tolerance
+    for number, found in enumerate(teachers, 1):
+        torch.testing.assert_close(found, expected, rtol=0, atol=5e-6)
+        beta = 0.99 if number <= 0.1 * steps else 0.999
+        expected = beta * expected + (1 - beta) * models[number]
+    assert all(own == others for own, others in strengths)
+    assert [min(own) for own, _ in strengths[:2]] == [0.0, pytest.approx(2 / steps)]
+
+
+@pytest.mark.parametrize(("combine", "frozen"), [("joint", 3), ("alternate", 6)])
+def test_a_stage_with_a_frozen_encoder_has_plain_steps(combine, frozen, run, monkeypatch):
+    """Bit for bit: nothing shared has a gradient there. The stage after it has surgery."""
+    pytest.importorskip("torchjd")
+    stages = f"stages=[{{freeze: [encoder], epochs: 1, combine: {combine}}}, {{epochs: 1}}]"
+    settings = [stages, "training.combine=joint", "training.frozen_baseline=false"]
+    plain = events(run("plain", *settings))
+    original, given = trainer.train_step, []
+    monkeypatch.setattr(trainer, "train_step", lambda *a: given.append(a[-1]) or original(*a))
+    operated = events(run("operated", *settings, "training.gradient_surgery=pcgrad"))
+    (place,) = [i for i, line in enumerate(plain) if line["event"] == "stage"]
+    assert plain[place]["step"] == frozen
+    assert [surgery is None for surgery in given] == [i < frozen for i in range(frozen + 3)]
+    assert operated[: place + 1] == plain[: place + 1]
+    assert operated[place + 1 :] != plain[place + 1 :]
+
+
+def test_a_stage_begins_without_the_running_cosines_of_the_one_before(run, monkeypatch):
+    pytest.importorskip("torchjd")
+    step, known = trainer.train_step, []
+    monkeypatch.setattr(trainer, "train_step", lambda *a: known.append({*a[-1].phi}) or step(*a))
+    run("run", *JOINT, "training.surgery_every=1", PAIRS, "training.frozen_baseline=false")
+    (second,) = [i for i, pairs in enumerate(known) if i and not pairs]
+    assert "sst.qqp" in known[second - 1]
+    assert known[-1] == {"qqp.qqp", "qqp.sts", "sts.qqp", "sts.sts"}
+
+
+@pytest.mark.parametrize("combine", ["joint", "alternate"])
+def test_a_run_with_learned_weights_is_loaded_and_predicts(combine, run, capsys):
+    directory = run("learned", "training.loss_weighting=uncertainty", f"training.combine={combine}")
+    step = json.loads((directory / "best.json").read_text())["joint"]
+    weights = read_tensors(weights_file(directory, step))
+    learned = [value.item() for name, value in weights.items() if "log_variances" in name]
+    assert len(learned) == 3 and all(learned)  # each has left its start, 0
+    (logged,) = [e for e in events(directory) if e["event"] == "eval" and e["step"] == step]
+    expected = [math.exp(-s) / 2 for s in learned]
+    assert sorted(logged["loss_weights"].values()) == pytest.approx(sorted(expected))
+    capsys.readouterr()
+    assert run_multitask.main(["evaluate", str(directory)]) == 0
+    assert "sst" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("overrides", "place", "message"),
+    [
+        (["tasks.sst.smart={eps: -1e-5}"], "tasks.sst.smart.eps", "greater than 0"),
+        (
+            ["tasks.sst.smart={weight: -1.0}"],
+            "tasks.sst.smart.weight",
+            "greater than or equal to 0",
+        ),
+        *[
+            ([f"tasks.sst.smart={{{key}: {value}}}"], f"tasks.sst.smart.{key}", "a finite number")
+            for key in ("eps", "weight")
+            for value in (".nan", ".inf")
+        ],
+        (["tasks.sst.smart={eps: small}"], "tasks.sst.smart.eps", "a number, not 'small'"),
+        (["tasks.sst.smart={lambda: 1}"], "tasks.sst.smart.lambda", "unknown key"),
+        (
+            ["tasks.sst.smart={dropout: eval}", "encoder.gradient_checkpointing=true"],
+            "tasks.sst.smart.dropout",
+            "not with gradient_checkpointing",
+        ),
+        (
+            ["training.gradient_surgery=pcgrad"],
+            "training.gradient_surgery",
+            "set `combine: joint` in `training`",
+        ),
+        (
+            [
+                "training.gradient_surgery=pcgrad",
+                "training.combine=joint",
+                "stages=[{name: first}, {name: second, combine: alternate}]",
+            ],
+            "training.gradient_surgery",
+            "set `combine: joint` in stage second",
+        ),
+        (
+            ["training.conflict_steps=5", "tasks.qqp=null", "tasks.sts=null"],
+            "training.conflict_steps",
+            "a single task has no conflict",
+        ),
+        (
+            ["training.gradient_surgery=pcgrad", "tasks.qqp=null", "tasks.sts=null"],
+            "training.gradient_surgery",
+            "a single task has no conflict",
+        ),
+        (
+            ["training.gradient_surgery=pcgrad", "tasks.qqp=null", "tasks.sts=null", MORE],
+            "training.gradient_surgery",
+            "a single task has no conflict",
+        ),
+        *[
+            (
+                ["training.gradient_surgery=pcgrad", "training.combine=joint", frozen],
+                "training.gradient_surgery",
+                "in no stage do several tasks train the encoder: leave this out",
+            )
+            for frozen in (
+                "encoder.freeze=true",
+                "stages=[{freeze: [encoder]}, {tasks: [sst]}]",
+            )
+        ],
+        (
+            ["training.gradient_surgery=pcgard"],
+            "training.gradient_surgery",
+            "did you mean 'pcgrad'",
+        ),
+        (
+            ["training.gradient_surgery={name: cagrad, c: much}", "training.combine=joint"],
+            "training.gradient_surgery.c",
+            "c must be a number",
+        ),
+        *[
+            (
+                [f"training.gradient_surgery={{name: cagrad, c: {c}}}", "training.combine=joint"],
+                "training.gradient_surgery.c",
+                f"c must be from 0 to below 1, not {c}",
+            )
+            for c in (5.0, 1.0, -0.1)
+        ],
+        (
+            ["training.gradient_surgery={name: gradvac, beta: 2.0}", "training.combine=joint"],
+            "training.gradient_surgery.beta",
+            "beta must be from 0 to 1, not 2.0",
+        ),
+    ],
+)
+def test_bad_input(overrides, place, message, refused):  # noqa: F811
+    line = refused(*overrides)
+    assert place in line and message in line
+
+
+def test_a_head_without_a_distance(refused, tmp_path):  # noqa: F811
+    mlm = "tasks.mlm={data: {texts_of: [sst]}, pooling: tokens, head: masked_lm, max_length: 48}"
+    for smart in ("tasks.mlm.smart={}", "defaults.smart={}"):
+        line = refused(mlm, smart)
+        assert (
+            "'masked_lm' has no distance between two outputs: set `tasks.mlm.smart: null`" in line
+        )

@@ -1,0 +1,272 @@
+"""Real processes under torchrun and accelerate: the same numbers as one process, no row twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import run_multitask
+from multitask.config import load_config
+from multitask.data.dataloader import next_batches
+from multitask.training.checkpoint import checkpoints, load_checkpoint
+from multitask.training.setup import prepare
+from multitask.training.step import train_step
+from multitask.utils import distributed
+from tests.conftest import ROOT, save_tiny_encoder
+
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+ACCELERATE = [
+    "-m",
+    "accelerate.commands.launch",
+    "--multi_gpu",
+    "--num_processes=2",
+    "--num_machines=1",
+]
+ACCELERATE += ["--mixed_precision=no", "--dynamo_backend=no", "--main_process_port=0"]
+
+# one rank kills itself -9 in the 14th step
+DYING = """
+import os, signal, sys
+from multitask import trainer
+original, calls = trainer.train_step, []
+def dying(*args):
+    calls.append(1)
+    if len(calls) == 14 and os.environ["RANK"] == os.environ["DYING_RANK"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return original(*args)
+trainer.train_step = dying
+import run_multitask
+sys.exit(run_multitask.main(sys.argv[1:]))
+"""
+
+# noise of SMART's ascent that a row alone decides, whatever rank it is on
+SAME_NOISE = """
+import sys
+import torch
+torch.randn_like = torch.clone
+import run_multitask
+sys.exit(run_multitask.main(sys.argv[1:]))
+"""
+
+
+def events(directory):
+    return [json.loads(line) for line in (directory / "metrics.jsonl").open()]
+
+
+def launch(launcher, *arguments):
+    return subprocess.run(
+        [sys.executable, *launcher, *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory, course_files):
+    """Without dropout, whose noise each rank draws for itself."""
+    encoder = save_tiny_encoder(
+        tmp_path_factory.mktemp("no-dropout"), attention_probs_dropout_prob=0.0
+    )
+    tasks = ("sst", "qqp", "sts")
+    return [
+        "configs/cs224n.yaml",
+        f"data_dir={course_files}",
+        f"encoder.name={encoder}",
+        "encoder.dropout=0",
+        "training.precision=fp32",
+        "training.epochs=3",
+        "training.checkpoint_steps=4",
+        "training.eval_steps=27",  # once: the best of equal ones would hang on the last digit
+        "training.eval_batch_size=5",
+        *(f"tasks.{task}.max_length=48" for task in tasks),
+        *(f"tasks.{task}.dropout=0" for task in tasks),
+    ]
+
+
+@pytest.fixture(scope="module")
+def alone(command, tmp_path_factory):
+    """The run of one process."""
+    directory = tmp_path_factory.mktemp("alone") / "run"
+    assert run_multitask.main([*command, f"output_dir={directory}"]) == 0
+    return directory
+
+
+def assert_same_training(directory, reference):
+    steps, expected = (
+        [e for e in events(d) if e["event"] == "step"] for d in (directory, reference)
+    )
+    assert len(steps) == len(expected) == 27
+    for one, other in zip(steps, expected, strict=True):
+        assert one == {**other, "loss": one["loss"], "grad_norm": one["grad_norm"]}
+    losses, right = ([e["loss"] for e in found[:20]] for found in (steps, expected))
+    np.testing.assert_allclose(losses, right, rtol=1e-6)
+    norms, right = ([e["grad_norm"] for e in found[:20]] for found in (steps, expected))
+    np.testing.assert_allclose(norms, right, rtol=1e-4)
+
+
+def assert_same_report(directory, reference):
+    for task in ("sst", "qqp", "sts"):
+        for split in ("dev", "test"):
+            name = f"predictions/{task}.{split}.jsonl"
+            rows, expected = (
+                [json.loads(line) for line in (d / name).open()] for d in (directory, reference)
+            )
+            assert [row["id"] for row in rows] == [row["id"] for row in expected]
+            scores, right = ([row["scores"] for row in found] for found in (rows, expected))
+            np.testing.assert_allclose(scores, right, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", [TORCHRUN, ACCELERATE], ids=["torchrun", "accelerate"])
+def test_two_processes_equal_one_with_the_joined_batch(launcher, command, alone, tmp_path):
+    result = launch(launcher, "run_multitask.py", *command, f"output_dir={tmp_path / 'run'}")
+    assert result.returncode == 0, result.stderr
+    assert_same_training(tmp_path / "run", alone)
+    assert_same_report(tmp_path / "run", alone)
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["processes"] == 2
+    assert result.stdout.count("report: ") == 1  # one rank speaks
+
+
+@pytest.mark.slow
+def test_surgery_and_learned_weights_on_two_processes_equal_one(command, tmp_path):
+    """The tasks' gradients are summed over the ranks before they are operated on."""
+    pytest.importorskip("torchjd")
+    joint = [*command, "training.combine=joint", "training.loss_weighting=uncertainty"]
+    joint += ["training.gradient_surgery=pcgrad", "training.max_steps=8"]
+    alone, both = tmp_path / "alone", tmp_path / "both"
+    # two tasks of three: the order in which PCGrad takes more would be drawn at random
+    pair = ["tasks.sts=null"]
+    joint = [word for word in joint if not word.startswith("tasks.sts")] + pair
+    assert run_multitask.main([*joint, f"output_dir={alone}"]) == 0
+    result = launch(TORCHRUN, "run_multitask.py", *joint, f"output_dir={both}")
+    assert result.returncode == 0, result.stderr
+    found, expected = ([e for e in events(d) if e["event"] == "step"] for d in (both, alone))
+    assert len(found) == len(expected) == 16
+    for key, tolerance in (("loss", 1e-6), ("grad_norm", 1e-4)):
+        values, right = ([e[key] for e in steps] for steps in (found, expected))
+        np.testing.assert_allclose(values, right, rtol=tolerance)
+
+
+@pytest.mark.slow
+def test_smart_on_two_processes_equals_one(command, tmp_path, monkeypatch):
+    """Losses, penalties and gradients are those of the joined batch, and so is the teacher.
+
+    It holds without dropout and with noise that is a function of the row alone, here a multiple of
+    its embeddings: a drawn one would be each rank's own. The ascent's step is next to none, for
+    its direction hangs on rounding errors where two sentences of a pair are equal.
+    """
+    smart = "defaults.smart={eps: 0.1, noise: 0.1, step_size: 1e-9, bregman: 1.0, weight: 3.0}"
+    quick = ["training.max_steps=9", "training.lr=1e-3", "training.frozen_baseline=false"]
+    settings = [*command, smart, *quick]
+    alone, both, script = tmp_path / "alone", tmp_path / "both", tmp_path / "same_noise.py"
+    script.write_text(SAME_NOISE)
+    monkeypatch.setattr(torch, "randn_like", torch.clone)
+    assert run_multitask.main([*settings, f"output_dir={alone}"]) == 0
+    result = launch(TORCHRUN, script, *settings, f"output_dir={both}")
+    assert result.returncode == 0, result.stderr
+    found, expected = ([e for e in events(d) if e["event"] == "step"] for d in (both, alone))
+    assert len(found) == len(expected) == 9
+    assert min(step["penalty"] for step in expected) > 1e-6
+    # 1e-8: a small penalty is the square of a small difference of fp32 scores
+    bounds = (("loss", 1e-6, 0), ("penalty", 1e-4, 1e-8), ("grad_norm", 1e-4, 0))
+    for key, relative, absolute in bounds:
+        values, right = ([e[key] for e in steps] for steps in (found, expected))
+        np.testing.assert_allclose(values, right, rtol=relative, atol=absolute)
+    teachers = [
+        load_checkpoint(checkpoints(d / "checkpoints")[-1])[0]["teacher"] for d in (both, alone)
+    ]
+    torch.testing.assert_close(*teachers, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_killed_rank_leaves_a_checkpoint_that_one_process_resumes(
+    rank, command, alone, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("DYING_RANK", rank)
+    script = tmp_path / "dying.py"
+    script.write_text(DYING)
+    run_dir = tmp_path / "run"
+    result = launch(TORCHRUN, script, *command, f"output_dir={run_dir}")
+    assert result.returncode != 0
+    (line,) = [ln for ln in result.stderr.splitlines() if ln.startswith("error: ")]
+    assert "another process of this run has ended" in line and "--resume" in line
+    last = checkpoints(run_dir / "checkpoints")[-1]
+    assert load_checkpoint(last)[1]["step"] == 12
+    assert run_multitask.main([*command, f"output_dir={run_dir}", "--resume"]) == 0
+    assert_same_training(run_dir, alone)
+    assert_same_report(run_dir, alone)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_one_process_resumes_on_two(command, alone, tmp_path, monkeypatch):
+    from multitask.training import trainer
+
+    original, calls = trainer.train_step, []
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 14:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(*args)
+
+    monkeypatch.setattr(trainer, "train_step", interrupted)
+    run_dir = tmp_path / "run"
+    assert run_multitask.main([*command, f"output_dir={run_dir}"]) == 2
+    result = launch(TORCHRUN, "run_multitask.py", *command, f"output_dir={run_dir}", "--resume")
+    assert result.returncode == 0, result.stderr
+    assert_same_training(run_dir, alone)
+
+
+@pytest.mark.slow
+def test_bad_input_is_said_once(command, tmp_path):
+    result = launch(TORCHRUN, "run_multitask.py", *command, "tasks.qqp.batch_size=1")
+    assert result.returncode != 0
+    (line,) = [ln for ln in result.stderr.splitlines() if ln.startswith("error: ")]
+    assert "tasks.qqp.batch_size: 1 rows cannot be shared out to 2 processes" in line
+    assert not Path("runs/cs224n").exists() or not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 5])
+@pytest.mark.parametrize("rows", [1, 2, 4, 7, 16])
+def test_shards_hold_every_row_once(monkeypatch, world, rows):
+    monkeypatch.setattr(distributed, "world", lambda: world)
+    seen = []
+    for rank in range(world):
+        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
+        own, counted = distributed.shard(np.arange(rows))
+        assert len(own) >= 1 and counted in (0, len(own))
+        seen += own[:counted].tolist()
+    assert sorted(seen) == list(range(rows))
+
+
+def test_a_batch_of_fewer_rows_than_processes_is_watched_once(tiny_overrides, monkeypatch):
+    """A rank for which no row is left trains on another's, which has been watched there."""
+    config = load_config("configs/cs224n.yaml", [*tiny_overrides, "tasks.sst.batch_size=39"])
+    made = prepare(config, torch.device("cpu"), lambda line: None)
+    stream = made.feeds["sst"].stream
+    optimizer = torch.optim.SGD(made.model.parameters(), lr=0.0)
+    start, watched = stream.state_dict(), []
+    for rank in (0, 1):
+        stream.load_state_dict(start)
+        for _ in range(2):  # 39 rows and 1
+            with monkeypatch.context() as two:
+                two.setattr(distributed, "world", lambda: 2)
+                two.setattr(distributed, "rank", lambda rank=rank: rank)
+                passes = next_batches(made.feeds, ["sst"], ["sst"], pad_id=0, device=made.device)
+            watch = lambda task, scores, labels: watched.append((scores, labels))  # noqa: E731
+            train_step(made.model, passes, {"sst": 1.0}, optimizer, None, watch)
+    assert [len(scores) for scores, _ in watched] in ([20, 1, 19, 0], [1, 20, 0, 19])
+    labels = torch.cat([labels for _, labels in watched])
+    expected = made.splits["sst"]["train"].rows.labels
+    assert sorted(labels.tolist()) == sorted(expected.tolist())
