@@ -30,10 +30,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.conftest import ROOT, WORDS
 from tests.kill import KILLER
 from tests.tiny_bert import random_checkpoint
 from tests.token_run import asked, tagged, write_lines
+
+from tests.conftest import ROOT, WORDS
 
 HERE = Path(__file__).parent
 COMMIT = "5c0042d"
