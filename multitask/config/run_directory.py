@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from multitask.config import Config, load_config
 from multitask.config.in_words import as_written
 from multitask.utils.errors import UserError
-from multitask.utils.files import write_text
+from multitask.utils.files import discard, hold, remove_scraps, write_text
 
 JOINT = "joint"
 
@@ -44,21 +43,12 @@ def locked(run_dir: Path) -> Iterator[None]:
 
     Raises UserError while another process trains there.
     """
-    import fcntl
-
     run_dir.mkdir(parents=True, exist_ok=True)
-    handle = os.open(run_dir, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with hold(run_dir) as ours:
+        if not ours:
             message = "another process trains there: wait for it, or choose another output_dir=DIR"
-            raise UserError(f"{run_dir}: {message}") from None
-        except OSError:  # a file system without locks
-            pass
+            raise UserError(f"{run_dir}: {message}")
         yield
-    finally:
-        os.close(handle)
 
 
 def check_no_run(directory: Path) -> None:
@@ -102,11 +92,10 @@ def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
                 "the same values, or choose another output_dir=DIR"
             )
     if overwrite and run_dir.is_dir():
-        aside = run_dir.with_name(f".{run_dir.name}.old")  # gone at once, whatever happens next
-        shutil.rmtree(aside, ignore_errors=True)
-        run_dir.rename(aside)
-        shutil.rmtree(aside)
+        discard(run_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
+    remove_scraps(run_dir, "**/.*.tmp")
+    remove_scraps(run_dir.parent)
     write_text(run_dir / MARKER, '{"format": 1}\n')
     if not (resume and (run_dir / "config.yaml").is_file()):  # else when the resume succeeds
         save_config(config)

@@ -15,6 +15,7 @@ import numpy as np
 
 from multitask.tasks.examples import Rows
 from multitask.utils.errors import UserError
+from multitask.utils.files import replacing
 
 
 @dataclass
@@ -278,14 +279,10 @@ def _write(file: Path, arrays: dict[str, np.ndarray]) -> None:
     from safetensors.numpy import save
 
     data = save(arrays)
-    scratch = file.with_suffix(f".{os.getpid()}.tmp")
-    try:
+    with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
         file.parent.mkdir(parents=True, exist_ok=True)
-        scratch.write_bytes(hashlib.sha256(data).digest() + data)
-        scratch.replace(file)
-    except OSError:  # a cache that cannot be written costs time, nothing else
-        with contextlib.suppress(OSError):
-            scratch.unlink(missing_ok=True)
+        with replacing(file) as scratch:
+            scratch.write_bytes(hashlib.sha256(data).digest() + data)
 
 
 @dataclass

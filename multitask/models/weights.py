@@ -8,25 +8,21 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from multitask.utils.errors import UserError
-from multitask.utils.files import sync
+from multitask.utils.files import replacing
 
 Tensors = dict[str, Tensor]
 
 
 def write_tensors(file: Path, tensors: Tensors) -> None:
-    """Write tensors atomically: the file is whole or absent.
+    """Write tensors to a safetensors file, complete or not at all.
 
     Raises OSError (a full disk, a read-only directory); nothing older is touched then.
     """
-    scratch = file.with_name(f".{file.name}.tmp")
-    try:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, scratch)
-        sync(scratch)
-        scratch.replace(file)
-    except SafetensorError as error:  # safetensors wraps the system's error
-        raise OSError(f"{file}: {error}") from error
-    finally:
-        scratch.unlink(missing_ok=True)
+    with replacing(file) as scratch:
+        try:
+            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, scratch)
+        except SafetensorError as error:  # safetensors wraps the system's error
+            raise OSError(f"{file}: {error}") from error
 
 
 def read_tensors(file: Path, device: str = "cpu") -> Tensors:

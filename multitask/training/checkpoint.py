@@ -19,7 +19,7 @@ from torch import Tensor
 
 from multitask.models.weights import Tensors, write_tensors
 from multitask.utils.errors import UserError
-from multitask.utils.files import sync, write_text
+from multitask.utils.files import replacing, sync, write_text
 
 
 class Damaged(Exception):
@@ -37,20 +37,15 @@ def save_checkpoint(
     final = directory / f"step-{step:08d}"
     while final.exists():
         final = final.with_name(f"{final.name}+")
-    scratch = directory / f".step-{step:08d}.tmp"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir()
-    try:
+    with replacing(final) as scratch:
+        scratch.mkdir()
         digests = {}
         for name, tensors in groups.items():
             file = scratch / f"{name}.safetensors"
             write_tensors(file, tensors)
             digests[file.name] = _digest(file)
         write_text(scratch / "state.json", json.dumps({**state, "sha256": digests}))
-        scratch.rename(final)
-        sync(directory)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    sync(directory)
     return final
 
 
@@ -75,11 +70,9 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensors], dict[str, Any]]:
 
 
 def prune(directory: Path, keep: int) -> None:
-    """Remove all but the newest ``keep`` checkpoints and the scraps of killed writes."""
+    """Remove all but the newest ``keep`` checkpoints."""
     for old in checkpoints(directory)[:-keep]:
         shutil.rmtree(old)
-    for scrap in directory.glob(".step-*.tmp"):
-        shutil.rmtree(scrap, ignore_errors=True)
 
 
 def newest_intact(run_dir: Path, say: Callable[[str], None]) -> Path | None:

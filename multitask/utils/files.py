@@ -1,21 +1,98 @@
-"""Files that are whole or absent, and standard JSON; no torch here."""
+"""Files and directories that are complete or absent, and standard JSON. No torch here."""
 
+import contextlib
+import json
 import math
 import os
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+# names of scratch directories start and end so
+SCRATCH, ENDING = ".multitask-", ".tmp"
+
+
+@contextlib.contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """Yield a path to write a file or a directory to; it becomes ``target`` after the block.
+
+    ``target`` is never seen half written: after an exception, a full disk or a kill it is what it
+    was before. The path is in a new directory that only this user can enter and whose name nobody
+    can foresee, so two processes that write one file do not disturb each other.
+
+    Raises OSError with the name of ``target``.
+    """
+    scratch = None
+    try:
+        scratch = Path(tempfile.mkdtemp(ENDING, SCRATCH, target.parent))
+        with hold(scratch):
+            made = scratch / target.name
+            yield made
+            for path in (made, *made.rglob("*")):
+                sync(path)
+            if target.is_dir():
+                discard(target)
+            made.replace(target)
+    except OSError as error:
+        if SCRATCH in str(error.filename):
+            error.filename, error.filename2 = str(target), None
+        raise
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def discard(directory: Path) -> None:
+    """Delete a directory: it is gone at once, even if the process is killed meanwhile."""
+    aside = Path(tempfile.mkdtemp(ENDING, SCRATCH, directory.parent))
+    directory.rename(aside / directory.name)
+    shutil.rmtree(aside)
+
+
+def remove_scraps(directory: Path, pattern: str = f"{SCRATCH}*{ENDING}") -> None:
+    """Delete what killed processes left half written in ``directory``; running ones keep theirs."""
+    for scrap in list(directory.glob(pattern)):
+        if not scrap.is_dir():
+            scrap.unlink(missing_ok=True)
+            continue
+        with contextlib.suppress(FileNotFoundError), hold(scrap) as ours:
+            if ours:
+                shutil.rmtree(scrap, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def hold(directory: Path) -> Iterator[bool]:
+    """Lock a directory for the block; yield False if another process of this host holds it.
+
+    A file system without locks always says True.
+    """
+    import fcntl
+
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        held = True
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            held = False
+        except OSError:
+            pass
+        yield held
+    finally:
+        os.close(handle)
+
 
 def write_text(file: Path, text: str) -> None:
-    """Write a text file atomically."""
-    scratch = file.with_name(f".{file.name}.tmp")
-    try:
+    """Write a text file, complete or not at all."""
+    with replacing(file) as scratch:
         scratch.write_text(text, encoding="utf-8")
-        sync(scratch)
-        scratch.replace(file)
-    finally:
-        scratch.unlink(missing_ok=True)
+
+
+def write_json(file: Path, value: Any) -> None:
+    """Write a value as standard JSON (NaN becomes null), complete or not at all."""
+    write_text(file, json.dumps(without_nan(value), indent=1))
 
 
 def without_nan(value: Any) -> Any:

@@ -245,7 +245,7 @@ def test_nan_loss_stops_with_the_last_checkpoint_intact(tiny_overrides, monkeypa
 
 FULL_DISK = """
 import resource, sys
-from multitask import trainer
+from multitask.training import trainer
 original, calls = trainer.train_step, []
 def limited(*args, **kwargs):
     calls.append(1)

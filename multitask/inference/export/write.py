@@ -1,7 +1,6 @@
 """Write one export: into a scratch directory, checked there, then renamed to its own name."""
 
 import shlex
-import shutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from multitask.models.encoders import BertEncoder
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.reporting.model_card import TASK_TYPES, Exported, card
 from multitask.utils.errors import UserError
-from multitask.utils.files import write_text
+from multitask.utils.files import replacing, write_text
 from multitask.utils.versions import git_revision, versions
 
 CHECKED, MEASURED = 64, 1000  # rows, evenly spread over dev
@@ -80,16 +79,15 @@ def write_export(
         UserError: the format cannot carry the task, or gives other scores; nothing is written then.
     """
     check_target(directory)
-    scratch = directory.with_name(f".{directory.name}.tmp")
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
-    try:
-        make = {
-            "transformers": _transformers,
-            "sentence-transformers": _sentences,
-            "onnx": _onnx,
-            "ternary": _ternary,
-        }
+    make = {
+        "transformers": _transformers,
+        "sentence-transformers": _sentences,
+        "onnx": _onnx,
+        "ternary": _ternary,
+    }
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(directory) as scratch:
+        scratch.mkdir()
         exported = make[form](parts, scratch, directory, rows, encoder_only, with_int8)
         exported = replace(
             exported,
@@ -98,9 +96,7 @@ def write_export(
             versions={**versions(*PACKAGES[form]), "git revision": str(git_revision())},
         )
         write_text(scratch / "README.md", card(run_dir, exported))
-        scratch.replace(directory)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        check_target(directory)  # still free: an export takes minutes
     return list(exported.notes)
 
 

@@ -6,7 +6,6 @@ Nothing is unpickled.
 """
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from tqdm import tqdm
 
 from multitask.inference.similarity import unit
 from multitask.utils.errors import NotFinite, UserError
+from multitask.utils.files import replacing
 
 FORMAT = 1
 FACTS, VECTORS, TEXTS = "index.json", "index.faiss", "texts.tsv"
@@ -170,10 +170,9 @@ def build(
             f"--ivf {ivf[0]}: each list needs {POINTS_A_LIST} texts to train on, and {file} has "
             f"{count:,}: {advice}"
         )
-    scratch = directory.with_name(f".{directory.name}.tmp")
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
-    try:
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(directory) as scratch:
+        scratch.mkdir()
         with (
             (scratch / TEXTS).open("w", encoding="utf-8", newline="\n") as kept,
             tqdm(total=count, unit="text", desc="indexing") as bar,
@@ -192,10 +191,6 @@ def build(
         lists, probes = ivf or (None, None)
         facts = Facts(origin, count, blank, dim, lists, probes, sizes)
         (scratch / FACTS).write_text(json.dumps(asdict(facts), indent=1), encoding="utf-8")
-        shutil.rmtree(directory, ignore_errors=True)
-        scratch.rename(directory)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return facts
 
 

@@ -10,7 +10,6 @@ import sys
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from multitask.models.encoders.dropout import LEVELS, draws
 from multitask.models.encoders.packing import Packing
+from multitask.utils.files import replacing
 
 # One build a kind of processor: several may share a home directory
 FLAGS = {
@@ -52,16 +52,16 @@ def load_kernels() -> None:
     beside = str(Path(sys.executable).parent)  # where pip puts ninja
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), beside])
     root.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f"{name}.", dir=root) as build:
+    with replacing(library) as built:
         load(
             name=name,
             sources=[str(SOURCE)],
             extra_cflags=flags,
-            build_directory=build,
+            build_directory=str(built.parent),
             is_python_module=False,
         )
-        (built,) = Path(build).glob("*.so")  # after a build that failed, torch numbers the next
-        built.replace(library)
+        (made,) = built.parent.glob("*.so")  # after a build that failed, torch numbers the next
+        made.rename(built)
 
 
 def add_norm(added: Tensor, residual: Tensor, norm: nn.LayerNorm, rate: float) -> Tensor:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitask.utils.errors import UserError
-from multitask.utils.files import write_text
+from multitask.utils.files import replacing, write_text
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -47,8 +47,12 @@ def boxes_for_glyphs() -> Iterator[None]:
 
 def save_figure(figure: "Figure", file: Path | BytesIO) -> None:
     """Write the picture: PNG, or what else the file's ending says."""
-    with boxes_for_glyphs():
-        figure.savefig(file, dpi=DPI)
+    if isinstance(file, BytesIO):
+        with boxes_for_glyphs():
+            figure.savefig(file, dpi=DPI)
+        return
+    with replacing(file) as scratch, boxes_for_glyphs():
+        figure.savefig(scratch, dpi=DPI)
 
 
 def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", numbers: str) -> None:

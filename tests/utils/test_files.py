@@ -1,0 +1,149 @@
+"""Files that are complete or absent: modes, failures, kills, and several writers at once."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from multitask.utils.files import (
+    discard,
+    hold,
+    remove_scraps,
+    replacing,
+    write_json,
+    write_text,
+)
+from tests.conftest import ROOT
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+@pytest.fixture
+def umask():
+    before = os.umask(0o027)
+    yield
+    os.umask(before)
+
+
+def test_files_and_directories_have_the_modes_that_the_umask_leaves(tmp_path, umask):
+    write_text(tmp_path / "a.txt", "é\n")
+    with replacing(tmp_path / "made") as scratch:
+        scratch.mkdir()
+        (scratch / "b.txt").write_text("b")
+    assert (tmp_path / "a.txt").read_bytes() == "é\n".encode()
+    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in names(tmp_path)}
+    assert modes == {"a.txt": 0o640, "made": 0o750}
+    assert (tmp_path / "made" / "b.txt").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path):
+    write_text(tmp_path / "file", "old")
+    for name in ("file", "absent"):
+        with pytest.raises(KeyboardInterrupt), replacing(tmp_path / name) as scratch:
+            scratch.write_text("half")
+            raise KeyboardInterrupt
+    assert names(tmp_path) == ["file"] and (tmp_path / "file").read_text() == "old"
+
+
+def test_a_directory_takes_the_place_of_an_older_one(tmp_path):
+    for text in ("first", "second"):
+        with replacing(tmp_path / "made") as scratch:
+            scratch.mkdir()
+            (scratch / text).touch()
+            (scratch / "deep").mkdir()
+            (scratch / "deep" / text).touch()
+    assert names(tmp_path) == ["made"] and names(tmp_path / "made") == ["deep", "second"]
+    assert names(tmp_path / "made" / "deep") == ["second"]
+
+
+def test_scratch_names_cannot_be_foreseen_and_their_directory_is_private(tmp_path):
+    seen = set()
+    for _ in range(3):
+        with replacing(tmp_path / "x.json") as scratch:
+            assert scratch.name == "x.json" and scratch.parent.parent == tmp_path
+            assert scratch.parent.stat().st_mode & 0o777 == 0o700
+            seen.add(scratch.parent.name)
+            scratch.touch()
+    assert len(seen) == 3
+
+
+def test_a_file_that_a_link_points_to_is_not_written(tmp_path):
+    (tmp_path / "other").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "other")
+    write_text(tmp_path / "link", "new")
+    assert (tmp_path / "other").read_text() == "mine"
+    assert not (tmp_path / "link").is_symlink() and (tmp_path / "link").read_text() == "new"
+
+
+def test_an_error_names_the_file_that_was_to_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    for file in (tmp_path / "gone" / "x.txt", tmp_path / "file" / "x.txt"):
+        with pytest.raises(OSError, match=re.escape(repr(str(file)))):
+            write_text(file, "x")
+    with pytest.raises(IsADirectoryError) as caught, replacing(tmp_path / "y") as scratch:
+        scratch.mkdir()
+        scratch.write_text("a directory")
+    assert caught.value.filename == str(tmp_path / "y")
+    with pytest.raises(FileNotFoundError, match="elsewhere"), replacing(tmp_path / "y"):
+        (tmp_path / "elsewhere").read_text()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from multitask.utils.files import replacing
+with replacing(Path(sys.argv[1])) as scratch:
+    scratch.write_text("half")
+    print("writing", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_what_a_killed_process_left_is_deleted_and_what_a_running_one_writes_is_not(tmp_path):
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "file")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "writing\n"
+        before = names(tmp_path)
+        assert len(before) == 1
+        remove_scraps(tmp_path)
+        assert names(tmp_path) == before
+        process.send_signal(signal.SIGKILL)
+    assert names(tmp_path) == before
+    (tmp_path / ".mine.tmp").touch()  # a name that others use
+    remove_scraps(tmp_path)
+    assert names(tmp_path) == [".mine.tmp"]
+
+
+def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path):
+    texts = [f"{number}\n" * 1000 for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda text: write_text(tmp_path / "file", text), texts * 5))
+    assert names(tmp_path) == ["file"] and (tmp_path / "file").read_text() in texts
+
+
+def test_discard_deletes_a_directory(tmp_path):
+    (tmp_path / "run" / "deep").mkdir(parents=True)
+    discard(tmp_path / "run")
+    assert names(tmp_path) == []
+
+
+def test_a_held_directory_is_refused_until_it_is_released(tmp_path):
+    with hold(tmp_path) as first, hold(tmp_path) as second:
+        assert first and not second
+    with hold(tmp_path) as again:
+        assert again
+
+
+def test_json_is_standard(tmp_path):
+    write_json(tmp_path / "x.json", {"a": [float("nan"), (1, float("inf"))]})
+    text = (tmp_path / "x.json").read_text()
+    assert json.loads(text) == {"a": [None, [1, None]]} and "NaN" not in text
