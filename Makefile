@@ -52,9 +52,9 @@ bench: setup  ## measure everything of docs/performance.md (an hour and a half o
 	$(BIN)/python -m benchmarks.smart_step $(DATA) --rows 128 --passes 4 --rounds 3 --steps 3 > .bench/smart_step_passes.md
 	$(BIN)/python -m benchmarks.sts_parity $(SUITES) > .bench/sts_parity.md
 	mv .bench/*.md docs/results/benchmarks/
-	$(BIN)/python -m benchmarks.goals > docs/results/benchmarks/goals.md
-	$(BIN)/python docs/make_results.py
-	$(BIN)/python -m benchmarks.figure
+	$(BIN)/python -m tools.benchmark_goals > docs/results/benchmarks/goals.md
+	$(BIN)/python -m tools.measured_docs
+	$(BIN)/python -m tools.benchmark_figure
 
 format: setup
 	$(BIN)/ruff format .

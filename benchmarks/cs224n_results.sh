@@ -42,4 +42,4 @@ run smart $multi training.combine=joint 'defaults.smart={weight: 1.0, dropout: i
 run cross $cross
 run cross-single-qqp $cross tasks.sst=null tasks.sts=null
 run cross-single-sts $cross tasks.sst=null tasks.qqp=null training.epochs=4
-"$python" docs/make_results.py "${finished[@]}"
+"$python" -m tools.measured_docs "${finished[@]}"

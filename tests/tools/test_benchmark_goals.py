@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks import goals
-from benchmarks.saved import TABLES
+from tools import benchmark_goals as goals
+from tools.benchmark_tables import TABLES
 
 
 def test_the_saved_table_is_made_of_the_saved_ones(capsys):

@@ -1,8 +1,9 @@
 """Make the embedded sample: three tiny synthetic tasks in the CS224N file layout.
 
-Run ``python -m multitask.data.make_embedded [OUT_DIR]``. Every sentence comes from the
-hand-written grammars below (none from a real data set), drawn with fixed seeds, so each run
-writes the same bytes.
+    python -m tools.make_embedded [OUT_DIR]   # default: multitask/data/embedded
+
+Every sentence comes from the hand-written grammars below, none from a real data set. They are drawn
+with fixed seeds, so each run writes the same bytes.
 
 * ``ids-sst``: reviews of imaginary places and gadgets. The label is the opinion that counts,
   after negation, contrast, change and hearsay.
@@ -21,7 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 SIZES = {"train": 900, "dev": 200, "test-student": 50}
-DEFAULT_OUT = Path(__file__).parent / "embedded"
+DEFAULT_OUT = Path(__file__).parents[1] / "multitask" / "data" / "embedded"
 
 # File stem and columns (after the unnamed index and the id) of each task; the last is the label.
 TASKS = {

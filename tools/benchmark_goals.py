@@ -1,46 +1,42 @@
-"""What we wanted to reach, and what the tables of the other benchmarks say.
+"""Compare the tables of the benchmarks with the goals that we had set.
 
-    python -m benchmarks.goals > docs/results/benchmarks/goals.md
+    python -m tools.benchmark_goals > docs/results/benchmarks/goals.md
 
-The goals were set beforehand, from a prototype's numbers; SMART's are the arithmetic of
-docs/smart.md.
+The goals were set before measuring, from the numbers of a prototype. Those of SMART follow from the
+arithmetic of docs/smart.md.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from benchmarks.saved import TABLES, read_rows
 from multitask.reporting.tables import markdown_table
+from tools.benchmark_tables import TABLES, read_rows
 
 KERNELS = ", compiled kernels"
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A number of a saved table: ``column`` of the row that has these cells.
+    """A goal for one number of a saved table."""
 
-    ``kernels``: the table has the same row with the compiled kernels too. ``from_above``: less is
-    better.
-    """
-
-    what: str
-    table: str
-    cells: Mapping[str, str]
-    column: str
-    reach: float
-    stretch: float | None = None
-    kernels: bool = False
-    from_above: bool = False
+    what: str  # what is measured, as the table of goals says it
+    table: str  # name of the saved table
+    cells: Mapping[str, str]  # cells that identify the row, by column
+    column: str  # column of the number
+    reach: float  # the goal
+    stretch: float | None = None  # a more ambitious goal
+    kernels: bool = False  # True if the table has the same row with the compiled kernels, too
+    from_above: bool = False  # True if less is better
 
     def value(self, kernels: bool) -> float | None:
-        """What the table says; None where it has no such row."""
+        """Return the number in the saved table; None if there is no such row."""
         (name, cell), *others = self.cells.items()
         wanted = {name: cell + KERNELS * kernels, **dict(others)}
         rows = [r for r in read_rows(TABLES / f"{self.table}.md") if wanted.items() <= r.items()]
         return float(rows[0][self.column]) if rows else None
 
     def judged(self, value: float) -> str:
-        """Such as ``3.20: stretch``."""
+        """Say how a number compares with the goal, such as ``3.20: stretch``."""
         sign = -1 if self.from_above else 1
         for name, goal in (("stretch", self.stretch), ("reached", self.reach)):
             if goal is not None and sign * value >= sign * goal:
@@ -62,7 +58,7 @@ def _start(start: str, reach: float, stretch: float) -> Goal:
 def _smart(
     step: str, rows: int, table: str, reach: float, stretch: float | None, apart: str = ""
 ) -> list[Goal]:
-    """Time and memory of a step with SMART, against the plain one in fp32 and in one pass."""
+    """Goals for time and memory of a step with SMART, relative to a plain step in fp32."""
     cells = {"step": f"{step}, fp32{apart}"}
     what = f"a step with {step}, {rows} rows{apart}, fp32, x a plain one"
     memory = f"peak memory of a step with {step}, {rows} rows{apart}, fp32, x a plain one"

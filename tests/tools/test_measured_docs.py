@@ -1,93 +1,85 @@
 """The measured tables of docs/ hold what the commands wrote, and nothing typed by hand."""
 
-import importlib.util
 import json
 import math
 import shutil
 import statistics
 
-import pytest
-
 from multitask.config.yaml_tree import dump_yaml
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT
+from tools.measured_docs import grid_tables, run_tables, text_excerpts
+from tools.measured_docs.pages import measured_pages, renew
+from tools.measured_docs.store import RESULTS, store
 
 
-@pytest.fixture(scope="module")
-def make_results():
-    spec = importlib.util.spec_from_file_location("make_results", ROOT / "docs" / "make_results.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_pages_equal_the_saved_files(make_results):
-    names = {page.name for page in make_results.pages()}
+def test_the_pages_equal_the_saved_files():
+    names = {page.name for page in measured_pages()}
     assert names >= {"results.md", "ablation-results.md", "multitask-minibert.md"}
-    for page in make_results.pages():
+    for page in measured_pages():
         text = page.read_text()
-        assert make_results.renewed(text) == text, page.name
-    assert make_results.load_reports()
+        assert renew(text) == text, page.name
+    assert run_tables.load_reports()
 
 
-def test_every_saved_grid_is_on_a_page(make_results):
-    text = "".join(page.read_text() for page in make_results.pages())
-    for file in make_results.GRIDS.glob("*.json"):
+def test_every_saved_grid_is_on_a_page():
+    text = "".join(page.read_text() for page in measured_pages())
+    for file in grid_tables.GRIDS.glob("*.json"):
         shown = f"grid {file.stem} -->" in text or file.stem == "multitask_minibert"
         assert shown, file.name
-    for file in make_results.PAPERS.glob("*.json"):
+    for file in grid_tables.PAPERS.glob("*.json"):
         assert f"paper {file.stem} -->" in text, file.name
-    for file in make_results.EPOCHS.glob("*.json"):
+    for file in run_tables.EPOCHS.glob("*.json"):
         assert f"<!-- measured: epochs {file.stem} -->" in text, file.stem
-    for file in make_results.IMPORTANCE.glob("*.json"):
+    for file in run_tables.IMPORTANCE.glob("*.json"):
         assert f"<!-- measured: importance {file.stem} -->" in text, file.stem
-    for file in make_results.EXPORTS.glob("*.md"):
+    for file in text_excerpts.EXPORTS.glob("*.md"):
         assert f"exported {file.stem} -->" in text, file.name
 
 
-def test_our_half_of_a_papers_table_is_its_values_and_differences_alone(make_results):
-    full, half = make_results.paper("table2_minilm"), make_results.ours("table2_minilm")
+def test_our_half_of_a_papers_table_is_its_values_and_differences_alone():
+    full, half = grid_tables.paper("table2_minilm"), grid_tables.ours("table2_minilm")
     assert "paper" in full and "paper" not in half.lower().replace("maxpoolbert", "")
     assert "seconds" not in half
     rows = [line for line in half.splitlines() if line.startswith("| ") and " ours |" in line]
     assert rows and all(line in full for line in rows if "[" in line and "p " in line)
 
 
-def test_saved_files_come_from_clean_commits(make_results):
-    for file in make_results.EPOCHS.glob("*.json"):
+def test_saved_files_come_from_clean_commits():
+    for file in run_tables.EPOCHS.glob("*.json"):
         assert not json.loads(file.read_text())["commit"].endswith(("None", "dirty")), file
-    for file in [*make_results.REPORTS.glob("*.json"), *make_results.CONTRASTIVE.glob("*.json")]:
+    for file in [*RESULTS.glob("*.json"), *run_tables.CONTRASTIVE.glob("*.json")]:
         revision = json.loads(file.read_text())["git_revision"]
         assert revision and not revision.endswith("dirty"), file
     for file in (
-        *(make_results.REPORTS / "written").glob("*.md"),
-        *make_results.EXPORTS.glob("*.md"),
+        *(RESULTS / "written").glob("*.md"),
+        *text_excerpts.EXPORTS.glob("*.md"),
     ):
         assert "-dirty" not in file.read_text() and "git revision: None" not in file.read_text()
-    folders = (make_results.GRIDS, make_results.PAPERS, make_results.IMPORTANCE)
+    folders = (grid_tables.GRIDS, grid_tables.PAPERS, run_tables.IMPORTANCE)
     for file in [file for folder in folders for file in folder.glob("*.json")]:
         for revision in json.loads(file.read_text())["source"]["commits"]:
             assert revision != "None" and not revision.endswith("dirty"), file
 
 
-def test_a_changed_number_is_noticed(make_results):
+def test_a_changed_number_is_noticed():
     page = (ROOT / "docs" / "results.md").read_text()
-    assert make_results.renewed(page.replace("0.493 ± 0.003", "0.593 ± 0.003")) == page != ""
+    assert renew(page.replace("0.493 ± 0.003", "0.593 ± 0.003")) == page != ""
     assert "0.493 ± 0.003" in page
 
 
-def test_runs_that_are_still_to_do_are_named(make_results, monkeypatch):
-    planned, reports = make_results.planned_runs(), make_results.load_reports()
+def test_runs_that_are_still_to_do_are_named(monkeypatch):
+    planned, reports = run_tables.planned_runs(), run_tables.load_reports()
     assert {"siamese", "best", "pals"} <= set(planned)
     done = dict.fromkeys(planned, reports["siamese"])
-    monkeypatch.setattr(make_results, "load_reports", lambda: done)
-    assert "Not measured yet" not in make_results.runs("")
+    monkeypatch.setattr(run_tables, "load_reports", lambda: done)
+    assert "Not measured yet" not in run_tables.runs("")
     del done["best"], done["pals"]
-    assert make_results.runs("").endswith(" |\n\nNot measured yet: best, pals.\n")
+    assert run_tables.runs("").endswith(" |\n\nNot measured yet: best, pals.\n")
 
 
-def test_a_partial_grid_says_so_on_the_papers_page(make_results, tmp_path, monkeypatch):
-    monkeypatch.setattr(make_results, "GRIDS", tmp_path)
+def test_a_partial_grid_says_so_on_the_papers_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(grid_tables, "GRIDS", tmp_path)
     entry = {"mean": 0.5, "sd": 0.01}
     found = {
         "groups": [{"name": "multitask", "tasks": {"sst": entry}}],
@@ -95,19 +87,17 @@ def test_a_partial_grid_says_so_on_the_papers_page(make_results, tmp_path, monke
         "source": {"command": "c", "commits": ["abc1234"], "runs": 1, "minutes": 2},
     }
     (tmp_path / "multitask_minibert.json").write_text(json.dumps(found))
-    tables = make_results.minibert("")
+    tables = grid_tables.minibert("")
     assert "| MultiTask BERT | 0.480 | 0.500 ± 0.010 | 0.835 | - |" in tables
     assert "\n\n- Interrupted: 1 of 18 runs are finished.\n\n`c`, commit abc1234" in tables
 
 
-def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(
-    make_results, tmp_path
-):
+def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(tmp_path):
     run = "runs/hire_minilm/cells/cola-hire/seed-1"  # as seen from where `table` was run
     write_run(tmp_path / run, "abc1234")
     cells = [None, {"printed": 68.0}, {"runs": [run]}, {"runs": [run]}]
     table = write_table(tmp_path, cells)
-    make_results.save(tmp_path / "runs" / "table1_minilm", tmp_path)
+    store(tmp_path / "runs" / "table1_minilm", tmp_path)
     command = "table configs/hire/table1_minilm.yaml runs/hire_minilm"
     assert json.loads((tmp_path / "papers" / "table1_minilm.json").read_text()) == {
         "table": table,
@@ -122,17 +112,17 @@ def test_a_papers_table_is_saved_with_its_command_and_the_commits_of_its_runs(
     }
 
 
-def test_a_papers_table_keeps_the_columns_that_were_measured_before(make_results, tmp_path):
+def test_a_papers_table_keeps_the_columns_that_were_measured_before(tmp_path):
     first = "runs/hire_minilm/cells/cola-hire/seed-1"
     second = "runs/hire_minilm_5/cells/mrpc-hire/seed-1"
     write_run(tmp_path / first, "abc1234")
     write_table(tmp_path, [{"runs": [first], "mean": 1.0}, {"printed": 90.9}], ["early"])
-    make_results.save(tmp_path / "runs" / "table1_minilm", tmp_path)
+    store(tmp_path / "runs" / "table1_minilm", tmp_path)
     shutil.rmtree(tmp_path / first)
     write_run(tmp_path / second, "def5678")
     write_table(tmp_path, [{"printed": 68.0}, {"runs": [second], "mean": 2.0}], ["late"])
     for _ in range(2):  # saved twice it is the same
-        make_results.save(tmp_path / "runs" / "table1_minilm", tmp_path)
+        store(tmp_path / "runs" / "table1_minilm", tmp_path)
         saved = json.loads((tmp_path / "papers" / "table1_minilm.json").read_text())
         (row,) = saved["table"]["rows"]
         assert [cell["mean"] for cell in row["cells"]] == [1.0, 2.0]
@@ -143,7 +133,7 @@ def test_a_papers_table_keeps_the_columns_that_were_measured_before(make_results
     # measured again, a column is the new one alone, and nothing is left of the old runs
     write_run(tmp_path / first, "fff9999")
     write_table(tmp_path, [{"runs": [first], "mean": 3.0}, {"printed": 90.9}])
-    make_results.save(tmp_path / "runs" / "table1_minilm", tmp_path)
+    store(tmp_path / "runs" / "table1_minilm", tmp_path)
     saved = json.loads((tmp_path / "papers" / "table1_minilm.json").read_text())
     assert [cell["mean"] for cell in saved["table"]["rows"][0]["cells"]] == [3.0, 2.0]
     assert saved["source"]["commits"] == ["def5678", "fff9999"]
@@ -166,7 +156,7 @@ def write_table(directory, cells, notes=()):
     return table
 
 
-def test_a_task_of_a_grid_is_saved_under_both_names(make_results, tmp_path):
+def test_a_task_of_a_grid_is_saved_under_both_names(tmp_path):
     grid = tmp_path / "runs" / "minilm_rate"
     run = "runs/minilm_rate/cells/cola-rate_1e-4-hire/seed-11"
     (tmp_path / run).mkdir(parents=True)
@@ -178,27 +168,25 @@ def test_a_task_of_a_grid_is_saved_under_both_names(make_results, tmp_path):
     (grid / "tasks" / "cola").mkdir(parents=True)
     found = {"groups": [{"name": "rate_1e-4-hire", "runs": [run]}]}
     (grid / "tasks" / "cola" / "comparison.json").write_text(json.dumps(found))
-    make_results.save(grid / "tasks" / "cola", tmp_path)
+    store(grid / "tasks" / "cola", tmp_path)
     saved = json.loads((tmp_path / "grids" / "minilm_rate_cola.json").read_text())
     command = "ablate configs/hire/minilm_rate.yaml data_dir=DIR encoder.kernels=compiled"
     assert saved["source"]["command"] == f"python run_multitask.py {command}"
     assert saved["source"]["runs"] == 1 and saved["groups"] == found["groups"]
 
 
-def test_the_conflict_of_several_seeds(make_results, monkeypatch):
+def test_the_conflict_of_several_seeds(monkeypatch):
     def report(mean, below, measured):
         return {"conflict": {"a-b": {"mean": mean, "below_0": below, "measured": measured}}}
 
     found = {"joint": [report(0.1, 0.5, 10), report(-0.1, 1.0, 30)]}
-    monkeypatch.setattr(make_results, "load_reports", lambda: found)
-    assert "| a-b | 0.000 ± 0.141 | 88 % | 40 |" in make_results.conflict("joint")
-    assert make_results.conflict("other") is None
+    monkeypatch.setattr(run_tables, "load_reports", lambda: found)
+    assert "| a-b | 0.000 ± 0.141 | 88 % | 40 |" in run_tables.conflict("joint")
+    assert run_tables.conflict("other") is None
 
 
-def test_importance_is_saved_without_examples_and_shown_by_length(
-    make_results, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(make_results, "IMPORTANCE", tmp_path / "importance")
+def test_importance_is_saved_without_examples_and_shown_by_length(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_tables, "IMPORTANCE", tmp_path / "importance")
     run = "runs/attention"
     (tmp_path / run).mkdir(parents=True)
     report = {"git_revision": "abc1234", "wall_time_s": 120.0}
@@ -218,25 +206,25 @@ def test_importance_is_saved_without_examples_and_shown_by_length(
     }
     file = tmp_path / "runs" / "layers.json"
     file.write_text(json.dumps([entry]))
-    make_results.save(file, tmp_path)
+    store(file, tmp_path)
     (saved,) = json.loads((tmp_path / "importance" / "layers.json").read_text())["entries"]
     assert not {"texts", "weights"} & set(saved)
-    table = make_results.importance("layers")
+    table = run_tables.importance("layers")
     assert "| attention | sts | all 1,000 | - | 0.250 | 0.750 |" in table
     assert "| attention | sts | at most 12 tokens | - | 0.200 | 0.800 |" in table
     assert "| attention | sts | longer | - | 0.300 | 0.700 |" in table
     assert "`python run_multitask.py importance runs/attention --task sts`, commit abc1234" in table
 
 
-def test_lines_of_several_written_files_are_one_table(make_results, tmp_path, monkeypatch):
-    monkeypatch.setattr(make_results, "REPORTS", tmp_path)
+def test_lines_of_several_written_files_are_one_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_excerpts, "WRITTEN", tmp_path / "written")
     (tmp_path / "written").mkdir()
     for name, value in (("a", 1), ("b", 2)):
         text = f"# STS: runs/{name}-1, mean pooling\n\n|  | x | y |\n| --- | --- | --- |\n"
         text += f"| all | {value} | 5 |\n| mean | {value + 5} | 6 |\n\n- a note\n\n## More\n\n"
         text += f"    python run_multitask.py sts runs/{name}-1 --data /d/sts --output /o\n\n"
         (tmp_path / "written" / f"{name}.md").write_text(f"{text}git revision: abc123{value}\n")
-    assert make_results.lines_of("a,b").splitlines() == [
+    assert text_excerpts.lines("a,b").splitlines() == [
         "| all | x | y |",
         "| --- | --- | --- |",
         "| a-1, mean pooling | 1 | 5 |",
@@ -245,17 +233,17 @@ def test_lines_of_several_written_files_are_one_table(make_results, tmp_path, mo
         "- `python run_multitask.py sts runs/a-1 --data sts`, commit abc1231",
         "- `python run_multitask.py sts runs/b-1 --data sts`, commit abc1232",
     ]
-    assert "| b-1, mean pooling | 7 | 6 |" in make_results.lines_of("b/2")
-    assert make_results.lines_of("a,missing") is None
+    assert "| b-1, mean pooling | 7 | 6 |" in text_excerpts.lines("b/2")
+    assert text_excerpts.lines("a,missing") is None
 
 
-def test_groups_in_twos_are_tested_over_their_seeds(make_results):
+def test_groups_in_twos_are_tested_over_their_seeds():
     """By the formula: mean of the differences, Student's t with four degrees of freedom."""
-    saved = json.loads((make_results.GRIDS / "smart_pooling.json").read_text())
+    saved = json.loads((grid_tables.GRIDS / "smart_pooling.json").read_text())
     scores = [group["tasks"]["sts"]["values"] for group in saved["groups"][-2:]]
     gains = [after - before for before, after in zip(*scores, strict=True)]
     mean, error = statistics.fmean(gains), statistics.stdev(gains) / math.sqrt(5)
-    line = make_results.paired("smart_pooling").splitlines()[-1]
+    line = grid_tables.paired("smart_pooling").splitlines()[-1]
     low, high = mean - 2.776445 * error, mean + 2.776445 * error
     assert line.startswith("| all\\_max-smart - all\\_max-plain |")
     assert f"| {mean:+.3f} [{low:+.3f}, {high:+.3f}] p " in line

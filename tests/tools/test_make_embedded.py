@@ -11,9 +11,10 @@ from scipy.sparse import csr_matrix, hstack
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from multitask.data import make_embedded
+from tests.conftest import ROOT
+from tools import make_embedded
 
-EMBEDDED = Path(make_embedded.__file__).parent / "embedded"
+EMBEDDED = ROOT / "multitask" / "data" / "embedded"
 NAMES = [f"{s}-{p}.csv" for s, _ in make_embedded.TASKS.values() for p in make_embedded.SIZES]
 LABELS = {
     "sst": {"0", "1", "2", "3", "4"},

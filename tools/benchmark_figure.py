@@ -1,14 +1,15 @@
-"""The figure of docs/performance.md, from the tables that the other benchmarks wrote.
+"""Draw the figure of docs/performance.md from the saved tables of the benchmarks.
 
-    python -m benchmarks.figure
+    python -m tools.benchmark_figure
 
-Bars: useful tokens (or sentences) a second beside the peer that the panel names; ours in blue.
+A bar shows useful tokens (or sentences) per second, relative to the peer that the panel's title
+names. Our bars are blue.
 """
 
-from benchmarks.saved import DOCS, TABLES, read_rows
 from multitask.reporting.figures.style import BLUE, GREY, new_figure, quiet_frame, save_figure
+from tools.benchmark_tables import DOCS, TABLES, read_rows
 
-# table, its column with the ratio, the panel's title; rows are named by all columns before numbers
+# table: its column with the ratio, the panel's title
 PANELS = {
     "training_step": ("x loop", "A training step, x a plain transformers loop"),
     "trainers": ("x the peer's default", "Whole trainers, x the peer's default"),

@@ -1,0 +1,47 @@
+"""Fill the measured blocks of the pages in docs/.
+
+A page asks for a table with a line ``<!-- measured: KIND NAME -->``. The table follows, then
+``<!-- end -->``. ``KINDS`` maps each kind to the function that writes its table.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from tools.measured_docs import grid_tables, run_tables, text_excerpts
+from tools.measured_docs.store import DOCS
+
+BLOCK = re.compile(r"(<!-- measured: (\w+) ?(\S*) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+
+KINDS: dict[str, Callable[[str], str | None]] = {
+    "runs": run_tables.runs,
+    "contrastive": run_tables.contrastive,
+    "conflict": run_tables.conflict,
+    "epochs": run_tables.epochs,
+    "importance": run_tables.importance,
+    "grid": grid_tables.grid,
+    "scores": grid_tables.scores,
+    "paired": grid_tables.paired,
+    "minibert": grid_tables.minibert,
+    "paper": grid_tables.paper,
+    "ours": grid_tables.ours,
+    "exported": text_excerpts.exported,
+    "benchmark": text_excerpts.benchmark,
+    "written": text_excerpts.written,
+    "lines": text_excerpts.lines,
+}
+
+
+def measured_pages() -> list[Path]:
+    """List the pages with measured blocks."""
+    return [page for page in sorted(DOCS.glob("*.md")) if BLOCK.search(page.read_text())]
+
+
+def renew(text: str) -> str:
+    """Return the text of a page with its measured blocks renewed."""
+
+    def block(match: re.Match[str]) -> str:
+        begin, kind, name, end = match.groups()
+        return begin + (KINDS[kind](name) or "Not measured yet.\n") + end
+
+    return BLOCK.sub(block, text)

@@ -1,0 +1,171 @@
+"""Tables of single runs: the full protocol, contrastive runs, conflict, epochs, importance."""
+
+import json
+import math
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+from multitask.reporting.tables import markdown_table
+from tools.measured_docs.store import RESULTS, ROOT, run_command, source_line
+
+RUNS_SCRIPT = ROOT / "benchmarks" / "cs224n_results.sh"
+CONTRASTIVE = RESULTS / "contrastive"
+EPOCHS = RESULTS / "epochs"
+IMPORTANCE = RESULTS / "importance"
+COLUMNS = [
+    ("sst", "accuracy"),
+    ("qqp", "accuracy"),
+    ("qqp", "f1"),
+    ("sts", "pearson"),
+    ("sts", "spearman"),
+]
+Report = dict[str, Any]
+
+
+def load_reports(directory: Path = RESULTS) -> dict[str, list[Report]]:
+    """Load the stored reports by run name, seeds in order."""
+    reports: dict[str, list[Report]] = {}
+    for file in sorted(directory.glob("*.json")):
+        report = json.loads(file.read_text())
+        reports.setdefault(file.stem.rpartition("-")[0], []).append(report)
+    return reports
+
+
+def planned_runs() -> list[str]:
+    """List the runs of the script for the full protocol."""
+    return re.findall(r"^run (\S+)", RUNS_SCRIPT.read_text(), re.MULTILINE)
+
+
+def mean_and_sd(values: list[float]) -> str:
+    """Format the mean and the standard deviation over seeds."""
+    if len(values) == 1:
+        return f"{values[0]:.3f}"
+    return f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f}"
+
+
+def runs(_: str) -> str:
+    """Write the scores of every run of the full protocol, then their sources."""
+    reports = load_reports()
+    header = "run|seeds|SST-5 acc.|QQP acc.|QQP F1|STS Pearson|STS Spearman|mean".split("|")
+    rows = [_scores(name, of_run) for name, of_run in reports.items()]
+    for name in ("siamese", "cross"):
+        if name in reports:
+            for part, words in (("frozen", "heads on the frozen encoder"), ("trivial", "trivial")):
+                rows.append(_scores(f"{name}: {words}", reports[name], part))
+    titles = ("run", "seed", "command", "commit", "selected step", "minutes", "flags")
+    sources = [_run_source(name, report) for name, of_run in reports.items() for report in of_run]
+    missing = [name for name in planned_runs() if name not in reports]
+    rest = f"\nNot measured yet: {', '.join(missing)}.\n" if missing else ""
+    return f"{markdown_table(header, rows)}\n\n{markdown_table(titles, sources)}\n{rest}"
+
+
+def _scores(name: str, reports: list[Report], baseline: str | None = None) -> list[str]:
+    """Write one row: the dev scores of a run, or of one of its baselines."""
+    cells = []
+    for task, metric in COLUMNS:
+        entries = [report["tasks"][task] for report in reports if task in report["tasks"]]
+        scores = [entry["baselines"][baseline] if baseline else entry["dev"] for entry in entries]
+        values = [score[metric] for score in scores if score]
+        values = [math.nan if value is None else value for value in values]
+        undefined = all(map(math.isnan, values))  # a constant prediction has no correlation
+        cells.append("-" if undefined else mean_and_sd(values))
+    course = {task for task, _ in COLUMNS}
+    means = [report["overall"]["mean"] for report in reports if course <= set(report["tasks"])]
+    cells.append(mean_and_sd(means) if means and baseline is None else "-")
+    return [name, _seeds(reports), *cells]
+
+
+def _seeds(reports: list[Report]) -> str:
+    return ", ".join(str(report["seed"]) for report in reports)
+
+
+def _run_source(name: str, report: Report) -> list[str]:
+    """Write one row: where the scores of a run come from."""
+    steps = sorted({entry["selected_step"] for entry in report["tasks"].values()})
+    flags = [f"{task}: {flag}" for task, e in report["tasks"].items() for flag in e["flags"]]
+    return [
+        name,
+        str(report["seed"]),
+        f"`{run_command(report)}`",
+        str(report["git_revision"]),
+        f"{', '.join(map(str, steps))} of {report['steps']['planned']}",
+        f"{report['wall_time_s'] / 60:.0f}",
+        "; ".join(flags) or "none",
+    ]
+
+
+def contrastive(_: str) -> str | None:
+    """Write STS-B dev before and after the runs with a contrastive task, and their sources."""
+    rows = []
+    for name, reports in load_reports(CONTRASTIVE).items():
+        entries = [report["tasks"]["sts"] for report in reports]
+        steps = sorted({entry["selected_step"] for entry in entries})
+        minutes = sum(report["wall_time_s"] for report in reports) / 60
+        rows.append([
+            name,
+            _seeds(reports),
+            mean_and_sd([entry["baselines"]["frozen"]["spearman"] for entry in entries]),
+            mean_and_sd([entry["dev"]["spearman"] for entry in entries]),
+            f"{', '.join(map(str, steps))} of {reports[0]['steps']['planned']}",
+            f"`{run_command(reports[0])}`",
+            ", ".join(sorted({str(report["git_revision"]) for report in reports})),
+            f"{minutes:.0f}",
+        ])  # fmt: skip
+    titles = "run|seeds|before|after|selected step|command|commit|minutes".split("|")
+    return f"{markdown_table(titles, rows)}\n" if rows else None
+
+
+def conflict(name: str) -> str | None:
+    """Write how far the gradients of each two tasks agreed in the runs of that name."""
+    cosines = [one for report in load_reports().get(name, []) if (one := report.get("conflict"))]
+    if not cosines:
+        return None
+    rows = []
+    for pair in cosines[0]:
+        of_pair = [one[pair] for one in cosines if pair in one]
+        times = sum(one["measured"] for one in of_pair)
+        below = sum(one["below_0"] * one["measured"] for one in of_pair) / times
+        mean = mean_and_sd([one["mean"] for one in of_pair])
+        rows.append([pair, mean, f"{100 * below:.0f} %", f"{times:,}"])
+    titles = ("tasks", "mean cosine", "share below 0", "measured, all seeds")
+    return f"{markdown_table(titles, rows)}\n"
+
+
+def epochs(name: str) -> str | None:
+    """Write loss and dev score after each epoch of a run of one task, and its source."""
+    file = EPOCHS / f"{name}.json"
+    if not file.is_file():
+        return None
+    run = json.loads(file.read_text())
+    rows = [[f"{line['epoch']:.0f}", f"{line['loss']:.3f}", f"{line['score']:.3f}"]
+            for line in run["epochs"]]  # fmt: skip
+    table = markdown_table(("epoch", "training loss", f"dev {run['metric']}"), rows)
+    return f"{table}\n\n`{run['command']}`, commit {run['commit']}, {run['minutes']} minutes\n"
+
+
+def importance(name: str) -> str | None:
+    """Write the weight of each hidden state in the runs of one figure: all, short, long texts."""
+    file = IMPORTANCE / f"{name}.json"
+    if not file.is_file():
+        return None
+    stored = json.loads(file.read_text())
+    layers = max(entry["layers"] for entry in stored["entries"])
+    rectified = any(entry.get("above_0") is not None for entry in stored["entries"])
+    rows = []
+    for entry in stored["entries"]:
+        weights = {f"all {entry['rows']:,}": entry["mean"]}
+        if entry["median"]:
+            short = f"at most {entry['median']:g} tokens"
+            weights |= {short: entry["short"], "longer": entry["long"]}
+        for texts, values in weights.items():
+            of_state = dict(zip(entry["states"], values, strict=True))
+            cells = [f"{of_state[i]:.3f}" if i in of_state else "-" for i in range(layers + 1)]
+            if rectified:
+                share = entry["above_0"] if values is entry["mean"] else None
+                cells.append("" if share is None else f"{100 * share:.1f} %")
+            rows.append([Path(entry["run"]).name, entry["task"], texts, *cells])
+    titles = ["run", "task", "texts", "embeddings", *(f"layer {i + 1}" for i in range(layers))]
+    titles += ["above_0"] * rectified
+    return f"{markdown_table(titles, rows)}\n\n{source_line(stored)}\n"

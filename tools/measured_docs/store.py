@@ -1,0 +1,231 @@
+"""Store the results of runs and commands in docs/results/, with command, commits and minutes.
+
+| what is given | what is stored in docs/results/ |
+| --- | --- |
+| a run NAME-SEED | its report: NAME-SEED.json |
+| a run NAME-SEED with a contrastive task | its report: contrastive/NAME-SEED.json |
+| a run NAME of one task | its losses and scores per epoch: epochs/NAME.json |
+| what `ablate` or `report` wrote | its comparison: grids/NAME.json |
+| GRID/tasks/TASK, of a grid that trains tasks apart | its comparison: grids/GRID_TASK.json |
+| what `table` wrote, in a directory named as its layout | papers/NAME.json |
+| what `export` wrote | its model card: exports/NAME.md |
+| NAME.json, which `importance` wrote | importance/NAME.json |
+
+In a paper's table, the columns that have no runs now keep what was stored before.
+Copy what `sts` or `evaluate-search` wrote to docs/results/written/NAME.md by hand.
+"""
+
+import contextlib
+import json
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+from multitask.config.run_directory import load_lines
+from multitask.config.yaml_tree import dump_override, load_tree
+from multitask.sweep.grid import load_grid
+from multitask.utils.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+RESULTS = DOCS / "results"
+
+
+def run_command(report: dict[str, Any]) -> str:
+    """Return the command of a run as a reader would type it."""
+    return re.sub(r"data_dir=\S+", "data_dir=DIR", report["command"])
+
+
+def source_line(stored: dict[str, Any]) -> str:
+    """Write the source of a stored file: command, commits, number of runs, time."""
+    source = stored["source"]
+    commits = ", ".join(source["commits"])
+    minutes = "" if source["minutes"] is None else f", {source['minutes']} minutes in all"
+    kernels = "".join(f", encoder.kernels={name}" for name in source.get("kernels", []))
+    return f"`{source['command']}`, commit {commits}: {source['runs']} runs{minutes}{kernels}."
+
+
+def store(path: Path, results: Path = RESULTS) -> None:
+    """Store what a run or a command left at ``path`` (a directory, or a JSON file)."""
+    if path.suffix == ".json":
+        _store_importance(path, results)
+    elif (path / "paper.json").is_file():
+        _store_paper(path, results)
+    elif (path / "comparison.json").is_file():
+        _store_comparison(path, results)
+    elif not (path / "report.json").is_file():
+        (results / "exports").mkdir(exist_ok=True)
+        (results / "exports" / f"{path.name}.md").write_text((path / "README.md").read_text())
+    elif not re.search(r"-\d+$", path.name):
+        _store_epochs(path, results)
+    else:
+        report = _read(path / "report.json")
+        views = any(task["label_type"] == "views" for task in report["tasks"].values())
+        _write((results / "contrastive" if views else results) / f"{path.name}.json", report)
+
+
+def _read(file: Path) -> Any:
+    return json.loads(file.read_text())
+
+
+def _write(file: Path, value: Any) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(value, indent=1) + "\n")
+
+
+# --- one kind of result each ---
+
+
+def _store_epochs(run: Path, results: Path) -> None:
+    """Store the losses and scores per epoch of a run of one task."""
+    report = _read(run / "report.json")
+    ((task, entry),) = report["tasks"].items()
+    losses: list[float] = []
+    lines = []
+    for event in load_lines(run / "metrics.jsonl"):
+        if event["event"] == "step":
+            losses.append(event["loss"])
+        if event["event"] == "eval":
+            score = event["tasks"][task][entry["metric"]]
+            loss = statistics.fmean(losses)
+            lines.append({"epoch": event["epoch"], "loss": loss, "score": score})
+            losses = []
+    stored = {
+        "metric": entry["metric"],
+        "epochs": lines,
+        "command": run_command(report),
+        "commit": str(report["git_revision"]),
+        "minutes": round(report["wall_time_s"] / 60),
+    }
+    _write(results / "epochs" / f"{run.name}.json", stored)
+
+
+def _store_comparison(directory: Path, results: Path) -> None:
+    """Store the comparison of an ablation, or of `report`."""
+    comparison = _read(directory / "comparison.json")
+    groups = comparison["groups"]
+    runs = [Path(run) for group in groups for run in group["runs"]]
+    name, grid = directory.name, directory
+    if directory.parent.name == "tasks":  # of a grid that trains tasks apart
+        grid = directory.parents[1]
+        name = f"{grid.name}_{name}"
+    if (grid / "cells").is_dir():
+        config = _grid_file(grid.name, [group["name"] for group in groups])
+        command = f"ablate {config.relative_to(ROOT)} data_dir=DIR"
+        command = " ".join([command, *_overrides(grid, config)])
+    else:
+        command = f"report {' '.join(f'runs/{run.name}' for run in runs)}"
+        for group in groups:
+            group["runs"] = [f"runs/{Path(run).name}" for run in group["runs"]]
+    origins = [_origin(_locate(run, directory)) for run in runs]
+    comparison["source"] = _source(command, origins)
+    _write(results / "grids" / f"{name}.json", comparison)
+
+
+def _store_paper(directory: Path, results: Path) -> None:
+    """Store a paper's table; a column that has no runs now keeps what was stored before."""
+    table = _read(directory / "paper.json")
+    file = results / "papers" / f"{directory.name}.json"
+    before = _read(file) if file.is_file() else {}
+    runs = {run: _locate(Path(run), directory) for run in _runs_of(table)}
+    made = {run: _origin(place) | {"kernels": _kernels(place)} for run, place in runs.items()}
+    same_columns = "made" in before and before["table"]["columns"] == table["columns"]
+    if same_columns and not table["averages"]:  # averages are over all columns
+        _fill_columns(table, before["table"])
+        made = before["made"] | made
+    made = {run: made[run] for run in _runs_of(table)}
+    (layout,) = (ROOT / "configs").rglob(f"{directory.name}.yaml")
+    grids = dict.fromkeys(f"runs/{Path(run).parents[2].name}" for run in made)
+    source = _source(f"table {layout.relative_to(ROOT)} {' '.join(grids)}", [*made.values()])
+    source["kernels"] = sorted({origin["kernels"] for origin in made.values()})
+    _write(file, {"table": table, "source": source, "made": made})
+
+
+def _store_importance(file: Path, results: Path) -> None:
+    """Store what `importance` wrote, without its examples."""
+    entries = _read(file)
+    for entry in entries:
+        del entry["texts"], entry["weights"]
+    runs = [Path(run) for run in dict.fromkeys(entry["run"] for entry in entries)]
+    command = f"importance {' '.join(map(str, runs))}"
+    tasks = {entry["task"] for entry in entries}
+    if len(tasks) == 1:
+        command += f" --task {tasks.pop()}"
+    source = _source(command, [_origin(_locate(run, file)) for run in runs])
+    _write(results / "importance" / file.name, {"entries": entries, "source": source})
+
+
+# --- sources ---
+
+
+def _source(command: str, origins: list[dict[str, Any]]) -> dict[str, Any]:
+    seconds = [origin["seconds"] for origin in origins]
+    return {
+        "command": f"python run_multitask.py {command}",
+        "commits": sorted({origin["commit"] for origin in origins}),
+        "runs": len(origins),
+        "minutes": None if None in seconds else round(sum(seconds) / 60),
+    }
+
+
+def _origin(run: Path) -> dict[str, Any]:
+    """Return the commit and the time of a run."""
+    report = _read(run / "report.json")
+    # a probe is part of several runs, and no run has the time to encode
+    seconds = None if report.get("probe") else report["wall_time_s"]
+    return {"commit": str(report["git_revision"]), "seconds": seconds}
+
+
+def _locate(run: Path, result: Path) -> Path:
+    """Find a run's directory: its path is relative to some directory above ``result``."""
+    starts = [Path(), *result.resolve().parents]
+    return next(start / run for start in starts if (start / run / "report.json").is_file())
+
+
+def _kernels(run: Path) -> str:
+    return str(load_tree(run / "config.yaml").value["encoder"]["kernels"])
+
+
+# --- papers' tables ---
+
+
+def _runs_of(table: dict[str, Any]) -> list[str]:
+    """List each run once: a task with two metrics has its runs in two columns."""
+    cells = [cell for row in table["rows"] for cell in row["cells"] if cell]
+    return [*dict.fromkeys(run for cell in cells for run in cell.get("runs", []))]
+
+
+def _fill_columns(table: dict[str, Any], before: dict[str, Any]) -> None:
+    """Copy the columns that have no runs now from the table before, with its notes."""
+    cells_before = {row["name"]: row["cells"] for row in before["rows"]}
+    empty = [
+        column
+        for column in range(len(table["columns"]))
+        if not any((row["cells"][column] or {}).get("runs") for row in table["rows"])
+    ]
+    for row in table["rows"]:
+        for column in empty:
+            if row["name"] in cells_before:
+                row["cells"][column] = cells_before[row["name"]][column]
+    if empty:
+        table["notes"] = [*dict.fromkeys([*table["notes"], *before["notes"]])]
+
+
+# --- grids ---
+
+
+def _grid_file(name: str, cells: list[str]) -> Path:
+    """Find the grid of configs/ that has this name and these cells."""
+    for file in sorted((ROOT / "configs").rglob(f"{name}.yaml")):
+        with contextlib.suppress(UserError):  # no grid, or one to be extended
+            if set(cells) <= {cell.row for cell in load_grid(file).cells}:  # some have no runs yet
+                return file
+    raise SystemExit(f"no grid {name}.yaml in configs/ has the cells {', '.join(cells)}")
+
+
+def _overrides(directory: Path, config: Path) -> list[str]:
+    """List what the command line of an ablation added to its file."""
+    resolved = load_grid(directory / "grid.yaml").resolved["set"]
+    in_file = load_grid(config).resolved["set"] | {"data_dir": resolved.get("data_dir")}
+    return [dump_override(key, v) for key, v in resolved.items() if in_file.get(key) != v]
