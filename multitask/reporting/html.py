@@ -1,8 +1,8 @@
 """A page of results as one HTML file that needs nothing else: no network, no script, no font.
 
-The templates stand in ``multitask/templates``: ``base.html.j2`` is the layout of every page,
-``report.html.j2`` has tiles of scores above the sections. Jinja escapes every text; the page also
-forbids scripts and requests by its content security policy.
+The templates are in ``multitask/reporting/templates``: ``base.html.j2`` is the layout of every
+page, ``report.html.j2`` has tiles of scores above the sections. Jinja escapes every text. The page
+also forbids scripts and requests by its content security policy.
 """
 
 import base64
@@ -25,12 +25,12 @@ NUMBER = re.compile(rf"([+-]?[\d,.]+( %)?( ± ([\d.]+|-))?( p[ <][\d.]+)?(\s{_IN
 
 
 def write_html(page: Page, file: Path, template: str = "report.html.j2") -> None:
-    """Write the page with a template of ``multitask/templates``."""
+    """Write the page with a template of ``multitask/reporting/templates``."""
     write_text(file, html(template, page=page))
 
 
 def html(template: str, **values: Any) -> str:
-    """A template of ``multitask/templates``, filled with ``values``."""
+    """A template of ``multitask/reporting/templates``, filled with ``values``."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,

@@ -1,0 +1,45 @@
+"""Help and error messages do not wait for libraries: they are imported when they are used."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+
+LIST_MODULES = """
+import sys
+import run_multitask
+try:
+    code = run_multitask.main(sys.argv[1:])
+except SystemExit as exit:
+    code = exit.code
+print("modules:", *sys.modules)
+sys.exit(code)
+"""
+
+
+def loaded_modules(*arguments: str, exit_code: int = 0) -> set[str]:
+    """Run a command in a new process; return the modules that were loaded when it ended."""
+    command = [sys.executable, "-c", LIST_MODULES, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == exit_code, done.stderr
+    *_, modules = done.stdout.splitlines()
+    assert modules.startswith("modules: ")
+    return set(modules.split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["report", "--help"]])
+def test_help_loads_no_pydantic(arguments):
+    assert not loaded_modules(*arguments) & {"pydantic", "yaml", "numpy", "torch"}
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    ["tasks.sst.poling=cls", "tasks.sst.pooling=clss", "tasks.sst.head=binray", "training.lr=fast"],
+)
+@pytest.mark.parametrize("command", [[], ["check"]])
+def test_a_config_error_loads_no_numpy(command, mistake):
+    loaded = loaded_modules(*command, "configs/demo.yaml", mistake, exit_code=2)
+    assert "pydantic" in loaded
+    assert not loaded & {"numpy", "torch", "transformers", "matplotlib"}
