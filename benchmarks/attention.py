@@ -58,7 +58,8 @@ def run(attention: Attention, batches: list[tuple[Packing, Tensor]], rate: float
         inputs = qkv.requires_grad_()
         kind = qkv.device.type
         with torch.autocast(kind, torch.bfloat16, enabled=qkv.dtype == torch.bfloat16):
-            found = attention(*inputs.chunk(3, dim=-1), packing, HEADS, rate)
+            query, key, value = inputs.chunk(3, dim=-1)
+            found = attention(query, key, value, packing, HEADS, rate)
         found.backward(torch.ones_like(found))
         inputs.grad = None
     if kind == "cuda":

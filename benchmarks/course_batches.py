@@ -100,14 +100,12 @@ def mixed_steps(tokens: Mapping[str, Rows], count: int, *, grouped: bool) -> lis
         task = list(tokens)[number % len(tokens)]
         rows = tokens[task]
         if grouped:
-            pool = sorted(
-                rng.choice(len(rows), 50 * BATCH, replace=False),
-                key=lambda i, rows=rows: max(map(len, rows[i])),
-            )
+            longest = [max(map(len, row)) for row in rows]
+            pool = sorted(rng.choice(len(rows), 50 * BATCH, replace=False), key=longest.__getitem__)
             start = rng.integers(50) * BATCH
             chosen = pool[start : start + BATCH]
         else:
-            chosen = rng.choice(len(rows), BATCH, replace=False)
+            chosen = list(rng.choice(len(rows), BATCH, replace=False))
         sides = range(len(rows[0]))
         steps.append(padded(task, [rows[i][side] for side in sides for i in chosen]))
     return steps
@@ -164,6 +162,8 @@ def matmul_ceilings() -> dict[str, float]:
 
 def matmul_ceiling(dtype: torch.dtype) -> float:
     """FLOP a second of our layers' products at MiniLM's shapes, when large: the best of 20."""
-    given = [torch.randn(shape).to(dtype) for shape in ((1024, 384), (1536, 384), (1536,))]
-    best = min(in_turn({"mm": lambda: [linear(*given) for _ in range(10)]}, 20)["mm"])
+    inputs, weight, bias = (
+        torch.randn(shape).to(dtype) for shape in ((1024, 384), (1536, 384), (1536,))
+    )
+    best = min(in_turn({"mm": lambda: [linear(inputs, weight, bias) for _ in range(10)]}, 20)["mm"])
     return 10 * 2 * 1024 * 384 * 1536 / best

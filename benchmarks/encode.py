@@ -34,6 +34,7 @@ from multitask.config import load_config
 from multitask.data.tokenize import tokenize
 from multitask.inference.scoring import over_rows
 from multitask.models.build import build_model
+from multitask.models.encoders import BertEncoder
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_pretrained
 from multitask.reporting.tables import markdown_table
@@ -70,6 +71,7 @@ def ours(directory: str, name: str) -> Encode:
     shared = {"class_counts": None, "num_labels": 5, "low": 0.0, "high": 5.0}
     encoder, tokenizer = load_pretrained(config)
     if "compiled" in name:
+        assert isinstance(encoder, BertEncoder)
         encoder.use_kernels("compiled")
     context = dict.fromkeys(config.tasks, shared)
     return partial(

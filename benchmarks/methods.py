@@ -10,6 +10,7 @@ process; the multiple is its median over rounds.
 
 import statistics
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -38,13 +39,13 @@ JOINT: dict[str, list[str]] = {
 
 def main() -> None:
     arguments = started(parser(__doc__, rounds=3, steps=12))
-    lines = []
+    lines: list[list[str]] = []
     with tempfile.TemporaryDirectory() as scratch:
         for variants, shared, count in (
             (ALTERNATE, [], arguments.steps),
             (JOINT, ["training.combine=joint"], arguments.steps // 3),
         ):
-            runs = {}
+            runs: dict[str, Callable[[], object]] = {}
             for name, overrides in variants.items():
                 directory = Path(scratch) / str(len(lines) + len(runs))
                 directory.mkdir()

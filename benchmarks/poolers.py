@@ -8,6 +8,7 @@ pooler in training mode; medians over rounds, all variants in turn in one proces
 
 import statistics
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ from multitask.config.registry import build
 from multitask.models.encoders import BertEncoder
 from multitask.models.encoders.bert_weights import encoder_from_pretrained
 from multitask.models.poolers import attending, fusion, gru
+from multitask.models.poolers.gru import final_states
 from multitask.models.pretrained import load_tokenizer, packaged_directory
 from multitask.reporting.tables import markdown_table
 
@@ -34,7 +36,7 @@ TORCHS_ATTENTION = "mha, torch's attention"
 TORCHS_GRU = "hire, torch's GRU"
 WHOLE = "hire, last fusion layer whole"
 WHOLE_MEAN = "hire, scores mean, last fusion layer whole"
-VARIANTS = {
+VARIANTS: dict[str, dict[str, object]] = {
     "cls": {},
     "mean": {},
     "max_cls": {},
@@ -50,7 +52,7 @@ VARIANTS = {
     "hire, scores mean": {"scores": "mean"},
     WHOLE_MEAN: {"scores": "mean"},
 }
-OURS = (gru.steps_here, fusion.first_outputs, attending.attend)
+OURS: tuple[Any, ...] = (gru.steps_here, fusion.first_outputs, attending.attend)
 
 
 def torchs_attention(attention: nn.MultiheadAttention, sequence: Tensor, mask: Tensor) -> Tensor:
@@ -60,14 +62,14 @@ def torchs_attention(attention: nn.MultiheadAttention, sequence: Tensor, mask: T
     return found[:, 0]
 
 
-def whole_layer(network: nn.GRU, packed: PackedSequence) -> Tensor:
+def whole_layer(gru: nn.GRU, packed: PackedSequence) -> Tensor:
     """In place of ``first_outputs``: of as many numbers, the forward half over all tokens."""
-    return torch.cat([*gru.final_states(network, packed)[-2:]], dim=-1)
+    return torch.cat([*final_states(gru, packed)[-2:]], dim=-1)
 
 
 def run(
     encoder: BertEncoder,
-    pooler: nn.Module,
+    pooler: Any,
     steps: list[Step],
     backward: bool,
     bf16: bool,

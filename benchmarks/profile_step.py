@@ -50,7 +50,7 @@ OURS = {  # the column's title: precision and kernels
 }
 
 
-def seconds(steps: Callable[[], None]) -> dict[str, float]:
+def seconds(steps: Callable[[], object]) -> dict[str, float]:
     """What each kind takes of the wall time of these steps."""
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         began = time.perf_counter()

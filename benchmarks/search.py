@@ -12,6 +12,7 @@ round. Then the search alone, of vectors.
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,10 +27,10 @@ from multitask.utils.names import PACKAGED_ENCODER
 CORPUS, TOGETHER, TOP = 10_000, 640, 10
 ASKED = {"one at a time": (64, 1), "640 at once": (TOGETHER, TOGETHER)}  # queries, in a call
 PEER, OURS = "sentence-transformers", "ours"
-Searcher = Callable[[Sequence], object]
+Searcher = Callable[[Any], object]
 
 
-def ask(searcher: Searcher, queries: Sequence, size: int) -> None:
+def ask(searcher: Searcher, queries: Sequence[Any], size: int) -> None:
     """All queries, ``size`` in a call."""
     for start in range(0, len(queries), size):
         searcher(queries[start : start + size])
@@ -63,7 +64,7 @@ def main() -> None:
         return nearest(index, asked, TOP)[1]
 
     same = (semantic_search(other) == faiss_search(own)).mean()
-    work: dict[str, dict[str, tuple[Searcher, Sequence]]] = {
+    work: dict[str, dict[str, tuple[Searcher, Any]]] = {
         "text to places": {
             PEER: (lambda texts: semantic_search(encode(texts)), queries),
             OURS: (lambda texts: faiss_search(vectors.encode(texts)), queries),

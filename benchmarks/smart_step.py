@@ -108,7 +108,7 @@ def ours(
 
 def package(prepared: Any, batches: list[Passes]) -> None:
     """The step of one who puts smart-pytorch round the model."""
-    from smart_pytorch import SMARTLoss
+    from smart_pytorch import SMARTLoss  # type: ignore[import-not-found, unused-ignore]
 
     model: MultiTaskModel = prepared.model
     for passes in batches:
