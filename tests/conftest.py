@@ -2,6 +2,7 @@
 
 import csv
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,22 @@ def tiny_overrides(tiny_encoder: Path, course_files: Path, tmp_path: Path) -> li
         "tasks.qqp.max_length=48",
         "tasks.sts.max_length=48",
     ]
+
+
+@pytest.fixture
+def refused(
+    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> Callable[..., str]:
+    """Trains on a tiny set-up with these arguments; returns the one line of complaint.
+
+    No run directory may come into being.
+    """
+    from tests.support.messages import complaint
+
+    def run(*arguments: object) -> str:
+        before = (tmp_path / "run").exists()
+        line = complaint(capsys, ROOT / "configs" / "cs224n.yaml", *tiny_overrides, *arguments)
+        assert (tmp_path / "run").exists() == before
+        return line
+
+    return run

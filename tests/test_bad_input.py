@@ -6,7 +6,6 @@ Killed and resumed runs, damaged checkpoints, a full disk and Ctrl-C: tests/trai
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,36 +13,9 @@ import pytest
 import run_multitask
 from multitask.config.run_directory import locked
 from tests.conftest import ROOT, write_tsv
+from tests.support.messages import complaint
 
 PRESET = ROOT / "configs" / "cs224n.yaml"
-
-
-@pytest.fixture
-def refused(
-    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
-) -> Callable[..., str]:
-    """Trains on a tiny set-up with these arguments; returns the one line of complaint.
-
-    No run directory may come into being.
-    """
-
-    def run(*arguments: object) -> str:
-        before = (tmp_path / "run").exists()
-        line = complaint(capsys, PRESET, *tiny_overrides, *arguments)
-        assert (tmp_path / "run").exists() == before
-        return line
-
-    return run
-
-
-def complaint(capsys: pytest.CaptureFixture, *arguments: object) -> str:
-    capsys.readouterr()
-    assert run_multitask.main([str(argument) for argument in arguments]) == 2
-    captured = capsys.readouterr()
-    (line,) = captured.err.splitlines()
-    assert line.startswith("error: ")
-    assert "Traceback" not in captured.out
-    return line.removeprefix("error: ")
 
 
 # --- the YAML file ---

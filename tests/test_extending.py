@@ -13,8 +13,8 @@ import run_multitask
 from multitask.config import registry
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT
+from tests.support.multi_label_run import labelled
 from tests.support.token_run import asked, tagged, write_lines
-from tests.training.test_multi_label_runs import made as several_classes
 
 BLOCK = re.compile(r"```(python|yaml)\n(.*?)```", re.DOTALL)
 TOPICS = ["world", "sports", "business", "science"]
@@ -153,7 +153,7 @@ def test_worked_example_of_next_sentences_learns(project, tiny_encoder, tmp_path
 @pytest.mark.slow
 def test_worked_example_of_several_classes_learns(project, tiny_encoder, tmp_path):
     for seed, (split, size) in enumerate((("train", 320), ("dev", 60))):
-        rows = [{"text": r["text"], "emotions": r["classes"]} for r in several_classes(size, seed)]
+        rows = [{"text": r["text"], "emotions": r["classes"]} for r in labelled(size, seed)]
         write_lines(tmp_path / f"emotions-{split}.jsonl", rows)
     changes = [
         f"data_dir={tmp_path}",

@@ -8,7 +8,7 @@ import run_multitask
 from multitask.config import load_config
 from tests.conftest import ROOT
 from tests.support.contrastive_run import write_triplets
-from tests.training.test_diffcse_runs import save_tiny_mlm
+from tests.support.tiny_bert import save_tiny_mlm
 
 CONFIGS = ROOT / "configs"
 LAYER_ATTENTION = CONFIGS / "layer_attention"

@@ -24,8 +24,9 @@ from multitask.training.step import train_step
 from multitask.training.train_run import build_trainer
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
-from tests.models.test_multitask_model import CONTEXT, TASKS, D, batch, every_task, scores_of
-from tests.training.test_resume import events, kill_inside, results
+from tests.support.kill import kill_inside
+from tests.support.run_files import events, results
+from tests.support.small_models import CONTEXT, TASKS, D, batch, every_task, scores_of
 
 PRESET = ROOT / "configs" / "cs224n.yaml"
 PAL = "defaults.adapter={name: pal, size: 12, heads: 3}"

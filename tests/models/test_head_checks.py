@@ -10,7 +10,8 @@ from multitask.config import load_config
 from multitask.data.dataloader import next_batches, sampled_batches
 from multitask.training.setup import prepare
 from multitask.utils.errors import UserError
-from tests.support.masked_lm_run import report_of
+from tests.support.messages import complaint
+from tests.support.run_files import report_of
 from tests.support.token_run import (
     TAGS,
     asked,
@@ -19,7 +20,6 @@ from tests.support.token_run import (
     write_lines,
     write_token_files,
 )
-from tests.test_bad_input import complaint
 
 
 @pytest.fixture(scope="module")

@@ -17,16 +17,17 @@ from multitask.training.optimizer import build_optimizer
 from multitask.training.step import train_step
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT, WORDS
+from tests.support.small_models import (
+    CONTEXT,
+    TASKS,
+    WEIGHTS,
+    D,
+    batch,
+    every_task,
+    scores_of,
+)
 
-D, TASKS = 32, ("sst", "qqp", "sts")
-CONTEXT = {
-    "sst": {"num_labels": 5, "class_counts": [3, 1, 2, 4, 2], "low": 0.0, "high": 1.0},
-    "qqp": {"num_labels": 2, "class_counts": [5, 3], "low": 0.0, "high": 1.0},
-    "sts": {"num_labels": 0, "class_counts": [], "low": 0.0, "high": 5.0},
-}
-WEIGHTS = dict.fromkeys(TASKS, 1.0)
 ENCODER = {"embeddings", "layer_1", "layer_2"}
-every_task = pytest.mark.parametrize("task", TASKS)
 
 
 @pytest.fixture
@@ -44,47 +45,8 @@ def make(configure):
     return make
 
 
-def scores_of(model, task, rows):
-    """One task's scores of its batch alone."""
-    return model({task: rows})[task]
-
-
 def task_loss(model, task, rows):
     return task_losses(model, {task: rows})[task].loss
-
-
-def sentences(rows, width=8, padding=0, seed=0):
-    """Token ids and mask of sentences of different lengths."""
-    generator = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(2, width + 1, (rows, 1), generator=generator)
-    lengths[0] = width
-    mask = (torch.arange(width)[None] < lengths).long()
-    ids = torch.randint(5, 5 + len(WORDS), (rows, width), generator=generator) * mask
-    pads = torch.zeros(rows, padding, dtype=torch.int64)
-    return torch.cat([ids, pads], 1), torch.cat([mask, pads], 1)
-
-
-def batch(task, rows=4, padding=0):
-    sides = 1 if task == "sst" else 2
-    ids, mask = sentences(sides * rows, padding=padding)
-    labels = {
-        "sst": torch.arange(rows) % 5,
-        "qqp": torch.arange(rows) % 2,
-        "sts": torch.linspace(0, 5, rows),
-    }[task]
-    return Batch(ids, mask, torch.zeros_like(ids), labels, sides, pad_id=0)
-
-
-def parted(whole, *sizes):
-    """The forward passes of so many rows each that a batch is accumulated from."""
-    found = []
-    for rows in torch.arange(whole.rows).split(sizes):
-        places = torch.cat([rows + side * whole.rows for side in range(whole.sides)])
-        inputs = (whole.input_ids, whole.attention_mask, whole.token_type_ids)
-        own = [tensor[places] for tensor in inputs]
-        share = len(rows) / whole.rows
-        found.append(Batch(*own, whole.labels[rows], whole.sides, whole.pad_id, share=share))
-    return found
 
 
 def gradients(module):

@@ -22,13 +22,3 @@ def stages(**first: object) -> str:
     """An override: both stages, with settings of the first."""
     entries = [{"name": "masked_lm", "tasks": ["mlm"], **first}]
     return f"stages={json.dumps([*entries, {'name': 'tasks', 'tasks': ['sst', 'qqp', 'sts']}])}"
-
-
-def events(directory: Path) -> list[dict]:
-    """The lines of a run's log."""
-    return [json.loads(line) for line in (directory / "metrics.jsonl").open()]
-
-
-def report_of(directory: Path) -> dict:
-    """A run's report.json."""
-    return json.loads((directory / "report.json").read_text())

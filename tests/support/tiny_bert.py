@@ -32,3 +32,12 @@ def ragged(
     mask = (places >= max(lengths) - size).long() if left else (places < size).long()
     ids = torch.randint(5, vocabulary, mask.shape, generator=generator) * mask
     return ids, (mask.cumsum(1) > 3) * mask, mask
+
+
+def save_tiny_mlm(directory: Path, kind: str = "bert") -> Path:
+    """A tiny random masked language model with the tiny encoder's vocabulary."""
+    save_tiny_encoder(directory, kind)
+    config = transformers.AutoConfig.from_pretrained(directory)
+    torch.manual_seed(5)
+    transformers.AutoModelForMaskedLM.from_config(config).save_pretrained(directory)
+    return directory

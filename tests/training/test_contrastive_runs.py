@@ -18,8 +18,8 @@ from multitask.training.step import train_step
 from multitask.utils.errors import UserError
 from tests.conftest import save_tiny_encoder
 from tests.support.contrastive_run import write_config, write_triplets
-from tests.support.masked_lm_run import events, report_of
-from tests.utils.test_distributed import TORCHRUN, launch
+from tests.support.processes import TORCHRUN, launch
+from tests.support.run_files import events, report_of
 
 CPU = torch.device("cpu")
 INPUTS = ("single", "siamese", "triplet")

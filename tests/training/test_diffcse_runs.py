@@ -1,7 +1,6 @@
 """DiffCSE as a task: its generator, its batches, a run, kill -9 and resume, two processes."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,19 +19,12 @@ from multitask.utils.errors import UserError
 from tests.conftest import save_tiny_encoder
 from tests.support.contrastive_run import write_config, write_triplets
 from tests.support.kill import kill_inside
-from tests.support.masked_lm_run import CONFIG, FAST, events, report_of, tiny
-from tests.utils.test_distributed import TORCHRUN, launch
+from tests.support.masked_lm_run import CONFIG, FAST, tiny
+from tests.support.processes import TORCHRUN, launch
+from tests.support.run_files import events, report_of
+from tests.support.tiny_bert import save_tiny_mlm
 
 CPU = torch.device("cpu")
-
-
-def save_tiny_mlm(directory: Path, kind: str = "bert") -> Path:
-    """A tiny random masked language model with the tiny encoder's vocabulary."""
-    save_tiny_encoder(directory, kind)
-    config = transformers.AutoConfig.from_pretrained(directory)
-    torch.manual_seed(5)
-    transformers.AutoModelForMaskedLM.from_config(config).save_pretrained(directory)
-    return directory
 
 
 @pytest.fixture(scope="module")

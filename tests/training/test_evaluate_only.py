@@ -17,6 +17,7 @@ from multitask.reporting.comparison.compare import compare, group_runs
 from multitask.training.setup import prepare
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
+from tests.support.run_files import events
 from tests.support.sts_files import write_suites
 
 CONFIG = """\
@@ -57,11 +58,6 @@ def config(tmp_path, suites) -> Path:
 def train(config: Path, encoder: Path, data: Path, *more: str, command: str = "train") -> int:
     names = [f"data_dir={data}", f"encoder.name={encoder}", f"output_dir={config.parent / 'run'}"]
     return run_multitask.main([command, str(config), *names, *more])
-
-
-def events(run: Path, kind: str) -> list[dict]:
-    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
-    return [line for line in lines if line["event"] == kind]
 
 
 @pytest.mark.slow

@@ -9,16 +9,15 @@ from torch.nn.functional import cosine_similarity
 import run_multitask
 from multitask.training.gradient_conflict import conflict_summary, gradient_cosines
 from tests.conftest import write_course_files
-from tests.models.test_multitask_model import batch
 from tests.support.contrastive_run import write_config, write_triplets
-from tests.test_bad_input import complaint
-from tests.training.test_loss import make  # noqa: F401
+from tests.support.messages import complaint
+from tests.support.small_models import batch
 
 SST = "{data: {train: ids-sst-train.csv, dev: ids-sst-dev.csv, format: tsv, text: sentence,"
 SST += " label: sentiment}, head: classification, max_length: 48}"
 
 
-def test_cosines_are_those_of_autograd(make):  # noqa: F811
+def test_cosines_are_those_of_autograd(make):
     model = make()
     state = torch.get_rng_state()
     found = gradient_cosines(model, {"sst": batch("sst"), "qqp": batch("qqp")})

@@ -12,8 +12,7 @@ from multitask.training import gradient_surgery as surgery
 from multitask.training.gradient_surgery import Surgery, TaskGradients, cosines
 from multitask.training.step import train_step
 from multitask.utils.errors import NotFinite, UserError
-from tests.models.test_multitask_model import batch, parted
-from tests.training.test_loss import make  # noqa: F401
+from tests.support.small_models import batch, parted
 
 pytest.importorskip("torchjd", reason="gradient surgery is an extra: pip install 'torchjd[cagrad]'")
 
@@ -282,7 +281,7 @@ def stepped(model, batches, clip_norm=None, **more):
     return dict(zip(dict(model.named_parameters()), optimizer.taken, strict=True))
 
 
-def test_only_the_shared_part_is_operated_on(make):  # noqa: F811
+def test_only_the_shared_part_is_operated_on(make):
     model = make().eval()
     batches = [{task: batch(task) for task in TASKS}]
     plain = stepped(model, batches)
@@ -312,7 +311,7 @@ def test_only_the_shared_part_is_operated_on(make):  # noqa: F811
     torch.testing.assert_close(flat(operated), expected, rtol=1e-6, atol=1e-10)
 
 
-def test_clipping_comes_after_surgery(make):  # noqa: F811
+def test_clipping_comes_after_surgery(make):
     model = make().eval()
     batches = [{task: batch(task) for task in TASKS}]
     free = stepped(model, batches, surgery=Surgery(surgery.pcgrad()))
@@ -323,7 +322,7 @@ def test_clipping_comes_after_surgery(make):  # noqa: F811
         torch.testing.assert_close(clipped[name], free[name] * 0.01 / norm, rtol=1e-4, atol=1e-12)
 
 
-def test_gradients_of_one_step_are_gathered_over_its_passes(make):  # noqa: F811
+def test_gradients_of_one_step_are_gathered_over_its_passes(make):
     model = make().eval()
     pairs = zip(*(parted(batch(task), 1, 3) for task in TASKS), strict=True)
     passes = [dict(zip(TASKS, pair, strict=True)) for pair in pairs]
@@ -335,7 +334,7 @@ def test_gradients_of_one_step_are_gathered_over_its_passes(make):  # noqa: F811
 
 @every_method
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
-def test_a_gradient_that_is_not_finite_is_told_as_in_a_plain_step(name, wrong, make):  # noqa: F811
+def test_a_gradient_that_is_not_finite_is_told_as_in_a_plain_step(name, wrong, make):
     model = make()
     with torch.no_grad():
         model.tasks["sst"].head.linear.weight[0, 0] = wrong
@@ -350,7 +349,7 @@ def test_a_gradient_that_is_not_finite_is_told_as_in_a_plain_step(name, wrong, m
         torch.testing.assert_close(value, before[n], rtol=0, atol=0, equal_nan=True)
 
 
-def test_with_one_running_task_surgery_is_a_plain_step(make):  # noqa: F811
+def test_with_one_running_task_surgery_is_a_plain_step(make):
     model = make()
     plain = stepped(model, [{"qqp": batch("qqp")}])
     operated = stepped(model, [{"qqp": batch("qqp")}], surgery=Surgery(surgery.gradvac()))

@@ -6,7 +6,7 @@ import run_multitask
 from multitask import load
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside
-from tests.support.masked_lm_run import report_of
+from tests.support.run_files import report_of
 
 pytestmark = [
     pytest.mark.slow,  # a compiler's minute

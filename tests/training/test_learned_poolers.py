@@ -14,7 +14,7 @@ from multitask.training.step import train_step
 from multitask.utils.errors import UserError
 from smart.adversarial import Ascent
 from tests.conftest import ROOT
-from tests.models.test_multitask_model import CONTEXT, WEIGHTS, batch, scores_of
+from tests.support.small_models import CONTEXT, WEIGHTS, batch, scores_of
 
 POOLINGS = {
     "max_cls": "{name: max_cls, last: 2}",

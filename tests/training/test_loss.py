@@ -7,9 +7,7 @@ import pytest
 import torch
 
 from multitask.config import load_config
-from multitask.models.build import build_model
 from multitask.models.encoders.bitlinear import BitLinear, set_strength
-from multitask.models.pretrained import load_pretrained
 from multitask.training import loss as objective
 from multitask.training.loss import Smoothing, task_losses
 from multitask.training.optimizer import build_optimizer
@@ -18,21 +16,9 @@ from smart.adversarial import Ascent
 from smart.divergence import DIVERGENCES
 from smart.teacher import teacher_of
 from tests.conftest import ROOT
-from tests.models.test_multitask_model import CONTEXT, batch, parted
+from tests.support.small_models import batch, parted
 
 WIDE = Ascent(eps=0.05, noise=0.02, step_size=0.1)
-
-
-@pytest.fixture
-def make(tiny_overrides):
-    """A tiny model in float64 from config overrides; dropout as the encoder has it, .1."""
-
-    def make(*more, dtype=torch.float64, **options):
-        config = load_config(ROOT / "configs" / "cs224n.yaml", [*tiny_overrides, *more])
-        torch.manual_seed(0)
-        return build_model(config, load_pretrained(config)[0], CONTEXT, **options).to(dtype)
-
-    return make
 
 
 @pytest.mark.parametrize("task", ["qqp", "sts"])

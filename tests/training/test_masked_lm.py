@@ -16,7 +16,8 @@ from multitask.training.train_run import build_trainer
 from multitask.utils import distributed
 from multitask.utils.errors import UserError
 from tests.conftest import save_tiny_encoder
-from tests.support.masked_lm_run import CONFIG, FAST, events, tiny
+from tests.support.masked_lm_run import CONFIG, FAST, tiny
+from tests.support.run_files import events
 
 CPU = torch.device("cpu")
 

@@ -19,8 +19,9 @@ from multitask.training.train_run import train
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT, save_tiny_encoder
 from tests.support.kill import kill_inside
-from tests.support.masked_lm_run import CONFIG, EVERY_TASK, FAST, events, report_of, stages, tiny
-from tests.utils.test_distributed import TORCHRUN, launch
+from tests.support.masked_lm_run import CONFIG, EVERY_TASK, FAST, stages, tiny
+from tests.support.processes import TORCHRUN, launch
+from tests.support.run_files import events, report_of
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Several classes at once: how labels are read, and a run that learns them, to its exports."""
 
 import json
-import random
 
 import numpy as np
 import pytest
@@ -13,10 +12,10 @@ from multitask.data.load import label_reader, load_rows
 from multitask.inference.serve.answers import answers, open_run
 from multitask.training.save_results import dev_results
 from multitask.utils.errors import UserError
-from tests.test_bad_input import complaint
+from tests.support.messages import complaint
+from tests.support.multi_label_run import labelled
+from tests.support.token_run import write_lines
 
-MARKS = {"animal": "cat", "size": "big", "place": "house"}
-FILLERS = "sees eats likes finds and never always today near".split()
 YAML = """
 data_dir: {data}
 output_dir: {output}
@@ -32,27 +31,13 @@ tasks:
 """
 
 
-def made(size, seed):
-    """Rows whose classes are those of the marks in the text, in any order; some have none."""
-    rng = random.Random(seed)
-    rows = []
-    for _ in range(size):
-        classes = [name for name in MARKS if rng.random() < 0.4]
-        words = [MARKS[name] for name in classes] + rng.choices(FILLERS, k=4)
-        rng.shuffle(words)
-        rows.append({"text": " ".join(words), "classes": classes})
-    return rows
-
-
-def write(file, rows):
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 @pytest.fixture(scope="module")
 def config(tiny_encoder, tmp_path_factory):
     directory = tmp_path_factory.mktemp("labels")
-    write(directory / "train.jsonl", [*made(320, 1), {"text": "never asked", "classes": None}])
-    write(directory / "dev.jsonl", made(80, 2))
+    write_lines(
+        directory / "train.jsonl", [*labelled(320, 1), {"text": "never asked", "classes": None}]
+    )
+    write_lines(directory / "dev.jsonl", labelled(80, 2))
     file = directory / "labels.yaml"
     run = directory / "run"
     file.write_text(YAML.format(data=directory, output=run, encoder=tiny_encoder))
@@ -77,7 +62,7 @@ def test_lists_and_separated_texts_name_the_classes(config, form):
     if form == "text":
         cells = [" | ".join(cell) for cell in cells]
     rows = [{"text": f"text {i}", "classes": cell} for i, cell in enumerate(cells)]
-    write(config.parent / "cells.jsonl", rows)
+    write_lines(config.parent / "cells.jsonl", rows)
     more = ["tasks.about.data.label_separator='|'", "tasks.about.data.unlabelled=[]"]
     found = read(config, "tasks.about.data.dev=cells.jsonl", *more)
     # classes found in train, sorted: animal, place, size
@@ -87,13 +72,13 @@ def test_lists_and_separated_texts_name_the_classes(config, form):
 def test_a_row_without_label_is_dropped_and_one_of_no_class_is_not(config):
     rows = [{"text": "a", "classes": None}, {"text": "b", "classes": ""},
             {"text": "c", "classes": []}]  # fmt: skip
-    write(config.parent / "none.jsonl", rows)
+    write_lines(config.parent / "none.jsonl", rows)
     found = read(config, "tasks.about.data.dev=none.jsonl")
     assert found.texts == [("c",)] and found.unlabelled_dropped == 2 and not found.gold.any()
 
 
 def test_an_unknown_class_is_named_with_its_row(config):
-    write(config.parent / "bad.jsonl", [{"text": "a", "classes": ["animal", "colour"]}])
+    write_lines(config.parent / "bad.jsonl", [{"text": "a", "classes": ["animal", "colour"]}])
     with pytest.raises(UserError, match=r"bad.jsonl, row 1 .*names 'colour': expected one of"):
         read(config, "tasks.about.data.dev=bad.jsonl")
 
@@ -118,7 +103,7 @@ def test_the_run_learns_and_reports(run_dir):
     assert low <= entry["dev"]["f1"] <= high
     train = entry["data"]["train"]
     wanted = dict.fromkeys(entry["classes"], 0)
-    for row in made(320, 1):
+    for row in labelled(320, 1):
         for name in row["classes"]:
             wanted[name] += 1
     assert train["label_counts"] == wanted and train["unlabelled_dropped"] == 1
@@ -129,7 +114,7 @@ def test_prediction_files_and_a_loaded_run_agree(run_dir, capsys):
     lines = (run_dir / "predictions" / "about.dev.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
     classes = ["animal", "place", "size"]
-    rows = made(80, 2)
+    rows = labelled(80, 2)
     gold = [sorted(classes.index(name) for name in row["classes"]) for row in rows]
     assert [record["label"] for record in records] == gold
     found = load(run_dir).predict("about", [row["text"] for row in rows])

@@ -1,12 +1,12 @@
 """kill -9 at several moments, then --resume: the same numbers as the uninterrupted run."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 import run_multitask
 from tests.support.kill import kill_inside
+from tests.support.run_files import events, results
 
 pytestmark = pytest.mark.slow
 
@@ -15,15 +15,6 @@ SETTINGS = ["training.epochs=3", "training.checkpoint_steps=4"]
 
 def command(overrides: list[str], run_dir: Path, *more: str) -> list[str]:
     return ["configs/cs224n.yaml", *overrides, *SETTINGS, f"output_dir={run_dir}", *more]
-
-
-def events(run_dir: Path) -> list[dict]:
-    return [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
-
-
-def results(run_dir: Path) -> dict:
-    report = json.loads((run_dir / "report.json").read_text())
-    return {"overall": report["overall"], "tasks": report["tasks"], "steps": report["steps"]}
 
 
 @pytest.fixture(scope="module")

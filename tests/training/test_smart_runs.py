@@ -13,7 +13,7 @@ from multitask.models.encoders.bitlinear import bit_layers
 from multitask.models.weights import read_tensors
 from multitask.training import trainer
 from tests.support.kill import kill_inside
-from tests.test_bad_input import refused  # noqa: F401
+from tests.support.run_files import events, results
 
 JOINT = (
     "training.combine=joint",
@@ -32,15 +32,6 @@ SMART = "defaults.smart={eps: 1e-3, noise: 1e-3, bregman: 1.0}"
 
 def command(overrides, run_dir, *more):
     return ["configs/cs224n.yaml", *overrides, *more, f"output_dir={run_dir}"]
-
-
-def events(run_dir):
-    return [json.loads(line) for line in (run_dir / "metrics.jsonl").open()]
-
-
-def results(run_dir):
-    report = json.loads((run_dir / "report.json").read_text())
-    return {"overall": report["overall"], "tasks": report["tasks"]}
 
 
 @pytest.fixture
@@ -256,12 +247,12 @@ def test_a_run_with_learned_weights_is_loaded_and_predicts(combine, run, capsys)
         ),
     ],
 )
-def test_bad_input(overrides, place, message, refused):  # noqa: F811
+def test_bad_input(overrides, place, message, refused):
     line = refused(*overrides)
     assert place in line and message in line
 
 
-def test_a_head_without_a_distance(refused, tmp_path):  # noqa: F811
+def test_a_head_without_a_distance(refused, tmp_path):
     mlm = "tasks.mlm={data: {texts_of: [sst]}, pooling: tokens, head: masked_lm, max_length: 48}"
     for smart in ("tasks.mlm.smart={}", "defaults.smart={}"):
         line = refused(mlm, smart)

@@ -3,7 +3,6 @@
 import json
 import math
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +14,8 @@ from multitask.training.setup import prepare
 from multitask.training.stages import trained_parameters
 from multitask.training.train_run import build_trainer
 from multitask.utils.errors import UserError
-from tests.training.test_resume import kill_inside
+from tests.support.kill import kill_inside
+from tests.support.run_files import events, results
 
 PRESET = "configs/cs224n.yaml"
 FAST = ["training.frozen_baseline=false", "training.checkpoint_steps=4"]
@@ -25,15 +25,6 @@ STAGES = (
     " max_steps: 5, sampler: proportional}]"
 )
 RULE = "training.sampler={name: round_robin, oversample: {while_train_score_below: 0.4}}"
-
-
-def events(directory):
-    return [json.loads(line) for line in (Path(directory) / "metrics.jsonl").open()]
-
-
-def results(directory):
-    report = json.loads((Path(directory) / "report.json").read_text())
-    return {key: report[key] for key in ("overall", "tasks", "steps")}
 
 
 def prepared(*arguments):

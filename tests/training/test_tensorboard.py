@@ -1,7 +1,6 @@
 """TensorBoard's own reader finds in the event files what metrics.jsonl says, each step once."""
 
 import importlib.util
-import json
 import subprocess
 import sys
 from collections import defaultdict
@@ -17,6 +16,7 @@ from multitask.training.tensorboard import event_files
 from multitask.utils import distributed
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside
+from tests.support.run_files import events
 
 STAGES = "stages=[{epochs: 1, combine: joint}, {tasks: [sts], epochs: 1}]"
 
@@ -24,10 +24,6 @@ STAGES = "stages=[{epochs: 1, combine: joint}, {tasks: [sts], epochs: 1}]"
 def command(overrides: list[str], *more: str) -> list[str]:
     # 'configs/...': kill_inside starts in the project's root
     return ["configs/cs224n.yaml", *overrides, "training.tensorboard=true", *more]
-
-
-def events(run_dir: Path) -> list[dict]:
-    return [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
 
 
 def expected(run_dir: Path) -> dict[str, list[tuple[int, float]]]:

@@ -5,9 +5,9 @@ import pytest
 
 import run_multitask
 from tests.conftest import save_tiny_encoder
-from tests.support.masked_lm_run import events, report_of
+from tests.support.processes import TORCHRUN, launch
+from tests.support.run_files import events, report_of
 from tests.support.token_run import token_config, write_token_files
-from tests.utils.test_distributed import TORCHRUN, launch
 
 
 @pytest.mark.slow

@@ -16,9 +16,9 @@ from multitask.tasks.token_classification import entities
 from multitask.training.save_results import dev_results
 from multitask.utils.errors import UserError
 from tests.support.kill import kill_inside
-from tests.support.masked_lm_run import events, report_of
+from tests.support.messages import complaint
+from tests.support.run_files import events, report_of
 from tests.support.token_run import sentence, tagged, token_config, write_lines, write_token_files
-from tests.test_bad_input import complaint
 
 SENTENCES = """
   mood:

@@ -19,6 +19,7 @@ from multitask.training.checkpoint import checkpoints, load_checkpoint
 from multitask.training.setup import prepare
 from multitask.training.train_run import build_trainer
 from tests.conftest import ROOT
+from tests.support.run_files import events
 
 EPOCH = 9  # steps: 3 tasks, 40 rows, batches of 16
 
@@ -30,10 +31,6 @@ def command(overrides: list[str], *more: str) -> list[str]:
 
 def run_dir(overrides: list[str]) -> Path:
     return Path(next(o for o in overrides if o.startswith("output_dir=")).partition("=")[2])
-
-
-def events(directory: Path) -> list[dict]:
-    return [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
 
 
 def error_line(capsys: pytest.CaptureFixture[str]) -> str:

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +16,10 @@ from multitask.training.checkpoint import checkpoints, load_checkpoint
 from multitask.training.setup import prepare
 from multitask.training.step import train_step
 from multitask.utils import distributed
-from tests.conftest import ROOT, save_tiny_encoder
+from tests.conftest import save_tiny_encoder
+from tests.support.processes import TORCHRUN, launch
+from tests.support.run_files import events
 
-TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
 ACCELERATE = [
     "-m",
     "accelerate.commands.launch",
@@ -33,7 +32,7 @@ ACCELERATE += ["--mixed_precision=no", "--dynamo_backend=no", "--main_process_po
 # one rank kills itself -9 in the 14th step
 DYING = """
 import os, signal, sys
-from multitask import trainer
+from multitask.training import trainer
 original, calls = trainer.train_step, []
 def dying(*args):
     calls.append(1)
@@ -53,21 +52,6 @@ torch.randn_like = torch.clone
 import run_multitask
 sys.exit(run_multitask.main(sys.argv[1:]))
 """
-
-
-def events(directory):
-    return [json.loads(line) for line in (directory / "metrics.jsonl").open()]
-
-
-def launch(launcher, *arguments):
-    return subprocess.run(
-        [sys.executable, *launcher, *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
 
 
 @pytest.fixture(scope="module")

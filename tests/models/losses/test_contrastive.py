@@ -15,7 +15,7 @@ from multitask.config.registry import build
 from multitask.models.losses.contrastive import ContrastiveHead
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
-from tests.utils.test_distributed import TORCHRUN, launch
+from tests.support.processes import TORCHRUN, launch
 
 
 def head(**options):

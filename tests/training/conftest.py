@@ -1,0 +1,25 @@
+"""Fixtures of the training tests."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from multitask.config import load_config
+from multitask.models.build import build_model
+from multitask.models.multitask_model import MultiTaskModel
+from multitask.models.pretrained import load_pretrained
+from tests.conftest import ROOT
+from tests.support.small_models import CONTEXT
+
+
+@pytest.fixture
+def make(tiny_overrides: list[str]) -> Callable[..., MultiTaskModel]:
+    """Make a tiny model in float64 from config overrides; the encoder's dropout is 0.1."""
+
+    def make(*more: str, dtype: torch.dtype = torch.float64, **options: object) -> MultiTaskModel:
+        config = load_config(ROOT / "configs" / "cs224n.yaml", [*tiny_overrides, *more])
+        torch.manual_seed(0)
+        return build_model(config, load_pretrained(config)[0], CONTEXT, **options).to(dtype)
+
+    return make
