@@ -28,13 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config.run_directory import check_no_run
     from multitask.reporting.comparison.compare import compare, group_runs, write_comparison
-    from multitask.reporting.comparison.tables import text_page
+    from multitask.reporting.comparison.tables import terminal_page
 
     if arguments.output is not None:
         check_no_run(arguments.output)
     groups = group_runs(arguments.runs)
     comparison = compare(groups, arguments.baseline or groups[0].name)
-    print(text_page(comparison) + "\n")
+    print(terminal_page(comparison) + "\n")
     if arguments.output is None:
         print("--output DIR writes this as HTML, Markdown, CSV, LaTeX and JSON, with figures")
     else:

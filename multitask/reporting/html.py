@@ -14,8 +14,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from multitask.reporting.figures.style import DPI
-from multitask.reporting.page import Page, Table, Tile
-from multitask.reporting.tables import score
+from multitask.reporting.page import Page, Tile
+from multitask.reporting.tables import Table, score
 from multitask.utils.files import write_text
 
 # Cells up to this many characters stay on one line.
@@ -57,7 +57,8 @@ def anchor(title: str) -> str:
 def column_kinds(table: Table) -> list[str]:
     """Of each column: ``number`` (right-aligned), ``short`` (one line) or ``long``."""
     kinds = []
-    for column in zip(*table.rows, strict=True):
+    for cells in zip(*table.rows, strict=True):
+        column = [str(cell) for cell in cells]
         if all(map(NUMBER.fullmatch, column)) and any(column):
             kinds.append("number")
         else:

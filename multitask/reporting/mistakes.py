@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from multitask.reporting.page import Table, Text
-from multitask.reporting.tables import score
+from multitask.reporting.page import Text
+from multitask.reporting.tables import Table, score
 
 MISTAKES = 20
 TEXT_WIDTH = 200

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config.yaml_tree import load_tree
-from multitask.reporting.page import Code, Lines, Section, Table, Text, markdown_block
+from multitask.reporting.page import Code, Lines, Section, Text, markdown_block
 from multitask.reporting.run_report import (
     DATA_HEADER,
     SCORES_HEADER,
@@ -18,7 +18,7 @@ from multitask.reporting.run_report import (
     run_settings,
     score_rows,
 )
-from multitask.reporting.tables import markdown
+from multitask.reporting.tables import Table, markdown
 from multitask.tasks.metric_names import METRICS
 from multitask.utils.files import write_text
 

@@ -10,20 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import quote
 
-from multitask.reporting.tables import Cells, markdown, markdown_table
-
-
-@dataclass(frozen=True)
-class Table:
-    """Each row has as many cells as the header; a row's first cell says what the row is.
-
-    ``marked`` are the cells that stand out, as (row, column) from 0 under the header.
-    """
-
-    header: Cells
-    rows: Sequence[Cells]
-    marked: frozenset[tuple[int, int]] = frozenset()
-    kind: ClassVar[str] = "table"
+from multitask.reporting.tables import Table, markdown
 
 
 @dataclass(frozen=True)
@@ -112,7 +99,7 @@ class Page:
 
 def markdown_page(page: Page) -> str:
     """The page as Markdown, without its tiles."""
-    parts = [f"# {markdown(page.title)}", markdown(page.summary)]
+    parts = [f"# {markdown(page.title)}", *([markdown(page.summary)] if page.summary else [])]
     for section in page.sections:
         parts += _section(section, 2, page.folder)
     return "\n\n".join(parts) + "\n"
@@ -128,11 +115,8 @@ def _section(section: Section, level: int, folder: Path) -> list[str]:
 def markdown_block(block: Block, folder: Path) -> str:
     """One block as Markdown; images are linked relative to ``folder``."""
     match block:
-        case Table(header, rows, marked):
-            escaped = [[*map(markdown, row)] for row in rows]
-            for row, column in marked:
-                escaped[row][column] = f"**{escaped[row][column]}**"
-            return markdown_table([*map(markdown, header)], escaped)
+        case Table():
+            return block.markdown()
         case Lines(lines):
             return "\n".join(f"- {markdown(line)}" for line in lines)
         case Text(text):

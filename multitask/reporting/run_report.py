@@ -21,11 +21,10 @@ from multitask.reporting.page import (
     Lines,
     Page,
     Section,
-    Table,
     Tile,
     markdown_page,
 )
-from multitask.reporting.tables import score, text_table
+from multitask.reporting.tables import Table, score
 from multitask.tasks.metric_names import METRICS, UNLABELLED
 from multitask.utils.errors import UserError
 from multitask.utils.files import write_text
@@ -53,8 +52,8 @@ TILES_LEGEND = "Dev scores. Dot: the trained model; bar: its 95 % interval; stro
 
 def terminal_table(report: dict[str, Any]) -> str:
     """The dev score of each task beside its baselines, aligned, with the overall scores below."""
-    table = text_table(SCORES_HEADER, score_rows(report))
-    return "\n".join([table, "", *overall_lines(report)])
+    table = Table(SCORES_HEADER, score_rows(report))
+    return "\n".join([table.text(), "", *overall_lines(report)])
 
 
 def write_reports(run_dir: Path) -> Path:

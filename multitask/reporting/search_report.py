@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from multitask.reporting.tables import markdown, markdown_table, text_table
+from multitask.reporting.tables import Table, markdown
 
 HEADER = (
     "",
@@ -18,7 +18,7 @@ HEADER = (
 
 def terminal_table(found: Mapping[str, Any]) -> str:
     """Both ways of search, aligned, and what they searched."""
-    return "\n".join([text_table(HEADER, _rows(found)), "", *_facts(found)])
+    return "\n".join([_table(found).text(), "", *_facts(found)])
 
 
 def markdown_page(found: Mapping[str, Any]) -> str:
@@ -26,7 +26,7 @@ def markdown_page(found: Mapping[str, Any]) -> str:
     lines = [
         f"# Search: {markdown(found['of'])}",
         "",
-        markdown_table(HEADER, _rows(found)),
+        _table(found).markdown(),
         "",
         *(f"- {markdown(line)}" for line in _facts(found)),
         *([f"- {markdown(found['warning'])}"] if found["warning"] else []),
@@ -38,23 +38,26 @@ def markdown_page(found: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows(found: Mapping[str, Any]) -> list[list[str]]:
+def _table(found: Mapping[str, Any]) -> Table:
     titles = {
         "exact": "exact (Flat)",
         "compatible": f"the paper's (IVF{found['lists']}, nprobe {found['probes']})",
     }
-    return [
-        [
-            title,
-            f"{100 * found['modes'][mode]['mrr_at_10']:.2f}",
-            f"{100 * found['modes'][mode]['recall_at_10']:.2f}",
-            f"{found['modes'][mode]['batch_ms_per_query']:.3f}",
-            f"{found['modes'][mode]['single_ms_median']:.3f}",
-            f"{found['modes'][mode]['single_ms_p95']:.3f}",
-            f"{found['modes'][mode]['index_bytes'] / 1e6:.1f}",
-        ]
-        for mode, title in titles.items()
-    ]
+    rows = []
+    for name, title in titles.items():
+        mode = found["modes"][name]
+        rows.append(
+            [
+                title,
+                f"{100 * mode['mrr_at_10']:.2f}",
+                f"{100 * mode['recall_at_10']:.2f}",
+                f"{mode['batch_ms_per_query']:.3f}",
+                f"{mode['single_ms_median']:.3f}",
+                f"{mode['single_ms_p95']:.3f}",
+                f"{mode['index_bytes'] / 1e6:.1f}",
+            ]
+        )
+    return Table(HEADER, rows)
 
 
 def _facts(found: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.reporting.tables import markdown, markdown_table, text_table
+from multitask.reporting.tables import Table, markdown
 from multitask.tasks.sts import NAMES
 
 SPACE = {
@@ -20,13 +20,11 @@ Entries = Mapping[str, Mapping[str, Any]]
 
 def terminal_table(found: Mapping[str, Any]) -> str:
     """The seven-column table, aligned."""
-    return text_table(*_table(found["suites"]))
+    return _table(found["suites"]).text()
 
 
 def markdown_page(found: Mapping[str, Any]) -> str:
     """sts.md: the table, its subsets and how to read them, from what sts.json holds."""
-    header, rows = _table(found["suites"])
-    cells = [[markdown(cell) for cell in row] for row in _subset_rows(found["suites"])]
     lines = [
         f"# STS: {markdown(found['of'])}",
         "",
@@ -34,12 +32,12 @@ def markdown_page(found: Mapping[str, Any]) -> str:
         f"{found['max_length']} tokens. `all` is one correlation over all pairs of a suite, `mean` "
         "and `wmean` are averages over its subsets, plain and by number of pairs.",
         "",
-        markdown_table(header, rows),
+        _table(found["suites"]).markdown(),
         "",
         *_notes(found),
         "## Subsets",
         "",
-        markdown_table(SUBSETS_HEADER, cells),
+        Table(SUBSETS_HEADER, _subset_rows(found["suites"])).markdown(),
         "",
         "## Settings",
         "",
@@ -78,8 +76,8 @@ def _notes(found: Mapping[str, Any]) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def _table(entries: Entries) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of the seven-column table; correlations times 100."""
+def _table(entries: Entries) -> Table:
+    """The seven-column table; correlations times 100."""
 
     def row(title: str, show: Callable[[Mapping[str, Any]], str], last: str = "") -> list[str]:
         return [title, *(show(entries[name]) if name in entries else "-" for name in NAMES), last]
@@ -103,7 +101,7 @@ def _table(entries: Entries) -> tuple[list[str], list[list[str]]]:
         title = "Spearman, all, seen pairs included"
         rows.append(row(title, lambda entry: percent(entry["scores"]["all"]["spearman"])))
     rows += [row(title, space(name)) for name, title in SPACE.items()]
-    return ["", *NAMES, "Avg"], rows
+    return Table(["", *NAMES, "Avg"], rows)
 
 
 def _subset_rows(entries: Entries) -> list[list[str]]:

@@ -1,10 +1,16 @@
-"""Tables of plain cells as aligned text, Markdown and LaTeX."""
+"""A table of plain cells, and its four writers: text for the terminal, Markdown, LaTeX and CSV.
 
+The writers are our own and not those of pandas: cells are strings that are already rounded, some
+are marked, and pandas aligns, escapes and loads (0.7 s) otherwise.
+"""
+
+import csv
 import html
+import io
 import re
-from collections.abc import Sequence
-
-Cells = Sequence[str]
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -29,29 +35,11 @@ def signed(value: float | None, digits: int = 3) -> str:
     return "-" if value is None else f"{value:+z.{digits}f}"
 
 
-def text_table(header: Cells, rows: Sequence[Cells]) -> str:
-    """Left-aligned columns, two spaces apart, with a rule under the header."""
-    lines = [header, *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    shown = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
-    shown.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(shown)
-
-
 def markdown(text: str) -> str:
     """Text that Markdown shows as it is, in a table cell too: no HTML, no markup, one line."""
     line = html.escape(" ".join(text.split()), quote=False)
     # A bracket alone is harmless: only "](" makes a link.
     return re.sub(r"([\\`*_|~$#]|(?<=\])\()", r"\\\1", line)
-
-
-def markdown_table(header: Cells, rows: Sequence[Cells]) -> str:
-    """A Markdown table of cells that are Markdown already."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def latex(text: str) -> str:
@@ -60,9 +48,85 @@ def latex(text: str) -> str:
     return re.sub(r"(?<![\w.-])-(?=\d)", "$-$", escaped)
 
 
-def latex_table(header: Cells, rows: Sequence[Cells]) -> str:
-    """A booktabs tabular of cells that are LaTeX already: the first column left, others centred."""
-    lines = [" & ".join(line) + r" \tabularnewline" for line in [header, *rows]]
-    columns = "l" + "c" * (len(header) - 1)
-    parts = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule", *lines[1:]]
-    return "\n".join([*parts, r"\bottomrule", r"\end{tabular}"])
+@dataclass(frozen=True)
+class Table:
+    """Rows under a header. A row's first cell says what the row is.
+
+    Attributes:
+        header: the titles of the columns.
+        rows: cells of any type, as many in each row as in the header.
+        marked: cells that stand out, such as the best of a column: (row, column), counted from 0
+            without the header. Text adds ``*``, Markdown and LaTeX write them bold.
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    marked: frozenset[tuple[int, int]] = frozenset()
+    kind: ClassVar[str] = "table"
+
+    def text(self) -> str:
+        """Left-aligned columns, two spaces apart, with a rule under the header."""
+        lines = self._written(str, "{} *")
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        lines.insert(1, ["-" * width for width in widths])
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        )
+
+    def markdown(self) -> str:
+        """A Markdown table."""
+        header, *rows = self._written(markdown, "**{}**")
+        return markdown_table(header, rows)
+
+    def latex(self) -> str:
+        """A booktabs tabular: the first column is left-aligned, the others are centred."""
+        header, *rows = (
+            " & ".join(line) + r" \tabularnewline"
+            for line in self._written(latex, r"\textbf{{{}}}")
+        )
+        columns = "l" + "c" * (len(self.header) - 1)
+        top = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", header, r"\midrule"]
+        return "\n".join([*top, *rows, r"\bottomrule", r"\end{tabular}"])
+
+    def csv(self) -> str:
+        """Comma-separated values: numbers in full precision, None as an empty cell."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.header, *self.rows])
+        return text.getvalue()
+
+    def _written(self, plain: Callable[[str], str], best: str) -> list[list[str]]:
+        """Header and rows in one format; ``best`` is the pattern of a marked cell."""
+        rows = [[plain(str(cell)) for cell in row] for row in self.rows]
+        for row, column in self.marked:
+            rows[row][column] = best.format(rows[row][column])
+        return [[plain(title) for title in self.header], *rows]
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table of cells that are Markdown already."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def text_page(tables: Iterable[tuple[str, Table]], notes: Iterable[str]) -> str:
+    """Tables for the terminal, each under its title, and the notes below them."""
+    parts = [f"{title}:\n{table.text()}" if title else table.text() for title, table in tables]
+    return "\n\n".join([*parts, "\n".join(notes)])
+
+
+def latex_float(
+    tables: Iterable[tuple[str, Table]], caption: Iterable[str], fit: bool = False
+) -> str:
+    """One LaTeX float with the tables above each other (needs the package booktabs).
+
+    With ``fit`` a table that is wider than the page is scaled down (needs adjustbox too).
+    """
+    packages = "booktabs,adjustbox" if fit else "booktabs"
+    parts = [rf"% \usepackage{{{packages}}}", r"\begin{table*}[t]", r"\centering", r"\small"]
+    for title, table in tables:
+        parts += [rf"\par\medskip {latex(title)}\par\smallskip"] if title else []
+        box = [r"\begin{adjustbox}{max width=\textwidth}", r"\end{adjustbox}"] if fit else []
+        parts += [*box[:1], table.latex(), *box[1:]]
+    text = " ".join(map(latex, caption))
+    return "\n".join([*parts, rf"\caption{{{text}}}", r"\end{table*}"]) + "\n"

@@ -139,7 +139,7 @@ def _compare(
         compare,
         write_comparison,
     )
-    from multitask.reporting.comparison.tables import text_page
+    from multitask.reporting.comparison.tables import terminal_page
 
     found = finished_cells(grid, runs)
     if not any(found[cell.name] for cell in cells if cell.row == grid.baseline):
@@ -169,7 +169,7 @@ def _compare(
     if done + len(failed) < len(runs):
         comparison["notes"].append(f"Interrupted: {done} of {len(runs)} runs are finished.")
     files = write_comparison(output, comparison)
-    print(text_page(comparison))
+    print(terminal_page(comparison))
     for file in files:
         print(f"written: {file}")
     return files

@@ -1,47 +1,36 @@
 """What a prepared run is about to do, in words: the data it read and the steps it plans."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 from multitask.config.in_words import ABOVE_HEADER, above_the_encoder
 from multitask.models.multitask_model import adapter_part, parameter_counts
+from multitask.reporting.tables import Table
 from multitask.tasks.records import numbers_of
 from multitask.training.setup import Prepared
 from multitask.training.stages import Stage
 
+DATA_HEADER = "task|split|rows|unlabelled|empty|duplicates|in train|truncated|tokens".split("|")
+
 
 def describe_data(prepared: Prepared) -> list[str]:
     """Rows, what was dropped or doubled, and label counts of every split, as lines."""
-    lines = _table(
+    rows = [
         [
-            "task",
-            "split",
-            "rows",
-            "unlabelled",
-            "empty",
-            "duplicates",
-            "in train",
-            "truncated",
-            "tokens",
-        ],
-        [
-            [
-                task,
-                split,
-                part["rows"],
-                part["unlabelled_dropped"],
-                part["empty_texts"],
-                part["duplicates"],
-                part.get("in_train", ""),
-                f"{part['truncated_share']:.1%}",
-                f"{part['mean_tokens']:.1f}",
-            ]
-            for task, parts in prepared.data.items()
-            for split, part in parts.items()
-        ],
-    )
-    lines += ["", "labels in train"]
+            task,
+            split,
+            part["rows"],
+            part["unlabelled_dropped"],
+            part["empty_texts"],
+            part["duplicates"],
+            part.get("in_train", ""),
+            f"{part['truncated_share']:.1%}",
+            f"{part['mean_tokens']:.1f}",
+        ]
+        for task, parts in prepared.data.items()
+        for split, part in parts.items()
+    ]
+    lines = [Table(DATA_HEADER, rows).text(), "", "labels in train"]
     for task in prepared.config.selecting_tasks():
         if prepared.config.tasks[task].only_scored:
             lines.append(f"  {task}: only scored")
@@ -71,7 +60,7 @@ def describe_plan(prepared: Prepared) -> list[str]:
         precision += f", {prepared.model.encoder.kernels} kernels"
     lines = [f"device {prepared.device}, {precision}, run directory {config.output_dir}", ""]
     lines += describe_data(prepared)
-    lines += ["", *_table(ABOVE_HEADER, above_the_encoder(config)), "", "parameters"]
+    lines += ["", Table(ABOVE_HEADER, above_the_encoder(config)).text(), "", "parameters"]
     lines += [f"  {part}: {count:,}" for part, count in parameter_counts(prepared.model).items()]
     for stage in prepared.stages:
         lines += ["", *_stage(prepared, stage)]
@@ -116,7 +105,7 @@ def _stage(prepared: Prepared, stage: Stage) -> list[str]:
                 ]
             )
     header = ["task", "sampling share", "loss weight", "rows a step", "passes an epoch"]
-    return [*lines, "", *_table(header, rows)]
+    return [*lines, "", Table(header, rows).text()]
 
 
 def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
@@ -153,11 +142,3 @@ def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
             lines.append(f"    {name} {text}")
             lines.append(f"      {' + '.join(segments)} (segments: {len(segments)}){end}")
     return lines
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    cells = [list(header), *[[str(cell) for cell in row] for row in rows]]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    return [
-        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells
-    ]

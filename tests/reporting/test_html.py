@@ -15,12 +15,12 @@ from multitask.reporting.page import (
     Lines,
     Page,
     Section,
-    Table,
     Text,
     Tile,
     markdown_block,
 )
 from multitask.reporting.run_report import write_reports
+from multitask.reporting.tables import Table
 from tests.support.fabricated_run import write_run
 from tests.support.html_page import Parsed, check_page, page_text
 

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitask.reporting.tables import latex, latex_table, markdown_table, score, text_table
+from multitask.reporting.tables import Table, latex, score
 
 
 def test_latex_escapes_what_would_be_a_command():
@@ -35,15 +35,23 @@ def test_latex_leaves_no_special_character_bare(text):
 
 
 def test_tables_hold_a_row_a_line():
-    header, rows = ["name", "n"], [["a", "10"], ["longer", "-"]]
-    assert text_table(header, rows) == "name    n\n------  --\na       10\nlonger  -"
-    assert markdown_table(header, rows).splitlines() == [
+    table = Table(["name", "n"], [["a", "10"], ["longer", "-"]])
+    assert table.text() == "name    n\n------  --\na       10\nlonger  -"
+    assert table.markdown().splitlines() == [
         "| name | n |", "| --- | --- |", "| a | 10 |", "| longer | - |",
     ]  # fmt: skip
-    assert latex_table(header, rows).splitlines() == [
+    assert table.latex().splitlines() == [
         r"\begin{tabular}{lc}", r"\toprule", r"name & n \tabularnewline", r"\midrule",
         r"a & 10 \tabularnewline", r"longer & - \tabularnewline", r"\bottomrule", r"\end{tabular}",
     ]  # fmt: skip
+
+
+def test_marked_cells_stand_out_and_csv_keeps_numbers():
+    table = Table(["name", "a_b"], [["x & y", 0.1], ["z", None]], frozenset({(0, 1)}))
+    assert table.text() == "name   a_b\n-----  -----\nx & y  0.1 *\nz      None"
+    assert table.markdown().splitlines()[2:] == ["| x &amp; y | **0.1** |", "| z | None |"]
+    assert r"x \& y & \textbf{0.1} \tabularnewline" in table.latex()
+    assert table.csv() == "name,a_b\nx & y,0.1\nz,\n"
 
 
 def test_no_score_is_a_dash():

@@ -41,5 +41,5 @@ def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     return [directory / name for name in texts]
 
 
-def text_page(comparison: dict[str, Any]) -> str:
+def terminal_page(comparison: dict[str, Any]) -> str:
     return "\n".join(comparison["notes"])

@@ -8,9 +8,8 @@ from scipy.stats import ttest_rel
 
 from multitask.reporting.comparison import tables
 from multitask.reporting.comparison.significance import holm
-from multitask.reporting.page import Table
 from multitask.reporting.paper.files import paper_markdown
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.tables import Table, markdown, markdown_table
 from tools.measured_docs.store import RESULTS, source_line
 
 GRIDS = RESULTS / "grids"
@@ -49,7 +48,8 @@ def grid(name: str) -> str | None:
     if comparison is None:
         return None
     parts = [
-        part for title, table in tables.markdown_tables(comparison) for part in (f"{title}:", table)
+        f"{markdown(title)}:\n\n{table.markdown()}"
+        for title, table in tables.titled_tables(comparison)
     ]
     return "\n\n".join([*parts, *_notes(comparison), source_line(comparison)]) + "\n"
 
@@ -73,7 +73,7 @@ def scores(name: str) -> str | None:
             last = {name: cells[-1] for name, *cells in other.rows}
             header.append(title)
             rows = [[*row, last.get(row[0], "-")] for row in rows]
-    table = tables.written(Table(header, rows, score_table.marked), tables.MARKDOWN)
+    table = Table(header, rows, score_table.marked).markdown()
     return "\n\n".join([table, *_notes(comparison), source_line(comparison)]) + "\n"
 
 
@@ -100,7 +100,7 @@ def paired(name: str) -> str | None:
             gain = {"value": second["mean"] - first["mean"], "low": low, "high": high, "p_holm": p}
             row.append(tables.difference_cell(gain))
     table = Table(("over seeds", *tables.columns(comparison)), rows)
-    return tables.written(table, tables.MARKDOWN) + "\n"
+    return table.markdown() + "\n"
 
 
 def minibert(_: str) -> str | None:

@@ -133,9 +133,9 @@ def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     texts = {
         "comparison.json": json.dumps(comparison, indent=1, ensure_ascii=False) + "\n",
-        "table.md": tables.markdown_page(comparison),
+        "table.md": tables.markdown_text(comparison),
         "table.csv": tables.csv_text(comparison),
-        "table.tex": tables.latex_page(comparison),
+        "table.tex": tables.latex_text(comparison),
     }
     for name, text in texts.items():
         write_text(directory / name, text)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multitask.reporting.comparison.saved_predictions import ScoredRows, resampled_metric
-from multitask.reporting.tables import score, signed, text_table
+from multitask.reporting.tables import Table, score, signed
 from multitask.tasks import metrics
 from multitask.tasks.base import Array
 from multitask.tasks.bootstrap import percentiles
@@ -118,7 +118,7 @@ def gains_table(found: dict[str, Any]) -> str:
         ]
         for name, entry in lines.items()
     ]
-    return f"{text_table(header, rows)}\n\n" + (
+    return f"{Table(header, rows).text()}\n\n" + (
         f"[95 % interval]: paired bootstrap over dev rows, {found['resamples']:,} resamples. The "
         "members are fixed: other seeds may gain more or less. The best member was chosen on these "
         "rows, which flatters it."

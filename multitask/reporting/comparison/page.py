@@ -17,6 +17,7 @@ from multitask.reporting.comparison.tables import (
     GAIN_TITLE,
     HOLDOUT_TITLE,
     MATRIX_TITLE,
+    SCORES_TITLE,
     TIME_TITLE,
     best_of,
     columns,
@@ -33,7 +34,8 @@ from multitask.reporting.comparison.tables import (
     score_table,
     time_table,
 )
-from multitask.reporting.page import Block, Image, Lines, Page, Section, Table, Text, Tile
+from multitask.reporting.page import Block, Image, Lines, Page, Section, Text, Tile
+from multitask.reporting.tables import Table
 
 LEGEND = (
     "The best mean of each column. Dot: the mean over seeds; bar: its 95 % interval; stroke: the "
@@ -52,7 +54,7 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
     groups = comparison["groups"]
     alt = "Scores of each group by task: one dot a seed, the mean and its interval"
     scores: list[Block] = [score_table(comparison), Image(directory / "figure.png", alt)]
-    sections = [Section("Dev scores", scores)]
+    sections = [Section(SCORES_TITLE, scores)]
     if found := holdout_table(comparison):
         sections.append(Section(HOLDOUT_TITLE, [found], label="Holdout"))
     if difference_table(comparison):

@@ -1,23 +1,13 @@
 """A comparison as text, Markdown, CSV and LaTeX; nothing is computed here."""
 
-import csv
-import io
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from multitask.reporting.page import Table
-from multitask.reporting.tables import (
-    Cells,
-    latex,
-    latex_table,
-    markdown,
-    markdown_table,
-    score,
-    signed,
-    text_table,
-)
+from multitask.reporting.page import Lines, Page, Section, markdown_page
+from multitask.reporting.tables import Table, latex_float, score, signed, text_page
 
+SCORES_TITLE = "Dev scores"
 HOLDOUT_TITLE = "Scores on the held-out rows of train: choose by these, report dev"
 GAIN_TITLE = "Relative gain over single-task training in %, and its mean Δm"
 TIME_TITLE = "Training time: an epoch's training steps alone, median over seeds"
@@ -25,56 +15,21 @@ MATRIX_TITLE = "Adding the task of a row to the training of a column's changes i
 TIMES = ("epoch_seconds", "epoch_seconds_ratio")  # the last columns of table.csv
 
 
-@dataclass(frozen=True)
-class Style:
-    """How one format writes a plain cell, the best cell of a column, and a table."""
-
-    plain: Callable[[str], str]
-    best: Callable[[str], str]
-    table: Callable[[Cells, Sequence[Cells]], str]
-
-
-TEXT = Style(str, lambda cell: f"{cell} *", text_table)
-MARKDOWN = Style(markdown, lambda cell: f"**{cell}**", markdown_table)
-LATEX = Style(latex, lambda cell: rf"\textbf{{{cell}}}", latex_table)
-
-
-def text_page(comparison: dict[str, Any]) -> str:
+def terminal_page(comparison: dict[str, Any]) -> str:
     """The tables for the terminal; the best score of each column is marked with ``*``."""
-    parts = [
-        part
-        for title, table in _tables(comparison)
-        for part in ([f"{title}:", written(table, TEXT)] if title else [written(table, TEXT)])
-    ]
-    return "\n\n".join([*parts, "\n".join(_all_notes(comparison))])
+    return text_page(_first_untitled(comparison), _all_notes(comparison))
 
 
-def markdown_page(comparison: dict[str, Any]) -> str:
+def markdown_text(comparison: dict[str, Any]) -> str:
     """table.md: the tables, with what was done and what to beware of below them."""
-    parts = ["# Comparison"]
-    for title, table in markdown_tables(comparison):
-        parts += [f"## {title}", table]
-    notes = "\n".join(f"- {markdown(line)}" for line in _all_notes(comparison))
-    return "\n\n".join([*parts, "## How to read this", notes]) + "\n"
+    sections = [Section(title, [table]) for title, table in titled_tables(comparison)]
+    notes = Section("How to read this", [Lines(_all_notes(comparison))])
+    return markdown_page(Page(Path(), "Comparison", "", [*sections, notes]))
 
 
-def markdown_tables(comparison: dict[str, Any]) -> list[tuple[str, str]]:
-    """Title and Markdown of each table."""
-    return [
-        (markdown(title or "Dev scores"), written(table, MARKDOWN))
-        for title, table in _tables(comparison)
-    ]
-
-
-def latex_page(comparison: dict[str, Any]) -> str:
-    """table.tex: one float with the tables above each other (needs the package booktabs)."""
-    parts = ["% \\usepackage{booktabs}", r"\begin{table*}[t]", r"\centering", r"\small"]
-    for title, table in _tables(comparison):
-        heading = rf"\par\medskip {latex(title)}\par\smallskip" if title else ""
-        parts += [heading, written(table, LATEX)]
-    caption = " ".join(latex(line) for line in _all_notes(comparison))
-    lines = [*parts, rf"\caption{{{caption}}}", r"\end{table*}"]
-    return "\n".join(line for line in lines if line) + "\n"
+def latex_text(comparison: dict[str, Any]) -> str:
+    """table.tex: one float with the tables above each other."""
+    return latex_float(_first_untitled(comparison), _all_notes(comparison))
 
 
 def csv_text(comparison: dict[str, Any]) -> str:
@@ -86,20 +41,18 @@ def csv_text(comparison: dict[str, Any]) -> str:
     """
     names = [*comparison["tasks"], "overall"]
     parts = ("mean", "sd", "diff", "low", "high", "p")
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    scores = [f"{name}_{part}" for name in names for part in parts]
-    writer.writerow(["group", "seeds", *scores, *TIMES])
+    header = ["group", "seeds", *(f"{name}_{part}" for name in names for part in parts), *TIMES]
+    rows = []
     for group in comparison["groups"]:
-        line = [group["name"], len(group["seeds"])]
+        row = [group["name"], len(group["seeds"])]
         for entry in entries(comparison, group):
             entry = entry or {}
             difference = entry.get("difference") or {}
-            line += [entry.get("mean"), entry.get("sd")]
-            line += [difference.get(key) for key in ("value", "low", "high", "p_holm")]
-        line += [(group.get("training_time") or {}).get(key) for key in ("epoch_seconds", "ratio")]
-        writer.writerow(line)
-    return text.getvalue()
+            row += [entry.get("mean"), entry.get("sd")]
+            row += [difference.get(key) for key in ("value", "low", "high", "p_holm")]
+        row += [(group.get("training_time") or {}).get(key) for key in ("epoch_seconds", "ratio")]
+        rows.append(row)
+    return Table(header, rows).csv()
 
 
 def entries(comparison: dict[str, Any], group: dict[str, Any]) -> list[dict[str, Any] | None]:
@@ -113,27 +66,23 @@ def columns(comparison: dict[str, Any]) -> list[str]:
     return [*(f"{task} {kind['metric']}" for task, kind in kinds), "mean"]
 
 
-def _tables(comparison: dict[str, Any]) -> Iterator[tuple[str, Table]]:
+def titled_tables(comparison: dict[str, Any]) -> list[tuple[str, Table]]:
     """Title and content of each table that the comparison has something for."""
-    yield "", score_table(comparison)
-    if held_out := holdout_table(comparison):
-        yield HOLDOUT_TITLE, held_out
-    if differences := difference_table(comparison):
-        yield difference_title(comparison), differences
-    if times := time_table(comparison):
-        yield TIME_TITLE, times
-    if gains := gain_table(comparison):
-        yield GAIN_TITLE, gains
-    if matrix := matrix_table(comparison):
-        yield MATRIX_TITLE, matrix
+    tables = {
+        SCORES_TITLE: score_table(comparison),
+        HOLDOUT_TITLE: holdout_table(comparison),
+        difference_title(comparison): difference_table(comparison),
+        TIME_TITLE: time_table(comparison),
+        GAIN_TITLE: gain_table(comparison),
+        MATRIX_TITLE: matrix_table(comparison),
+    }
+    return [(title, table) for title, table in tables.items() if table is not None]
 
 
-def written(table: Table, style: Style) -> str:
-    """A table of plain cells in one format."""
-    rows = [[style.plain(cell) for cell in row] for row in table.rows]
-    for row, column in table.marked:
-        rows[row][column] = style.best(rows[row][column])
-    return style.table([style.plain(cell) for cell in table.header], rows)
+def _first_untitled(comparison: dict[str, Any]) -> list[tuple[str, Table]]:
+    """The same for a page whose notes begin with what the scores are."""
+    (_, scores), *others = titled_tables(comparison)
+    return [("", scores), *others]
 
 
 def score_table(comparison: dict[str, Any]) -> Table:

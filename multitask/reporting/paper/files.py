@@ -1,15 +1,12 @@
 """A paper's table (``multitask.reporting.paper.table``) as text, Markdown, CSV, LaTeX and JSON."""
 
-import csv
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from multitask.reporting.comparison.tables import LATEX, MARKDOWN, TEXT, written
-from multitask.reporting.page import Table
-from multitask.reporting.tables import latex, markdown, signed
+from multitask.reporting.page import Lines, Page, Section, markdown_page
+from multitask.reporting.tables import Table, latex_float, signed, text_page
 from multitask.utils.files import write_text
 
 CSV_PARTS = ("mean", "median", "sd", "printed")
@@ -24,31 +21,20 @@ STATISTICS = {
 
 def paper_text(table: dict[str, Any]) -> str:
     """The tables for the terminal."""
-    parts = [f"{title}:\n{written(found, TEXT)}" for title, found in _tables(table)]
-    return "\n\n".join([*parts, "\n".join(_notes(table))])
+    return text_page(_tables(table), _notes(table))
 
 
 def paper_markdown(table: dict[str, Any]) -> str:
     """The tables with their notes below."""
-    parts = [f"# {markdown(table['title'])}"]
-    for title, found in _tables(table):
-        parts += [f"## {markdown(title)}", written(found, MARKDOWN)]
-    notes = "\n".join(f"- {markdown(line)}" for line in _notes(table))
-    return "\n\n".join([*parts, "## How to read this", notes]) + "\n"
+    sections = [Section(title, [made]) for title, made in _tables(table)]
+    notes = Section("How to read this", [Lines(_notes(table))])
+    return markdown_page(Page(Path(), table["title"], "", [*sections, notes]))
 
 
 def paper_latex(table: dict[str, Any]) -> str:
-    """One float with the tables above each other (needs the packages booktabs and adjustbox).
-
-    No table is wider than the page.
-    """
-    parts = ["% \\usepackage{booktabs,adjustbox}", r"\begin{table*}[t]", r"\centering", r"\small"]
-    for title, found in _tables(table, narrow=True):
-        parts += [rf"\par\medskip {latex(title)}\par\smallskip"]
-        parts += [r"\begin{adjustbox}{max width=\textwidth}", written(found, LATEX)]
-        parts += [r"\end{adjustbox}"]
-    caption = " ".join(latex(line) for line in [table["title"] + ".", *_notes(table)])
-    return "\n".join([*parts, rf"\caption{{{caption}}}", r"\end{table*}"]) + "\n"
+    """One float with the tables above each other, none wider than the page."""
+    caption = [table["title"] + ".", *_notes(table)]
+    return latex_float(_tables(table, narrow=True), caption, fit=True)
 
 
 def _turned(found: Table) -> Table:
@@ -60,11 +46,10 @@ def _turned(found: Table) -> Table:
 
 def paper_csv(table: dict[str, Any]) -> str:
     """A line for each row and column, then each average; full precision, in percent and seconds."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     differences = [f"diff_{part}" for part in DIFFERENCE_PARTS]
     shown = {table["statistic"]: "values", "printed": "printed"}
-    writer.writerow(["row", "column", "task", "metric", "seeds", *CSV_PARTS, *differences, *TIMES])
+    header = ["row", "column", "task", "metric", "seeds", *CSV_PARTS, *differences, *TIMES]
+    rows = []
     for row in table["rows"]:
         for column, cell in zip(table["columns"], row["cells"], strict=True):
             if cell is None:
@@ -73,12 +58,12 @@ def paper_csv(table: dict[str, Any]) -> str:
             line = [row["name"], column["title"], column["task"], column["metric"]]
             line += [len(cell["values"]), *(cell.get(part) for part in CSV_PARTS)]
             line += [difference.get(part) for part in DIFFERENCE_PARTS]
-            writer.writerow([*line, *(cell.get(part) for part in TIMES)])
+            rows.append([*line, *(cell.get(part) for part in TIMES)])
         for average in table["averages"]:
             found = {part: average[kind].get(row["name"]) for part, kind in shown.items()}
             line = [row["name"], average["title"], "", "", "", *map(found.get, CSV_PARTS)]
-            writer.writerow([*line, *[""] * len([*differences, *TIMES])])
-    return text.getvalue()
+            rows.append([*line, *[""] * len([*differences, *TIMES])])
+    return Table(header, rows).csv()
 
 
 def write_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:

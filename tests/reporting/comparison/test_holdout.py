@@ -65,5 +65,5 @@ def test_the_table_marks_the_best_and_stands_after_the_dev_scores(groups):
         if group["holdout"]:
             group["holdout"]["overall"] = None
     assert (0, len(table.header) - 1) not in tables.holdout_table(comparison).marked
-    titles = [title for title, _ in tables.markdown_tables(comparison)]
+    titles = [title for title, _ in tables.titled_tables(comparison)]
     assert titles[:2] == ["Dev scores", tables.HOLDOUT_TITLE]

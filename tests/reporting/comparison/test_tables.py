@@ -36,7 +36,7 @@ def lines_of(text, name):
 
 
 def test_the_text_is_aligned_and_marks_the_best(comparison):
-    text = tables.text_page(comparison)
+    text = tables.terminal_page(comparison)
     header, rule, *rows = text.splitlines()[: len(comparison["groups"]) + 2]
     starts = [match.start() for match in re.finditer("-+", rule)]
     cells = [
@@ -64,7 +64,7 @@ def test_the_text_is_aligned_and_marks_the_best(comparison):
 
 
 def test_markdown_is_escaped_and_bold(comparison):
-    page = tables.markdown_page(comparison)
+    page = tables.markdown_text(comparison)
     best = comparison["groups"][1]
     assert best["name"] == "good|<i>" and best["overall"]["best"]
     (row,) = lines_of(page, r"| good\|&lt;i&gt; | 2 |")
@@ -79,7 +79,7 @@ def test_markdown_is_escaped_and_bold(comparison):
 
 
 def test_latex_is_escaped_and_every_row_has_its_columns(comparison):
-    page = tables.latex_page(comparison)
+    page = tables.latex_text(comparison)
     assert (
         r"base\_100\%\&\$x & 2 & " in page and r"good\textbar{}\textless{}i\textgreater{}" in page
     )
@@ -118,7 +118,7 @@ def test_undefined_scores_are_dashes(comparison):
     broken = copy.deepcopy(comparison)
     entry = broken["groups"][2]["tasks"]["sst"]
     entry |= dict.fromkeys(("mean", "sd", "low", "high", "difference")) | {"values": [None]}
-    text = tables.text_page(broken)
+    text = tables.terminal_page(broken)
     scores, differences = lines_of(text, "lone ")[:2]
     assert scores.split()[:3] == ["lone", "1", "-"]
     assert differences.split()[:2] == ["lone", "-"]
@@ -142,7 +142,7 @@ def test_trained_parameters_stand_beside_the_scores_where_they_differ(comparison
 
 def test_one_group_alone_has_no_differences(comparison):
     alone = copy.deepcopy(comparison) | {"transfer": {}, "groups": comparison["groups"][1:2]}
-    text = tables.text_page(alone)
+    text = tables.terminal_page(alone)
     assert "Difference" not in text and "paired bootstrap" not in text
 
 

@@ -68,7 +68,7 @@ def test_times_of_several_machines_are_left_out_with_a_note(change, words, group
     edited(groups[1].runs[2], **change)
     comparison = compare(groups, "base", resamples=20)
     assert [group["training_time"] for group in comparison["groups"]] == [None] * 3
-    assert tables.TIME_TITLE not in tables.markdown_page(comparison)
+    assert tables.TIME_TITLE not in tables.markdown_text(comparison)
     (note,) = comparison["notes"]
     assert note.startswith(f"Training times do not compare, the runs differ in {words}")
 
