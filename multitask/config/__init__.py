@@ -20,7 +20,7 @@ from multitask.config.load import load_config
 from multitask.config.run_directory import load_run_config, load_saved_config
 from multitask.config.task import CourseFileConfig, EarlyStoppingConfig, SmartConfig, TaskConfig
 from multitask.config.training import StageConfig, TrainingConfig
-from multitask.config.yaml_tree import KeyPath
+from multitask.config.yaml_reader import KeyPath
 
 __all__ = [
     "EMBEDDED_DIR",

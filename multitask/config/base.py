@@ -1,7 +1,7 @@
 """What the models of a config share."""
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -10,6 +10,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import PydanticCustomError
+
+from multitask.utils.limits import LARGEST_NUMBER
 
 EMBEDDED_DIR = Path(__file__).parent.parent / "data" / "embedded"
 
@@ -20,7 +22,17 @@ def mistake(key: str, message: str) -> PydanticCustomError:
 
 
 class Strict(BaseModel):
+    """Keys of a config: no unknown one, no value of another type, no number beyond all bounds."""
+
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        for key, value in self:
+            wide = isinstance(value, int | float) and abs(value) > LARGEST_NUMBER
+            if wide and key != "seed":
+                raise mistake(key, f"expected a number of at most {LARGEST_NUMBER:,}")
+        return self
 
 
 class Choice(BaseModel):

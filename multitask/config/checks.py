@@ -4,7 +4,7 @@ from multitask.config.base import Choice
 from multitask.config.config import Config
 from multitask.config.registry import check_name
 from multitask.config.sharing import share_head, share_pooling, share_rows
-from multitask.config.yaml_tree import KeyPath
+from multitask.config.yaml_reader import KeyPath
 from multitask.utils.errors import UserError, suggest
 
 

@@ -14,8 +14,10 @@ from multitask.config.base import EMBEDDED_DIR, Strict
 from multitask.config.encoder import EncoderConfig, InitFromConfig
 from multitask.config.task import TaskConfig
 from multitask.config.training import StageConfig, TrainingConfig
-from multitask.config.yaml_tree import KeyPath, Tree, dump_yaml
+from multitask.config.yaml_reader import KeyPath, dump_yaml
+from multitask.config.yaml_tree import Tree
 from multitask.utils.errors import UserError
+from multitask.utils.limits import TASKS
 from multitask.utils.names import EMBEDDED, PACKAGED_ENCODER
 
 # what all-MiniLM-L6-v2 was trained on, as far as it touches the tasks of this project
@@ -57,7 +59,9 @@ class Config(Strict):
         description="Parts of the training, one after the other; default: one, as `training` says.",
     )
     tasks: dict[str, TaskConfig] = Field(
-        min_length=1, description="The tasks by name; `defaults:` beside it is shared by all."
+        min_length=1,
+        max_length=TASKS,
+        description="The tasks by name; `defaults:` beside it is shared by all.",
     )
     _tree: Tree = PrivateAttr(default_factory=Tree)
 
@@ -84,9 +88,8 @@ class Config(Strict):
         ]
 
     def is_default(self, path: KeyPath) -> bool:
-        """Whether a task has ``path`` of ``defaults``, and says nothing of it itself."""
-        sources = self._tree.sources
-        return sources[path] == sources.get(("defaults", *path[2:]))
+        """Return True if a task has ``path`` from ``defaults``, or from nowhere."""
+        return self._tree.is_default(path)
 
     def selecting_tasks(self) -> dict[str, str]:
         """For each task the one whose evaluations select its weights: itself, if it trains."""

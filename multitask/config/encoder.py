@@ -8,6 +8,7 @@ from pydantic import (
 )
 
 from multitask.config.base import Strict
+from multitask.utils.limits import MOST_DROPOUT
 from multitask.utils.names import PACKAGED_ENCODER
 
 
@@ -71,7 +72,10 @@ class EncoderConfig(Strict):
         "encoder only).",
     )
     dropout: float | None = Field(
-        None, ge=0, lt=1, description="Hidden dropout inside the encoder; default: the model's own."
+        None,
+        ge=0,
+        le=MOST_DROPOUT,
+        description="Hidden dropout inside the encoder; default: the model's own.",
     )
     seen_corpora: dict[str, str] | None = Field(
         None,

@@ -13,7 +13,8 @@ from multitask.config.base import (
 )
 from multitask.config.config import Config
 from multitask.config.task import TaskConfig
-from multitask.config.yaml_tree import CHOICES, KeyPath, Tree
+from multitask.config.yaml_reader import KeyPath
+from multitask.config.yaml_tree import CHOICES, Tree
 from multitask.utils.errors import UserError, suggest
 
 _EXPECTED = {
@@ -70,7 +71,9 @@ def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserE
         path = (*path, problem["ctx"]["key"])
     if kind == "model_type" and path[-1] in CHOICES:
         message = "expected a name, or a name and options"
-    if kind not in ("value_error", "at_key", "too_short"):
+    if kind == "too_long":
+        message = f"at most {problem['ctx']['max_length']:,} are possible"
+    if kind not in ("value_error", "at_key", "too_short", "too_long"):
         message = f"{message.replace('Input should be', 'should be')}, not {shown[:80]}"
     if kind == "too_short":
         message = f"at least one {str(path[-1]).removesuffix('s')} is needed"

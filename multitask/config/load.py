@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from pydantic import (
     ValidationError,
@@ -11,7 +12,10 @@ from multitask.config.checks import check_names, check_references
 from multitask.config.config import Config
 from multitask.config.explain import explain
 from multitask.config.sharing import inherit
-from multitask.config.yaml_tree import KeyPath, load_tree
+from multitask.config.yaml_reader import KeyPath
+from multitask.config.yaml_tree import Tree, load_tree
+from multitask.utils.errors import UserError, reading
+from multitask.utils.files import expand_home
 from multitask.utils.names import EMBEDDED
 
 
@@ -20,7 +24,13 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
 
     Raises UserError: one line with file, line, key path and what was expected.
     """
+    with reading(os.fspath(path)):
+        return _load_config(path, overrides)
+
+
+def _load_config(path: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
     tree = load_tree(path, overrides)
+    _expand_paths(tree)
     inherit(tree)
     try:
         config = Config.model_validate(tree.value)
@@ -30,9 +40,9 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     check_names(config)
     check_references(config)
     if config.data_dir != EMBEDDED:
-        config.data_dir = _absolute(config, ("data_dir",), config.data_dir)
+        config.data_dir = str(Path(config.data_dir).absolute())
     if config.init_from is not None:
-        config.init_from.run = _absolute(config, ("init_from", "run"), config.init_from.run)
+        config.init_from.run = str(Path(config.init_from.run).absolute())
         for option in ("reinit_layers", "from_scratch"):
             if getattr(config.encoder, option):
                 message = "`init_from` brings the weights of all layers: leave one of the two out"
@@ -42,8 +52,36 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     return config
 
 
-def _absolute(config: Config, path: KeyPath, name: str) -> str:
-    try:
-        return str(Path(name).expanduser().absolute())
-    except RuntimeError:  # ~USER
-        raise config.error(path, f"no home directory for {name!r}: write the whole path") from None
+# keys that hold a path, or that may; below a task and outside of one
+TASK_PATHS = (
+    ("data", "path"),
+    ("data", "train"),
+    ("data", "dev"),
+    ("data", "test"),
+    ("head", "generator"),
+)
+PATHS = (("data_dir",), ("output_dir",), ("encoder", "name"), ("init_from",), ("init_from", "run"))
+
+
+def _expand_paths(tree: Tree) -> None:
+    """Put the home directory in the place of a ``~`` that begins a path.
+
+    Raises UserError for a home directory that is not known, and for the character NUL in a path.
+    """
+    tasks = tree.value.get("tasks")
+    names = tasks if isinstance(tasks, dict) else ()
+    below: list[KeyPath] = [("tasks", name, *path) for name in names for path in TASK_PATHS]
+    for path in (*PATHS, *below):
+        parent: Any = tree.value
+        for key in path[:-1]:
+            parent = parent.get(key) if isinstance(parent, dict) else None
+        name = parent.get(path[-1]) if isinstance(parent, dict) else None
+        if not isinstance(name, str):
+            continue
+        if "\0" in name:
+            raise tree.error(path, "a path cannot hold the character NUL")
+        if name.startswith("~"):
+            try:
+                parent[path[-1]] = str(expand_home(name))
+            except UserError as error:
+                raise tree.error(path, str(error)) from None

@@ -5,7 +5,8 @@ from typing import Any
 
 from multitask.config.config import Config
 from multitask.config.data import DataConfig
-from multitask.config.yaml_tree import KeyPath, Tree
+from multitask.config.yaml_reader import KeyPath
+from multitask.config.yaml_tree import Tree
 from multitask.utils.errors import suggest
 
 # keys of `data` that a task with another task's rows has for itself

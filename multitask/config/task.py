@@ -14,6 +14,7 @@ from multitask.config.registry import KINDS
 from multitask.tasks.glue import FILES as GLUE_FILES
 from multitask.tasks.metric_names import SELECTABLE
 from multitask.utils.errors import suggest
+from multitask.utils.limits import MOST_DROPOUT
 
 
 class EarlyStoppingConfig(Strict):
@@ -123,7 +124,7 @@ class TaskConfig(Strict):
         "nothing, enters no mean and selects only where `training.select` names it. Such as an STS "
         "suite beside a run.",
     )
-    dropout: float = Field(0.1, ge=0, lt=1, description="Dropout before the head.")
+    dropout: float = Field(0.1, ge=0, le=MOST_DROPOUT, description="Dropout before the head.")
     batch_size: int = Field(16, ge=1, description="Rows per forward pass.")
     batch_tokens: int | None = Field(
         None,

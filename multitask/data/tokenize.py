@@ -239,9 +239,17 @@ def _check_first_texts(rows: Rows, tokenizer: Any, max_length: int, stride: int)
 
 
 def default_cache() -> Path:
-    """``$MULTITASK_CACHE``, else ``$XDG_CACHE_HOME/multitask``, else ``~/.cache/multitask``."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("MULTITASK_CACHE") or Path(home) / "multitask")
+    """``$MULTITASK_CACHE``, else ``$XDG_CACHE_HOME/multitask``, else ``~/.cache/multitask``.
+
+    Without a home directory, a place where nothing can be kept: a cache only saves time.
+    """
+    if os.environ.get("MULTITASK_CACHE"):
+        return Path(os.environ["MULTITASK_CACHE"])
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        home = Path(os.devnull)
+    return home / "multitask"
 
 
 def _key(

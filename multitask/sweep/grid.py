@@ -28,7 +28,8 @@ from pydantic import Field, ValidationError
 
 from multitask.config import Config, Strict, explain, load_config
 from multitask.config.run_directory import flat
-from multitask.config.yaml_tree import KeyPath, Tree, dump_override, load_extended, read_override
+from multitask.config.yaml_reader import KeyPath, Node, dump_override
+from multitask.config.yaml_tree import Tree, load_extended, read_override
 from multitask.utils.errors import UserError, suggest
 
 LONGEST_NAME = 100
@@ -160,7 +161,7 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
         key, inner = read_override(override)
         file.set.pop(key, None)  # the last one counts, in the order of its key too
         file.set[key] = inner.value
-        tree.sources[("set", key)] = "command line"
+        tree.root.value.setdefault("set", Node({}, "")).value[key] = Node(None, "command line")
     seeds = _seeds(file, tree)
     base = _base(file, tree)
     axes, cells = _expand(file, tree, _apart(file, tree, base))

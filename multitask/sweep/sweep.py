@@ -14,7 +14,8 @@ from pathlib import Path
 from types import FrameType
 
 from multitask.config.run_directory import config_differences
-from multitask.config.yaml_tree import dump_override, dump_yaml, load_extended
+from multitask.config.yaml_reader import dump_override, dump_yaml
+from multitask.config.yaml_tree import load_extended
 from multitask.sweep.claims import exclusive, held
 from multitask.sweep.grid import TASKS, Cell, Grid
 from multitask.sweep.progress import Progress

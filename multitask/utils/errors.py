@@ -1,6 +1,8 @@
 """The one exception that a user's mistake raises: one line that says what, where and what to do."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 
 class UserError(Exception):
@@ -24,6 +26,22 @@ class NotFinite(UserError):
 
 class PeerLost(UserError):
     """Another process of the same run has ended."""
+
+
+@contextlib.contextmanager
+def reading(source: object) -> Iterator[None]:
+    """The one door through which a user's files come in.
+
+    A UserError or an OSError of the block passes. Any other exception, which a library raises for
+    input that nobody thought of, becomes a UserError that names ``source``.
+    """
+    try:
+        yield
+    except (UserError, OSError):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300] or "no reason given"
+        raise UserError(f"{source}: cannot be read: {type(error).__name__}: {reason}") from error
 
 
 def check_text(text: str, what: str) -> None:

@@ -1,14 +1,18 @@
 """Files and directories that are complete or absent, and standard JSON. No torch here."""
 
 import contextlib
+import errno
 import json
 import math
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from multitask.utils.errors import UserError
 
 # names of scratch directories start and end so
 SCRATCH, ENDING = ".multitask-", ".tmp"
@@ -82,6 +86,31 @@ def hold(directory: Path) -> Iterator[bool]:
         yield held
     finally:
         os.close(handle)
+
+
+def expand_home(name: str) -> Path:
+    """A path with ``~`` as the home directory. Raises UserError where there is none."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        raise UserError(f"no home directory for {name!r}: write the complete path") from None
+
+
+def read_bounded(file: Path, limit: int) -> bytes:
+    """Read a regular file of at most ``limit`` bytes.
+
+    Raises UserError for a larger file and for what is no file, such as a pipe or a device.
+    """
+    mode = file.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+    if not stat.S_ISREG(mode):
+        raise UserError(f"{file}: neither a file nor a link to one: give the name of a file")
+    with file.open("rb") as opened:
+        content = opened.read(limit + 1)
+    if len(content) > limit:
+        raise UserError(f"{file}: larger than {limit:,} bytes, the most that is read")
+    return content
 
 
 def write_text(file: Path, text: str) -> None:

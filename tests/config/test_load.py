@@ -439,3 +439,49 @@ print("LOADED", sorted(slow & set(sys.modules)), status)
     )
     assert result.stdout.splitlines()[-1] == f"LOADED [] {status}"
     assert words in result.stdout + result.stderr
+
+
+# --- paths and numbers ---
+
+
+def test_a_tilde_is_the_home_directory_in_every_key_that_holds_a_path(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    names = {"data_dir": "~/data", "output_dir": "~/runs/x", "encoder.name": "~/bert"}
+    files = {"train": "~/t.csv", "dev": "~/d.csv", "test": "~/e.csv"}
+    below = {f"tasks.sst.data.{key}": name for key, name in files.items()}
+    overrides = [f"{key}={name}" for key, name in {**names, **below}.items()]
+    config = load_config(ROOT / "configs" / "cs224n.yaml", [*overrides, "init_from=~/runs/first"])
+    assert (config.data_dir, config.output_dir) == (f"{tmp_path}/data", f"{tmp_path}/runs/x")
+    assert (config.encoder.name, config.init_from.run) == (
+        f"{tmp_path}/bert",
+        f"{tmp_path}/runs/first",
+    )
+    assert config.data_path(config.tasks["sst"].data.train) == tmp_path / "t.csv"
+    assert config.tasks["sst"].data.test == f"{tmp_path}/e.csv"
+    with pytest.raises(UserError, match="output_dir: no home directory for '~nobody-here/x'"):
+        load_config(ROOT / "configs" / "cs224n.yaml", ["output_dir=~nobody-here/x"])
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("training.eval_batch_size=10000000000000000000", "at most 1,000,000,000,000"),
+        ("training.lr=1e300", "at most 1,000,000,000,000"),
+        ("encoder.dropout=0.999999", "less than or equal to 0.95"),
+        ("tasks.sst.dropout=0.96", "less than or equal to 0.95"),
+        ('output_dir="a\\0b"', "cannot hold the character NUL"),
+        ('tasks.sst.data.train="a\\0b"', "cannot hold the character NUL"),
+    ],
+)
+def test_numbers_and_paths_that_no_machine_has_are_refused(override, message):
+    with pytest.raises(UserError, match=message) as caught:
+        load_config(ROOT / "configs" / "cs224n.yaml", [override])
+    assert str(caught.value).startswith("command line: ")
+
+
+def test_a_config_has_only_so_many_tasks(tmp_path):
+    file = tmp_path / "many.yaml"
+    task = "{data: {train: x, dev: x}, head: classification}"
+    file.write_text("tasks:\n" + "".join(f"  t{i}: {task}\n" for i in range(501)))
+    with pytest.raises(UserError, match="tasks: at most 500 are possible"):
+        load_config(file)

@@ -1,13 +1,15 @@
 """YAML into one tree: scalars, `extends`, `defaults`, overrides, and where each value stands."""
 
 import math
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitask.config.yaml_tree import dump_override, dump_yaml, load_tree, read_override
+from multitask.config.yaml_reader import dump_override, dump_yaml
+from multitask.config.yaml_tree import is_override, load_tree, read_override
 from multitask.utils.errors import UserError
 
 
@@ -56,7 +58,6 @@ def refusal(name: str = "a.yaml", *overrides: str) -> str:
         ("12:30", "12:30"),
         ("2020-01-01", "2020-01-01"),
         ("0x1F", "0x1F"),
-        ("# a comment", None),
     ],
 )
 def test_scalars_are_read_as_in_yaml_1_2(text, value, files):
@@ -67,6 +68,47 @@ def test_scalars_are_read_as_in_yaml_1_2(text, value, files):
     ):
         assert found == value
         assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("# a comment", "# a comment"),
+        ("runs/try #2", "runs/try #2"),
+        ("#1 String", "#1 String"),
+        ("a#b", "a#b"),
+        ("[a #b, '#c', \"#d\"]", ["a #b", "#c", "#d"]),
+        ("{#k: 1 #}", {"#k": "1 #"}),
+        ("\ue000 #", "\ue000 #"),
+        ("'&x'", "&x"),
+    ],
+)
+def test_nothing_in_an_override_is_a_comment(text, value, files):
+    files(a="key: 0\n")
+    assert load_tree("a.yaml", [f"key={text}"]).value["key"] == value
+
+
+def test_a_comment_of_a_file_is_one(files):
+    files(a="key: # a comment\nother: x # more\n")
+    assert load_tree("a.yaml").value == {"key": None, "other": "x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sign"),
+    [
+        ("&runs", "anchor"),
+        ("&runs try", "anchor"),
+        ("[&x a, *x]", "anchor"),
+        ("!!str 5", "tag"),
+        ("!!bool x", "tag"),
+        ("! 5", "tag"),
+        ("--- runs", "document marker"),
+    ],
+)
+def test_a_sign_of_yaml_that_would_drop_text_from_an_override_is_refused(text, sign, files):
+    files(a="key: 0\n")
+    message = refusal("a.yaml", f"key={text}")
+    assert sign in message
 
 
 @pytest.fixture(scope="module")
@@ -310,3 +352,61 @@ def test_an_empty_file_still_has_a_place(text, files):
 def test_a_byte_order_mark_is_no_part_of_the_first_key(files):
     files(a="\ufeffx: 1\n")
     assert load_tree("a.yaml").value == {"x": 1}
+
+
+# --- what a file may hold is bounded before it is expanded ---
+
+
+def test_aliases_are_counted_as_often_as_they_are_used(files):
+    levels = "\n".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 10)}]" for i in range(1, 10))
+    files(a=f"l0: &l0 [x]\n{levels}\n")
+    assert "more than 50,000 values, aliases included" in refusal()
+
+
+def test_a_file_of_many_keys_is_refused_and_one_of_some_thousand_is_read_quickly(files):
+    files(a="".join(f"k{i}:\n" for i in range(60_000)))
+    assert "more than 50,000 values" in refusal()
+    keys = "".join(f"    k{i}: {i}\n" for i in range(500))
+    names = "".join(f"  t{i}: {{k{i}: x}}\n" for i in range(20))
+    files(a=f"defaults:\n{keys.replace('    ', '  ')}tasks:\n{names}")
+    tasks = load_tree("a.yaml", ["defaults.k7=y"]).value["tasks"]
+    assert (tasks["t3"]["k3"], tasks["t3"]["k7"], tasks["t7"]["k7"]) == ("x", "y", "x")
+
+
+def test_files_that_extend_one_another_are_read_once_and_are_not_too_many(files):
+    diamond = {f"d{i}": f"extends: [d{i + 1}.yaml, d{i + 1}.yaml]\nk{i}: 1\n" for i in range(40)}
+    files(**diamond, d40="x: 1\n")
+    assert load_tree("d0.yaml").value == {"x": 1} | {f"k{i}": 1 for i in range(40)}
+    files(**{f"c{i}": f"extends: c{i + 1}.yaml\n" for i in range(1500)}, c1500="x: 1\n")
+    assert "more than 50 files extend one another" in refusal("c0.yaml")
+
+
+def test_what_is_no_file_is_refused(files):
+    os.mkfifo("pipe.yaml")
+    Path("zero.yaml").symlink_to("/dev/zero")
+    Path("loop.yaml").symlink_to("loop.yaml")
+    files(a="extends: loop.yaml\n", large=f"x: {'y' * 2**20}\n")
+    assert refusal("pipe.yaml").startswith("pipe.yaml: neither a file nor")
+    assert refusal("zero.yaml").startswith("zero.yaml: neither a file nor")
+    assert "symbolic links" in refusal("loop.yaml")
+    assert "symbolic links" in refusal("a.yaml")
+    assert "larger than 1,048,576 bytes" in refusal("large.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["!!bool x", "!!timestamp x", "!!float x", "!!int ''", '"\\ud83d"', "[" * 5000],
+)
+def test_a_value_that_yaml_itself_cannot_build_is_one_line(text, files):
+    files(a=f"x: 1\ny: {text}\n")
+    assert refusal().startswith("a.yaml:2: malformed YAML: ")
+
+
+def test_an_argument_that_is_not_utf_8_is_refused(files):
+    files(a="x: 1\n")
+    assert "not UTF-8" in refusal("a.yaml", "x=caf\udce9")
+
+
+def test_a_long_override_is_no_directory(files):
+    files(a="x: 1\n")
+    assert is_override("x=" + "y" * 5000)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from multitask.config import Config, load_config
-from multitask.config.yaml_tree import dump_yaml
+from multitask.config.yaml_reader import dump_yaml
 from multitask.data.load import canonical, label_reader, load_rows, texts_from_file
 from multitask.tasks.examples import LabelReader, Rows
 from multitask.utils.errors import UserError

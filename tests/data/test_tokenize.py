@@ -252,3 +252,15 @@ def test_cache_directory(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/h")
     assert default_cache() == Path("/h/.cache/multitask")
+
+
+def test_without_a_home_directory_nothing_is_cached(monkeypatch):
+    def unknown():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("MULTITASK_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", unknown)
+    assert not default_cache().exists()
+    with pytest.raises(OSError):
+        default_cache().mkdir(parents=True)

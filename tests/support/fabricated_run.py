@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multitask.config.yaml_tree import dump_yaml
+from multitask.config.yaml_reader import dump_yaml
 from multitask.tasks import metrics
 from multitask.tasks.bootstrap import intervals
 from multitask.tasks.metric_names import METRICS

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask.config.yaml_tree import dump_yaml
+from multitask.config.yaml_reader import dump_yaml
 from multitask.sweep.grid import Grid, load_grid
 from multitask.sweep.runs import Failure
 from multitask.sweep.sweep import plan_runs, write_table

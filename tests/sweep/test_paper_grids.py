@@ -9,7 +9,8 @@ import pytest
 
 import run_multitask
 from multitask.config import load_config
-from multitask.config.yaml_tree import dump_yaml, load_extended
+from multitask.config.yaml_reader import dump_yaml
+from multitask.config.yaml_tree import load_extended
 from multitask.reporting.paper.layout import load_layout
 from multitask.sweep.grid import load_grid
 from multitask.sweep.sweep import plan_runs, write_table

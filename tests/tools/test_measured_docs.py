@@ -5,7 +5,7 @@ import math
 import shutil
 import statistics
 
-from multitask.config.yaml_tree import dump_yaml
+from multitask.config.yaml_reader import dump_yaml
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT
 from tools.measured_docs import grid_tables, run_tables, text_excerpts

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config.run_directory import load_lines
-from multitask.config.yaml_tree import dump_override, load_tree
+from multitask.config.yaml_reader import dump_override
+from multitask.config.yaml_tree import load_tree
 from multitask.sweep.grid import load_grid
 from multitask.utils.errors import UserError
 

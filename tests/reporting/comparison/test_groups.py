@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from multitask.config.yaml_tree import dump_yaml
+from multitask.config.yaml_reader import dump_yaml
 from multitask.reporting.comparison.groups import group_runs
 from multitask.utils.errors import UserError
 

@@ -1,0 +1,187 @@
+"""YAML text to nodes: plain values, each with the file and line that wrote it.
+
+What a text may hold is bounded (``multitask.utils.limits``) before an alias is expanded, and
+whatever YAML itself raises becomes one line with file and line.
+"""
+
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+import yaml
+
+from multitask.utils.errors import UserError
+from multitask.utils.limits import CONFIG_NODES
+
+KeyPath = tuple[str | int, ...]
+_HALVES = re.compile("[\ud800-\udfff]")  # of a character
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_SafeLoader):
+    """YAML 1.2 scalars: ``2e-5`` is a float, ``yes`` and ``on`` are plain strings."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Also quotes what is text to YAML 1.1 and a number to `_Loader`, such as ``1e5``."""
+
+
+def _resolver(tag: str, pattern: str, first: str) -> None:
+    for side in (_Loader, _Dumper):
+        side.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), list(first))
+
+
+_resolver("bool", r"^(true|True|TRUE|false|False|FALSE)$", "tTfF")
+_resolver("int", r"^[-+]?[0-9]+$", "-+0123456789")
+_resolver("float", r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$", "-+.0123456789")
+_resolver("float", r"^[-+]?\.(inf|nan)$", "-+.")
+_resolver("null", r"^(~|null|Null|NULL|)$", "~nN")
+_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^$"), [""])
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
+
+
+def dump_yaml(value: Any) -> str:
+    """Plain values as YAML that ``load_tree`` reads back as they are."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+def dump_override(key: str, value: Any) -> str:
+    """``key.path=value``, which ``load_tree`` reads back as the value is."""
+    text = yaml.dump(
+        value,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=True,
+        width=math.inf,
+    )
+    return f"{key}={text.removesuffix('...' + chr(10)).strip(' ' + chr(10))}"
+
+
+@dataclass(slots=True)
+class Node:
+    """A value and the 'file:line' that wrote it; a mapping or a list holds nodes."""
+
+    value: Any  # a scalar, {key: Node} or [Node]
+    place: str  # file:line, or the override of the command line
+
+    def plain(self) -> Any:
+        """The value as plain dicts, lists and scalars."""
+        if isinstance(self.value, dict):
+            return {key: node.plain() for key, node in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.value]
+        return self.value
+
+
+def parse(text: str, name: str, *, one_line: bool = False) -> Node:
+    """Read a YAML document. ``name`` is its file or, if ``one_line``, the override that holds it.
+
+    In an override ``#`` is an ordinary character, and the signs of YAML that would silently drop a
+    part of the text (anchors, tags, document markers) are refused.
+
+    Raises UserError with file and line for anything that cannot be read.
+    """
+    sign = "#"
+    if one_line:  # a private character stands for "#" while YAML is read
+        sign = next(letter for letter in map(chr, range(0xE000, 0xF900)) if letter not in text)
+    text, loader = text.replace("#", sign), None
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:  # nothing, or nothing but comments
+            return Node(None, name) if one_line else Node({}, f"{name}:1")
+        if one_line:
+            _refuse_signs(text, name)
+        return _Reader(loader, name if one_line else f"{name}:", sign).read(node, ())
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        line = f":{mark.line + 1}" if mark and not one_line else ""
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise UserError(f"{name}{line}: malformed YAML: {problem.replace(sign, '#')}") from error
+    except UnicodeError as error:
+        raise UserError(f"{name}: not UTF-8") from error
+    except RecursionError:
+        message = "a value contains itself, or is nested too deeply"
+        raise UserError(f"{name}: malformed YAML: {message}") from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+def _refuse_signs(text: str, name: str) -> None:
+    """Raise UserError for a sign of YAML that is no part of a value: quotes make it text."""
+    signs = {
+        yaml.AnchorToken: "an anchor (&)",
+        yaml.AliasToken: "an alias (*)",
+        yaml.TagToken: "a tag (!)",
+        yaml.DirectiveToken: "a directive (%)",
+        yaml.DocumentStartToken: "a document marker (---)",
+        yaml.DocumentEndToken: "a document marker (...)",
+    }
+    for token in yaml.scan(text, Loader=_Loader):
+        if type(token) in signs:
+            message = f"{signs[type(token)]} has no use here: put the text in quotes"
+            raise UserError(f"{name}: malformed YAML: {message}")
+
+
+class _Reader:
+    """Builds nodes from those of a YAML loader; counts them, for an alias may repeat many."""
+
+    def __init__(self, loader: Any, name: str, hash_sign: str = "#") -> None:
+        self.loader = loader
+        self.name = name  # ends with a colon where lines count
+        self.hash_sign = hash_sign  # what stands for "#"
+        self.count = 0
+
+    def place(self, node: Any) -> str:
+        line = node.start_mark.line + 1
+        return f"{self.name}{line}" if self.name.endswith(":") else self.name
+
+    def read(self, node: Any, path: KeyPath) -> Node:
+        self.count += 1
+        if self.count > CONFIG_NODES:
+            message = f"more than {CONFIG_NODES:,} values, aliases included: use fewer"
+            raise UserError(f"{self.name.removesuffix(':')}: {message}")
+        place = self.place(node)
+        if isinstance(node, yaml.MappingNode):
+            return Node(self._mapping(node, path), place)
+        if isinstance(node, yaml.SequenceNode):
+            items = [self.read(item, (*path, i)) for i, item in enumerate(node.value)]
+            return Node(items, place)
+        return Node(self._scalar(node, place), place)
+
+    def _mapping(self, node: Any, path: KeyPath) -> dict[str, Node]:
+        mapping: dict[str, Node] = {}
+        for key_node, value_node in node.value:
+            place = self.place(key_node)
+            simple = isinstance(key_node, yaml.ScalarNode)
+            key = self._scalar(key_node, place) if simple else [*key_node.value]
+            if not isinstance(key, str | int | float):
+                shown = repr(key) if simple else "a list or a mapping"
+                raise UserError(f"{place}: a key must be a word, not {shown}")
+            key = key if isinstance(key, str) else str(key)
+            if key in mapping:
+                keys = ".".join(map(str, (*path, key)))
+                raise UserError(f"{place}: {keys}: the key stands twice; keep one")
+            mapping[key] = replace(self.read(value_node, (*path, key)), place=place)
+        return mapping
+
+    def _scalar(self, node: Any, place: str) -> Any:
+        try:
+            value = self.loader.construct_object(node, deep=True)
+        except yaml.YAMLError:
+            raise
+        except Exception as error:  # constructors of YAML's own tags raise whatever comes up
+            reason = " ".join(str(error).split())[:200]
+            message = f"{node.value[:80]!r} does not fit its tag ({reason})"
+            raise UserError(f"{place}: malformed YAML: {message}") from error
+        if isinstance(value, str):
+            value = value.replace(self.hash_sign, "#")
+            if odd := _HALVES.search(value):
+                shown = f"U+{ord(odd[0]):04X}"
+                raise UserError(f"{place}: malformed YAML: half a character ({shown}) is in a text")
+        return value
