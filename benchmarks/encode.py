@@ -31,6 +31,7 @@ from benchmarks.course_batches import (
     weights,
 )
 from multitask.config import load_config
+from multitask.data.collate import separate
 from multitask.data.tokenize import tokenize
 from multitask.inference.scoring import over_rows
 from multitask.models.build import build_model
@@ -61,7 +62,7 @@ def encode(model: MultiTaskModel, tokenizer: object, texts: Sequence[str]) -> np
     """float32 [N, d] in order: what ``load(RUN).encode`` does."""
     rows = Rows("texts", [str(i) for i in range(len(texts))], [(text,) for text in texts], None)
     tokens = tokenize(rows, tokenizer, siamese=False, max_length=128)
-    found = over_rows(model, tokens, lambda batch: model.pooled({"sts": batch})["sts"],
+    found = over_rows(model, tokens, lambda batch: model.pooled(separate({"sts": batch}))["sts"],
                       batch_size=32, pad_id=0, device=CPU)  # fmt: skip
     return found.numpy()
 

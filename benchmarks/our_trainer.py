@@ -68,6 +68,6 @@ class Stepper:
     def _counted(self, *turns: Any) -> Any:
         with record_function(BATCHING):
             passes = self._take(*turns)
-        inputs = {id(b.input_ids): b for batches in passes for b in batches.values()}
-        self._tokens += sum(int(batch.attention_mask.sum()) for batch in inputs.values())
+        shared = [one for micro_batch in passes for one in micro_batch]
+        self._tokens += sum(int(one.inputs.attention_mask.sum()) for one in shared)
         return passes

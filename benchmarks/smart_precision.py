@@ -14,6 +14,7 @@ import torch
 
 from benchmarks.smart_step import CONFIG, TASKS
 from multitask.config import load_config
+from multitask.data.collate import separate
 from multitask.data.dataloader import sampled_batches
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.reporting.tables import markdown_table
@@ -50,7 +51,8 @@ def main() -> None:
             with patch.object(MultiTaskModel, "pool", used):
                 for task in TASKS:
                     torch.manual_seed(0)
-                    outcome = task_losses(model, {task: batches[task]}, {task: smoothing})[task]
+                    one = separate({task: batches[task]})
+                    outcome = task_losses(model, one, {task: smoothing})[task]
                     assert outcome.penalty is not None
                     found.append(f"{outcome.penalty.item():.1e}")
             lines.append([f"{eps:g}", precision, *found])

@@ -21,7 +21,7 @@ import torch
 
 from benchmarks.course_batches import headline, in_turn, parser, peak_mib, ratio, started
 from multitask.config import load_config
-from multitask.data.collate import Batch
+from multitask.data.collate import Batch, SharedBatch, by_task, separate
 from multitask.data.dataloader import next_batches
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.reporting.tables import markdown_table
@@ -32,7 +32,7 @@ from multitask.training.step import train_step
 from smart.divergence import DIVERGENCES
 from smart.teacher import follow, teacher_of
 
-Passes = list[dict[str, Batch]]
+Passes = list[list[SharedBatch]]
 TASKS = ("sst", "qqp", "sts")
 SETTINGS: Mapping[str, Smoothing | None] = {
     "plain": None,
@@ -112,11 +112,11 @@ def package(prepared: Any, batches: list[Passes]) -> None:
 
     model: MultiTaskModel = prepared.model
     for passes in batches:
-        ((task, batch),) = passes[0].items()
-        embedded, _ = model.embed({task: batch})
+        ((task, batch),) = by_task(passes[0]).items()
+        embedded, _ = model.embed(separate({task: batch}))
 
         def scores(embedding: Any, task: str = task, batch: Batch = batch) -> Any:
-            pooled = model.pool({task: batch}, embedding, batch.attention_mask)
+            pooled = model.pool(separate({task: batch}), embedding, batch.attention_mask)
             return model.module(task)(pooled[task])
 
         head = model.head(task)

@@ -1,6 +1,6 @@
 """Padded tensors from token ids: rows in, one batch out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -80,13 +80,36 @@ class Batch:
         ]
 
     def with_labels(self, labels: np.ndarray, share: float, step_rows: int) -> "Batch":
-        """The same inputs (the very tensors) with another task's labels [B]; see ``is_missing``."""
+        """The same inputs with another task's labels [B]; see ``is_missing``."""
         missing = is_missing(labels)
         labelled = None
         if missing.any():
             labelled = torch.from_numpy(np.flatnonzero(~missing)).to(self.input_ids.device)
         chosen = label_tensor(labels[~missing]).to(self.input_ids.device)
         return replace(self, labels=chosen, labelled=labelled, share=share, step_rows=step_rows)
+
+
+@dataclass
+class SharedBatch:
+    """Rows that go through the encoder once, for every task that uses them.
+
+    Attributes:
+        inputs: the rows, padded.
+        tasks: each task's batch: these inputs with the task's labels.
+    """
+
+    inputs: Batch
+    tasks: Mapping[str, Batch]
+
+
+def separate(batches: Mapping[str, Batch]) -> list[SharedBatch]:
+    """Batches of tasks that share no rows."""
+    return [SharedBatch(batch, {task: batch}) for task, batch in batches.items()]
+
+
+def by_task(batches: Sequence[SharedBatch]) -> dict[str, Batch]:
+    """Each task's batch, in order."""
+    return {task: batch for shared in batches for task, batch in shared.tasks.items()}
 
 
 def label_tensor(labels: np.ndarray) -> Tensor:

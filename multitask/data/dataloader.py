@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from multitask.data.batch_sampler import TaskStream
-from multitask.data.collate import Batch, collate
+from multitask.data.collate import Batch, SharedBatch, collate
 from multitask.data.masking import Masking
 from multitask.data.tokenize import Tokens
 from multitask.tasks.examples import is_missing
@@ -79,8 +79,8 @@ def next_batches(
     *,
     pad_id: int,
     device: torch.device,
-) -> list[dict[str, Batch]]:
-    """One optimizer step: for each forward pass, this rank's batch of every task with a label.
+) -> list[list[SharedBatch]]:
+    """One optimizer step: for each micro-batch, this rank's rows and the tasks with labels there.
 
     Args:
         feeds: the streams by name.
@@ -89,7 +89,7 @@ def next_batches(
         pad_id: the tokenizer's.
         device: where the batches go.
     """
-    passes: list[dict[str, Batch]] = []
+    micro_batches: list[list[SharedBatch]] = []
     for name in turns:
         feed = feeds[name]
         indices = feed.stream.next()
@@ -98,14 +98,16 @@ def next_batches(
         for number, index in enumerate(indices):
             own, counted = distributed.shard(index)
             inputs = feed.inputs(own, pad_id).to(device)
-            if number == len(passes):
-                passes.append({})
+            if number == len(micro_batches):
+                micro_batches.append([])
+            tasks_here = {}
             for task, whole in counts.items():
                 if whole:
                     here = feed.count(task, own) if counted else 0
-                    batch = feed.labelled(task, inputs, own, here / whole, whole)
-                    passes[number][task] = batch
-    return [batches for batches in passes if batches]
+                    tasks_here[task] = feed.labelled(task, inputs, own, here / whole, whole)
+            if tasks_here:
+                micro_batches[number].append(SharedBatch(inputs, tasks_here))
+    return [batches for batches in micro_batches if batches]
 
 
 def sampled_batches(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from multitask.data.collate import Batch, collate, label_tensor
+from multitask.data.collate import Batch, collate, label_tensor, separate
 from multitask.data.masking import Masking, masking_of
 from multitask.data.tokenize import Split, Tokens, tokenize
 from multitask.inference.token_outputs import span_output, span_scores, tag_output, tag_scores
@@ -170,7 +170,7 @@ def _of_rows(model: MultiTaskModel, task: str, tokens: Tokens, **how: Any) -> Te
     head = model.head(task)
 
     def output(batch: Batch) -> Tensor:
-        scores = model({task: batch})[task]
+        scores = model(separate({task: batch}))[task]
         if batch.context is not None:
             return span_output(head, scores, batch)
         if batch.places is None:
@@ -192,7 +192,7 @@ def _of_sides(
     texts, which = tokens.inputs
 
     def pooled(batch: Batch) -> Tensor:
-        return model.pooled({task: batch})[task]
+        return model.pooled(separate({task: batch}))[task]
 
     vectors = over_rows(model, texts, pooled, batch_size=tokens.sides * batch_size, **how)
     rows = torch.from_numpy(which).to(vectors.device)

@@ -1,14 +1,13 @@
 """The multi-task model: a shared encoder; an adapter, a pooler, a projection, a head per task."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from multitask.data.collate import Batch, joined
+from multitask.data.collate import Batch, SharedBatch, by_task, joined, separate
 from multitask.models.encoders import Encoder
 from multitask.models.task_module import HeadOfItsOwn, TaskModule
 
@@ -103,101 +102,98 @@ class MultiTaskModel(nn.Module):
         return self
 
     def passes(
-        self, batches: Mapping[str, Batch], apart: Collection[str] = ()
-    ) -> list[dict[str, Batch]]:
-        """Which tasks share an encoder pass: those of one adapter.
+        self, batches: Sequence[SharedBatch], apart: Collection[str] = ()
+    ) -> list[list[SharedBatch]]:
+        """Divide batches into encoder passes: tasks with the same adapter share one.
 
-        Those ``apart`` do not, nor those that are encoded in chunks.
+        Tasks in ``apart``, and tasks that are encoded in chunks, get a pass each.
         """
-        found: dict[Any, dict[str, Batch]] = {}
-        for task, batch in batches.items():
-            key = task if task in apart or self._chunk(task) else self.adapter(task)
-            found.setdefault(key, {})[task] = batch
-        return list(found.values())
+        passes: dict[Any, list[SharedBatch]] = {}
+        for shared in batches:
+            together: dict[Any, dict[str, Batch]] = {}
+            for task, batch in shared.tasks.items():
+                key = task if task in apart or self._chunk(task) else self.adapter(task)
+                together.setdefault(key, {})[task] = batch
+            for key, tasks in together.items():
+                passes.setdefault(key, []).append(SharedBatch(shared.inputs, tasks))
+        return list(passes.values())
 
-    def embed(self, batches: Mapping[str, Batch]) -> tuple[Tensor, Tensor]:
-        """The first stage of one pass: embeddings [S, T, d] and mask [S, T] of all its inputs.
-
-        Tasks that share input tensors share rows too.
-        """
-        ids, types, mask = joined(_inputs(batches))
+    def embed(self, batches: Sequence[SharedBatch]) -> tuple[Tensor, Tensor]:
+        """The first stage of one pass: embeddings [S, T, d] and mask [S, T] of all its inputs."""
+        ids, types, mask = joined([shared.inputs for shared in batches])
         with torch.autocast(mask.device.type, torch.bfloat16, enabled=self.autocast):
             return self.encoder.embed(ids, types, mask), mask
 
     def pool(
         self,
-        batches: Mapping[str, Batch],
+        batches: Sequence[SharedBatch],
         embedded: Tensor,
         mask: Tensor,
         autocast: bool | None = None,
     ) -> dict[str, Tensor]:
-        """The second: what ``embed`` gave -> each task's pooled vectors, see ``pooled``.
+        """The second stage: what ``embed`` gave -> each task's pooled vectors, see ``pooled``.
 
-        ``autocast``: other than the model's own.
+        ``autocast`` overrides the model's setting.
         """
         autocast = self.autocast if autocast is None else autocast
-        adapter = self.adapter(next(iter(batches)))
-        poolers = {task: self.module(task).pooler_in_use for task in batches}
+        poolers = {task: self.module(task).pooler_in_use for task in by_task(batches)}
+        adapter = self.adapter(next(iter(poolers)))
         layers = {layer for pooler in poolers.values() for layer in pooler.layers}
         tokens = "first" if all(p.tokens == "first" for p in poolers.values()) else "all"
-        inputs = _inputs(batches)
-        ends = np.cumsum([len(batch.input_ids) for batch in inputs]).tolist()
-        starts = {
-            id(batch.input_ids): end - len(batch.input_ids)
-            for batch, end in zip(inputs, ends, strict=True)
-        }
         found = {}
+        start = 0
         with torch.autocast(mask.device.type, torch.bfloat16, enabled=autocast):
             hidden = self.encoder.encode(embedded, mask, layers, tokens, adapter)
-            for task, batch in batches.items():
-                pooler, size = poolers[task], batch.input_ids.shape
-                start = starts[id(batch.input_ids)]
-                width = 1 if pooler.tokens == "first" else size[1]
-                own = {k: hidden[k][start : start + size[0], :width] for k in pooler.layers}
-                vectors = pooler(own, batch.attention_mask)
-                if batch.places is not None:
-                    vectors = vectors.flatten(0, 1)[batch.places]
-                found[task] = vectors.float() if autocast else vectors
+            for shared in batches:
+                rows, length = shared.inputs.input_ids.shape
+                for task, batch in shared.tasks.items():
+                    pooler = poolers[task]
+                    width = 1 if pooler.tokens == "first" else length
+                    states = {k: hidden[k][start : start + rows, :width] for k in pooler.layers}
+                    vectors = pooler(states, batch.attention_mask)
+                    if batch.places is not None:
+                        vectors = vectors.flatten(0, 1)[batch.places]
+                    found[task] = vectors.float() if autocast else vectors
+                start += rows
         return found
 
-    def encode(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
+    def encode(self, batches: Sequence[SharedBatch]) -> dict[str, Tensor]:
         """Both stages of one pass, see ``passes``: each task's pooled vectors.
 
-        Of a task in chunks only the vectors are kept: the backward pass encodes every chunk again,
-        with the same dropout, when it has the gradient of its vectors (GradCache, Gao et al. 2021).
+        A task in chunks keeps only its vectors: the backward pass encodes every chunk again, with
+        the same dropout, when it has the gradient of its vectors (GradCache, Gao et al. 2021).
         """
-        task = next(iter(batches))
+        task, batch = next(iter(by_task(batches).items()))
         size = self._chunk(task)
         if not size:
             return self.pool(batches, *self.embed(batches))
 
         def vectors(part: Batch) -> Tensor:
-            own = {task: part}
-            return self.pool(own, *self.embed(own))[task]
+            alone = separate({task: part})
+            return self.pool(alone, *self.embed(alone))[task]
 
-        parts = batches[task].parts(size)
-        kept = [checkpoint(vectors, part, use_reentrant=False) for part in parts]
-        return {task: torch.cat(kept)}
+        chunks = [checkpoint(vectors, part, use_reentrant=False) for part in batch.parts(size)]
+        return {task: torch.cat(chunks)}
 
     def _chunk(self, task: str) -> int | None:
         """How many texts of a task are encoded at a time where gradients are wanted."""
         return getattr(self.head(task), "chunk", None) if torch.is_grad_enabled() else None
 
-    def pooled(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
+    def pooled(self, batches: Sequence[SharedBatch]) -> dict[str, Tensor]:
         """Each task's pooled vectors [S, d], or of tokens to predict [M, d], or of all [S, T, d];
         fp32 under autocast too.
 
         One encoder pass over the inputs of all tasks without an adapter, and one for each adapter.
         """
         found: dict[str, Tensor] = {}
-        for own in self.passes(batches):
-            found |= self.encode(own)
-        return {task: found[task] for task in batches}
+        for one in self.passes(batches):
+            found |= self.encode(one)
+        return {task: found[task] for task in by_task(batches)}
 
     def vectors(self, task: str, batch: Batch) -> Tensor:
         """A task's sentence vectors [S, d]: pooled; those of a contrastive task, and of one that
         shares its pooling, as its head compares them."""
-        pooled = self.pooled({task: batch})[task]
+        pooled = self.pooled(separate({task: batch}))[task]
         return self.module(task).project(pooled) if self.compares_projected(task) else pooled
 
     def compares_projected(self, task: str) -> bool:
@@ -205,11 +201,11 @@ class MultiTaskModel(nn.Module):
         contrastive."""
         return any(self.module(owner).head.takes == "views" for owner in self.owners_of(task))
 
-    def forward(self, batches: Mapping[str, Batch]) -> dict[str, Tensor]:
+    def forward(self, batches: Sequence[SharedBatch]) -> dict[str, Tensor]:
         """Each head's scores: logits [B, C], logits [B], numbers [B], logits [M, V], [M, C] of
         tagged words or [B, T, 2] of answers."""
         pooled = self.pooled(batches)
-        return {task: self.scores(task, batches[task], p) for task, p in pooled.items()}
+        return {t: self.scores(t, batch, pooled[t]) for t, batch in by_task(batches).items()}
 
     def scores(self, task: str, batch: Batch, pooled: Tensor) -> Tensor:
         """The scores of a task's head, of its vectors as ``pooled`` gives them."""
@@ -233,11 +229,6 @@ class MultiTaskModel(nn.Module):
     def head(self, task: str) -> Any:
         """The task's head: its loss, its predictions and its label type."""
         return self.module(task).head
-
-
-def _inputs(batches: Mapping[str, Batch]) -> list[Batch]:
-    """The batches with distinct input tensors, in order."""
-    return list({id(batch.input_ids): batch for batch in batches.values()}.values())
 
 
 def parameter_counts(model: MultiTaskModel) -> dict[str, int]:

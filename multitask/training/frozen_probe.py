@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from multitask.data.collate import Batch, collate, label_tensor
+from multitask.data.collate import Batch, SharedBatch, collate, label_tensor
 from multitask.data.tokenize import Split, Tokens
 from multitask.inference.scoring import Scores, measure, over_rows, scores_of
 from multitask.models.multitask_model import MultiTaskModel
@@ -48,7 +48,7 @@ def frozen_vectors(
     """
 
     def pooled(batch: Batch) -> Tensor:
-        found = model.pooled(dict.fromkeys(tasks, batch))
+        found = model.pooled([SharedBatch(batch, dict.fromkeys(tasks, batch))])
         return torch.cat([found[task] for task in tasks], dim=-1)
 
     texts, which = split.tokens.inputs

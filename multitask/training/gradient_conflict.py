@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from multitask.data.collate import Batch
+from multitask.data.collate import Batch, separate
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.training.gradient_surgery import TaskGradients, cosines
 from multitask.training.loss import task_losses, without_dropout
@@ -27,7 +27,7 @@ def gradient_cosines(
     gradients = TaskGradients(model.shared())
     with without_dropout(model):
         for task, batch in batches.items():
-            gradients.backward(task, task_losses(model, {task: batch})[task].loss)
+            gradients.backward(task, task_losses(model, separate({task: batch}))[task].loss)
     model.zero_grad(set_to_none=True)
     parts = gradients.gramians()
     whole = {"all": torch.stack(list(parts.values())).sum(0), **parts} if parts else {}

@@ -1,6 +1,6 @@
 """What one step minimises: the tasks' own losses, and SMART's terms where a task has them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from multitask.config import Config
-from multitask.data.collate import Batch
+from multitask.data.collate import Batch, SharedBatch, by_task, separate
 from multitask.data.masking import Masking
 from multitask.data.tokenize import Split
 from multitask.inference.trivial_scores import (
@@ -67,7 +67,7 @@ class Smoothing:
 
 def task_losses(
     model: MultiTaskModel,
-    batches: Mapping[str, Batch],
+    batches: Sequence[SharedBatch],
     smoothing: Mapping[str, Smoothing] | None = None,
     teacher: MultiTaskModel | None = None,
     apart: bool = False,
@@ -79,15 +79,16 @@ def task_losses(
     """
     smooth = smoothing or {}
     found: dict[str, Outcome] = {}
-    for own in model.passes(batches, apart=batches if apart else smooth):
-        first = next(iter(own))
+    tasks = by_task(batches)
+    for encoded in model.passes(batches, apart=tasks if apart else smooth):
+        first, batch = next(iter(by_task(encoded).items()))
         if first in smooth:
-            found[first] = _smoothed(model, first, own[first], smooth[first], teacher)
+            found[first] = _smoothed(model, first, batch, smooth[first], teacher)
             continue
-        for task, vectors in model.encode(own).items():
-            scores = _scores(model, task, own[task], vectors)
-            found[task] = Outcome(_loss(model, task, own[task], scores), scores)
-    return {task: found[task] for task in batches}
+        for task, vectors in model.encode(encoded).items():
+            scores = _scores(model, task, tasks[task], vectors)
+            found[task] = Outcome(_loss(model, task, tasks[task], scores), scores)
+    return {task: found[task] for task in tasks}
 
 
 def weighted(model: MultiTaskModel, task: str, value: Tensor, share: float) -> Tensor:
@@ -174,7 +175,7 @@ class _View:
 
     def point(self) -> _Point:
         """x as it is, and f(x)."""
-        embedded, mask = self.model.embed({self.task: self.batch})
+        embedded, mask = self.model.embed(separate({self.task: self.batch}))
         drawn = pack_rng()
         if self.settings.perturb == "embeddings":
             return _Point(embedded, mask, self(embedded), drawn)
@@ -188,7 +189,7 @@ class _View:
         return _scores(self.model, self.task, self.batch, vectors)
 
     def _pool(self, embedded: Tensor) -> Tensor:
-        own = {self.task: self.batch}
+        own = separate({self.task: self.batch})
         mask = self.batch.attention_mask
         # perturbed pooled vectors meet the head alone, which is in fp32 anyway
         alone = self.settings.perturb == "pooled" and not self.settings.bregman

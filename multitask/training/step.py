@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from multitask.data.collate import Batch
+from multitask.data.collate import SharedBatch, by_task
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.training.gradient_surgery import Surgery, TaskGradients
 from multitask.training.loss import Smoothing, task_losses, weighted
@@ -25,7 +25,7 @@ class Stepped(NamedTuple):
 
 def train_step(
     model: MultiTaskModel,
-    passes: Sequence[Mapping[str, Batch]],
+    micro_batches: Sequence[Sequence[SharedBatch]],
     weights: Mapping[str, float],
     optimizer: torch.optim.Optimizer,
     clip_norm: float | None,
@@ -34,7 +34,7 @@ def train_step(
     teacher: MultiTaskModel | None = None,
     surgery: Surgery | None = None,
 ) -> Stepped:
-    """One optimizer step from one batch of each task a pass.
+    """One optimizer step from a few micro-batches, each of rows of one task or several.
 
     Parameters of other tasks have no gradient (None, not zero), so AdamW leaves them and their
     momentum alone. Raises NotFinite, with the weights untouched, for a loss or gradient that is
@@ -43,9 +43,9 @@ def train_step(
     losses: dict[str, float] = {}
     penalties: dict[str, float] = {}
     apart = TaskGradients(model.shared()) if surgery else None
-    for batches in passes:
-        outcomes = task_losses(model, batches, smoothing, teacher, apart=surgery is not None)
-        objectives = {}
+    for shared in micro_batches:
+        outcomes = task_losses(model, shared, smoothing, teacher, apart=surgery is not None)
+        batches, objectives = by_task(shared), {}
         for task, found in outcomes.items():
             share = batches[task].share
             part = found.loss * share

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from multitask.config import TrainingConfig
 from multitask.config.run_directory import weights_file
 from multitask.data.batch_sampler import TaskStream
-from multitask.data.collate import Batch
+from multitask.data.collate import SharedBatch, by_task
 from multitask.data.task_sampler import Step
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.weights import write_tensors
@@ -99,7 +99,7 @@ class Trainer:
     stages: Sequence[Stage]
     streams: Mapping[str, TaskStream]
     members: Mapping[str, Sequence[str]]
-    next_batches: Callable[[Sequence[str], Sequence[str]], list[dict[str, Batch]]]
+    next_batches: Callable[[Sequence[str], Sequence[str]], list[list[SharedBatch]]]
     measures: Measures
     selection: Selection
     loss_weights: Mapping[str, float]
@@ -237,10 +237,9 @@ class Trainer:
                 )
             except NotFinite as problem:
                 raise self._diverged(problem) from problem
-            inputs = {id(b.input_ids): b for batches in passes for b in batches.values()}
-            self.sentences += sum(len(batch.input_ids) for batch in inputs.values())
-            for batches in passes:
-                rows |= {task: batch.step_rows for task, batch in batches.items()}
+            for shared in passes:
+                self.sentences += sum(len(one.inputs.input_ids) for one in shared)
+                rows |= {task: batch.step_rows for task, batch in by_task(shared).items()}
         self.scheduler.step()  # the schedule stays as planned, whatever was left out
         self.step += 1
         if self.teacher is not None and passes:

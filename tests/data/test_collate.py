@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from multitask.data.collate import Batch, collate, joined
+from multitask.data.collate import Batch, SharedBatch, by_task, collate, joined, separate
 from multitask.data.tokenize import Tokens
 
 PAD = 9
@@ -117,3 +117,10 @@ def test_to_moves_everything():
     assert (moved.rows, moved.sides, moved.share) == (2, 2, 0.5)
     batch.labels = None
     assert batch.to(torch.device("meta")).labels is None
+
+
+def test_shared_rows_and_separate_ones_by_task():
+    one, two, three = (collate(tokens_of([1], [2]), np.array([0, 1]), pad_id=0) for _ in range(3))
+    shared = [SharedBatch(one, {"mood": one, "stars": two}), *separate({"more": three})]
+    assert list(by_task(shared).items()) == [("mood", one), ("stars", two), ("more", three)]
+    assert [batch.inputs for batch in shared] == [one, three]

@@ -10,7 +10,7 @@ from transformers import BertForQuestionAnswering
 
 from multitask.config import load_config
 from multitask.config.registry import build
-from multitask.data.collate import collate
+from multitask.data.collate import collate, separate
 from multitask.training.loss import task_losses
 from multitask.training.setup import prepare
 from multitask.utils.errors import UserError
@@ -45,7 +45,7 @@ def test_loss_is_that_of_transformers_on_a_batch_without_padding(made, tiny_enco
     assert len(rows) > 2
     batch = collate(tokens, rows, pad_id=0)
     assert batch.attention_mask.all()
-    outcome = task_losses(made.model, {"qa": batch})["qa"]
+    outcome = task_losses(made.model, separate({"qa": batch}))["qa"]
     expected = reference(
         input_ids=batch.input_ids,
         attention_mask=batch.attention_mask,
@@ -65,16 +65,18 @@ def test_padding_changes_nothing(made):
     both = collate(tokens, torch.tensor([short[0], long[0]]).numpy(), pad_id=0)
     assert not both.attention_mask.all()
     alone = [
-        task_losses(made.model, {"qa": collate(tokens, index, pad_id=0)})["qa"].loss
+        task_losses(made.model, separate({"qa": collate(tokens, index, pad_id=0)}))["qa"].loss
         for index in (short, long)
     ]
-    together = task_losses(made.model, {"qa": both})["qa"].loss
+    together = task_losses(made.model, separate({"qa": both}))["qa"].loss
     torch.testing.assert_close(together, sum(alone) / 2)
     outcomes = made.model.head("qa").outcomes(
-        made.model({"qa": both})["qa"], both.labels, both.context
+        made.model(separate({"qa": both}))["qa"], both.labels, both.context
     )
     one = collate(tokens, short, pad_id=0)
-    single = made.model.head("qa").outcomes(made.model({"qa": one})["qa"], one.labels, one.context)
+    single = made.model.head("qa").outcomes(
+        made.model(separate({"qa": one}))["qa"], one.labels, one.context
+    )
     torch.testing.assert_close(outcomes[:1], single)
 
 

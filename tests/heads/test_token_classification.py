@@ -6,7 +6,7 @@ from transformers import AutoTokenizer, BertForTokenClassification
 
 from multitask.config import load_config
 from multitask.config.registry import build
-from multitask.data.collate import collate
+from multitask.data.collate import collate, separate
 from multitask.training.loss import task_losses
 from multitask.training.setup import prepare
 from tests.support.token_run import TAGS, tagged, token_config, write_token_files
@@ -26,7 +26,7 @@ def test_loss_and_logits_are_those_of_transformers(tiny_encoder, tmp_path):
     tokens = made.splits["ner"]["train"].tokens
     batch = collate(tokens, torch.arange(7).numpy(), pad_id=0)
     made.model.eval()
-    outcome = task_losses(made.model, {"ner": batch})["ner"]
+    outcome = task_losses(made.model, separate({"ner": batch}))["ner"]
 
     rows = tagged(7, 0)
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)

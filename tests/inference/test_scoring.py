@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from multitask.config.registry import build
-from multitask.data.collate import collate, label_tensor
+from multitask.data.collate import collate, label_tensor, separate
 from multitask.data.tokenize import Split, Tokens
 from multitask.inference.scoring import measure, score_split
 from multitask.models.encoders.hf import encoder_from_pretrained
@@ -85,7 +85,7 @@ def row_by_row(model, task, split):
     for i in range(N):
         batch = collate(split.tokens, np.array([i]), pad_id=0)
         with torch.no_grad():
-            output = model({task: batch})[task]
+            output = model(separate({task: batch}))[task]
             losses.append(head.loss(output, label_tensor(split.rows.gold[[i]])).item())
         predicted, scores = head.predict(output)
         predictions.append(predicted[0].item())

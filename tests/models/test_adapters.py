@@ -11,6 +11,7 @@ import run_multitask
 from multitask import load
 from multitask.config import load_config
 from multitask.config.registry import build
+from multitask.data.collate import separate
 from multitask.data.load import load_rows
 from multitask.inference.scoring import measure, score_split
 from multitask.models.build import build_model
@@ -128,12 +129,12 @@ def test_one_pass_for_each_adapter_and_one_for_the_tasks_without(make, monkeypat
     reference.load_state_dict(model.state_dict())
     batches = {"qqp": batch("qqp", padding=6), "sst": batch("sst", rows=5), "sts": batch("sts")}
     calls = encode_calls(model, monkeypatch)
-    together = task_losses(model, batches)
+    together = task_losses(model, separate(batches))
     assert calls == [(16, None), (5, model.adapters["sst"])]
     assert list(together) == list(batches)
     sum(outcome.loss for outcome in together.values()).backward()
     for task, rows in batches.items():
-        alone = task_losses(reference, {task: rows})[task]
+        alone = task_losses(reference, separate({task: rows}))[task]
         alone.loss.backward()
         torch.testing.assert_close(together[task].scores, alone.scores, rtol=1e-9, atol=1e-10)
     for (name, one), other in zip(model.named_parameters(), reference.parameters(), strict=True):
@@ -147,7 +148,7 @@ def test_tasks_that_share_a_head_share_the_adapter(make, monkeypatch):
     assert set(model.adapters) == set(TASKS)
     assert model.owned("more") == {"sst", "sst.adapter"}
     calls = encode_calls(model, monkeypatch)
-    model({"sst": batch("sst"), "more": batch("sst")})
+    model(separate({"sst": batch("sst"), "more": batch("sst")}))
     assert calls == [(8, model.adapters["sst"])]
 
 
@@ -159,7 +160,7 @@ def test_a_step_moves_the_tasks_own_adapter_and_no_other(make, configure, task):
     model = make(PAL, trained=True).train()
     optimizer = build_optimizer(model, configure().training, dict.fromkeys(TASKS, 1e-3))
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    train_step(model, [{task: batch(task)}], dict.fromkeys(TASKS, 1.0), optimizer, None)
+    train_step(model, [separate({task: batch(task)})], dict.fromkeys(TASKS, 1.0), optimizer, None)
     moved = {n for n, t in model.state_dict().items() if not torch.equal(t, before[n])}
     assert adapter_names(model, task) <= moved
     assert not any(n.startswith("adapters.") for n in moved - adapter_names(model, task))

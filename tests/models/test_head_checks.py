@@ -7,6 +7,7 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
+from multitask.data.collate import by_task
 from multitask.data.dataloader import next_batches, sampled_batches
 from multitask.training.setup import prepare
 from multitask.utils.errors import UserError
@@ -206,13 +207,14 @@ def test_a_steps_batches_count_words_and_answers(config):
     changes = ["tasks.ner.accumulation=2", "tasks.ner.batch_size=3", "tasks.qa.batch_size=5"]
     made = prepare(load_config(config, changes), torch.device("cpu"), print)
     cpu = torch.device("cpu")
-    ner = next_batches(made.feeds, ["ner"], ["ner"], pad_id=0, device=cpu)
-    words = [len(one["ner"].gold) for one in ner]
-    assert [one["ner"].step_rows for one in ner] == [sum(words)] * 2
-    shares = [one["ner"].share for one in ner]
+    steps = next_batches(made.feeds, ["ner"], ["ner"], pad_id=0, device=cpu)
+    ner = [by_task(one)["ner"] for one in steps]
+    words = [len(one.gold) for one in ner]
+    assert [one.step_rows for one in ner] == [sum(words)] * 2
+    shares = [one.share for one in ner]
     assert shares == pytest.approx([size / sum(words) for size in words])
     (one,) = next_batches(made.feeds, ["qa"], ["qa"], pad_id=0, device=cpu)
-    qa = one["qa"]
+    qa = by_task(one)["qa"]
     assert (qa.step_rows, qa.share, tuple(qa.gold.shape)) == (5, 1.0, (5, 2))
     drawn = sampled_batches(made.feeds, ["ner", "qa"], seed=(1, 2), pad_id=0, device=cpu)
     assert len(drawn["qa"].gold) == 5 and len(drawn["ner"].gold) > 3

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from multitask.config import load_config
-from multitask.data.collate import Batch
+from multitask.data.collate import Batch, separate
 from multitask.models.build import build_model
 from multitask.models.head_checks import head_class
 from multitask.models.multitask_model import parameter_counts
@@ -46,7 +46,7 @@ def make(configure):
 
 
 def task_loss(model, task, rows):
-    return task_losses(model, {task: rows})[task].loss
+    return task_losses(model, separate({task: rows}))[task].loss
 
 
 def gradients(module):
@@ -95,7 +95,9 @@ def test_siamese_is_one_batch_of_both_sides(make, monkeypatch, pooling):
     assert calls == [(6, 8, D)]
     tensors = (both.input_ids, both.attention_mask, both.token_type_ids)
     u, v = (
-        model.pooled({"qqp": Batch(*(tensor[side] for tensor in tensors), None, 1, 0)})["qqp"]
+        model.pooled(separate({"qqp": Batch(*(tensor[side] for tensor in tensors), None, 1, 0)}))[
+            "qqp"
+        ]
         for side in (slice(0, 3), slice(3, 6))
     )
     torch.testing.assert_close(scores, model.head("qqp")(u, v), rtol=1e-10, atol=1e-10)
@@ -153,9 +155,9 @@ def test_a_step_leaves_the_other_tasks_parameters_where_they_are(make, configure
     config = configure("training.weight_decay=0.5")
     optimizer = build_optimizer(model, config.training, dict.fromkeys(TASKS, 1e-3))
     for task in ("qqp", "sst"):
-        train_step(model, [{task: batch(task)}], WEIGHTS, optimizer, None)
+        train_step(model, [separate({task: batch(task)})], WEIGHTS, optimizer, None)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    train_step(model, [{"sst": batch("sst")}], WEIGHTS, optimizer, None)
+    train_step(model, [separate({"sst": batch("sst")})], WEIGHTS, optimizer, None)
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name]) == name.startswith(("tasks.qqp", "tasks.sts")), (
             name
@@ -175,7 +177,7 @@ def test_a_step_follows_the_weighted_mean_over_all_its_rows(
     (weight * expected).backward()
     tensors = (whole.input_ids, whole.attention_mask, whole.token_type_ids, whole.labels)
     parts = [
-        {"sst": Batch(*(t[start:end] for t in tensors), 1, 0, share=(end - start) / 5)}
+        separate({"sst": Batch(*(t[start:end] for t in tensors), 1, 0, share=(end - start) / 5)})
         for start, end in pairwise(cuts)
     ]
     optimizer = build_optimizer(model, configure().training, dict.fromkeys(TASKS, 1e-3))
@@ -203,11 +205,11 @@ def test_tasks_together_are_as_each_alone_and_encoded_once(make, monkeypatch):
     monkeypatch.setattr(
         model.encoder, "encode", lambda e, *rest: calls.append(e.shape) or encode(e, *rest)
     )
-    together = task_losses(model, batches)
+    together = task_losses(model, separate(batches))
     assert calls == [(5 + 8 + 8, 14, D)]
     sum(weights[task] * outcome.loss for task, outcome in together.items()).backward()
     for task, rows in batches.items():
-        alone = task_losses(reference, {task: rows})[task]
+        alone = task_losses(reference, separate({task: rows}))[task]
         (weights[task] * alone.loss).backward()
         torch.testing.assert_close(together[task].loss, alone.loss, rtol=1e-10, atol=1e-12)
         torch.testing.assert_close(together[task].scores, alone.scores, rtol=1e-9, atol=1e-10)
@@ -233,7 +235,7 @@ def test_a_frozen_encoder_gets_no_gradient_and_no_dropout(make, frozen):
     model.freeze(ENCODER if frozen else ())
     assert model.training and model.tasks["sst"].training
     assert model.encoder.training == (not frozen)
-    first, second = (model.pooled({"sst": batch("sst")})["sst"] for _ in range(2))
+    first, second = (model.pooled(separate({"sst": batch("sst")}))["sst"] for _ in range(2))
     assert torch.equal(first, second) == frozen
     assert first.requires_grad == (not frozen)
     task_loss(model, "sst", batch("sst")).backward()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from multitask.data.collate import Batch
+from multitask.data.collate import Batch, separate
 from multitask.models.multitask_model import MultiTaskModel
 from tests.conftest import WORDS
 
@@ -22,7 +22,7 @@ every_task = pytest.mark.parametrize("task", TASKS)
 
 def scores_of(model: MultiTaskModel, task: str, rows: Batch) -> Tensor:
     """One task's scores of its batch alone."""
-    return model({task: rows})[task]
+    return model(separate({task: rows}))[task]
 
 
 def sentences(rows: int, width: int = 8, padding: int = 0, seed: int = 0) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
-from multitask.data.collate import collate, label_tensor
+from multitask.data.collate import collate, label_tensor, separate
 from multitask.inference.scoring import measure
 from multitask.models.encoders import BertEncoder
 from multitask.sweep import claims, sweep
@@ -216,7 +216,7 @@ def plainly_trained(prepared, task):
         for index in torch.randperm(count, generator=rng).split(64) if epoch else ():
             batch = collate(splits["train"].tokens, index.numpy(), pad_id=0)
             labels = label_tensor(splits["train"].rows.gold[index.numpy()])
-            loss = model.head(task).loss(model({task: batch})[task], labels)
+            loss = model.head(task).loss(model(separate({task: batch}))[task], labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -10,6 +10,7 @@ import torch
 import run_multitask
 from multitask import load
 from multitask.config import load_config
+from multitask.data.collate import by_task, separate
 from multitask.data.dataloader import next_batches
 from multitask.inference.scoring import measure
 from multitask.training.loss import task_losses
@@ -65,7 +66,7 @@ def gradients(made, batches, seed=0):
 @pytest.mark.parametrize(("input", "sides"), [("single", 2), ("siamese", 2), ("triplet", 3)])
 def test_a_batch_holds_every_view_in_one_forward(config, input, sides):
     made = prepared(config(input))
-    batch = batch_of(made)["views"]
+    batch = by_task(batch_of(made))["views"]
     assert batch.input_ids.shape[0] == sides * 16 and batch.sides == sides
     assert batch.labels.shape == (16, 1 if input == "single" else sides)
     views = batch.input_ids.chunk(sides)
@@ -194,7 +195,7 @@ def test_chunks_bound_what_the_forward_pass_keeps(config, files):
         made.model.train()
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             loss = task_losses(made.model, batches)["views"].loss
-        assert len(batches["views"].labels) == 1024 and loss.isfinite()
+        assert len(by_task(batches)["views"].labels) == 1024 and loss.isfinite()
         held[chunk] = sum(kept)
     # the logits of 1,024 x 1,024 stay
     assert held["32"] < held["null"] / 3
@@ -207,10 +208,10 @@ def test_the_pooling_shared_with_sts_is_the_same_weights(config):
     made = prepared(config("siamese", pooling="layer_attention"))
     model = made.model.eval()
     assert "views" in model.owned("sts") and not list(model.tasks["sts"].parameters())
-    batch = batch_of(made)["views"]
-    z = model({"views": batch})["views"]
+    batch = by_task(batch_of(made))["views"]
+    z = model(separate({"views": batch}))["views"]
     cosine = torch.nn.functional.cosine_similarity(z[:, 0], z[:, 1])
-    torch.testing.assert_close(model({"sts": batch})["sts"], 5 * cosine)
+    torch.testing.assert_close(model(separate({"sts": batch}))["sts"], 5 * cosine)
 
 
 @pytest.mark.parametrize("trained", [["sts"], ["views", "sts"]])
@@ -235,15 +236,16 @@ def test_a_shared_pooling_is_trained_once_by_whoever_trains(config, trained):
 def test_mlp_only_train_is_a_matter_of_evaluation(config, only_train):
     head = f"{{name: contrastive, mlp_only_train: {str(only_train).lower()}}}"
     made = prepared(config("single", head, dropout=0))
-    model, batch = made.model, batch_of(made)
+    model, shared = made.model, batch_of(made)
+    batch = by_task(shared)["views"]
     projection = model.tasks["views"].projection
-    pooled = model.eval().pooled(batch)["views"]
+    pooled = model.eval().pooled(shared)["views"]
     behind = projection(pooled)
-    assert torch.equal(model.vectors("views", batch["views"]), pooled if only_train else behind)
-    assert torch.equal(model.vectors("sts", batch["views"]), pooled if only_train else behind)
+    assert torch.equal(model.vectors("views", batch), pooled if only_train else behind)
+    assert torch.equal(model.vectors("sts", batch), pooled if only_train else behind)
     for layer in model.encoder.layers:
         layer.attention.dropout = 0.0
-    trained = model.train()(batch)["views"]
+    trained = model.train()(shared)["views"]
     torch.testing.assert_close(torch.cat(trained.unbind(1)), behind)
 
 
@@ -251,7 +253,7 @@ def test_eval_pooling_stands_in_for_pooling_and_mlp(config):
     file = config("single", pooling="layer_attention")
     plain, other = prepared(file), prepared(file, "tasks.views.eval_pooling=mean")
     mean = prepared(config("single", "{name: contrastive, mlp_only_train: true}", pooling="mean"))
-    batch = batch_of(plain)["views"]
+    batch = by_task(batch_of(plain))["views"]
     expected = mean.model.eval().vectors("views", batch)
     for task in ("views", "sts"):
         torch.testing.assert_close(other.model.eval().vectors(task, batch), expected)
@@ -259,9 +261,9 @@ def test_eval_pooling_stands_in_for_pooling_and_mlp(config):
     weights = [set(made.model.state_dict()) for made in (plain, other)]
     assert weights[0] == weights[1]
     torch.manual_seed(0)
-    trained = plain.model.train().pooled({"views": batch})["views"]
+    trained = plain.model.train().pooled(separate({"views": batch}))["views"]
     torch.manual_seed(0)
-    assert torch.equal(other.model.train().pooled({"views": batch})["views"], trained)
+    assert torch.equal(other.model.train().pooled(separate({"views": batch}))["views"], trained)
 
 
 SHARING = """

@@ -10,6 +10,7 @@ import transformers
 import run_multitask
 from multitask import load
 from multitask.config import load_config
+from multitask.data.collate import by_task
 from multitask.data.dataloader import next_batches
 from multitask.models.mlm_generator import load_generator
 from multitask.models.pretrained import load_tokenizer
@@ -83,7 +84,7 @@ def test_a_generator_of_a_run_is_what_that_run_predicts(tiny_encoder, course_fil
 def test_a_batch_has_the_texts_and_the_same_masked(config):
     made = prepared(config)
     (found,) = next_batches(made.feeds, ["views"], ["views"], pad_id=0, device=CPU)
-    batch = found["views"]
+    batch = by_task(found)["views"]
     first, second = batch.input_ids.chunk(2)
     one, other = batch.masked_ids.chunk(2)
     assert torch.equal(first, second) and not torch.equal(one, other)  # masks of their own
@@ -102,7 +103,7 @@ def test_the_detection_trains_the_encoder_and_leaves_the_generator_alone(config)
     model = made.model.train()
     head = model.head("views")
     scores = model(batches)["views"]
-    loss = model.detection_loss("views", scores, batches["views"])
+    loss = model.detection_loss("views", scores, by_task(batches)["views"])
     loss.backward()
     assert any(p.grad is not None and p.grad.any() for p in model.encoder.parameters())
     (filler,) = head._generator

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from multitask.config import load_config
-from multitask.data.collate import collate
+from multitask.data.collate import collate, separate
 from multitask.training import frozen_probe as frozen_states
 from multitask.training.frozen_probe import TokenStates, splits_in_use
 from multitask.training.setup import prepare
@@ -54,7 +54,7 @@ def test_vectors_are_those_of_the_whole_model(
         for row in (0, 5):
             batch = collate(splits[split].tokens, chosen.new_tensor([row]).numpy(), pad_id=0)
             with torch.no_grad():
-                vectors = model.pooled({task: batch})[task]
+                vectors = model.pooled(separate({task: batch}))[task]
             torch.testing.assert_close(whole[row], vectors, rtol=1e-4, atol=1e-5)
 
 

@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import cosine_similarity
 
 import run_multitask
+from multitask.data.collate import separate
 from multitask.training.gradient_conflict import conflict_summary, gradient_cosines
 from tests.conftest import write_course_files
 from tests.support.contrastive_run import write_config, write_triplets
@@ -27,7 +28,7 @@ def test_cosines_are_those_of_autograd(make):
     parts = {"all": list(model.encoder.parameters()), **model.shared()}
     assert list(found) == list(parts)
     losses = {
-        task: model.head(task).loss(model({task: batch(task)})[task], batch(task).labels)
+        task: model.head(task).loss(model(separate({task: batch(task)}))[task], batch(task).labels)
         for task in ("sst", "qqp")
     }
     for part, parameters in parts.items():

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from multitask.data.collate import separate
 from multitask.training import gradient_surgery as surgery
 from multitask.training.gradient_surgery import Surgery, TaskGradients, cosines
 from multitask.training.step import train_step
@@ -283,10 +284,10 @@ def stepped(model, batches, clip_norm=None, **more):
 
 def test_only_the_shared_part_is_operated_on(make):
     model = make().eval()
-    batches = [{task: batch(task) for task in TASKS}]
+    batches = [separate({task: batch(task) for task in TASKS})]
     plain = stepped(model, batches)
     operated = stepped(model, batches, surgery=Surgery(surgery.pcgrad()))
-    rows = {task: stepped(model, [{task: batch(task)}]) for task in TASKS}
+    rows = {task: stepped(model, [separate({task: batch(task)})]) for task in TASKS}
     for name, expected in plain.items():
         if name.startswith("encoder"):
             continue
@@ -313,7 +314,7 @@ def test_only_the_shared_part_is_operated_on(make):
 
 def test_clipping_comes_after_surgery(make):
     model = make().eval()
-    batches = [{task: batch(task) for task in TASKS}]
+    batches = [separate({task: batch(task) for task in TASKS})]
     free = stepped(model, batches, surgery=Surgery(surgery.pcgrad()))
     clipped = stepped(model, batches, clip_norm=0.01, surgery=Surgery(surgery.pcgrad()))
     known = [name for name, gradient in free.items() if gradient is not None]
@@ -325,8 +326,10 @@ def test_clipping_comes_after_surgery(make):
 def test_gradients_of_one_step_are_gathered_over_its_passes(make):
     model = make().eval()
     pairs = zip(*(parted(batch(task), 1, 3) for task in TASKS), strict=True)
-    passes = [dict(zip(TASKS, pair, strict=True)) for pair in pairs]
-    whole = stepped(model, [{t: batch(t) for t in TASKS}], surgery=Surgery(surgery.pcgrad()))
+    passes = [separate(dict(zip(TASKS, pair, strict=True))) for pair in pairs]
+    whole = stepped(
+        model, [separate({t: batch(t) for t in TASKS})], surgery=Surgery(surgery.pcgrad())
+    )
     parts = stepped(model, passes, surgery=Surgery(surgery.pcgrad()))
     for name, expected in whole.items():
         torch.testing.assert_close(parts[name], expected, rtol=1e-6, atol=1e-10)
@@ -342,7 +345,7 @@ def test_a_gradient_that_is_not_finite_is_told_as_in_a_plain_step(name, wrong, m
     method = Surgery(made(name))
     told = f"task sst: loss {wrong}, task qqp: .*, gradient norm nan$"
     with pytest.raises(NotFinite, match=told):
-        stepped(model, [{task: batch(task) for task in TASKS}], surgery=method)
+        stepped(model, [separate({task: batch(task) for task in TASKS})], surgery=method)
     assert not method.state_dict()
     assert all(parameter.grad is None for parameter in model.parameters())
     for n, value in model.state_dict().items():
@@ -351,8 +354,8 @@ def test_a_gradient_that_is_not_finite_is_told_as_in_a_plain_step(name, wrong, m
 
 def test_with_one_running_task_surgery_is_a_plain_step(make):
     model = make()
-    plain = stepped(model, [{"qqp": batch("qqp")}])
-    operated = stepped(model, [{"qqp": batch("qqp")}], surgery=Surgery(surgery.gradvac()))
+    plain = stepped(model, [separate({"qqp": batch("qqp")})])
+    operated = stepped(model, [separate({"qqp": batch("qqp")})], surgery=Surgery(surgery.gradvac()))
     for name, expected in plain.items():
         assert (expected is None) == (operated[name] is None)
         assert expected is None or torch.equal(expected, operated[name])

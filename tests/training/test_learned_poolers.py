@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from multitask.config import load_config
+from multitask.data.collate import separate
 from multitask.models.build import build_model
 from multitask.models.pretrained import load_pretrained
 from multitask.training.loss import Smoothing, task_losses
@@ -54,7 +55,8 @@ def first_and_last_loss(model, config, batches, steps=15):
     model.train()
     optimizer = build_optimizer(model, config.training, dict.fromkeys(batches, 3e-3))
     losses = [
-        sum(train_step(model, [batches], WEIGHTS, optimizer, 1.0)[0].values()) for _ in range(steps)
+        sum(train_step(model, [separate(batches)], WEIGHTS, optimizer, 1.0)[0].values())
+        for _ in range(steps)
     ]
     return losses[0], sum(losses[-3:]) / 3
 
@@ -106,7 +108,7 @@ def test_scores_are_the_same_alone_and_with_other_tasks_and_pads(make, pooling, 
     model, _ = make(*changes, f"encoder.implementation={implementation}")
     model.double().eval()
     batches = {"sst": batch("sst", padding=3), "qqp": batch("qqp"), "sts": batch("sts")}
-    together = model(batches)
+    together = model(separate(batches))
     for task in ("sst", "qqp"):
         alone = scores_of(model, task, batch(task))
         torch.testing.assert_close(together[task], alone, rtol=1e-9, atol=1e-9)
@@ -135,7 +137,7 @@ def test_smart_reaches_through_them(make, pooling):
         penalties = {}
         for dropout in ("same_mask", "eval", "independent"):
             smoothing = Smoothing(Ascent(eps=1e-9, noise=1e-9, step_size=1e-9), dropout=dropout)
-            found = task_losses(model, {task: batch(task)}, {task: smoothing})[task]
+            found = task_losses(model, separate({task: batch(task)}), {task: smoothing})[task]
             (found.loss + found.penalty).backward()
             assert all(p.grad.isfinite().all() for p in model.module(task).pooler.parameters())
             penalties[dropout] = found.penalty.item()
@@ -154,7 +156,7 @@ def test_no_layer_is_kept_that_is_not_pooled(make, monkeypatch, pooling, layers)
     monkeypatch.setattr(
         model.encoder, "encode", lambda *given: asked.append(given[2:4]) or encode(*given)
     )
-    model({"sst": batch("sst")})
+    model(separate({"sst": batch("sst")}))
     assert asked == [(layers, "first" if pooling == "max_cls" else "all")]
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from multitask.config import load_config
+from multitask.data.collate import separate
 from multitask.models.encoders.bitlinear import BitLinear, set_strength
 from multitask.training import loss as objective
 from multitask.training.loss import Smoothing, task_losses
@@ -34,7 +35,7 @@ def test_perturbed_passes_leave_the_statistics_of_batch_norms_alone(task, make):
             *shared,
         )
         model.train()
-        task_losses(model, {task: batch(task)}, smoothing)
+        task_losses(model, separate({task: batch(task)}), smoothing)
         buffers = dict(model.module("qqp").named_buffers())
         statistics.append({name: value.clone() for name, value in buffers.items()})
     assert len(statistics[0]) == 6
@@ -44,7 +45,9 @@ def test_perturbed_passes_leave_the_statistics_of_batch_norms_alone(task, make):
 
 def penalty(model, task, smoothing, teacher=None, seed=5):
     torch.manual_seed(seed)
-    return task_losses(model, {task: batch(task)}, {task: smoothing}, teacher)[task].penalty
+    return task_losses(model, separate({task: batch(task)}), {task: smoothing}, teacher)[
+        task
+    ].penalty
 
 
 @pytest.mark.slow  # a compiler's minute
@@ -71,7 +74,7 @@ def test_compiled_kernels_give_the_same_penalty_and_replay_their_dropout(task, m
 def naive_smoothness(model, task, settings, seed=5, rows=None):
     """Eq. (2) of the paper with one ascent step, written out; ``model`` has no dropout."""
     rows = rows or batch(task)
-    single = {task: rows}
+    single = separate({task: rows})
     real = rows.attention_mask.unsqueeze(-1)
     embedded = model.encoder.embed(rows.input_ids, rows.token_type_ids, rows.attention_mask)
     if settings.perturb == "embeddings":
@@ -132,7 +135,7 @@ def test_cross_encoded_pairs_too(make):
     rows.token_type_ids[:, 4:] = rows.attention_mask[:, 4:]  # the second text
     torch.manual_seed(5)
     settings = Smoothing(WIDE, weight=3.0)
-    found = task_losses(model, {"qqp": rows}, {"qqp": settings})["qqp"].penalty
+    found = task_losses(model, separate({"qqp": rows}), {"qqp": settings})["qqp"].penalty
     assert found > 1e-8
     expected = 3.0 * naive_smoothness(model, "qqp", settings, rows=rows)
     torch.testing.assert_close(found, expected, rtol=1e-7, atol=0)
@@ -163,10 +166,12 @@ def test_bregman_term_is_the_distance_from_the_teacher_without_dropout(make, tas
         for parameter in model.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
     torch.manual_seed(5)
-    found = task_losses(model, {task: batch(task)}, {task: Smoothing(weight=0, bregman=2)}, teacher)
+    found = task_losses(
+        model, separate({task: batch(task)}), {task: Smoothing(weight=0, bregman=2)}, teacher
+    )
     torch.manual_seed(5)
-    own = model({task: batch(task)})[task]
-    theirs = teacher({task: batch(task)})[task]
+    own = model(separate({task: batch(task)}))[task]
+    theirs = teacher(separate({task: batch(task)}))[task]
     expected = 2 * DIVERGENCES[model.head(task).divergence](own, theirs).mean()
     torch.testing.assert_close(found[task].penalty, expected)
     found[task].penalty.backward()
@@ -186,9 +191,11 @@ def test_plain_pass_serves_as_f_and_its_loss_does_not_change(make, perturb):
     model = make(dtype=torch.float32)
     for task in ("sst", "qqp", "sts"):
         torch.manual_seed(3)
-        plain = task_losses(model, {task: batch(task)})[task]
+        plain = task_losses(model, separate({task: batch(task)}))[task]
         torch.manual_seed(3)
-        smooth = task_losses(model, {task: batch(task)}, {task: Smoothing(perturb=perturb)})[task]
+        smooth = task_losses(
+            model, separate({task: batch(task)}), {task: Smoothing(perturb=perturb)}
+        )[task]
         assert torch.equal(plain.loss, smooth.loss) and torch.equal(plain.scores, smooth.scores)
 
 
@@ -263,9 +270,9 @@ def test_the_ascent_leaves_no_trace(make):
 def test_only_tasks_that_ask_have_a_penalty_in_joint_steps(make):
     model = make().eval()
     batches = {task: batch(task) for task in ("sst", "qqp", "sts")}
-    found = task_losses(model, batches, {"qqp": Smoothing(WIDE)})
+    found = task_losses(model, separate(batches), {"qqp": Smoothing(WIDE)})
     assert [found[task].penalty is None for task in batches] == [True, False, True]
-    plain = task_losses(model, batches)
+    plain = task_losses(model, separate(batches))
     for task in batches:
         torch.testing.assert_close(found[task].loss, plain[task].loss)
 
@@ -293,7 +300,7 @@ def test_accumulated_passes_equal_one_batch(make, monkeypatch, task):
                 {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
             )
         )
-        passes = [{task: rows} for rows in passes]
+        passes = [separate({task: rows}) for rows in passes]
         done = train_step(
             model, passes, {task: 1.0}, optimizer, None, smoothing=smoothing, teacher=teacher
         )
@@ -309,10 +316,10 @@ def test_rows_without_a_label_are_left_out(make):
     model = make().eval()
     rows = batch("sst")
     rows.labelled, rows.labels = torch.tensor([1, 2]), rows.labels[1:3]
-    found = task_losses(model, {"sst": rows}, {"sst": Smoothing()})["sst"]
+    found = task_losses(model, separate({"sst": rows}), {"sst": Smoothing()})["sst"]
     assert len(found.scores) == 2 and found.penalty.isfinite()
     rows.labelled, rows.labels = rows.labelled[:0], rows.labels[:0]
-    assert task_losses(model, {"sst": rows}, {"sst": Smoothing()})["sst"].penalty == 0
+    assert task_losses(model, separate({"sst": rows}), {"sst": Smoothing()})["sst"].penalty == 0
 
 
 def test_adapters_stand_in_every_pass(make):
@@ -353,11 +360,11 @@ def test_under_bf16_autocast_only_compared_passes_are_in_fp32(make, smoothing, e
             lambda module, given, found: seen.add(found.dtype)
         )
     torch.manual_seed(3)
-    plain = task_losses(model, {"sst": batch("sst")})["sst"]
+    plain = task_losses(model, separate({"sst": batch("sst")}))["sst"]
     assert seen == {torch.bfloat16}
     seen.clear()
     torch.manual_seed(3)
-    smooth = task_losses(model, {"sst": batch("sst")}, {"sst": smoothing}, teacher)["sst"]
+    smooth = task_losses(model, separate({"sst": batch("sst")}), {"sst": smoothing}, teacher)["sst"]
     assert seen == encoded_in
     assert torch.equal(plain.loss, smooth.loss) == (encoded_in == {torch.bfloat16})
 
@@ -400,7 +407,7 @@ def test_learned_weights_of_two_tasks_in_a_joint_step(make):
         return step(*given)
 
     optimizer.step = noted
-    batches = {task: batch(task) for task in start}
+    batches = separate({task: batch(task) for task in start})
     done = train_step(model, [batches], dict.fromkeys(start, 1.0), optimizer, None)
     for task, value in start.items():
         slope = -done.losses[task] / (2 * math.exp(value)) + 0.5

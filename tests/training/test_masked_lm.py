@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from multitask.config import load_config
+from multitask.data.collate import by_task, separate
 from multitask.data.dataloader import next_batches
 from multitask.training.loss import task_losses
 from multitask.training.setup import prepare
@@ -29,7 +30,7 @@ def prepared(*arguments, say=lambda line: None):
 def batches_of(made, task="mlm"):
     """One step of the task, and its texts."""
     (found,) = next_batches(made.feeds, [task], [task], pad_id=0, device=CPU)
-    return found[task]
+    return by_task(found)[task]
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +150,7 @@ def test_logits_loss_and_gradients_equal_those_of_transformers(
     assert not any("random" in line for line in said)
     made.model.eval()
     batch = batches_of(made)
-    outcome = task_losses(made.model, {"mlm": batch})["mlm"]
+    outcome = task_losses(made.model, separate({"mlm": batch}))["mlm"]
     labels = torch.full_like(batch.input_ids, -100)
     labels.view(-1)[batch.places] = batch.labels
     expected = model(batch.input_ids, attention_mask=batch.attention_mask, labels=labels)
@@ -178,7 +179,7 @@ def test_other_families_run_in_transformers(overrides, tmp_path, kind):
     directory = save_tiny_encoder(tmp_path / kind, kind)
     made = prepared(*overrides, f"encoder.name={directory}")
     words = made.model.encoder.word_embedding.weight
-    outcome = task_losses(made.model, {"mlm": batches_of(made)})["mlm"]
+    outcome = task_losses(made.model, separate({"mlm": batches_of(made)}))["mlm"]
     outcome.loss.backward()
     assert outcome.scores.shape[1] == len(words) and words.grad.isfinite().all()
     assert outcome.loss.item() == pytest.approx(np.log(len(words)), rel=0.1)  # a random head
@@ -196,7 +197,7 @@ def test_the_vocabulary_product_is_over_masked_tokens_alone(overrides, monkeypat
 
     monkeypatch.setattr(functional, "linear", counted)
     batch = batches_of(made)
-    task_losses(made.model, {"mlm": batch})["mlm"].loss.backward()
+    task_losses(made.model, separate({"mlm": batch}))["mlm"].loss.backward()
     assert shapes == [(len(batch.labels), 32)]
     assert len(batch.labels) < 0.3 * batch.attention_mask.sum()
 
@@ -211,11 +212,11 @@ def test_the_tied_weight_has_one_owner(overrides, tmp_path):
     groups = [g["name"] for g in trainer.optimizer.param_groups for p in g["params"] if p is words]
     assert groups == ["encoder"]
     model.freeze(["embeddings"])
-    task_losses(model, {"mlm": batches_of(made)})["mlm"].loss.backward()
+    task_losses(model, separate({"mlm": batches_of(made)}))["mlm"].loss.backward()
     assert words.grad is None and model.head("mlm").dense.weight.grad is not None
     model.freeze(["mlm"])
     model.zero_grad()
-    task_losses(model, {"mlm": batches_of(made)})["mlm"].loss.backward()
+    task_losses(model, separate({"mlm": batches_of(made)}))["mlm"].loss.backward()
     assert words.grad.any() and model.head("mlm").dense.weight.grad is None
 
 
@@ -240,7 +241,7 @@ def test_shares_of_passes_and_processes_add_up_to_the_mean_over_the_step(
             made = prepared(*overrides, *size)
             made.model.double().eval()
             passes = next_batches(made.feeds, ["mlm"], ["mlm"], pad_id=0, device=CPU)
-            found += [(task_losses(made.model, one)["mlm"], one["mlm"]) for one in passes]
+            found += [(task_losses(made.model, one)["mlm"], by_task(one)["mlm"]) for one in passes]
         return found
 
     alone, shared = parts(1), parts(2)

@@ -13,6 +13,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cosine_similar
 from transformers import BertModel, get_linear_schedule_with_warmup
 
 from multitask.config import load_config
+from multitask.data.collate import by_task
 from multitask.training.setup import prepare
 from multitask.training.train_run import build_trainer
 from tests.conftest import ROOT
@@ -83,7 +84,7 @@ def test_fifty_steps_have_the_losses_of_a_plain_loop(
     ours, plain = [], []
     for _ in range(STEPS):
         trainer.turn()
-        ((task, batch),) = taken[-1][0].items()
+        ((task, batch),) = by_task(taken[-1][0]).items()
         loss = plain_loss(encoder, linear, task, batch)
         loss.backward()
         parameters = [*encoder.parameters(), *linear.parameters()]

@@ -9,6 +9,7 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
+from multitask.data.collate import separate
 from multitask.sweep.progress import steps_done
 from multitask.training.setup import prepare
 from multitask.training.stages import trained_parameters
@@ -371,7 +372,8 @@ def test_a_row_without_a_label_gives_its_task_no_gradient(reviews):
         inputs = collate(feed.tokens, rows, pad_id=0)
         model.zero_grad()
         loss = task_losses(
-            model, {"stars": inputs.with_labels(feed.labels["stars"][rows], 1.0, len(rows))}
+            model,
+            separate({"stars": inputs.with_labels(feed.labels["stars"][rows], 1.0, len(rows))}),
         )
         loss["stars"].loss.backward()
         found.append((loss["stars"].loss, {n: p.grad for n, p in model.named_parameters()}))

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multitask.data.collate import Batch
+from multitask.data.collate import Batch, separate
 from multitask.data.tokenize import Tokens
 from multitask.inference.analysis.layer_weights import summary, watched_weights
 from multitask.inference.scoring import over_rows
@@ -47,7 +47,7 @@ def importance(
     with watched_weights(pooler) as seen:
 
         def weights_of(batch: Batch) -> Tensor:
-            model.pooled({task: batch})
+            model.pooled(separate({task: batch}))
             return seen.weights[-1]
 
         found = over_rows(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from multitask.config import Config
+from multitask.data.collate import separate
 from multitask.data.tokenize import tokenize
 from multitask.inference.scoring import over_rows
 from multitask.models.encoders import BertEncoder, Encoder
@@ -112,7 +113,7 @@ class Parts:
 
     def scores(self, texts: list[tuple[str, ...]]) -> Tensor:
         """The head's scores of rows of texts, by the run itself: float32 [N] or [N, C]."""
-        return self._over(texts, lambda batch: self.model({self.task: batch})[self.task])
+        return self._over(texts, lambda batch: self.model(separate({self.task: batch}))[self.task])
 
     def vectors(self, texts: list[str]) -> Tensor:
         """Sentence vectors as ``TrainedRun.encode`` gives them: float32 [N, d]."""
