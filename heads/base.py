@@ -1,3 +1,4 @@
+# Tested by tests/heads/test_heads.py
 """Losses and predictions by label type, shared by all heads of that type."""
 
 from typing import ClassVar

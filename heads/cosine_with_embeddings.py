@@ -1,3 +1,4 @@
+# Tested by tests/heads/test_heads.py
 """Similarity from the cosine joined with the embeddings (CS224N mini-BERT paper, 4.4.3)."""
 
 from typing import ClassVar

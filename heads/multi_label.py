@@ -1,3 +1,4 @@
+# Tested by tests/heads/test_heads.py
 """Several classes at once, each for itself: one sigmoid a class (Devlin et al. 2019's vector)."""
 
 from typing import ClassVar

@@ -1,3 +1,4 @@
+# Tested by tests/heads/test_heads.py
 """Regression from one vector: cross-encoded similarity (Devlin et al. 2019, STS-B)."""
 
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Every head against its formula as a plain loop in float64, and one contract for the registry."""
+"""Every head of sequences against its formula as a plain loop, and one contract for all of them."""
 
 import inspect
 import math
@@ -7,16 +7,10 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 import torch
-from sklearn.utils.class_weight import compute_class_weight
 
 from heads.siamese_paraphrase import FEATURES
-from multitask.config.registry import HEADS, build, resolve
-from multitask.utils.errors import UserError
-
-B, D, C = 5, 6, 3
-COUNTS = [7, 2, 4]
-LOW, HIGH = 1.0, 5.0
-CONTEXT = {"dim": D, "num_labels": C, "class_counts": COUNTS, "low": LOW, "high": HIGH}
+from multitask.config.registry import HEADS, resolve
+from tests.support.single_heads import COUNTS, HIGH, LOW, B, C, make_head, vectors
 
 # a new head is covered as soon as it is registered; options that change the computation follow
 # of one sequence or of a pair; the head on tokens has tests/heads/test_masked_lm.py, those on views
@@ -32,27 +26,6 @@ VARIANTS = [(name, {}) for name in ON_VECTORS] + [
 variants = pytest.mark.parametrize(
     ("name", "options"), VARIANTS, ids=[f"{name}-{'-'.join(options)}" for name, options in VARIANTS]
 )
-
-
-def make(name, options=(), **context):
-    """A float64 head with every parameter drawn at random."""
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.float64)
-    try:
-        head = build("head", name, dict(options), CONTEXT | context)
-    finally:
-        torch.set_default_dtype(torch.float32)
-    for parameter in head.parameters():
-        torch.nn.init.normal_(parameter, std=0.7)
-    return head
-
-
-def vectors(head, rows=B, seed=1):
-    """What the head takes, float64 with a gradient."""
-    generator = torch.Generator().manual_seed(seed)
-    sides = {"vector": 1, "pair": 2}[head.takes]
-    made = [torch.randn(rows, D, generator=generator, dtype=torch.float64) for _ in range(sides)]
-    return [vector.requires_grad_() for vector in made]
 
 
 def labels(head):
@@ -80,7 +53,7 @@ def test_declares_what_it_takes_and_predicts(name):
 @variants
 @pytest.mark.parametrize("same", [False, True], ids=["", "u=v"])
 def test_scores_loss_and_gradients(name, options, same):
-    head = make(name, options)
+    head = make_head(name, options)
     inputs = vectors(head)
     if same:
         inputs = inputs[:1] * len(inputs)
@@ -97,7 +70,7 @@ def test_scores_loss_and_gradients(name, options, same):
 
 @variants
 def test_predictions_are_in_range(name, options):
-    head = make(name, options)
+    head = make_head(name, options)
     with torch.no_grad():
         scores = 10 * head(*vectors(head, rows=50))
     predictions, shown = head.predict(scores)
@@ -125,7 +98,7 @@ def test_predictions_are_in_range(name, options):
 @variants
 def test_batch_equals_single_and_loss_is_a_mean_over_rows(name, options):
     """So the loss of an epoch, an accumulated step or a split does not depend on its batches."""
-    head = make(name, options)
+    head = make_head(name, options)
     inputs, gold = vectors(head), labels(head)
     scores = head(*inputs)
     alone = [head(*(vector[i : i + 1] for vector in inputs)) for i in range(B)]
@@ -136,7 +109,7 @@ def test_batch_equals_single_and_loss_is_a_mean_over_rows(name, options):
 
 @variants
 def test_fp32_stays_fp32_and_agrees_with_float64(name, options):
-    head = make(name, options)
+    head = make_head(name, options)
     inputs, gold = vectors(head), labels(head)
     exact = head(*inputs)
     exact_loss = head.loss(exact, gold).item()
@@ -277,7 +250,7 @@ def test_every_head_has_a_reference():
 
 @pytest.mark.parametrize(("name", "options"), REFERENCED)
 def test_scores_and_loss_equal_the_formula(name, options):
-    head = make(name, options)
+    head = make_head(name, options)
     inputs, gold = vectors(head), labels(head)
     scores = head(*inputs)
     rows = zip(*(vector.tolist() for vector in inputs), strict=True)
@@ -285,14 +258,6 @@ def test_scores_and_loss_equal_the_formula(name, options):
     assert np.abs(np.array(scores.tolist()) - expected).max() < 1e-10
     loss = NAIVE_LOSS[head.label_type](expected, gold.tolist(), **options)
     assert head.loss(scores, gold).item() == pytest.approx(loss, rel=1e-10)
-
-
-@pytest.mark.parametrize("features", FEATURE_SETS, ids="-".join)
-def test_order_matters_exactly_when_a_side_is_a_feature(features):
-    head = make("siamese_paraphrase", {"features": features})
-    u, v = vectors(head)
-    swapped_is_same = torch.allclose(head(u, v), head(v, u), rtol=0, atol=1e-12)
-    assert swapped_is_same == (not {"u", "v"} & set(features))
 
 
 @pytest.mark.parametrize(
@@ -305,142 +270,6 @@ def test_order_matters_exactly_when_a_side_is_a_feature(features):
     ],
 )
 def test_symmetry_is_as_documented(name, symmetric):
-    head = make(name)
+    head = make_head(name)
     u, v = vectors(head)
     assert torch.allclose(head(u, v), head(v, u), rtol=0, atol=1e-12) == symmetric
-
-
-# ---- details of single heads
-
-
-def test_cosine_is_five_times_the_cosine_and_never_clipped():
-    head = make("cosine_regression", low=0.0, high=5.0)
-    u = torch.eye(D, dtype=torch.float64)[:3]
-    v = torch.stack([2 * u[0], -3 * u[1], u[0]])
-    scores = head(u, v)
-    torch.testing.assert_close(scores, torch.tensor([5.0, -5.0, 0.0], dtype=torch.float64))
-    assert head.loss(scores[1:2], torch.tensor([0.0])).item() == pytest.approx(25)
-    assert head.predict(scores)[0][1].item() == pytest.approx(-5)
-    assert not list(head.parameters())
-
-
-def test_euclidean_heads_start_as_documented():
-    """Equal sentences: similarity `high`, and a paraphrase; far ones: `low`, and none."""
-    u = torch.zeros(2, D)
-    v = torch.stack([u[0], u[1] + 1e6])
-    similarity = build("head", "euclidean_similarity", {}, CONTEXT)(u, v)
-    torch.testing.assert_close(similarity, torch.tensor([HIGH, LOW]), rtol=1e-4, atol=1e-4)
-    paraphrase = build("head", "euclidean_paraphrase", {}, CONTEXT)
-    torch.testing.assert_close(paraphrase(u, v)[0], torch.tensor(1.0))
-    assert paraphrase.predict(paraphrase(u, v))[0].tolist() == [1, 0]
-
-
-def test_binary_loss_is_finite_for_a_sure_mistake():
-    head = make("binary")
-    assert head.loss(torch.tensor([300.0, -300.0]), torch.tensor([0, 1])).item() == 300
-
-
-def test_balanced_weights_are_those_of_scikit_learn():
-    y = np.repeat(np.arange(C), COUNTS)
-    expected = compute_class_weight("balanced", classes=np.arange(C), y=y)
-    found = make("classification", {"class_weights": "balanced"}).class_weights
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-    assert found[torch.from_numpy(y)].mean().item() == pytest.approx(1)  # the loss keeps its scale
-
-
-def test_without_weights_the_loss_is_that_of_torch():
-    head = make("classification", {"label_smoothing": 0.1})
-    scores, gold = head(*vectors(head)), labels(head)
-    expected = torch.nn.CrossEntropyLoss(label_smoothing=0.1)(scores, gold)
-    torch.testing.assert_close(head.loss(scores, gold), expected)
-
-
-def test_rows_of_weightless_classes_alone_have_no_loss():
-    head = make("classification", {"class_weights": [1, 0, 1]})  # a division by weights is NaN
-    scores = head(*vectors(head))
-    assert head.loss(scores, torch.ones(B, dtype=torch.int64)).item() == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "context", "message"),
-    [
-        ("classification", {"label_smoothing": 1.0}, {}, r"label_smoothing must be in \[0, 1\)"),
-        ("classification", {"label_smoothing": -0.1}, {}, r"label_smoothing must be in \[0, 1\)"),
-        ("classification", {"label_smoothing": math.nan}, {}, r"label_smoothing must be in"),
-        ("classification", {"class_weights": "even"}, {}, "'balanced' or a list"),
-        ("classification", {"class_weights": 2.0}, {}, "class_weights must be"),
-        ("classification", {"class_weights": [1.0, 2.0]}, {}, "must be 3 numbers"),
-        ("classification", {"class_weights": []}, {}, "must be 3 numbers"),
-        ("classification", {"class_weights": [1.0, 2.0, -1.0]}, {}, "none negative"),
-        ("classification", {"class_weights": [0.0, 0.0, 0.0]}, {}, "must not all be 0"),
-        ("classification", {"class_weights": [1.0, 2.0, math.nan]}, {}, "must be 3 numbers"),
-        ("classification", {"class_weights": [1.0, 2.0, "a lot"]}, {}, "a lot"),
-        (
-            "classification",
-            {"class_weights": "balanced"},
-            {"class_counts": [3, 0, 1]},
-            "a training row of every class",
-        ),
-        ("siamese_paraphrase", {"features": []}, {}, "features must be a list"),
-        ("siamese_paraphrase", {"features": ["u", "w"]}, {}, "features must be a list"),
-        ("siamese_paraphrase", {"features": ["u", "u"]}, {}, "features must be a list"),
-        ("siamese_paraphrase", {"features": "uv"}, {}, "features must be"),
-        ("siamese_paraphrase", {"feature": ["u"]}, {}, "did you mean 'features'"),
-        ("binary", {"linear": True}, {}, "no option 'linear'"),
-    ],
-)
-def test_bad_options_are_one_line(name, options, context, message):
-    with pytest.raises(UserError, match=message) as caught:
-        make(name, options, **context)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("features", ["uv", "u", ["u", "u"], []])
-def test_features_are_a_list_of_different_names(features):
-    """Outside the registry, which checks types, too: the text "uv" is no list."""
-    with pytest.raises(ValueError, match="features must be a list"):
-        resolve("head", "siamese_paraphrase")(D, features)
-
-
-@pytest.mark.parametrize("classes", [2, 3, 5, 12])
-def test_ordinal_classes_are_equally_likely_at_the_start(classes):
-    head = build("head", "ordinal", {}, CONTEXT | {"num_labels": classes})
-    scores = head(torch.zeros(4, D))
-    expected = torch.full((4, classes), 1 / classes)
-    torch.testing.assert_close(head.predict(scores)[1], expected)
-
-
-def test_ordinal_with_two_classes_is_logistic_regression():
-    head = make("ordinal", num_labels=2)
-    (vector,) = vectors(head)
-    expected = torch.sigmoid(head.linear(vector)[:, 0] - head.middle)
-    torch.testing.assert_close(head.predict(head(vector))[1][:, 1], expected)
-
-
-def test_ordinal_is_finite_far_from_every_threshold():
-    """There the plain difference of two sigmoids is 0, and its logarithm -inf."""
-    head = build("head", "ordinal", {}, CONTEXT | {"num_labels": 5})
-    vector = torch.tensor([[1e3], [-1e3]]) * head.linear.weight.detach().sign()
-    vector.requires_grad_()
-    scores = head(vector)
-    assert scores.isfinite().all()
-    assert scores.argmax(1).tolist() == [4, 0]
-    head.loss(scores, torch.tensor([1, 3])).backward()
-    assert all(tensor.grad.isfinite().all() for tensor in (vector, *head.parameters()))
-
-
-def test_ordinal_learns_a_scale_and_passes_through_the_classes_in_order():
-    torch.manual_seed(0)
-    head = build("head", "ordinal", {}, CONTEXT | {"num_labels": 5})
-    optimizer = torch.optim.AdamW(head.parameters(), lr=0.1, fused=True)
-    vector = torch.randn(200, D)
-    position = vector @ torch.randn(D)
-    gold = torch.bucketize(position, position.quantile(torch.tensor([0.1, 0.3, 0.5, 0.9])))
-    for _ in range(150):
-        head.loss(head(vector), gold).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    predictions = head.predict(head(vector))[0]
-    assert (predictions == gold).float().mean() > 0.9
-    ordered = predictions[head.linear(vector)[:, 0].argsort()]
-    assert (ordered.diff() >= 0).all() and set(ordered.tolist()) == set(range(5))

@@ -1,3 +1,4 @@
+# Tested by tests/models/poolers/test_poolers.py
 """What several poolers share: which hidden states they take, and the checks of their options."""
 
 import torch

@@ -1,3 +1,4 @@
+# Tested by tests/models/poolers/test_poolers.py
 """The last layer's [CLS] vector (Devlin et al. 2019)."""
 
 from torch import Tensor

@@ -1,3 +1,4 @@
+# Tested by tests/models/poolers/test_hire.py
 """HIRE's fusion network (section 3.3)."""
 
 import torch

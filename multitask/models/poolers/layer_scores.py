@@ -1,3 +1,4 @@
+# Tested by tests/models/poolers/test_hire.py
 """How much each hidden state counts: HIRE's scores (section 3.2) and fixed ones (section 5.2).
 
 A scorer maps n states [B, T, d] and the mask [B, T] to scores alpha [B, n], before the softmax.

@@ -1,3 +1,4 @@
+# Tested by tests/models/poolers/test_poolers.py
 """Max over time of the last layer's token vectors (Sentence-BERT, Reimers & Gurevych 2019)."""
 
 from torch import Tensor

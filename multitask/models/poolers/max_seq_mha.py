@@ -1,3 +1,4 @@
+# Tested by tests/models/poolers/test_attending.py
 """MaxPoolBERT proper: max over the last layers, token by token, then attention from [CLS]."""
 
 from functools import reduce

@@ -1,3 +1,4 @@
+# Tested by tests/models/poolers/test_attending.py
 """MaxPoolBERT's variant with a mean over the last layers, then attention from [CLS]."""
 
 import torch

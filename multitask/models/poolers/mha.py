@@ -1,3 +1,4 @@
+# Tested by tests/models/poolers/test_attending.py
 """[CLS] attends to the last layer once more (MaxPoolBERT, section 3.3)."""
 
 from torch import Tensor

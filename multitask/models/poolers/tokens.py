@@ -1,3 +1,4 @@
+# Tested by tests/models/poolers/test_poolers.py
 """Every token of the last layer, for heads that look at tokens."""
 
 from torch import Tensor

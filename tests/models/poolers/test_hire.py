@@ -16,26 +16,21 @@ from multitask.models.poolers import layer_scores
 from multitask.models.poolers.gru import final_states, pack
 from multitask.models.projections import Tanh
 from multitask.utils.errors import UserError
+from tests.support import pooler_inputs
+from tests.support.pooler_inputs import LENGTHS, make_pooler
 
 D, LAYERS = 5, 3
-LENGTHS = [5, 2, 7, 1]
 FUSIONS = [None, 0, 1, 2, 3]
 
 
 def make(dim=D, num_layers=LAYERS, **options):
-    torch.manual_seed(0)
-    return build("pooling", "hire", options, {"dim": dim, "num_layers": num_layers})
+    return make_pooler("hire", dim, num_layers, **options)
 
 
-def sequences(layers=range(LAYERS + 1), dim=D, padding=2, dtype=torch.float64):
-    """Hidden states of sentences of different lengths, with junk at pads; and the mask."""
-    generator = torch.Generator().manual_seed(1)
-    width = max(LENGTHS) + padding
-    mask = torch.arange(width)[None] < torch.tensor(LENGTHS)[:, None]
-    size = (len(LENGTHS), width, dim)
-    states = {n: torch.randn(size, generator=generator, dtype=torch.float64) for n in layers}
-    junk = {n: state.masked_fill(~mask[..., None], 3.0).to(dtype) for n, state in states.items()}
-    return junk, mask.long()
+def sequences(dtype=torch.float64):
+    """The embeddings and every layer's states, and the mask."""
+    hidden, mask = pooler_inputs.sequences(range(LAYERS + 1), D, junk=3.0)
+    return {n: state.to(dtype) for n, state in hidden.items()}, mask
 
 
 # ---- the formulas, number by number (numpy, float64)

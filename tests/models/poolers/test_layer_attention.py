@@ -1,4 +1,4 @@
-"""Layer-wise attention and the fixed poolings of its paper's Table 2, each against a plain loop."""
+"""Layer-wise attention against the double loop of its paper."""
 
 import math
 
@@ -140,44 +140,11 @@ def test_a_sentence_of_which_one_layer_differs_looks_at_it():
     assert weights[0].argmax() == 3 and weights[0, 3] > 0.99
 
 
-@pytest.mark.parametrize("first", [0, 1])
-def test_avg_first_last_is_the_mean_of_two_means(first):
-    hidden, mask = states()
-    found = make("avg_first_last", first=first)(hidden, mask)
-    for row, length in enumerate(LENGTHS):
-        means = [hidden[layer][row, :length].mean(0) for layer in (first, LAYERS)]
-        torch.testing.assert_close(found[row], sum(means) / 2, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("parts", [["cls", "mean"], ["mean", "avg_first_last"], ["cls", "cls"]])
-def test_concat_is_its_parts_side_by_side(parts):
-    hidden, mask = states()
-    pooler = make("concat", parts=parts)
-    assert pooler.output_dim == 2 * D
-    assert pooler.tokens == ("first" if parts == ["cls", "cls"] else "all")
-    expected = torch.cat([make(name)(hidden, mask) for name in parts], dim=1)
-    assert torch.equal(pooler(hidden, mask), expected)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"parts": ["cls"]}, "two or more"),
-        ({"parts": ["cls", "tokens"]}, "two or more"),
-        ({"parts": ["cls", "mena"]}, "did you mean 'mean'"),
-    ],
-)
-def test_concat_says_what_does_not_go_together(options, said):
-    with pytest.raises(UserError, match=said):
-        make("concat", **options)
-
-
 @pytest.mark.parametrize(
     ("name", "options"),
     [
         ("layer_attention", {"variant": "cls"}),
         ("layer_attention", {"scale": 2}),
-        ("avg_first_last", {"first": 2}),
     ],
 )
 def test_an_option_outside_its_values_is_an_error(name, options):

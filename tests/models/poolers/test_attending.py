@@ -1,4 +1,4 @@
-"""MaxPoolBERT's poolers against the paper's formulas as plain loops, and what its MHA must be."""
+"""The poolers with an attention layer, against the formulas as plain loops, and what it must be."""
 
 import math
 
@@ -7,29 +7,16 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from multitask.config.registry import build
 from multitask.models.poolers.attending import attend
 from multitask.utils.errors import UserError
+from tests.support.pooler_inputs import LENGTHS, make_pooler, sequences
 
 D, LAYERS, HEADS = 8, 4, 2
-LENGTHS = [5, 2, 7, 1]
 WITH_MHA = ["mha", "max_seq_mha", "mean_seq_mha"]
 
 
 def make(name, dim=D, num_layers=LAYERS, **options):
-    torch.manual_seed(0)
-    return build("pooling", name, options, {"dim": dim, "num_layers": num_layers})
-
-
-def sequences(layers, dim=D, padding=2):
-    """Hidden states of sentences of different lengths, with junk at pads; and the mask."""
-    generator = torch.Generator().manual_seed(1)
-    width = max(LENGTHS) + padding
-    mask = torch.arange(width)[None] < torch.tensor(LENGTHS)[:, None]
-    size = (len(LENGTHS), width, dim)
-    states = {n: torch.randn(size, generator=generator, dtype=torch.float64) for n in layers}
-    junk = {n: state.masked_fill(~mask[..., None], 50.0) for n, state in states.items()}
-    return junk, mask.long()
+    return make_pooler(name, dim, num_layers, **options)
 
 
 def naive_over_layers(kind, rows):
@@ -77,25 +64,13 @@ def randomised(pooler):
     return pooler.double().eval()
 
 
-@pytest.mark.parametrize("last", [1, 2, 4])
-def test_max_cls_is_the_formula(last):
-    pooler = make("max_cls", last=last)
-    layers = range(LAYERS - last + 1, LAYERS + 1)
-    assert (pooler.layers, pooler.tokens) == (tuple(layers), "first")
-    hidden, mask = sequences(layers)
-    found = pooler({n: state[:, :1] for n, state in hidden.items()}, mask)
-    for i in range(len(LENGTHS)):
-        rows = [hidden[n][i, :1].tolist() for n in layers]
-        assert found[i].tolist() == naive_over_layers("max", rows)[0]
-
-
 @pytest.mark.parametrize(("name", "kind"), [("max_seq_mha", "max"), ("mean_seq_mha", "mean")])
 @pytest.mark.parametrize("last", [1, 3, 4])
 def test_pooled_sequences_with_attention_are_the_formula(name, kind, last):
     pooler = randomised(make(name, last=last, heads=HEADS))
     layers = range(LAYERS - last + 1, LAYERS + 1)
     assert (pooler.layers, pooler.tokens) == (tuple(layers), "all")
-    hidden, mask = sequences(layers)
+    hidden, mask = sequences(layers, D)
     found = pooler(hidden, mask)
     for i, length in enumerate(LENGTHS):
         sequence = naive_over_layers(kind, [hidden[n][i, :length].tolist() for n in layers])
@@ -108,7 +83,7 @@ def test_pooled_sequences_with_attention_are_the_formula(name, kind, last):
 def test_mha_is_the_formula_over_the_last_layer_alone(residual, norm):
     pooler = randomised(make("mha", heads=HEADS, residual=residual, norm=norm))
     assert (pooler.layers, pooler.tokens) == ((LAYERS,), "all")
-    hidden, mask = sequences([LAYERS])
+    hidden, mask = sequences([LAYERS], D)
     found = pooler(hidden, mask)
     for i, length in enumerate(LENGTHS):
         sequence = hidden[LAYERS][i, :length].tolist()
@@ -132,13 +107,8 @@ def test_one_layer_equals_mha_exactly(name):
     one, mha = make(name, last=1).double(), make("mha").double()
     mha.load_state_dict(one.state_dict())
     assert one.layers == mha.layers
-    hidden, mask = sequences([LAYERS])
+    hidden, mask = sequences([LAYERS], D)
     assert torch.equal(one(hidden, mask), mha(hidden, mask))
-
-
-def test_max_cls_over_one_layer_is_cls():
-    hidden, mask = sequences([LAYERS])
-    assert torch.equal(make("max_cls", last=1)(hidden, mask), make("cls")(hidden, mask))
 
 
 def test_the_mask_matters_and_stands_the_right_way_round():
@@ -167,11 +137,6 @@ def test_parameters_at_the_width_of_bert_base(name):
     assert sum(p.numel() for p in normed.parameters()) == 2_362_368 + 2 * 768
 
 
-@pytest.mark.parametrize("name", ["cls", "max_cls"])
-def test_no_parameters_of_its_own(name):
-    assert not list(make(name).parameters())
-
-
 @pytest.mark.parametrize("name", WITH_MHA)
 def test_new_weights_are_those_of_pytorch(name):
     """Trap 1: finite, within their bounds, and near these bounds (0.0442 at d = 768)."""
@@ -190,7 +155,7 @@ def test_new_weights_are_those_of_pytorch(name):
 def test_values_and_gradients_are_those_of_pytorch(dropout):
     """With the same random numbers, in training: `nn.MultiheadAttention` itself for one query."""
     attention = randomised(make("mha", heads=HEADS, dropout=dropout)).attention.train()
-    states, mask = sequences([LAYERS])
+    states, mask = sequences([LAYERS], D)
     found = {}
     for name in ("pytorch", "ours"):
         sequence = states[LAYERS].clone().requires_grad_()
@@ -210,7 +175,7 @@ def test_values_and_gradients_are_those_of_pytorch(dropout):
 def test_attention_in_bf16(autocast):
     """A model of bf16 weights, and one of fp32 weights under autocast."""
     attention = make("mha", heads=HEADS).attention
-    states, mask = sequences([LAYERS])
+    states, mask = sequences([LAYERS], D)
     exact = attend(attention, states[LAYERS].float(), mask)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         found = attend(
@@ -225,7 +190,7 @@ def test_a_token_costs_no_key_and_no_value(name):
     """A score and a share of the sum a head: nothing that grows with the square of the width."""
     pooler, flops = make(name), []
     for padding in (0, 1):
-        hidden, mask = sequences(pooler.layers, padding=padding)
+        hidden, mask = sequences(pooler.layers, D, padding=padding)
         with FlopCounterMode(display=False) as counter:
             pooler({n: state.float() for n, state in hidden.items()}, mask)
         flops.append(counter.get_total_flops())
@@ -235,7 +200,7 @@ def test_a_token_costs_no_key_and_no_value(name):
 def test_dropout_acts_in_training_alone():
     """Trap 10."""
     pooler = make("mha", dropout=0.4).double()
-    hidden, mask = sequences([LAYERS])
+    hidden, mask = sequences([LAYERS], D)
     torch.manual_seed(3)
     assert not torch.equal(pooler.train()(hidden, mask), pooler(hidden, mask))
     assert torch.equal(pooler.eval()(hidden, mask), pooler(hidden, mask))
@@ -244,7 +209,6 @@ def test_dropout_acts_in_training_alone():
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("max_cls", {"last": 5}, "'max_cls': last must be from 1 to the encoder's 4 layers, not 5"),
         ("max_seq_mha", {"last": 5}, "last must be from 1 to the encoder's 4 layers, not 5"),
         ("mean_seq_mha", {"last": 0}, "last must be from 1 to the encoder's 4 layers, not 0"),
         ("mha", {"last": 1}, "'mha' has no option 'last'"),
@@ -252,15 +216,9 @@ def test_dropout_acts_in_training_alone():
         ("max_seq_mha", {"heads": 0}, "heads must divide the encoder's width: 0 heads, width 8"),
         ("mha", {"dropout": 1.0}, "dropout must be in [0, 1), not 1.0"),
         ("mha", {"norm": "no"}, "norm must be true or false, not 'no'"),
-        ("max_cls", {"heads": 2}, "'max_cls' has no option 'heads'"),
     ],
 )
 def test_bad_options_are_one_line(name, options, words):
     with pytest.raises(UserError) as caught:
         make(name, **options)
     assert words in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_the_default_k_does_not_fit_a_small_encoder():
-    with pytest.raises(UserError, match="last must be from 1 to the encoder's 2 layers, not 3"):
-        make("max_cls", num_layers=2)

@@ -1,0 +1,32 @@
+"""Several poolings side by side against each alone."""
+
+import pytest
+import torch
+
+from multitask.utils.errors import UserError
+from tests.support.pooler_inputs import make_pooler, sequences
+
+D, LAYERS = 5, 4
+
+
+@pytest.mark.parametrize("parts", [["cls", "mean"], ["mean", "avg_first_last"], ["cls", "cls"]])
+def test_its_parts_side_by_side(parts):
+    hidden, mask = sequences(range(LAYERS + 1), D)
+    pooler = make_pooler("concat", D, LAYERS, parts=parts)
+    assert pooler.output_dim == 2 * D
+    assert pooler.tokens == ("first" if parts == ["cls", "cls"] else "all")
+    expected = [make_pooler(name, D, LAYERS)(hidden, mask) for name in parts]
+    assert torch.equal(pooler(hidden, mask), torch.cat(expected, dim=1))
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        (["cls"], "two or more"),
+        (["cls", "tokens"], "two or more"),
+        (["cls", "mena"], "did you mean 'mean'"),
+    ],
+)
+def test_what_does_not_go_together(parts, said):
+    with pytest.raises(UserError, match=said):
+        make_pooler("concat", D, LAYERS, parts=parts)

@@ -1,0 +1,50 @@
+"""The maximum over the last layers' [CLS] vectors against the paper's formula."""
+
+import pytest
+import torch
+
+from multitask.utils.errors import UserError
+from tests.support.pooler_inputs import LENGTHS, make_pooler, sequences
+
+D, LAYERS = 8, 4
+
+
+@pytest.mark.parametrize("last", [1, 2, 4])
+def test_the_formula(last):
+    pooler = make_pooler("max_cls", D, LAYERS, last=last)
+    layers = range(LAYERS - last + 1, LAYERS + 1)
+    assert (pooler.layers, pooler.tokens) == (tuple(layers), "first")
+    hidden, mask = sequences(layers, D)
+    found = pooler({n: state[:, :1] for n, state in hidden.items()}, mask)
+    for i in range(len(LENGTHS)):
+        rows = [hidden[n][i, 0].tolist() for n in layers]
+        assert found[i].tolist() == [max(values) for values in zip(*rows, strict=True)]
+
+
+def test_one_layer_is_cls():
+    hidden, mask = sequences([LAYERS], D)
+    one, cls = make_pooler("max_cls", D, LAYERS, last=1), make_pooler("cls", D, LAYERS)
+    assert torch.equal(one(hidden, mask), cls(hidden, mask))
+
+
+@pytest.mark.parametrize("name", ["cls", "max_cls"])
+def test_no_parameters_of_its_own(name):
+    assert not list(make_pooler(name, D, LAYERS).parameters())
+
+
+def test_the_default_k_does_not_fit_a_small_encoder():
+    with pytest.raises(UserError, match="last must be from 1 to the encoder's 2 layers, not 3"):
+        make_pooler("max_cls", D, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"last": 5}, "'max_cls': last must be from 1 to the encoder's 4 layers, not 5"),
+        ({"heads": 2}, "'max_cls' has no option 'heads'"),
+    ],
+)
+def test_bad_options_are_one_line(options, words):
+    with pytest.raises(UserError) as caught:
+        make_pooler("max_cls", D, LAYERS, **options)
+    assert words in str(caught.value) and "\n" not in str(caught.value)

@@ -1,0 +1,35 @@
+"""One head of sequences by name, in float64 with random weights, and vectors for it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from multitask.config.registry import build
+
+B, D, C = 5, 6, 3
+COUNTS = [7, 2, 4]
+LOW, HIGH = 1.0, 5.0
+CONTEXT = {"dim": D, "num_labels": C, "class_counts": COUNTS, "low": LOW, "high": HIGH}
+
+
+def make_head(name: str, options: Mapping[str, object] = {}, **context: object) -> Any:
+    """A float64 head with every parameter drawn at random."""
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.float64)
+    try:
+        head = build("head", name, dict(options), CONTEXT | context)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for parameter in head.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    return head
+
+
+def vectors(head: Any, rows: int = B, seed: int = 1) -> list[Tensor]:
+    """What the head takes, float64 with a gradient."""
+    generator = torch.Generator().manual_seed(seed)
+    sides = {"vector": 1, "pair": 2}[head.takes]
+    made = [torch.randn(rows, D, generator=generator, dtype=torch.float64) for _ in range(sides)]
+    return [vector.requires_grad_() for vector in made]
