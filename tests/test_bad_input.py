@@ -1,6 +1,6 @@
 """Bad input at the command line: exit code 2 and one line that says what, where and what to do.
 
-Killed and resumed runs, damaged checkpoints, a full disk and Ctrl-C: tests/training/test_resume.py.
+Killed and resumed runs, damaged checkpoints, a full disk and Ctrl-C: tests/runs/test_resume.py.
 """
 
 import shutil

@@ -14,7 +14,7 @@ from tests.support.single_heads import COUNTS, HIGH, LOW, B, C, make_head, vecto
 
 # a new head is covered as soon as it is registered; options that change the computation follow
 # of one sequence or of a pair; the head on tokens has tests/heads/test_masked_lm.py, those on views
-# have tests/losses
+# have tests/models/losses
 ON_VECTORS = [name for name in HEADS if resolve("head", name).takes in ("vector", "pair")]
 VARIANTS = [(name, {}) for name in ON_VECTORS] + [
     ("classification", {"class_weights": "balanced"}),

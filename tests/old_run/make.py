@@ -1,7 +1,7 @@
 """Write the runs in this directory. It works only at commit 5c0042d.
 
 These files are a fixture: later versions of the program must still read what 5c0042d wrote
-(`tests/test_old_run.py`). So never run this script with newer code. To repeat it, check out
+(`tests/runs/test_old_run.py`). So never run this script with newer code. To repeat it, check out
 5c0042d, copy this directory into its `tests/`, and call, on one thread:
 
     OMP_NUM_THREADS=1 python -m tests.old_run.make

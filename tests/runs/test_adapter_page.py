@@ -1,0 +1,64 @@
+"""docs/pals.md and the presets with adapters say what is built."""
+
+import re
+
+import pytest
+import torch
+
+from multitask.config import load_config
+from multitask.config.registry import build
+from multitask.models.encoders import BertEncoder
+from multitask.training.setup import prepare
+from tests.conftest import ROOT
+
+PRESET = ROOT / "configs" / "cs224n.yaml"
+
+
+PAGE = (ROOT / "docs" / "pals.md").read_text(encoding="utf-8")
+
+
+def test_the_pages_example_is_read_as_it_says(tmp_path):
+    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "page.yaml").write_text(f"extends: {PRESET}\n{block}")
+    tasks = load_config(tmp_path / "page.yaml").tasks
+    chosen = {name: task.adapter for name, task in tasks.items()}
+    assert chosen["qqp"] is None
+    assert (chosen["sst"].name, chosen["sst"].options) == ("houlsby", {})
+    assert chosen["sts"].options == {"size": 204, "heads": 12, "layers": [4, 5, 6]}
+
+
+def test_the_pages_parameter_table_is_what_is_built():
+    rows = re.findall(
+        r"^\| `(\w+)`, size (\d+) \| [^|]* \| (.*?) \| (.*?) \| (.*?) % \|$", PAGE, re.M
+    )
+    assert len(rows) == 4
+    with torch.device("meta"):
+        base = BertEncoder(vocab_size=30522, dim=768, num_layers=12, heads=12)
+    whole = sum(parameter.numel() for parameter in base.parameters())
+    for name, size, *shown, share in rows:
+        for (dim, layers), number in zip(((384, 6), (768, 12)), shown, strict=True):
+            with torch.device("meta"):
+                made = build(
+                    "adapter", name, {"size": int(size)}, {"dim": dim, "num_layers": layers}
+                )
+            count = sum(parameter.numel() for parameter in made.parameters())
+            assert f"{count:,}" == number
+        assert f"{count / whole:.1%}" == f"{share}%"
+
+
+@pytest.mark.parametrize("preset", ["cs224n_pals", "cs224n_pals_staged"])
+def test_presets_and_their_alternatives_are_plans(preset, tiny_overrides, tmp_path):
+    """The commented alternatives, too, once their comment signs are gone."""
+    file = ROOT / "configs" / f"{preset}.yaml"
+    text = file.read_text()
+    blocks = re.findall(r"(?:^# (?:stages|encoder):.*\n)(?:^# +\S.*\n|^# \w.*\n)*", text, re.M)
+    assert len(blocks) == {"cs224n_pals": 1, "cs224n_pals_staged": 2}[preset]
+    for number, block in enumerate(["", *blocks]):
+        one = tmp_path / f"{number}.yaml"
+        one.write_text(f"extends: {file}\n" + re.sub(r"^# ", "", block, flags=re.M))
+        config = load_config(one, tiny_overrides)
+        adapters = [task.adapter for task in config.tasks.values()]
+        assert {(a.name, a.options["size"]) for a in adapters} == {("pal", 60)}
+        made = prepare(config, torch.device("cpu"), lambda line: None)
+        assert all(stage.tasks for stage in made.stages)
+        assert config.encoder.freeze == ("encoder" in block.split(":")[0])
