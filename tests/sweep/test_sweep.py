@@ -26,7 +26,7 @@ from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support import comparison_stand_in
 
-FAKE = ROOT / "tests" / "sweep" / "fake_trainer.py"
+FAKE = ROOT / "tests" / "support" / "fake_trainer.py"
 GRID = f"""
 base: {ROOT / "configs" / "cs224n_minilm.yaml"}
 seeds: [1, 2]
