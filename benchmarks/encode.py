@@ -34,10 +34,10 @@ from multitask.config import load_config
 from multitask.data.collate import separate
 from multitask.data.tokenize import tokenize
 from multitask.inference.scoring import over_rows
-from multitask.models.build import build_model
+from multitask.models.build import assemble
 from multitask.models.encoders import BertEncoder
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.models.pretrained import load_pretrained
+from multitask.models.pretrained import load_pretrained, pretrained_tokenizer
 from multitask.reporting.tables import markdown_table
 from multitask.tasks.examples import Rows
 
@@ -70,14 +70,12 @@ def encode(model: MultiTaskModel, tokenizer: object, texts: Sequence[str]) -> np
 def ours(directory: str, name: str) -> Encode:
     config = load_config(ROOT / "configs" / "cs224n_minilm.yaml", [f"encoder.name={directory}"])
     shared = {"class_counts": None, "num_labels": 5, "low": 0.0, "high": 5.0}
-    encoder, tokenizer = load_pretrained(config)
+    encoder, tokenizer = load_pretrained(config), pretrained_tokenizer(config)
     if "compiled" in name:
         assert isinstance(encoder, BertEncoder)
         encoder.use_kernels("compiled")
     context = dict.fromkeys(config.tasks, shared)
-    return partial(
-        encode, build_model(config, encoder, context, autocast="bf16" in name), tokenizer
-    )
+    return partial(encode, assemble(config, encoder, context, autocast="bf16" in name), tokenizer)
 
 
 def sentence_transformers(directory: str, name: str) -> Encode:

@@ -14,7 +14,7 @@ from multitask.config.registry import resolve
 from multitask.data.load import label_reader
 from multitask.data.splits import load_splits
 from multitask.tasks.examples import Rows
-from multitask.training.setup import Prepared, prepare
+from multitask.training.setup import Plan, set_up
 from multitask.training.train_run import build_trainer
 from multitask.training.trainer import Trainer
 
@@ -38,10 +38,10 @@ def training_rows(directory: Path, overrides: Sequence[str]) -> dict[str, Rows]:
     return {task: splits["train"] for task, splits in load_splits(config, readers)[0].items()}
 
 
-def prepared_run(directory: Path, overrides: Sequence[str], preset: Path = CONFIG) -> Prepared:
+def prepared_run(directory: Path, overrides: Sequence[str], preset: Path = CONFIG) -> Plan:
     """Our trainer's parts, built as a run builds them."""
     config = loaded(directory, overrides, preset)
-    prepared = prepare(config, torch.device("cpu"), partial(print, file=sys.stderr))
+    prepared = set_up(config, torch.device("cpu"), partial(print, file=sys.stderr))
     if config.encoder.kernels == "compiled" and prepared.model.encoder.kernels == "torch":
         raise SystemExit("the compiled kernels cannot be built here: ninja and a C++ compiler")
     return prepared
@@ -53,7 +53,7 @@ class Stepper:
     Useful tokens are those that are no padding. The log goes to ``scratch``.
     """
 
-    def __init__(self, prepared: Prepared, scratch: Path) -> None:
+    def __init__(self, prepared: Plan, scratch: Path) -> None:
         self.trainer: Trainer = build_trainer(prepared, scratch, lambda line: None)
         self._take, self._tokens = self.trainer.next_batches, 0
         self.trainer.next_batches = self._counted

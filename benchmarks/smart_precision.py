@@ -19,7 +19,7 @@ from multitask.data.dataloader import sampled_batches
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.reporting.tables import markdown_table
 from multitask.training.loss import Smoothing, task_losses
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from multitask.utils.versions import git_revision
 from smart.adversarial import Ascent
 
@@ -29,13 +29,13 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     directory = parser.parse_args().directory.absolute()
     overrides = [f"data_dir={directory}", "defaults.max_rows=200", "training.precision=bf16"]
-    prepared = prepare(load_config(CONFIG, overrides), torch.device("cpu"), lambda line: None)
+    prepared = set_up(load_config(CONFIG, overrides), torch.device("cpu"), lambda line: None)
     model = prepared.model.train()
     batches = sampled_batches(
-        prepared.feeds,
+        prepared.loaders,
         TASKS,
         seed=(1,),
-        pad_id=prepared.tokenizer.pad_token_id,
+        pad_id=prepared.data.tokenizer.pad_token_id,
         device=prepared.device,
     )
     pool = MultiTaskModel.pool

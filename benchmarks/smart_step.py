@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -27,7 +28,7 @@ from multitask.models.multitask_model import MultiTaskModel
 from multitask.reporting.tables import markdown_table
 from multitask.training.loss import Smoothing
 from multitask.training.optimizer import build_optimizer
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from multitask.training.step import train_step
 from smart.divergence import DIVERGENCES
 from smart.teacher import follow, teacher_of
@@ -63,25 +64,24 @@ def variants(passes: int) -> list[Variant]:
     return [*(Variant(method, "fp32") for method in SETTINGS), *apart]
 
 
-def set_up(
+def model_and_batches(
     directory: Path, precision: str, steps: int, rows: int, passes: int = 1
 ) -> tuple[Any, list[Passes]]:
-    """A prepared run, and the batches of its first steps: ``rows`` each, in ``passes`` passes."""
+    """A model, its optimizer and the batches of its first steps: ``rows`` in ``passes`` passes."""
     batches_of = {"batch_size": rows // passes, "accumulation": passes, "max_rows": 3000}
     overrides = [f"data_dir={directory}", *(f"defaults.{k}={v}" for k, v in batches_of.items())]
     config = load_config(CONFIG, [*overrides, f"training.precision={precision}"])
-    prepared: Any = prepare(config, torch.device("cpu"), lambda line: None)
-    pad_id, device = prepared.tokenizer.pad_token_id, prepared.device
+    prepared = set_up(config, torch.device("cpu"), lambda line: None)
+    pad_id, device = prepared.data.tokenizer.pad_token_id, prepared.device
     batches = [
-        next_batches(prepared.feeds, [task], [task], pad_id=pad_id, device=device)
+        next_batches(prepared.loaders, [task], [task], pad_id=pad_id, device=device)
         for number in range(steps)
         for task in (TASKS[number % 3],)
     ]
     prepared.model.train()
-    prepared.optimizer = build_optimizer(
-        prepared.model, config.training, dict.fromkeys(TASKS, 1e-3)
-    )
-    return prepared, batches
+    model = prepared.model
+    optimizer = build_optimizer(model, config.training, dict.fromkeys(TASKS, 1e-3))
+    return SimpleNamespace(model=model, optimizer=optimizer), batches
 
 
 def ours(
@@ -142,7 +142,9 @@ def steps_of(method: str, prepared: Any, batches: list[Passes]) -> Callable[[], 
 def peak_memory(directory: Path, variant: Variant, rows: int) -> float:
     """Run one variant in this process, with no other's model: its peak memory in MiB."""
     torch.set_num_threads(1)
-    steps_of(variant.method, *set_up(directory, variant.precision, 6, rows, variant.passes))()
+    steps_of(
+        variant.method, *model_and_batches(directory, variant.precision, 6, rows, variant.passes)
+    )()
     return peak_mib()
 
 
@@ -156,7 +158,7 @@ def main() -> None:
     directory, rows = arguments.directory, arguments.rows
     made = variants(arguments.passes)
     settings = {
-        how: set_up(directory, how[0], arguments.steps, rows, how[1])
+        how: model_and_batches(directory, how[0], arguments.steps, rows, how[1])
         for how in dict.fromkeys((variant.precision, variant.passes) for variant in made)
     }
     runs = {

@@ -18,13 +18,13 @@ def run(arguments: argparse.Namespace) -> None:
 
     from multitask.config.run_directory import check_directory
     from multitask.training.describe_plan import describe_plan
-    from multitask.training.setup import prepare
+    from multitask.training.setup import set_up
     from multitask.utils.device import pick_device
     from multitask.utils.errors import UserError
 
     with config.errors_at(("device",)):
         device = pick_device(config.device)
-    print("\n".join(describe_plan(prepare(config, device))))
+    print("\n".join(describe_plan(set_up(config, device))))
     try:
         check_directory(Path(config.output_dir), resume=False, overwrite=False)
     except UserError as error:

@@ -22,9 +22,12 @@ def mistake(key: str, message: str) -> PydanticCustomError:
 
 
 class Strict(BaseModel):
-    """Keys of a config: no unknown one, no value of another type, no number beyond all bounds."""
+    """Keys of a config: no unknown one, no value of another type, no number beyond all bounds.
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    A config does not change after it is loaded.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
@@ -38,7 +41,7 @@ class Strict(BaseModel):
 class Choice(BaseModel):
     """A method by name (``pooling: mean``), or by name with options (``{name: ..., ...}``)."""
 
-    model_config = ConfigDict(extra="allow", strict=True)
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
     name: str = Field(description="A registered name.")
 
     @model_validator(mode="before")

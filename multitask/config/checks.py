@@ -41,7 +41,7 @@ def check_names(config: Config) -> None:
 
 
 def check_references(config: Config) -> None:
-    """Check what names a task, and complete the tasks that share rows or a head with another."""
+    """Raise UserError for a reference to a task that does not exist or does not fit."""
     tasks = tuple(name for name in config.tasks if not config.tasks[name].evaluate_only)
     _check_evaluate_only(config, tasks)
     for name, task in config.tasks.items():
@@ -50,8 +50,8 @@ def check_references(config: Config) -> None:
         if task.share_head is not None:
             share_head(config, name)
         if task.smart and task.only_scored:
-            _leave_out_smart(config, name)
-        if task.smart and task.smart.dropout == "eval" and config.encoder.gradient_checkpointing:
+            _check_no_smart(config, name)
+        elif task.smart and task.smart.dropout == "eval" and config.encoder.gradient_checkpointing:
             message = "layers are computed again with dropout: not with gradient_checkpointing"
             raise config.error(("tasks", name, "smart", "dropout"), message)
         if task.share_pooling is not None:
@@ -85,12 +85,11 @@ def check_references(config: Config) -> None:
             raise config.error(path, f"expected longest, a task or a number of steps{hint}")
 
 
-def _leave_out_smart(config: Config, name: str) -> None:
-    """A task that is never trained goes without the SMART of ``defaults``, and has none itself."""
+def _check_no_smart(config: Config, name: str) -> None:
+    """Raise UserError for SMART in a task that is never trained, unless `defaults` has it."""
     path: KeyPath = ("tasks", name, "smart")
     if not config.is_default(path):
         raise config.error(path, "the task is only scored, never trained: leave this out")
-    config.tasks[name].smart = None
 
 
 def _check_sources(config: Config, name: str) -> None:

@@ -1,6 +1,6 @@
 """A whole config."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,19 @@ class Config(Strict):
             name: (task.share_head or task.share_pooling or name) if task.only_scored else name
             for name, task in self.tasks.items()
         }
+
+    def with_labels(self, labels: Mapping[str, dict[str, str]]) -> "Config":
+        """Return a copy that names the label values of the tasks that leave them to the data.
+
+        Args:
+            labels: by task, the class of each label value; tasks without classes may be missing.
+        """
+        tasks = dict(self.tasks)
+        for name, task in self.tasks.items():
+            if task.data.labels is None and labels.get(name):
+                data = task.data.model_copy(update={"labels": labels[name]})
+                tasks[name] = task.model_copy(update={"data": data})
+        return self.model_copy(update={"tasks": tasks})
 
     def data_path(self, name: str) -> Path:
         """A data file's path: absolute, or relative to ``data_dir``."""

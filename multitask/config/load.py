@@ -39,17 +39,22 @@ def _load_config(path: str | os.PathLike[str], overrides: list[str] | None = Non
     config._tree = tree
     check_names(config)
     check_references(config)
+    # a task that is never trained goes without the SMART of `defaults`
+    untrained = {name: task for name, task in config.tasks.items() if task.only_scored}
+    without = {name: task.model_copy(update={"smart": None}) for name, task in untrained.items()}
+    resolved: dict[str, Any] = {"tasks": config.tasks | without}
     if config.data_dir != EMBEDDED:
-        config.data_dir = str(Path(config.data_dir).absolute())
+        resolved["data_dir"] = str(Path(config.data_dir).absolute())
     if config.init_from is not None:
-        config.init_from.run = str(Path(config.init_from.run).absolute())
+        run = str(Path(config.init_from.run).absolute())
+        resolved["init_from"] = config.init_from.model_copy(update={"run": run})
         for option in ("reinit_layers", "from_scratch"):
             if getattr(config.encoder, option):
                 message = "`init_from` brings the weights of all layers: leave one of the two out"
                 raise config.error(("encoder", option), message)
     if not config.output_dir:
-        config.output_dir = str(Path("runs") / Path(path).stem)
-    return config
+        resolved["output_dir"] = str(Path("runs") / Path(path).stem)
+    return config.model_copy(update=resolved)
 
 
 # keys that hold a path, or that may; below a task and outside of one

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
-from multitask.data.batch_sampler import TaskStream
+from multitask.config import Config
+from multitask.data.batch_sampler import WINDOW, TaskStream
 from multitask.data.collate import Batch, SharedBatch, collate
 from multitask.data.masking import Masking
+from multitask.data.splits import Data
 from multitask.data.tokenize import Tokens
 from multitask.tasks.examples import is_missing
 from multitask.utils import distributed
@@ -70,6 +72,37 @@ class TrainRows:
         if contrastive and not share:  # a row that counts on another rank
             labels = np.full_like(labels, -1)
         return inputs.with_labels(labels, share, whole)
+
+
+def train_loaders(
+    config: Config, data: Data, generator_maskings: Mapping[str, Masking]
+) -> dict[str, TrainRows]:
+    """Build a loader for each training set.
+
+    Args:
+        config: the run's config.
+        data: every task's rows.
+        generator_maskings: how tasks with a generator mask their texts; these keep the text too.
+    """
+    loaders = {}
+    for name, rows in data.training.items():
+        task = config.tasks[name]
+        budget = None if task.batch_tokens is None else task.batch_tokens // rows.tokens.sides
+        # a contrastive batch is a random one: texts of one length are harder negatives than chance
+        window = 1 if data.readers[name].label_type == "views" else WINDOW
+        stream = TaskStream(
+            name,
+            rows.tokens.lengths,
+            task.batch_size,
+            task.accumulation,
+            seed=config.seed,
+            batch_tokens=budget,
+            window=window,
+        )
+        masking = {**data.maskings, **generator_maskings}.get(name)
+        keep_text = name in generator_maskings
+        loaders[name] = TrainRows(rows.tokens, rows.labels, stream, masking, keep_text=keep_text)
+    return loaders
 
 
 def next_batches(

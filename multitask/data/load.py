@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from multitask.config import TEXT_KEYS, Config, DataConfig
+from multitask.config.registry import resolve
 from multitask.data.readers.columns import canonical, column_of, read_columns, text_of
 from multitask.data.readers.tables import read_text, table_of
 from multitask.tasks.examples import LabelReader, Rows, is_missing
@@ -26,6 +27,14 @@ WITHOUT_CLASSES = {
     "views": "compares texts: it has no labels",
     "span": "predicts where an answer stands: it has no classes",
 }
+
+
+def label_readers(config: Config) -> dict[str, LabelReader]:
+    """Return each task's label reader, for its head's kind of labels; see ``label_reader``."""
+    return {
+        task: label_reader(config, task, resolve("head", entry.head.name).label_type)
+        for task, entry in config.tasks.items()
+    }
 
 
 def label_reader(config: Config, task: str, label_type: str) -> LabelReader:

@@ -1,18 +1,133 @@
 """Every task's splits: what is trained on, held out, and scored."""
 
+import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from multitask.config import Config
 from multitask.data.load import labelled_only, load_rows, load_together
-from multitask.data.summary import row_key
+from multitask.data.masking import Masking
+from multitask.data.summary import describe_splits, row_key
 from multitask.data.texts import split_rows, unlabelled_rows
 from multitask.data.token_labels import PLACED, READERS
-from multitask.data.tokenize import Split, default_cache, tokenize
+from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
 from multitask.tasks.examples import LabelReader, Rows
 from multitask.tasks.metric_names import OUTCOMES, UNLABELLED
+
+SplitRows = dict[str, dict[str, Rows]]  # by task and split
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """The rows that one task trains on, or several tasks together.
+
+    Attributes:
+        tokens: the tokenized rows.
+        labels: each task's labels [N]; a row may lack one of them, see ``is_missing``.
+    """
+
+    tokens: Tokens
+    labels: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Every task's rows, read and tokenized.
+
+    Attributes:
+        tokenizer: the tokenizer of the encoder.
+        readers: each task's label reader.
+        splits: the splits (``train``, ``holdout``, ``dev``, ``test``) of each task.
+        training: the training sets, by the task that the rows belong to.
+        summary: the counts of each task's splits, as report.json has them.
+        maskings: how each masked-LM task masks its texts; empty before ``masked``.
+    """
+
+    tokenizer: Any
+    readers: dict[str, LabelReader]
+    splits: dict[str, dict[str, Split]]
+    training: dict[str, TrainingSet]
+    summary: dict[str, dict[str, dict[str, Any]]]
+    maskings: dict[str, Masking] = field(default_factory=dict)
+
+    def label_values(self) -> dict[str, dict[str, str]]:
+        """Return the class of each label value, by task; empty for a task without classes."""
+        return {
+            task: {value: reader.names[number] for value, number in reader.ids.items()}
+            for task, reader in self.readers.items()
+        }
+
+    def masked(self, maskings: Mapping[str, Masking]) -> "Data":
+        """Mask the texts of these tasks; their training rows are masked anew in each pass."""
+        splits = {
+            task: {
+                name: masked_split(split, maskings[task])
+                if task in maskings and name != "train"
+                else split
+                for name, split in parts.items()
+            }
+            for task, parts in self.splits.items()
+        }
+        return replace(self, splits=splits, maskings=dict(maskings))
+
+
+def tokenize_splits(
+    config: Config,
+    rows: SplitRows,
+    shared: SplitRows,
+    *,
+    readers: dict[str, LabelReader],
+    tokenizer: Any,
+) -> Data:
+    """Tokenize what ``load_splits`` returned."""
+
+    def tokens_of(task: str, part: Rows, training: bool) -> Split:
+        how: dict[str, Any] = {"reader": readers[task], "tokenizer": tokenizer}
+        cache = default_cache() / "tokens"
+        return tokenized(config, task, part, training=training, cache=cache, **how)
+
+    splits = {
+        task: {name: tokens_of(task, part, name == "train") for name, part in parts.items()}
+        for task, parts in rows.items()
+    }
+    training = {}
+    for host in streams(config):
+        if host in shared:
+            tokens = tokens_of(host, next(iter(shared[host].values())), training=True).tokens
+            labels = {task: part.gold for task, part in shared[host].items()}
+        else:
+            train = splits[host]["train"]
+            tokens, labels = train.tokens, {host: train.rows.gold}
+        training[host] = TrainingSet(tokens, labels)
+    summary = {task: describe_splits(config, task, splits, readers[task]) for task in splits}
+    return Data(tokenizer, readers, splits, training, summary)
+
+
+def masked_split(split: Split, masking: Masking) -> Split:
+    """A split of texts with the masks that every evaluation of it has; ``labels`` counts them."""
+    tokens = masking.apply(split.tokens, [0])
+    return Split(replace(split.rows, labels=tokens.masked), tokens)
+
+
+def fingerprint(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> dict[str, str]:
+    """Hash the rows that each task trains on and is scored by; a run resumes only on the same."""
+    hashes = {}
+    for task, parts in splits.items():
+        entry = config.tasks[task]
+        if entry.only_scored and not entry.evaluate_only:
+            continue
+        digest = hashlib.sha256()
+        names = ("dev",) if entry.evaluate_only else ("train", "holdout", "dev")
+        for part in (parts[name] for name in names if name in parts):
+            digest.update(part.tokens.ids.tobytes())
+            digest.update(part.tokens.offsets.tobytes())
+            digest.update(part.rows.gold.tobytes())
+        hashes[task] = digest.hexdigest()
+    return hashes
 
 
 def streams(config: Config) -> dict[str, list[str]]:
@@ -22,15 +137,17 @@ def streams(config: Config) -> dict[str, list[str]]:
     return {host: [n for n in hosts if hosts[n] == host] for host in dict.fromkeys(hosts.values())}
 
 
-def load_splits(
-    config: Config, readers: Mapping[str, LabelReader]
-) -> tuple[dict[str, dict[str, Rows]], dict[str, dict[str, Rows]]]:
-    """Every task's splits, and the training rows that several tasks share, by their host.
+def load_splits(config: Config, readers: Mapping[str, LabelReader]) -> tuple[SplitRows, SplitRows]:
+    """Read every task's splits, and the training rows that several tasks share.
 
-    A task that is only scored has no ``train``, and ``dev`` and ``test`` as far as they are named.
+    A task that is only scored has no ``train``, and ``dev`` and ``test`` only if they are named.
+
+    Returns:
+        The rows by task and split; the shared training rows by the task that has them and by the
+        task whose labels they carry.
     """
-    rows: dict[str, dict[str, Rows]] = {}
-    together = {}
+    rows: SplitRows = {}
+    together: SplitRows = {}
     own = (*UNLABELLED, *OUTCOMES)  # they share their rows with no other task
     apart = [task for task, reader in readers.items() if reader.label_type in own]
     for host, members in streams(config).items():
@@ -97,33 +214,55 @@ def _train_parts(config: Config, host: str, rows: Rows) -> dict[str, Rows]:
     return parts
 
 
-def _tokenized(
-    config: Config, task: str, rows: Rows, tokenizer: Any, reader: LabelReader, training: bool
+def tokenized(
+    config: Config,
+    task: str,
+    rows: Rows,
+    *,
+    reader: LabelReader,
+    tokenizer: Any,
+    training: bool = False,
+    cache: Path | None = None,
 ) -> Split:
-    entry = config.tasks[task]
+    """Tokenize rows of a task, as its input and its kind of labels need them.
+
+    Args:
+        config: the config that has the task.
+        task: its name.
+        rows: the rows.
+        reader: the task's label reader.
+        tokenizer: the encoder's.
+        training: the rows are trained on: a single text of a contrastive task becomes two views,
+            and a question whose answer was cut off is left out.
+        cache: directory of the token cache; None for no cache.
+
+    Raises:
+        UserError: a text that cannot be tokenized, or no training row that has its answer.
+    """
+    entry, label_type = config.tasks[task], reader.label_type
     tokens = tokenize(
         rows,
         tokenizer,
         siamese=entry.input in ("siamese", "triplet"),
         max_length=entry.max_length,
-        words=reader.label_type == "tokens",
-        characters=reader.label_type in PLACED,
+        words=label_type == "tokens",
+        characters=label_type in PLACED,
         stride=entry.stride,
-        twice=training and reader.label_type == "views" and entry.input == "single",
-        cache=default_cache() / "tokens",
+        twice=training and label_type == "views" and entry.input == "single",
+        cache=cache,
     )
-    if reader.label_type not in PLACED:
+    if label_type not in PLACED:
         return Split(rows, tokens)
-    tokens, cut = PLACED[reader.label_type](rows, tokens)
+    tokens, cut = PLACED[label_type](rows, tokens)
     if not (training and tokens.answers is not None and cut):
         return Split(rows, tokens, cut)
-    kept = np.unique(tokens.row_of[tokens.answers[:, 0] >= 0])
-    if not len(kept):
+    answered = np.unique(tokens.row_of[tokens.answers[:, 0] >= 0])
+    if not len(answered):
         message = f"no training row has its answer in the first {entry.max_length} tokens"
         raise config.error(("tasks", task, "max_length"), message)
-    left = _tokenized(config, task, rows.take(kept), tokenizer, reader, training)
-    left.rows.unlabelled_dropped = rows.unlabelled_dropped
-    return Split(left.rows, left.tokens, cut)
+    rest = replace(rows.take(answered), unlabelled_dropped=rows.unlabelled_dropped)
+    how: dict[str, Any] = {"reader": reader, "tokenizer": tokenizer, "cache": cache}
+    return replace(tokenized(config, task, rest, training=True, **how), cut=cut)
 
 
 def split_holdout(rows: Rows, share: float) -> tuple[Rows, Rows]:

@@ -20,7 +20,7 @@ from multitask.inference.analysis.layers import layer_vectors
 from multitask.inference.scoring import over_texts
 from multitask.inference.trained_run import TrainedRun
 from multitask.models.multitask_model import MultiTaskModel, TaskModule
-from multitask.models.pretrained import load_encoder
+from multitask.models.pretrained import load_encoder_and_tokenizer
 from multitask.tasks.examples import Rows
 from multitask.tasks.metrics import joint_tasks
 from multitask.utils.device import best_device
@@ -160,7 +160,7 @@ def open_vectors(
         run = TrainedRun(place, load_run_config(place, ["training.precision=fp32", *overrides]))
         return run_vectors(run, source, task=task, pooling=pooling, max_length=max_length)
     check_encoder(source, task, overrides)
-    encoder, tokenizer = load_encoder(source)
+    encoder, tokenizer = load_encoder_and_tokenizer(source)
     length = min(max_length or MAX_LENGTH, encoder.max_positions)
     device = best_device()
     name = pooling or DEFAULT_POOLING

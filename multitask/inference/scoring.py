@@ -1,8 +1,9 @@
 """Scores of a model over a whole split, in file order, and their metrics."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class Scores:
 def task_maskings(
     model: MultiTaskModel, tokenizer: Any, readers: Mapping[str, LabelReader]
 ) -> dict[str, Masking]:
-    """How each task masks its texts; tasks with labels are not among them."""
+    """Return how each masked-LM task masks its texts; other tasks are left out."""
     heads = {task: model.head(task) for task, r in readers.items() if r.label_type == "tokens"}
     return {
         task: masking_of(tokenizer, head.mask_share, head.whole_words)
@@ -50,10 +51,16 @@ def task_maskings(
     }
 
 
-def masked_split(split: Split, masking: Masking) -> Split:
-    """A split of texts with the masks that every evaluation of it has; ``labels`` counts them."""
-    tokens = masking.apply(split.tokens, [0])
-    return Split(replace(split.rows, labels=tokens.masked), tokens)
+def generator_maskings(
+    model: MultiTaskModel, tokenizer: Any, tasks: Iterable[str]
+) -> dict[str, Masking]:
+    """Return how each task with a generator masks the texts that the generator fills in."""
+    heads = {task: model.head(task) for task in tasks}
+    return {
+        task: masking_of(tokenizer, head.mask_share, whole_words=False)
+        for task, head in heads.items()
+        if hasattr(head, "use_generator")
+    }
 
 
 @contextmanager
@@ -128,6 +135,52 @@ def over_texts(
         title=title,
     )
     return found.cpu().numpy()
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Runs a model over splits and texts.
+
+    Attributes:
+        model: the model, with the weights that it has when it is asked.
+        tokenizer: the encoder's tokenizer.
+        batch_size: rows per batch.
+        device: where the model is.
+    """
+
+    model: MultiTaskModel
+    tokenizer: Any
+    batch_size: int
+    device: torch.device
+
+    def score(
+        self, task: str, split: Split, between_batches: Callable[[], None] = lambda: None
+    ) -> Scores:
+        """Score a split of a task; see ``score_split``."""
+        return score_split(
+            self.model,
+            task,
+            split,
+            batch_size=self.batch_size,
+            pad_id=self.tokenizer.pad_token_id,
+            device=self.device,
+            between_batches=between_batches,
+        )
+
+    def vectors(
+        self, task: str, texts: Sequence[str], max_length: int, title: str = ""
+    ) -> np.ndarray:
+        """Return a task's sentence vectors, float32 [N, d] in order; see ``over_texts``."""
+        return over_texts(
+            self.model,
+            self.tokenizer,
+            texts,
+            partial(self.model.vectors, task),
+            max_length=max_length,
+            batch_size=self.batch_size,
+            device=self.device,
+            title=title,
+        )
 
 
 def score_split(

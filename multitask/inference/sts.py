@@ -87,6 +87,12 @@ def space(parts: Sequence[Rows], vectors: Encode, above: float) -> dict[str, flo
     }
 
 
+def pair_space(rows: Rows, encode: Encode, highest: float) -> dict[str, float]:
+    """``space`` of one task's pairs, whose scores end at ``highest``; above 0.8 of it is positive,
+    like above 4 of 5 in the suites."""
+    return space([rows], looked_up([rows], encode), 0.8 * highest)
+
+
 def score_suite(
     suite: Suite,
     similarities: Mapping[str, np.ndarray],

@@ -20,13 +20,13 @@ import numpy as np
 
 from multitask.config import Config, load_run_config
 from multitask.config.run_directory import best_steps, selected_steps, weights_file
-from multitask.data.load import label_reader
+from multitask.data.load import label_readers
+from multitask.data.splits import masked_split, tokenized
 from multitask.data.tags import words_rows
 from multitask.data.texts import split_rows
-from multitask.data.token_labels import PLACED
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
-from multitask.inference.scoring import Scores, masked_split, over_texts, score_split, task_maskings
-from multitask.models.build import build_model
+from multitask.inference.scoring import Scorer, Scores, task_maskings
+from multitask.models.build import assemble
 from multitask.models.encoders import Encoder
 from multitask.models.head_checks import head_class
 from multitask.models.multitask_model import MultiTaskModel
@@ -63,6 +63,7 @@ class TrainedRun:
         tasks: names of the tasks.
         config: the resolved config.
         readers: the label reader of each task.
+        scorer: what scores the model with the weights that are loaded.
     """
 
     def __init__(self, directory: Path, config: Config) -> None:
@@ -73,16 +74,17 @@ class TrainedRun:
             raise UserError("a trained run is loaded by one process: start without a launcher")
         with config.errors_at(("device",)):
             self.device = pick_device(config.device)
-        heads = {task: head_class(config, task) for task in self.tasks}
-        self.readers: dict[str, LabelReader] = {
-            task: label_reader(config, task, head.label_type) for task, head in heads.items()
-        }
+        for task in self.tasks:
+            head_class(config, task)
+        self.readers: dict[str, LabelReader] = label_readers(config)
         encoder, self.tokenizer = load_saved(directory / "encoder", config)
         use_kernels(config, encoder, self.device, partial(print, file=sys.stderr))
         context = {task: reader.head_context() for task, reader in self.readers.items()}
         autocast = use_autocast(config.training.precision, self.device)
-        self.model = build_model(config, encoder, context, autocast=autocast)
+        self.model = assemble(config, encoder, context, autocast=autocast)
         self.model.to(self.device).eval()
+        batch_size = config.training.eval_batch_size
+        self.scorer = Scorer(self.model, self.tokenizer, batch_size, self.device)
         self._maskings = task_maskings(self.model, self.tokenizer, self.readers)
         owners = config.selecting_tasks()
         self.steps = selected_steps(best_steps(directory), owners, config.training.select)
@@ -124,15 +126,8 @@ class TrainedRun:
         if self.config.tasks[task].pooling.name == "tokens":
             message = f"task {task} looks at words and has no vector of a text: take another task"
             raise UserError(f"{self.directory}: {message}")
-        return over_texts(
-            self.model,
-            self.tokenizer,
-            [text for (text,) in _as_rows(texts, 1, task).texts],
-            partial(self.model.vectors, task),
-            max_length=self.config.tasks[task].max_length,
-            batch_size=self.config.training.eval_batch_size,
-            device=self.device,
-        )
+        single = [text for (text,) in _as_rows(texts, 1, task).texts]
+        return self.scorer.vectors(task, single, self.config.tasks[task].max_length)
 
     def vector_task(self) -> str:
         """The task whose vectors stand for a text: the first that compares two, else the first."""
@@ -173,7 +168,7 @@ class TrainedRun:
         if self.readers[task].label_type == "views":
             message = f"task {task} predicts nothing: take its vectors (`encode`), or another task"
             raise UserError(f"{self.directory}: {message}")
-        return self.score_split(task, self._tokenized(task, rows, None))
+        return self.score_split(task, self._tokenized(task, rows))
 
     def load_split(self, task: str, name: str) -> Split:
         """The rows of the task's dev or test split, ready for ``score_split``."""
@@ -184,30 +179,11 @@ class TrainedRun:
     def score_split(self, task: str, split: Split) -> Scores:
         """A head's output over a split that ``load_split`` gave."""
         self._use(task)
-        return score_split(
-            self.model,
-            task,
-            split,
-            batch_size=self.config.training.eval_batch_size,
-            pad_id=self.tokenizer.pad_token_id,
-            device=self.device,
-        )
+        return self.scorer.score(task, split)
 
-    def _tokenized(self, task: str, rows: Rows, cache: Path | None) -> Split:
-        entry, label_type = self.config.tasks[task], self.readers[task].label_type
-        tokens = tokenize(
-            rows,
-            self.tokenizer,
-            siamese=entry.input in ("siamese", "triplet"),
-            max_length=entry.max_length,
-            words=task in self._maskings,
-            characters=label_type in PLACED,
-            stride=entry.stride,
-            cache=cache,
-        )
-        if label_type not in PLACED:
-            return Split(rows, tokens)
-        return Split(rows, *PLACED[label_type](rows, tokens))
+    def _tokenized(self, task: str, rows: Rows, cache: Path | None = None) -> Split:
+        how: dict[str, Any] = {"reader": self.readers[task], "tokenizer": self.tokenizer}
+        return tokenized(self.config, task, rows, cache=cache, **how)
 
     def _check_predicts(self, task: str) -> None:
         if task in self._maskings:

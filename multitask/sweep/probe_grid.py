@@ -20,6 +20,7 @@ from multitask.config import Config
 from multitask.config.run_directory import save_config
 from multitask.inference.predictions import write_predictions
 from multitask.inference.trivial_scores import trivial_scores
+from multitask.models.build import initial_model
 from multitask.models.head_checks import head_class
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import TaskModule
@@ -39,7 +40,7 @@ from multitask.training.frozen_probe import (
     train_probe,
 )
 from multitask.training.save_results import run_result, task_result
-from multitask.training.setup import Prepared, initial_model, prepare
+from multitask.training.setup import Plan, set_up
 from multitask.utils.device import pick_device
 from multitask.utils.errors import NotFinite, UserError
 from multitask.utils.files import write_text
@@ -54,13 +55,13 @@ class Bench:
     """What the probes of a grid share.
 
     Attributes:
-        prepared: data and encoder, the same for every cell.
+        plan: data and encoder, the same for every cell.
         owners: for each setting, the config of the first cell of the grid that has it: probes
             start as this cell's heads.
         vectors: [N, sides, d] by task, pooling and split, for poolings without parameters.
     """
 
-    prepared: Prepared
+    plan: Plan
     owners: dict[Setting, Config]
     vectors: dict[str, dict[str, dict[str, Tensor]]]
 
@@ -110,15 +111,15 @@ def _set_up(grid: Grid, pending: Sequence[Run], progress: Progress) -> Bench:
     with _placed(grid, grid.cells[0]):
         with configs[0].errors_at(("device",)):
             device = pick_device(configs[0].device)
-        prepared = prepare(configs[0], device, progress.say)
-    for warning in prepared.warnings:
+        plan = set_up(configs[0], device, progress.say)
+    for warning in plan.warnings:
         progress.say(f"warning: {warning}")
     owners: dict[Setting, Config] = {}
-    modules: dict[str, dict[str, TaskModule]] = {task: {} for task in prepared.config.tasks}
+    modules: dict[str, dict[str, TaskModule]] = {task: {} for task in plan.config.tasks}
     wanted = {(t, pooling_of(run.config, t)) for run in pending for t in run.config.tasks}
     for cell, config in zip(grid.cells, configs, strict=True):
         with _placed(grid, cell):
-            model = _checked_model(config, prepared)
+            model = _checked_model(config, plan)
         for task in config.tasks:
             owners.setdefault(setting_of(config, task), config)
             pooling, module = pooling_of(config, task), model.module(task)
@@ -127,8 +128,8 @@ def _set_up(grid: Grid, pending: Sequence[Run], progress: Progress) -> Bench:
     counts = {task: sum(name == task for name, _ in owners) for task in modules}
     shown = ", ".join(f"{task} {count}" for task, count in counts.items())
     progress.say(f"{len(grid.cells)} cells, composed of {len(owners)} probes a seed: {shown}")
-    vectors = {task: _encoded(prepared, task, own) for task, own in modules.items() if own}
-    return Bench(prepared, owners, vectors)
+    vectors = {task: _encoded(plan, task, own) for task, own in modules.items() if own}
+    return Bench(plan, owners, vectors)
 
 
 @contextlib.contextmanager
@@ -140,20 +141,20 @@ def _placed(grid: Grid, cell: Cell) -> Iterator[None]:
         raise grid.placed(error, cell) from error
 
 
-def _checked_model(config: Config, prepared: Prepared) -> MultiTaskModel:
+def _checked_model(config: Config, plan: Plan) -> MultiTaskModel:
     """The model of a cell. Raises UserError where its heads are no probes of these rows."""
     for task in config.tasks:
-        if prepared.readers[task].label_type in OUTCOMES:
+        if plan.data.readers[task].label_type in OUTCOMES:
             message = "looks at every word: a probe has one vector a text"
             raise config.error(("tasks", task, "head"), message)
-        if prepared.readers[task].label_type in UNLABELLED:
+        if plan.data.readers[task].label_type in UNLABELLED:
             message = "trains with the encoder: on a frozen one there is nothing to probe"
             raise config.error(("tasks", task, "head"), message)
-        own, first = head_class(config, task).label_type, prepared.readers[task].label_type
+        own, first = head_class(config, task).label_type, plan.data.readers[task].label_type
         if own != first:
             message = f"takes {own} labels, but that of the first cell takes {first} labels"
             raise config.error(("tasks", task, "head"), message)
-    model = _initial(config, prepared)
+    model = _initial(config, plan)
     for task in config.tasks:
         for key in ("eval_pooling", "share_pooling"):
             if getattr(config.tasks[task], key) is not None:
@@ -165,31 +166,30 @@ def _checked_model(config: Config, prepared: Prepared) -> MultiTaskModel:
     return model
 
 
-def _initial(config: Config, prepared: Prepared) -> MultiTaskModel:
-    encoder, splits = prepared.model.encoder, prepared.splits
-    return initial_model(config, encoder, prepared.readers, splits, prepared.device)
+def _initial(config: Config, plan: Plan) -> MultiTaskModel:
+    return initial_model(config, plan.model.encoder, plan.data, plan.device)
 
 
 def _encoded(
-    prepared: Prepared, task: str, modules: Mapping[str, TaskModule]
+    plan: Plan, task: str, modules: Mapping[str, TaskModule]
 ) -> dict[str, dict[str, Tensor]]:
     """A task's vectors by pooling and split; ``modules`` has each pooling. One pass a split."""
     names = {pooling: f"pooling_{i}" for i, pooling in enumerate(modules)}
     model = MultiTaskModel(
-        prepared.model.encoder,
+        plan.model.encoder,
         {names[pooling]: module for pooling, module in modules.items()},
-        autocast=prepared.model.autocast,
+        autocast=plan.model.autocast,
     )
     found = {
         split: frozen_vectors(
             model,
             list(names.values()),
-            prepared.splits[task][split],
-            pad_id=prepared.tokenizer.pad_token_id,
-            device=prepared.device,
+            plan.data.splits[task][split],
+            pad_id=plan.data.tokenizer.pad_token_id,
+            device=plan.device,
             title=f"encoding {task} {split}",
         )
-        for split in splits_in_use(prepared.splits[task])
+        for split in splits_in_use(plan.data.splits[task])
     }
     return {
         pooling: {split: vectors[name] for split, vectors in found.items()}
@@ -216,20 +216,20 @@ def _compose(
             progress.settled(run.name, f"failed: {lost[0]}")
             continue
         known = {task: each for task, each in own.items() if isinstance(each, Probed)}
-        _write(bench.prepared, run, known, revision)
+        _write(bench.plan, run, known, revision)
         progress.settled(run.name, f"{mean_score(run)} ({time.monotonic() - began:.0f} s)")
 
 
 def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
     """Train one probe. Its failure is that of every run with it."""
-    task, prepared = setting[0], bench.prepared
+    task, plan = setting[0], bench.plan
     config = bench.owners[setting].model_copy(update={"seed": seed})
-    splits, reader = prepared.splits[task], prepared.readers[task]
-    model = _initial(config, prepared)
+    splits, reader = plan.data.splits[task], plan.data.readers[task]
+    model = _initial(config, plan)
     pooled: Pooled
     if has_parameters(model.module(task).pooler):
-        pad_id = prepared.tokenizer.pad_token_id
-        pooled = TokenStates(model, splits, pad_id=pad_id, device=prepared.device)
+        pad_id = plan.data.tokenizer.pad_token_id
+        pooled = TokenStates(model, splits, pad_id=pad_id, device=plan.device)
     else:
         pooled = fixed(bench.vectors[task][pooling_of(config, task)])
     try:
@@ -239,7 +239,7 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
             splits,
             reader,
             lr=config.tasks[task].head_lr or config.training.head_lr,
-            metric=prepared.metrics[task],
+            metric=plan.metrics[task],
             seed=seed,
             task=task,
         )
@@ -248,7 +248,7 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
     trivial = trivial_scores(splits["train"].rows, splits["dev"].rows, reader)
     baselines = {"trivial": trivial, "frozen": None}
     entry = {
-        **task_result(prepared, config, task, probe.dev, baselines),
+        **task_result(plan, config, task, probe.dev, baselines),
         "selected_step": probe.selected_step,
         "turns": {"trained": probe.steps, "skipped": 0},
         "stopped_at_step": None,
@@ -256,16 +256,12 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
     return Probed(probe, entry)
 
 
-def _write(
-    prepared: Prepared, run: Run, probes: Mapping[str, Probed], revision: str | None
-) -> None:
+def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | None) -> None:
     """The run's directory; ``report.json`` comes last and makes it a finished one."""
     run.directory.mkdir(parents=True, exist_ok=True)
-    for task, entry in run.config.tasks.items():  # the saved config keeps what was inferred
-        entry.data.labels = prepared.config.tasks[task].data.labels
-    save_config(run.config)
+    save_config(run.config.with_labels(plan.data.label_values()))
     for task, probed in probes.items():
-        rows, reader = prepared.splits[task]["dev"].rows, prepared.readers[task]
+        rows, reader = plan.data.splits[task]["dev"].rows, plan.data.readers[task]
         write_predictions(run.directory, task, "dev", rows, probed.probe.dev, reader, None)
     steps = sum(probed.probe.steps for probed in probes.values())
     training = {
@@ -276,5 +272,5 @@ def _write(
         "select": "per_task",
     }
     entries = {task: probed.entry for task, probed in probes.items()}
-    report = run_result(prepared, run.config, entries, training)
+    report = run_result(plan, run.config, entries, training)
     write_text(run.directory / "report.json", json.dumps(report, indent=1))

@@ -1,4 +1,4 @@
-"""What a prepared run is about to do, in words: the data it read and the steps it plans."""
+"""Describe in words what a run is about to do: the data it read and the steps it plans."""
 
 from collections import Counter
 from typing import Any
@@ -7,13 +7,13 @@ from multitask.config.in_words import ABOVE_HEADER, above_the_encoder
 from multitask.models.multitask_model import adapter_part, parameter_counts
 from multitask.reporting.tables import Table
 from multitask.tasks.records import numbers_of
-from multitask.training.setup import Prepared
+from multitask.training.setup import Plan
 from multitask.training.stages import Stage
 
 DATA_HEADER = "task|split|rows|unlabelled|empty|duplicates|in train|truncated|tokens".split("|")
 
 
-def describe_data(prepared: Prepared) -> list[str]:
+def describe_data(plan: Plan) -> list[str]:
     """Rows, what was dropped or doubled, and label counts of every split, as lines."""
     rows = [
         [
@@ -27,16 +27,16 @@ def describe_data(prepared: Prepared) -> list[str]:
             f"{part['truncated_share']:.1%}",
             f"{part['mean_tokens']:.1f}",
         ]
-        for task, parts in prepared.data.items()
+        for task, parts in plan.data.summary.items()
         for split, part in parts.items()
     ]
     lines = [Table(DATA_HEADER, rows).text(), "", "labels in train"]
-    for task in prepared.config.selecting_tasks():
-        if prepared.config.tasks[task].only_scored:
+    for task in plan.config.selecting_tasks():
+        if plan.config.tasks[task].only_scored:
             lines.append(f"  {task}: only scored")
             continue
-        counts = prepared.data[task]["train"]["label_counts"]
-        reader = prepared.readers[task]
+        counts = plan.data.summary[task]["train"]["label_counts"]
+        reader = plan.data.readers[task]
         shown = ", ".join(f"{name} {count}" for name, count in counts.items())
         if reader.label_type == "span":
             shown = "answers in the context"
@@ -47,35 +47,35 @@ def describe_data(prepared: Prepared) -> list[str]:
                 "single": "none: each text with itself, under other dropout",
                 "siamese": "none: pairs, all other texts of the batch are negatives",
                 "triplet": "none: pairs with a hard negative, all other texts of the batch too",
-            }[prepared.config.tasks[task].input]
+            }[plan.config.tasks[task].input]
         lines.append(f"  {task}: {shown or f'numbers from {reader.low:g} to {reader.high:g}'}")
     return lines
 
 
-def describe_plan(prepared: Prepared) -> list[str]:
-    """The plan of a prepared run, as lines."""
-    config = prepared.config
-    precision = "bf16 autocast" if prepared.model.autocast else "fp32"
-    if prepared.model.encoder.kernels != "torch":
-        precision += f", {prepared.model.encoder.kernels} kernels"
-    lines = [f"device {prepared.device}, {precision}, run directory {config.output_dir}", ""]
-    lines += describe_data(prepared)
+def describe_plan(plan: Plan) -> list[str]:
+    """The plan of a plan run, as lines."""
+    config = plan.config
+    precision = "bf16 autocast" if plan.model.autocast else "fp32"
+    if plan.model.encoder.kernels != "torch":
+        precision += f", {plan.model.encoder.kernels} kernels"
+    lines = [f"device {plan.device}, {precision}, run directory {config.output_dir}", ""]
+    lines += describe_data(plan)
     lines += ["", Table(ABOVE_HEADER, above_the_encoder(config)).text(), "", "parameters"]
-    lines += [f"  {part}: {count:,}" for part, count in parameter_counts(prepared.model).items()]
-    for stage in prepared.stages:
-        lines += ["", *_stage(prepared, stage)]
+    lines += [f"  {part}: {count:,}" for part, count in parameter_counts(plan.model).items()]
+    for stage in plan.stages:
+        lines += ["", *_stage(plan, stage)]
     lines += ["", "model inputs"]
     for task, entry in config.tasks.items():
-        lines += [] if entry.only_scored else _inputs(prepared, task)
-    lines += [f"warning: {warning}" for warning in prepared.warnings]
+        lines += [] if entry.only_scored else _inputs(plan, task)
+    lines += [f"warning: {warning}" for warning in plan.warnings]
     return lines
 
 
-def _stage(prepared: Prepared, stage: Stage) -> list[str]:
+def _stage(plan: Plan, stage: Stage) -> list[str]:
     """A stage's steps and rates, and each task's share of its steps in the first epoch."""
-    settings, tasks = stage.settings, prepared.config.tasks
-    most = settings.max_steps or prepared.config.training.max_steps
-    title = f"stage {stage.name}, " if prepared.config.stages else ""
+    settings, tasks = stage.settings, plan.config.tasks
+    most = settings.max_steps or plan.config.training.max_steps
+    title = f"stage {stage.name}, " if plan.config.stages else ""
     lines = [
         f"{title}steps: {stage.steps} planned ({settings.epochs} epochs of "
         f"{stage.sampler.steps_per_epoch}"
@@ -91,29 +91,29 @@ def _stage(prepared: Prepared, stage: Stage) -> list[str]:
     steps = stage.sampler.turns(0)
     turns = Counter(turn.task for step in steps for turn in step if turn.taken)
     rows = []
-    for name, feed in prepared.feeds.items():
-        members = [task for task in feed.labels if task in stage.tasks]
+    for name, loader in plan.loaders.items():
+        members = [task for task in loader.labels if task in stage.tasks]
         for task in members:
             share = f"{turns[name] / len(steps):.1%}"
             rows.append(
                 [
                     task,
                     share if task == members[0] else f"with {members[0]}",  # on the same rows
-                    f"{prepared.loss_weights[task]:.4g}",
+                    f"{plan.loss_weights[task]:.4g}",
                     tasks[name].batch_size * tasks[name].accumulation,
-                    f"{turns[name] / feed.stream.steps_per_pass:.2f}",
+                    f"{turns[name] / loader.stream.steps_per_pass:.2f}",
                 ]
             )
     header = ["task", "sampling share", "loss weight", "rows a step", "passes an epoch"]
     return [*lines, "", Table(header, rows).text()]
 
 
-def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
+def _inputs(plan: Plan, task: str, count: int = 2) -> list[str]:
     """The first rows as the encoder sees them, of train where the task trains."""
-    parts, reader = prepared.splits[task], prepared.readers[task]
+    parts, reader = plan.data.splits[task], plan.data.readers[task]
     split = parts["train"] if "train" in parts else parts["dev"]
-    masked = task in prepared.maskings
-    tokens, lines = prepared.feeds[task].in_this_pass() if masked else split.tokens, []
+    masked = task in plan.data.maskings
+    tokens, lines = plan.loaders[task].in_this_pass() if masked else split.tokens, []
     for row in range(min(count, len(tokens))):
         owner = tokens.row_of[row]
         label: Any = split.rows.gold[owner]
@@ -135,7 +135,7 @@ def _inputs(prepared: Prepared, task: str, count: int = 2) -> list[str]:
         for side in range(tokens.sides):
             number = side * len(tokens) + row
             ids, types = tokens.sequence(number)
-            text = prepared.tokenizer.decode(ids)
+            text = plan.data.tokenizer.decode(ids)
             segments = [f"{(types == kind).sum()} tokens" for kind in sorted(set(types.tolist()))]
             end = ", truncated" if tokens.truncated[number] else ""
             name = "uvw"[side] if tokens.sides > 1 else " "

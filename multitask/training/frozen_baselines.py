@@ -15,7 +15,7 @@ from multitask.inference.trivial_scores import (
 )
 from multitask.tasks.metric_names import METRICS, OUTCOMES, UNLABELLED
 from multitask.training.frozen_probe import frozen_head_scores
-from multitask.training.setup import Prepared
+from multitask.training.setup import Plan
 from multitask.utils import distributed
 from multitask.utils.files import without_nan, write_text
 
@@ -29,24 +29,24 @@ def _saved_baselines(file: Path) -> dict[str, dict[str, Any]] | None:
     return found if isinstance(found, dict) else None
 
 
-def _baselines(
-    prepared: Prepared, run_dir: Path, resume: bool, say: Callable[[str], None]
+def run_baselines(
+    plan: Plan, run_dir: Path, resume: bool, say: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
     """Trivial and frozen-encoder scores by task, computed once a run."""
     file = run_dir / "baselines.json"
-    config = prepared.config
+    config = plan.config
     known = distributed.on_first(partial(_saved_baselines, file)) if resume else None
     if known is not None:
         return known
     found: dict[str, dict[str, Any]] = {}
     for name, task in config.tasks.items():
-        splits, reader = prepared.splits[name], prepared.readers[name]
+        splits, reader = plan.data.splits[name], plan.data.readers[name]
         if task.only_scored and not task.evaluate_only and "dev" not in splits:
             continue
-        found[name] = {"trivial": _trivial(prepared, name), "frozen": None}
+        found[name] = {"trivial": _trivial(plan, name), "frozen": None}
         if task.share_pooling and name not in config.trained_tasks():
             if config.training.frozen_baseline:  # its vectors before training
-                before = measure(prepared.score(name, "dev"), splits["dev"].rows, reader)
+                before = measure(plan.scorer.score(name, splits["dev"]), splits["dev"].rows, reader)
                 found[name]["frozen"] = before
             continue
         if task.only_scored or reader.label_type in (*UNLABELLED, *OUTCOMES):
@@ -55,32 +55,32 @@ def _baselines(
         if config.training.frozen_baseline and not whole:
             say(f"baseline: {name}'s head on the frozen encoder")
             found[name]["frozen"] = frozen_head_scores(
-                prepared.model,
+                plan.model,
                 name,
                 splits,
                 reader,
                 lr=task.head_lr or config.training.head_lr,
-                metric=prepared.metrics[name],
+                metric=plan.metrics[name],
                 seed=config.seed,
-                pad_id=prepared.tokenizer.pad_token_id,
-                device=prepared.device,
+                pad_id=plan.data.tokenizer.pad_token_id,
+                device=plan.device,
             )
     found = without_nan(found)
     distributed.on_first(lambda: write_text(file, json.dumps(found, indent=1)))
     return found
 
 
-def _trivial(prepared: Prepared, task: str) -> dict[str, Any]:
+def _trivial(plan: Plan, task: str) -> dict[str, Any]:
     """Scores on dev of a predictor that looks at no text; None each for an evaluate-only task."""
-    entry, reader = prepared.config.tasks[task], prepared.readers[task]
+    entry, reader = plan.config.tasks[task], plan.data.readers[task]
     if entry.evaluate_only:
         return dict.fromkeys(METRICS[reader.label_type])
-    dev = prepared.splits[task]["dev"]
+    dev = plan.data.splits[task]["dev"]
     if reader.label_type == "views":
-        return trivial_view_scores(prepared.model.head(task), dev.rows)
-    train = prepared.splits[prepared.config.selecting_tasks()[task]]["train"]
+        return trivial_view_scores(plan.model.head(task), dev.rows)
+    train = plan.data.splits[plan.config.selecting_tasks()[task]]["train"]
     if reader.label_type in OUTCOMES:
         return trivial_outcome_scores(train.rows, dev.rows, reader)
-    if task in prepared.maskings:
-        return trivial_token_scores(train.tokens, dev, prepared.maskings[task])
+    if task in plan.data.maskings:
+        return trivial_token_scores(train.tokens, dev, plan.data.maskings[task])
     return trivial_scores(train.rows, dev.rows, reader)

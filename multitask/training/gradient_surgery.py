@@ -229,8 +229,8 @@ def cosines(gramian: Tensor) -> Tensor:
     return gramian / lengths.outer(lengths)
 
 
-def _surgery(config: Config) -> Surgery | None:
-    """The gradient surgery of a config, at its start."""
+def build_surgery(config: Config) -> Surgery | None:
+    """Build the gradient surgery that a config asks for; None if it asks for none."""
     choice = config.training.gradient_surgery
     if choice is None:
         if config.training.surgery_every > 1:

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from multitask.config import Config
 from multitask.data.collate import Batch, SharedBatch, by_task, separate
-from multitask.data.masking import Masking
-from multitask.data.tokenize import Split
+from multitask.data.splits import Data
 from multitask.inference.trivial_scores import (
     trivial_answer_loss,
     trivial_loss,
@@ -22,7 +21,6 @@ from multitask.inference.trivial_scores import (
 )
 from multitask.models.encoders.bitlinear import BitLinear
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.tasks.examples import LabelReader
 from multitask.utils.rng import pack_rng, replayed
 from smart.adversarial import Ascent, perturbation
 from smart.divergence import DIVERGENCES
@@ -246,15 +244,11 @@ def without_dropout(model: MultiTaskModel) -> Iterator[None]:
         model.train(training)
 
 
-def _loss_weights(
-    config: Config,
-    model: MultiTaskModel,
-    splits: Mapping[str, Mapping[str, Split]],
-    readers: Mapping[str, LabelReader],
-    maskings: Mapping[str, Masking],
-    device: torch.device,
+def loss_weights(
+    config: Config, model: MultiTaskModel, data: Data, device: torch.device
 ) -> dict[str, float]:
-    """The factor on each task's loss, its normalisation included."""
+    """Compute the factor on each task's loss: its `loss_weight`, and its normalisation."""
+    splits, readers, maskings = data.splits, data.readers, data.maskings
     weights = {name: task.loss_weight for name, task in config.tasks.items()}
     if config.training.loss_normalization == "none":
         return weights

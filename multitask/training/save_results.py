@@ -16,27 +16,27 @@ from multitask.tasks import metrics
 from multitask.tasks.bootstrap import intervals
 from multitask.tasks.examples import LabelReader, Rows
 from multitask.tasks.records import confusion_columns, metric_columns
-from multitask.training.setup import Prepared
+from multitask.training.setup import Plan
 from multitask.utils import distributed
 from multitask.utils.files import without_nan
 from multitask.utils.versions import versions
 
 
 def task_result(
-    prepared: Prepared,
+    plan: Plan,
     config: Config,
     task: str,
     scores: Scores,
     baselines: Mapping[str, Any],
 ) -> dict[str, Any]:
     """A task's entry in report.json, but for how it was trained, from its dev ``scores``."""
-    entry, reader = config.tasks[task], prepared.readers[task]
-    metric = prepared.metrics[task]
-    rows = prepared.splits[task]["dev"].rows
+    entry, reader = config.tasks[task], plan.data.readers[task]
+    metric = plan.metrics[task]
+    rows = plan.data.splits[task]["dev"].rows
     measured = dev_results(scores, rows, reader)
     unseen, found_flags = None, flags(metric, measured["dev"], baselines)
-    if entry.evaluate_only and prepared.data[task]["dev"]["in_train"]:
-        training = training_rows(config, task, prepared.splits)
+    if entry.evaluate_only and plan.data.summary[task]["dev"]["in_train"]:
+        training = training_rows(config, task, plan.data.splits)
         unseen = unseen_results(scores, rows, reader, training)
         left = f"without the {len(rows) - unseen['rows']:,} rows in train"
         found_flags.append(f"{left}: {metric} {unseen[metric]:.3f}")
@@ -53,12 +53,12 @@ def task_result(
         "unseen": unseen,
         "baselines": baselines,
         "flags": found_flags,
-        "data": prepared.data[task],
+        "data": plan.data.summary[task],
     }
 
 
 def run_result(
-    prepared: Prepared,
+    plan: Plan,
     config: Config,
     tasks: Mapping[str, Mapping[str, Any]],
     training: Mapping[str, Any],
@@ -74,17 +74,17 @@ def run_result(
             "command": shlex.join(["python", *sys.argv]),
             "seed": config.seed,
             "versions": versions("torch", "transformers", "datasets", "scikit-learn"),
-            "device": str(prepared.device),
-            "precision": "bf16" if prepared.model.autocast else "fp32",
-            "kernels": prepared.model.encoder.kernels,
+            "device": str(plan.device),
+            "precision": "bf16" if plan.model.autocast else "fp32",
+            "kernels": plan.model.encoder.kernels,
             "processes": distributed.world(),
             "threads": torch.get_num_threads(),
             **training,
-            "selection_split": prepared.selection_split,
-            "init_from": prepared.init_from,
+            "selection_split": plan.selection_split,
+            "init_from": plan.init_from,
             "encoder": {
                 "name": config.encoder.name,
-                "parameters": parameter_counts(prepared.model)["encoder"],
+                "parameters": parameter_counts(plan.model)["encoder"],
                 "seen_corpora": list(seen_corpora(config)),
                 "from_scratch": config.encoder.from_scratch,
             },
@@ -93,7 +93,7 @@ def run_result(
                 "cs224n": _course_score(tasks),
             },
             "tasks": tasks,
-            "warnings": prepared.warnings,
+            "warnings": plan.warnings,
         }
     )
     return found

@@ -22,6 +22,7 @@ from multitask.config.run_directory import (
     weights_file,
 )
 from multitask.data.dataloader import next_batches
+from multitask.data.splits import fingerprint
 from multitask.inference.predictions import write_predictions
 from multitask.models.encoders.bitlinear import set_strength
 from multitask.models.weights import read_tensors
@@ -29,11 +30,11 @@ from multitask.reporting.model_card import write_card
 from multitask.reporting.run_report import terminal_table, write_reports
 from multitask.training.describe_plan import describe_data
 from multitask.training.early_stopping import Selection
-from multitask.training.frozen_baselines import _baselines
+from multitask.training.frozen_baselines import run_baselines
 from multitask.training.gradient_conflict import conflict_summary
 from multitask.training.loss import Smoothing
 from multitask.training.save_results import run_result, task_result
-from multitask.training.setup import Prepared, prepare
+from multitask.training.setup import Plan, set_up
 from multitask.training.stages import trained_parameters
 from multitask.training.tensorboard import event_files
 from multitask.training.trainer import Trainer
@@ -67,22 +68,23 @@ def train(
         run_dir = Path(config.output_dir)
         check = partial(check_directory, run_dir, resume=resume, overwrite=overwrite)
         distributed.on_first(check)
-        prepared = prepare(config, device, say)
+        plan = set_up(config, device, say)
+        resolved = config.with_labels(plan.data.label_values())
 
         def start() -> None:
             held.enter_context(locked(run_dir))
-            start_directory(config, resume=resume, overwrite=overwrite)
+            start_directory(resolved, resume=resume, overwrite=overwrite)
             if overwrite:  # a new directory
                 held.enter_context(locked(run_dir))
 
         distributed.on_first(start)
-        for line in describe_data(prepared):
+        for line in describe_data(plan):
             say(line)
-        for warning in prepared.warnings:
+        for warning in plan.warnings:
             say(f"warning: {warning}")
-        distributed.on_first(lambda: save_encoder(prepared, run_dir / "encoder"))
-        baselines = _baselines(prepared, run_dir, resume, say)
-        trainer = build_trainer(prepared, run_dir, say)
+        distributed.on_first(lambda: save_encoder(plan, run_dir / "encoder"))
+        baselines = run_baselines(plan, run_dir, resume, say)
+        trainer = build_trainer(plan, run_dir, say)
         revision = git_revision()  # now: the tree may change while the run goes on
         with closing(trainer.log):
             torch.manual_seed(config.seed + distributed.rank())  # each rank has its own dropout
@@ -92,10 +94,10 @@ def train(
                 trainer.log.truncate(0)
                 if resume:
                     say(f"{run_dir} has no checkpoint yet: starting from the first step")
-            distributed.on_first(lambda: save_config(config))  # data_dir may have moved
+            distributed.on_first(lambda: save_config(resolved))  # data_dir may have moved
             with event_files(config, trainer.log, run_dir):
                 trainer.run()
-        report = finish(prepared, trainer, baselines, revision)
+        report = finish(plan, trainer, baselines, revision)
         say(terminal_table(report))
         say(f"for the browser: {run_dir / 'report.html'}")
         say(f"report: {run_dir / 'report.md'}")
@@ -106,27 +108,25 @@ def _silent(line: str) -> None:
     """What other ranks than the first say."""
 
 
-def save_encoder(prepared: Prepared, directory: Path) -> None:
+def save_encoder(plan: Plan, directory: Path) -> None:
     """The architecture and the tokenizer, so that the run loads without its source."""
     try:
-        prepared.model.encoder.config.save_pretrained(directory)
-        prepared.tokenizer.save_pretrained(directory)
+        plan.model.encoder.config.save_pretrained(directory)
+        plan.data.tokenizer.save_pretrained(directory)
     except Exception as error:  # the Rust tokenizer raises a bare Exception on a full disk
         raise OSError(f"{directory}: {error}") from error
 
 
-def build_trainer(
-    prepared: Prepared, run_dir: Path, say: Callable[[str], None] = tqdm.write
-) -> Trainer:
-    """The trainer of a prepared run, at step 0."""
-    config, feeds = prepared.config, prepared.feeds
+def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.write) -> Trainer:
+    """Build the trainer of a plan, at step 0."""
+    config, loaders = plan.config, plan.loaders
     select = config.training.select
     selecting = {n: t for n, t in config.tasks.items() if not t.evaluate_only or n == select}
     smoothing = {n: made for n, task in config.tasks.items() if (made := _smoothing(task.smart))}
     gradual = config.encoder.bitlinear.gradual if config.encoder.bitlinear else 0.0
     bregman = any(settings.bregman for settings in smoothing.values())
-    teacher = teacher_of(prepared.model) if bregman else None
-    encoders = [model.encoder for model in (prepared.model, teacher) if model is not None]
+    teacher = teacher_of(plan.model) if bregman else None
+    encoders = [model.encoder for model in (plan.model, teacher) if model is not None]
 
     def before_step(progress: float) -> None:
         for encoder in encoders:
@@ -134,25 +134,25 @@ def build_trainer(
 
     return Trainer(
         run_dir=run_dir,
-        model=prepared.model,
+        model=plan.model,
         settings=config.training,
-        stages=prepared.stages,
-        streams={name: feed.stream for name, feed in feeds.items()},
-        members={name: list(feed.labels) for name, feed in feeds.items()},
+        stages=plan.stages,
+        streams={name: loader.stream for name, loader in loaders.items()},
+        members={name: list(loader.labels) for name, loader in loaders.items()},
         next_batches=partial(
-            next_batches, feeds, pad_id=prepared.tokenizer.pad_token_id, device=prepared.device
+            next_batches, loaders, pad_id=plan.data.tokenizer.pad_token_id, device=plan.device
         ),
-        measures=Monitor(prepared),
+        measures=Monitor(plan),
         selection=Selection(
             {name: task.early_stopping.patience for name, task in selecting.items()},
             {name: task.early_stopping.min_delta for name, task in selecting.items()},
         ),
-        loss_weights=prepared.loss_weights,
+        loss_weights=plan.loss_weights,
         smoothing=smoothing,
         teacher=teacher,
-        surgery=prepared.surgery,
-        data=prepared.fingerprint(),
-        device=prepared.device,
+        surgery=plan.surgery,
+        data=fingerprint(config, plan.data.splits),
+        device=plan.device,
         before_step=before_step,
         say=say,
     )
@@ -168,13 +168,13 @@ def _smoothing(smart: SmartConfig | None) -> Smoothing | None:
 
 
 def finish(
-    prepared: Prepared,
+    plan: Plan,
     trainer: Trainer,
     baselines: Mapping[str, Mapping[str, Any]],
     revision: str | None,
 ) -> dict[str, Any]:
     """Score every split with the selected weights; write predictions, report.json, report.md."""
-    config, run_dir = prepared.config, trainer.run_dir
+    config, run_dir = plan.config, trainer.run_dir
     owners = config.selecting_tasks()
     steps = selected_steps(trainer.selection.best_steps(), owners, config.training.select)
     tasks: dict[str, dict[str, Any]] = {}
@@ -184,31 +184,31 @@ def finish(
     for name in owners:
         if steps[name] != loaded:
             loaded = steps[name]
-            prepared.model.load_state_dict(read_tensors(weights_file(run_dir, loaded)))
-        task, reader = config.tasks[name], prepared.readers[name]
+            plan.model.load_state_dict(read_tensors(weights_file(run_dir, loaded)))
+        task, reader = config.tasks[name], plan.data.readers[name]
         scored = {}
-        for split in prepared.splits[name]:
+        for split in plan.data.splits[name]:
             if split != "train":
                 began = time.perf_counter()
-                scored[split] = prepared.score(name, split)
+                scored[split] = plan.scorer.score(name, plan.data.splits[name][split])
                 seconds |= {name: time.perf_counter() - began} if split == "dev" else {}
         for split, scores in scored.items() if distributed.rank() == 0 else ():
-            rows = prepared.splits[name][split].rows
+            rows = plan.data.splits[name][split].rows
             files = (task.course_file, task.glue_file)
             write_predictions(run_dir, name, split, rows, scores, reader, *files)
         if "dev" not in scored:
             continue
         tasks[name] = {
-            **task_result(prepared, config, name, scored["dev"], baselines[name]),
+            **task_result(plan, config, name, scored["dev"], baselines[name]),
             "selected_step": steps[name],
             "turns": {"trained": trainer.trained[name], "skipped": trainer.skipped[name]},
             "stopped_at_step": trainer.selection.last_stops.get(name),
         }
         if name in config.trained_tasks() and not trainer.trained[name]:
             tasks[name]["flags"].append("no step trained it")
-    (sentences,) = distributed.total([trainer.sentences], prepared.device)
+    (sentences,) = distributed.total([trainer.sentences], plan.device)
     report = run_result(
-        prepared,
+        plan,
         config,
         tasks,
         {
@@ -218,7 +218,7 @@ def finish(
             "epoch_seconds": trainer.seconds / max(trainer.epoch, 1e-9),
             "dev_seconds": seconds,
             "steps": {"planned": trainer.total_steps, "done": trainer.step},
-            "trained_parameters": trained_parameters(prepared.model, prepared.stages),
+            "trained_parameters": trained_parameters(plan.model, plan.stages),
             "select": config.training.select,
             "conflict": conflict_summary(load_lines(run_dir / "metrics.jsonl")),
         },

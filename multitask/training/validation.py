@@ -2,33 +2,35 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor
 
 from multitask.data.dataloader import sampled_batches
 from multitask.inference.analysis.layer_weights import summary, watched_weights, weighs_states
 from multitask.inference.scoring import measure
+from multitask.inference.sts import pair_space
 from multitask.tasks import metrics
 from multitask.training.gradient_conflict import gradient_cosines
-from multitask.training.setup import Prepared
+from multitask.training.setup import Plan
 
 
 @dataclass
 class Monitor:
     """The measurements that the trainer asks for (``multitask.training.trainer.Measures``)."""
 
-    prepared: Prepared
+    plan: Plan
 
     def __post_init__(self) -> None:
-        prepared, tasks = self.prepared, self.prepared.config.tasks
-        trained = prepared.config.trained_tasks()
-        self.metrics = prepared.metrics
-        self.split = prepared.selection_split
+        plan, tasks = self.plan, self.plan.config.tasks
+        trained = plan.config.trained_tasks()
+        self.metrics = plan.metrics
+        self.split = plan.selection_split
         self.joint_tasks = metrics.joint_tasks(
             {
                 task: reader.label_type
-                for task, reader in prepared.readers.items()
-                if any(task in stage.tasks for stage in prepared.stages)
+                for task, reader in plan.data.readers.items()
+                if any(task in stage.tasks for stage in plan.stages)
             }
         )
         self._scored = [name for name, t in tasks.items() if t.evaluate_only or not t.only_scored]
@@ -37,7 +39,7 @@ class Monitor:
             for name in self._scored
             if name not in trained
             and tasks[name].input == "siamese"
-            and prepared.readers[name].label_type == "number"
+            and plan.data.readers[name].label_type == "number"
         ]
 
     def at_start(self, write: Callable[..., None]) -> None:
@@ -47,27 +49,27 @@ class Monitor:
     def evaluate(
         self, between_batches: Callable[[], None], write: Callable[..., None]
     ) -> dict[str, dict[str, float]]:
-        prepared = self.prepared
+        plan = self.plan
         found, watched = {}, {}
         for task in self._scored:
             name = self._split_of(task)
-            pooler = prepared.model.module(task).scoring_pooler
+            split = plan.data.splits[task][name]
+            pooler = plan.model.module(task).scoring_pooler
             with watched_weights(pooler) as seen:
-                scores = prepared.score(task, name, between_batches)
-            rows = prepared.splits[task][name].rows
-            found[task] = measure(scores, rows, prepared.readers[task])
+                scores = plan.scorer.score(task, split, between_batches)
+            found[task] = measure(scores, split.rows, plan.data.readers[task])
             if weighs_states(pooler):
-                watched[task] = {"split": name, **summary(pooler, seen, prepared.device)}
+                watched[task] = {"split": name, **summary(pooler, seen, plan.device)}
             if task in self._followed:
                 found[task] |= self._space(task)
-        layers = prepared.model.encoder.num_layers
+        layers = plan.model.encoder.num_layers
         for task, one in watched.items():
             write("importance", task=task, layers=layers, **one)
         return found
 
     def train_score(self, task: str, scores: Tensor, labels: Tensor) -> float:
-        predictions, shown = self.prepared.model.head(task).predict(scores)
-        reader = self.prepared.readers[task]
+        predictions, shown = self.plan.model.head(task).predict(scores)
+        reader = self.plan.data.readers[task]
         found = metrics.compute(
             reader.label_type,
             labels.numpy(),
@@ -78,22 +80,26 @@ class Monitor:
         return found[self.metrics[task]]
 
     def conflict(self, tasks: Sequence[str], step: int) -> dict[str, dict[str, float]]:
-        prepared = self.prepared
+        plan = self.plan
         # without dropout, as it measures, two views of one text would be equal
-        measured = [task for task in tasks if prepared.readers[task].label_type != "views"]
+        measured = [task for task in tasks if plan.data.readers[task].label_type != "views"]
         if len(measured) < 2:
             return {}
         batches = sampled_batches(
-            prepared.feeds,
+            plan.loaders,
             measured,
-            seed=(prepared.config.seed, step),
-            pad_id=prepared.tokenizer.pad_token_id,
-            device=prepared.device,
+            seed=(plan.config.seed, step),
+            pad_id=plan.data.tokenizer.pad_token_id,
+            device=plan.device,
         )
-        return gradient_cosines(prepared.model, batches)
+        return gradient_cosines(plan.model, batches)
 
     def _split_of(self, task: str) -> str:
-        return "dev" if self.prepared.config.tasks[task].evaluate_only else self.split
+        return "dev" if self.plan.config.tasks[task].evaluate_only else self.split
 
     def _space(self, task: str) -> dict[str, float]:
-        return self.prepared.space(task, self.prepared.splits[task][self._split_of(task)].rows)
+        plan = self.plan
+        rows = plan.data.splits[task][self._split_of(task)].rows
+        max_length = plan.config.tasks[task].max_length
+        encode = partial(plan.scorer.vectors, task, max_length=max_length)
+        return pair_space(rows, encode, plan.data.readers[task].high)

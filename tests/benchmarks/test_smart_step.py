@@ -25,7 +25,7 @@ def test_a_memory_process_builds_what_its_variant_uses(variant, teachers, monkey
         built.append((precision, rows, passes))
         return SimpleNamespace(model="model"), []
 
-    monkeypatch.setattr(smart_step, "set_up", set_up)
+    monkeypatch.setattr(smart_step, "model_and_batches", set_up)
     monkeypatch.setattr(smart_step.torch, "set_num_threads", lambda count: None)
     monkeypatch.setattr(smart_step, "teacher_of", lambda model: copied.append(model) or "teacher")
     for step in ("ours", "package"):

@@ -80,7 +80,7 @@ def test_supplied_arguments_are_those_that_the_program_supplies(tiny_encoder, mo
     config = load_config(ROOT / "configs" / "cs224n.yaml", overrides)
     labels = {"num_labels": 5, "class_counts": [1] * 5, "low": 0.0, "high": 5.0}
     encoder = encoder_from_config(str(tiny_encoder))
-    multitask.models.build.build_model(config, encoder, dict.fromkeys(config.tasks, labels))
+    multitask.models.build.assemble(config, encoder, dict.fromkeys(config.tasks, labels))
     assert seen == {
         kind: set(registry.SUPPLIED[kind]) for kind in ("adapter", "pooling", "projection", "head")
     }

@@ -12,7 +12,7 @@ from multitask.config import load_config
 from multitask.config.registry import build
 from multitask.data.collate import collate, separate
 from multitask.training.loss import task_losses
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.support.token_run import token_config, write_token_files
 
@@ -26,7 +26,7 @@ def made(tiny_encoder, tmp_path_factory):
     directory = tmp_path_factory.mktemp("span")
     files = write_token_files(directory, train=24)
     config = load_config(token_config(directory, tiny_encoder, files, tasks=("qa",)))
-    found = prepare(config, torch.device("cpu"), lambda line: None)
+    found = set_up(config, torch.device("cpu"), lambda line: None)
     found.model.eval()
     return found
 
@@ -38,7 +38,7 @@ def test_loss_is_that_of_transformers_on_a_batch_without_padding(made, tiny_enco
     with torch.no_grad():
         reference.qa_outputs.weight.copy_(head.linear.weight)
         reference.qa_outputs.bias.copy_(head.linear.bias)
-    tokens = made.splits["qa"]["train"].tokens
+    tokens = made.data.splits["qa"]["train"].tokens
     lengths = tokens.lengths
     alike = torch.from_numpy(lengths == torch.from_numpy(lengths).mode()[0].item())
     rows = alike.nonzero().squeeze(1).numpy()
@@ -59,7 +59,7 @@ def test_loss_is_that_of_transformers_on_a_batch_without_padding(made, tiny_enco
 
 
 def test_padding_changes_nothing(made):
-    tokens = made.splits["qa"]["train"].tokens
+    tokens = made.data.splits["qa"]["train"].tokens
     order = torch.from_numpy(tokens.lengths).argsort().numpy()
     short, long = order[:1], order[-1:]
     both = collate(tokens, torch.tensor([short[0], long[0]]).numpy(), pad_id=0)

@@ -8,22 +8,22 @@ from multitask.config import load_config
 from multitask.config.registry import build
 from multitask.data.collate import collate, separate
 from multitask.training.loss import task_losses
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from tests.support.token_run import TAGS, tagged, token_config, write_token_files
 
 
 def test_loss_and_logits_are_those_of_transformers(tiny_encoder, tmp_path):
     files = write_token_files(tmp_path, train=7)
     config = load_config(token_config(tmp_path, tiny_encoder, files, tasks=("ner",)))
-    made = prepare(config, torch.device("cpu"), lambda line: None)
+    made = set_up(config, torch.device("cpu"), lambda line: None)
     reference = BertForTokenClassification.from_pretrained(tiny_encoder, num_labels=7).eval()
     head = made.model.head("ner")
-    names = made.readers["ner"].names
+    names = made.data.readers["ner"].names
     assert set(names) == set(TAGS)
     with torch.no_grad():
         reference.classifier.weight.copy_(head.linear.weight)
         reference.classifier.bias.copy_(head.linear.bias)
-    tokens = made.splits["ner"]["train"].tokens
+    tokens = made.data.splits["ner"]["train"].tokens
     batch = collate(tokens, torch.arange(7).numpy(), pad_id=0)
     made.model.eval()
     outcome = task_losses(made.model, separate({"ner": batch}))["ner"]

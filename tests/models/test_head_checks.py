@@ -9,7 +9,7 @@ import run_multitask
 from multitask.config import load_config
 from multitask.data.collate import by_task
 from multitask.data.dataloader import next_batches, sampled_batches
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.support.messages import complaint
 from tests.support.run_files import report_of
@@ -155,17 +155,17 @@ def test_check_shows_tags_answers_and_what_is_cut(config, capsys):
 
 
 def test_rows_whose_answer_is_cut_leave_train_and_stay_in_dev(config):
-    made = prepare(load_config(config, ["tasks.qa.max_length=12"]), torch.device("cpu"), print)
-    data, splits = made.data["qa"], made.splits["qa"]
+    made = set_up(load_config(config, ["tasks.qa.max_length=12"]), torch.device("cpu"), print)
+    data, splits = made.data.summary["qa"], made.data.splits["qa"]
     assert 0 < data["train"]["cut"] < 40
     assert data["train"]["rows"] == len(splits["train"].rows) == 40 - data["train"]["cut"]
     assert (splits["train"].tokens.answers >= 0).all()
     assert data["dev"]["rows"] == 9 and data["dev"]["cut"] > 0
     assert (splits["dev"].tokens.answers < 0).any()
-    scores = made.score("qa", "dev")
+    scores = made.scorer.score("qa", made.data.splits["qa"]["dev"])
     assert scores.predictions.shape == (9, 2) and scores.loss > 0
     with pytest.raises(UserError, match="no training row has its answer in the first 8 tokens"):
-        prepare(
+        set_up(
             load_config(config, ["tasks.qa.max_length=8", "tasks.qa.max_rows=1"]),
             torch.device("cpu"),
             print,
@@ -175,18 +175,18 @@ def test_rows_whose_answer_is_cut_leave_train_and_stay_in_dev(config):
 @pytest.mark.slow
 def test_windows_lose_no_answer_and_give_one_prediction_a_row(config, tmp_path, capsys):
     changes = ["tasks.qa.max_length=13", "tasks.qa.stride=3"]
-    made = prepare(load_config(config, changes), torch.device("cpu"), print)
-    splits = made.splits["qa"]
+    made = set_up(load_config(config, changes), torch.device("cpu"), print)
+    splits = made.data.splits["qa"]
     for split, rows in (("train", 40), ("dev", 9)):
-        data = made.data["qa"][split]
+        data = made.data.summary["qa"][split]
         assert (data["rows"], data["cut"], data["truncated_share"]) == (rows, 0, 0)
         assert rows < data["windows"] == len(splits[split].tokens)
     answers = splits["train"].tokens.answers
     assert (answers >= 0).all() and (answers == 0).all(axis=1).any()
-    assert made.feeds["qa"].stream.steps_per_pass > 40 / 16
-    scores = made.score("qa", "dev")
+    assert made.loaders["qa"].stream.steps_per_pass > 40 / 16
+    scores = made.scorer.score("qa", made.data.splits["qa"]["dev"])
     assert scores.predictions.shape == (9, 2) and scores.loss > 0
-    batches = sampled_batches(made.feeds, ["qa"], seed=(1,), pad_id=0, device=torch.device("cpu"))
+    batches = sampled_batches(made.loaders, ["qa"], seed=(1,), pad_id=0, device=torch.device("cpu"))
     assert len(batches["qa"].gold) == 16
 
     directory = tmp_path / "run"
@@ -205,18 +205,18 @@ def test_windows_lose_no_answer_and_give_one_prediction_a_row(config, tmp_path, 
 
 def test_a_steps_batches_count_words_and_answers(config):
     changes = ["tasks.ner.accumulation=2", "tasks.ner.batch_size=3", "tasks.qa.batch_size=5"]
-    made = prepare(load_config(config, changes), torch.device("cpu"), print)
+    made = set_up(load_config(config, changes), torch.device("cpu"), print)
     cpu = torch.device("cpu")
-    steps = next_batches(made.feeds, ["ner"], ["ner"], pad_id=0, device=cpu)
+    steps = next_batches(made.loaders, ["ner"], ["ner"], pad_id=0, device=cpu)
     ner = [by_task(one)["ner"] for one in steps]
     words = [len(one.gold) for one in ner]
     assert [one.step_rows for one in ner] == [sum(words)] * 2
     shares = [one.share for one in ner]
     assert shares == pytest.approx([size / sum(words) for size in words])
-    (one,) = next_batches(made.feeds, ["qa"], ["qa"], pad_id=0, device=cpu)
+    (one,) = next_batches(made.loaders, ["qa"], ["qa"], pad_id=0, device=cpu)
     qa = by_task(one)["qa"]
     assert (qa.step_rows, qa.share, tuple(qa.gold.shape)) == (5, 1.0, (5, 2))
-    drawn = sampled_batches(made.feeds, ["ner", "qa"], seed=(1, 2), pad_id=0, device=cpu)
+    drawn = sampled_batches(made.loaders, ["ner", "qa"], seed=(1, 2), pad_id=0, device=cpu)
     assert len(drawn["qa"].gold) == 5 and len(drawn["ner"].gold) > 3
 
 

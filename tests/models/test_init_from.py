@@ -11,7 +11,7 @@ import run_multitask
 from multitask.config import load_config
 from multitask.config.run_directory import weights_file
 from multitask.models.weights import read_tensors
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from tests.conftest import ROOT, save_tiny_encoder
 from tests.support.glue_files import write_glue
 
@@ -51,7 +51,7 @@ def mnli_run(glue_files, tiny_encoder, tmp_path_factory) -> Path:
 def prepared(encoder: Path, glue_files: Path, *overrides: str, task: str = "rte"):
     own = small(encoder, glue_files, task)
     config = load_config(GLUE / f"{task}.yaml", [*own, *overrides])
-    return prepare(config, torch.device("cpu"), lambda line: None)
+    return set_up(config, torch.device("cpu"), lambda line: None)
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
@@ -87,8 +87,8 @@ def test_a_task_that_shares_a_pooling(task, tiny_overrides, tmp_path):
     assert main(config, *both, "training.max_steps=3") == 0
     saved = weights(tmp_path / "run")
     start = f"init_from={{run: {tmp_path / 'run'}, task: {task}, take: pooling}}"
-    made = prepare(load_config(config, [*both, start]), torch.device("cpu"), lambda line: None)
-    fresh = prepare(load_config(config, both), torch.device("cpu"), lambda line: None)
+    made = set_up(load_config(config, [*both, start]), torch.device("cpu"), lambda line: None)
+    fresh = set_up(load_config(config, both), torch.device("cpu"), lambda line: None)
     found, plain = made.model.state_dict(), fresh.model.state_dict()
     moved = {name for name in saved if not torch.equal(saved[name], plain[name])}
     for prefix in ("tasks.qqp.projection.", "adapters.qqp."):

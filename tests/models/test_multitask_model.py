@@ -8,7 +8,7 @@ import torch
 
 from multitask.config import load_config
 from multitask.data.collate import Batch, separate
-from multitask.models.build import build_model
+from multitask.models.build import assemble
 from multitask.models.head_checks import head_class
 from multitask.models.multitask_model import parameter_counts
 from multitask.models.pretrained import load_pretrained
@@ -40,7 +40,7 @@ def make(configure):
     def make(*changes, **options):
         config = configure(*changes)
         torch.manual_seed(0)
-        return build_model(config, load_pretrained(config)[0], CONTEXT, **options)
+        return assemble(config, load_pretrained(config), CONTEXT, **options)
 
     return make
 
@@ -344,9 +344,9 @@ def test_names_that_mean_something_else_are_refused(configure, name):
     """`joint` is a key of best.json, and a module has methods: each was a traceback or worse."""
     config = configure()
     config.tasks[name] = config.tasks.pop("sst")
-    encoder = load_pretrained(config)[0]
+    encoder = load_pretrained(config)
     with pytest.raises(UserError, match=f"tasks.{name}: the name is taken"):
-        build_model(config, encoder, {**CONTEXT, name: CONTEXT["sst"]})
+        assemble(config, encoder, {**CONTEXT, name: CONTEXT["sst"]})
 
 
 def test_a_projection_may_change_the_width(make):

@@ -25,15 +25,15 @@ def configure(tiny_overrides):
 
 def test_ours_is_the_default_and_transformers_a_choice(configure):
     said = []
-    assert isinstance(load_pretrained(configure(), said.append)[0], BertEncoder)
+    assert isinstance(load_pretrained(configure(), said.append), BertEncoder)
     chosen = configure("encoder.implementation=transformers")
-    assert isinstance(load_pretrained(chosen, said.append)[0], HFEncoder)
+    assert isinstance(load_pretrained(chosen, said.append), HFEncoder)
     assert not said
 
 
 def test_another_architecture_runs_in_transformers_and_a_line_says_why(configure, tmp_path):
     directory, said = save_tiny_encoder(tmp_path, "electra"), []
-    encoder, _ = load_pretrained(configure(f"encoder.name={directory}"), said.append)
+    encoder = load_pretrained(configure(f"encoder.name={directory}"), said.append)
     assert isinstance(encoder, HFEncoder)
     (line,) = said
     assert SAYS in line and "it runs in `transformers`" in line
@@ -51,7 +51,7 @@ def test_options_of_ours_are_refused_elsewhere(configure, option):
 
 def test_fresh_layers_follow_the_seed_and_no_more_than_there_are(configure):
     states = [
-        load_pretrained(configure(f"seed={seed}", "encoder.reinit_layers=1"))[0].state_dict()
+        load_pretrained(configure(f"seed={seed}", "encoder.reinit_layers=1")).state_dict()
         for seed in (1, 1, 2)
     ]
     name = "layers.1.attention.qkv.weight"
@@ -65,7 +65,7 @@ def test_fresh_layers_follow_the_seed_and_no_more_than_there_are(configure):
 
 def test_gradient_checkpointing_is_switched_on(configure):
     for value in ("true", "false"):
-        encoder, _ = load_pretrained(configure(f"encoder.gradient_checkpointing={value}"))
+        encoder = load_pretrained(configure(f"encoder.gradient_checkpointing={value}"))
         assert encoder.gradient_checkpointing == (value == "true")
 
 
@@ -80,7 +80,7 @@ def test_a_line_says_why_there_are_no_kernels(configure, monkeypatch):
         (compiled, "cuda", "compiled is for cpu, not for cuda"),
         (varlen, "cpu", "varlen is for cuda, not for cpu"),
     ):
-        encoder, said = load_pretrained(config)[0], []
+        encoder, said = load_pretrained(config), []
         use_kernels(config, encoder, torch.device(device), said.append)
         (line,) = said
         assert line.startswith("encoder.kernels: ") and reason in line

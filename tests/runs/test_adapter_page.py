@@ -8,7 +8,7 @@ import torch
 from multitask.config import load_config
 from multitask.config.registry import build
 from multitask.models.encoders import BertEncoder
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from tests.conftest import ROOT
 
 PRESET = ROOT / "configs" / "cs224n.yaml"
@@ -59,6 +59,6 @@ def test_presets_and_their_alternatives_are_plans(preset, tiny_overrides, tmp_pa
         config = load_config(one, tiny_overrides)
         adapters = [task.adapter for task in config.tasks.values()]
         assert {(a.name, a.options["size"]) for a in adapters} == {("pal", 60)}
-        made = prepare(config, torch.device("cpu"), lambda line: None)
+        made = set_up(config, torch.device("cpu"), lambda line: None)
         assert all(stage.tasks for stage in made.stages)
         assert config.encoder.freeze == ("encoder" in block.split(":")[0])

@@ -13,12 +13,12 @@ from multitask.config import load_config
 from multitask.data.collate import separate
 from multitask.data.load import load_rows
 from multitask.inference.scoring import measure, score_split
-from multitask.models.build import build_model
+from multitask.models.build import assemble
 from multitask.models.multitask_model import parameter_counts
 from multitask.models.pretrained import load_pretrained
 from multitask.training.loss import task_losses
 from multitask.training.optimizer import build_optimizer
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from multitask.training.step import train_step
 from multitask.training.train_run import build_trainer
 from multitask.utils.errors import UserError
@@ -53,7 +53,7 @@ def make(configure):
     def make(*changes, trained=False):
         config = configure(*changes)
         torch.manual_seed(0)
-        model = build_model(config, load_pretrained(config)[0], CONTEXT)
+        model = assemble(config, load_pretrained(config), CONTEXT)
         if trained:
             with torch.no_grad():
                 for parameter in model.adapters.parameters():
@@ -65,7 +65,7 @@ def make(configure):
 
 @pytest.fixture
 def prepared(configure):
-    return lambda *changes: prepare(configure(*changes), torch.device("cpu"), lambda line: None)
+    return lambda *changes: set_up(configure(*changes), torch.device("cpu"), lambda line: None)
 
 
 def adapter_names(model, task):
@@ -288,7 +288,7 @@ def test_evaluation_takes_the_tasks_own_adapter(prepared):
     def scores():
         arguments = {"batch_size": 5, "pad_id": 0, "device": torch.device("cpu")}
         return {
-            task: score_split(made.model, task, made.splits[task]["dev"], **arguments).scores
+            task: score_split(made.model, task, made.data.splits[task]["dev"], **arguments).scores
             for task in TASKS
         }
 
@@ -381,6 +381,6 @@ def test_an_encoder_that_is_not_ours_is_named_with_the_line_of_the_adapter(
     )
     config = load_config(file)
     with pytest.raises(UserError, match=r"mine.yaml:5: tasks.qqp.adapter: adapters stand in"):
-        build_model(config, load_pretrained(config)[0], CONTEXT)
+        assemble(config, load_pretrained(config), CONTEXT)
 
 

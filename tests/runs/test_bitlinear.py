@@ -39,8 +39,8 @@ def configure(tiny_overrides):
 
 
 def test_the_config_says_which_layers_become_ternary(configure):
-    plain, _ = load_pretrained(configure())
-    encoder, _ = load_pretrained(configure("encoder.bitlinear={}"))
+    plain = load_pretrained(configure())
+    encoder = load_pretrained(configure("encoder.bitlinear={}"))
     assert not bit_layers(plain) and len(bit_layers(encoder)) == 2 * 4
     for name, tensor in plain.state_dict().items():
         assert torch.equal(encoder.state_dict()[name], tensor)  # the loaded weights
@@ -61,7 +61,7 @@ def test_it_stands_in_our_own_encoder_alone(configure, option):
 def test_from_scratch_takes_the_architecture_alone(configure):
     scratch = "encoder.from_scratch"
     settings = [(1, "false"), (1, "true"), (1, "true"), (2, "true")]
-    found = [load_pretrained(configure(f"seed={s}", f"{scratch}={on}"))[0] for s, on in settings]
+    found = [load_pretrained(configure(f"seed={s}", f"{scratch}={on}")) for s, on in settings]
     loaded, first, again, other = (encoder.state_dict() for encoder in found)
     for name in ("embeddings.word.weight", "layers.0.attention.qkv.weight"):
         assert torch.equal(first[name], again[name])

@@ -14,7 +14,7 @@ from multitask.data.collate import by_task, separate
 from multitask.data.dataloader import next_batches
 from multitask.inference.scoring import measure
 from multitask.training.loss import task_losses
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from multitask.training.step import train_step
 from multitask.utils.errors import UserError
 from tests.conftest import save_tiny_encoder
@@ -43,11 +43,11 @@ def config(tiny_encoder, files, tmp_path):
 
 
 def prepared(file, *overrides):
-    return prepare(load_config(file, list(overrides)), CPU, lambda line: None)
+    return set_up(load_config(file, list(overrides)), CPU, lambda line: None)
 
 
 def batch_of(made):
-    (found,) = next_batches(made.feeds, ["views"], ["views"], pad_id=0, device=CPU)
+    (found,) = next_batches(made.loaders, ["views"], ["views"], pad_id=0, device=CPU)
     return found
 
 
@@ -71,8 +71,8 @@ def test_a_batch_holds_every_view_in_one_forward(config, input, sides):
     assert batch.labels.shape == (16, 1 if input == "single" else sides)
     views = batch.input_ids.chunk(sides)
     assert torch.equal(views[0], views[1]) == (input == "single")
-    rows = made.splits["views"]["train"].rows
-    numbers = made.feeds["views"].labels["views"]
+    rows = made.data.splits["views"]["train"].rows
+    numbers = made.loaders["views"].labels["views"]
     for texts, row in zip(rows.texts, numbers, strict=True):
         assert len(texts) == len(row)
     flat = [t for row in rows.texts for t in row]
@@ -94,22 +94,22 @@ def test_two_training_views_differ_and_two_encodes_are_equal(config):
 def test_the_dev_share_is_taken_out_of_train_and_where_keeps_rows(config, files):
     every = (files / "triplets.tsv").read_text().splitlines()[1:]
     made = prepared(config("siamese"))
-    train, dev = (made.splits["views"][name].rows for name in ("train", "dev"))
+    train, dev = (made.data.splits["views"][name].rows for name in ("train", "dev"))
     assert 0 < len(dev) < len(train) and len(train) + len(dev) == len(every)
     assert not {t[0] for t in train.texts} & {t[0] for t in dev.texts}
     kept = prepared(config("siamese"), "tasks.views.data.where={kind: 1}")
-    both = [kept.splits["views"][name].rows for name in ("train", "dev")]
+    both = [kept.data.splits["views"][name].rows for name in ("train", "dev")]
     wanted = {line.split("\t")[0] for line in every if line.endswith("1.0")}
     assert {texts[0] for rows in both for texts in rows.texts} == wanted
 
 
 def test_texts_of_other_tasks_and_of_a_text_file(config, files):
     made = prepared(config(data="{texts_of: [sts]}"))
-    expected = {t for row in made.splits["sts"]["train"].rows.texts for t in row}
-    assert {t for (t,) in made.splits["views"]["train"].rows.texts} == expected
+    expected = {t for row in made.data.splits["sts"]["train"].rows.texts for t in row}
+    assert {t for (t,) in made.data.splits["views"]["train"].rows.texts} == expected
     (files / "one.txt").write_text("a good film\n\na bad film\n" * 3 + "the cat sees a dog\n")
     own = "{train: one.txt, dev: one.txt, text: text}"
-    found = prepared(config(data=own)).splits["views"]["train"].rows.texts
+    found = prepared(config(data=own)).data.splits["views"]["train"].rows.texts
     assert found == [("a good film",), ("a bad film",), ("the cat sees a dog",)]
 
 
@@ -119,7 +119,7 @@ def test_batches_are_drawn_whatever_the_lengths(config, files):
     rows = [f"{'a' if n % 2 else long}{'x' * n}" for n in range(64)]
     (files / "mixed.txt").write_text("\n".join(rows))
     made = prepared(config(data="{train: mixed.txt, dev: mixed.txt, text: text}"))
-    feed = made.feeds["views"]
+    feed = made.loaders["views"]
     mixed = 0
     for _ in range(feed.stream.steps_per_pass):
         (rows,) = feed.stream.next()
@@ -225,7 +225,7 @@ def test_a_shared_pooling_is_trained_once_by_whoever_trains(config, trained):
     assert all(inside.count(id(p)) == 1 for p in module.parameters())
     rates = {group["lr"] for group in optimizer.param_groups if group["name"] == "views"}
     assert rates == {0.5 if trained == ["sts"] else 1e-3}
-    (batches,) = next_batches(made.feeds, ["sts"], ["sts"], pad_id=0, device=CPU)
+    (batches,) = next_batches(made.loaders, ["sts"], ["sts"], pad_id=0, device=CPU)
     before = module.projection.dense.weight.clone()
     train_step(made.model.train(), [batches], {"sts": 1.0}, optimizer, None)
     assert not torch.equal(module.projection.dense.weight, before)
@@ -337,8 +337,8 @@ def test_a_run_learns_reports_and_exports(config, input, pooling, tmp_path, caps
     else:
         assert views["dev"]["accuracy"] > views["baselines"]["trivial"]["accuracy"]
     start = prepared(arguments[0], "training.frozen_baseline=true")
-    rows, reader = start.splits["sts"]["dev"].rows, start.readers["sts"]
-    before = measure(start.score("sts", "dev"), rows, reader)
+    split, reader = start.data.splits["sts"]["dev"], start.data.readers["sts"]
+    before = measure(start.scorer.score("sts", split), split.rows, reader)
     assert sts["baselines"]["frozen"]["spearman"] == pytest.approx(before["spearman"], abs=1e-6)
     assert {"alignment", "uniformity", "mean_cosine"} <= set(evaluations[0]["tasks"]["sts"])
     assert (directory / "figures" / "space.png").is_file()

@@ -15,7 +15,7 @@ from multitask.data.dataloader import next_batches
 from multitask.models.mlm_generator import load_generator
 from multitask.models.pretrained import load_tokenizer
 from multitask.training.loss import task_losses
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.conftest import save_tiny_encoder
 from tests.support.contrastive_run import write_config, write_triplets
@@ -49,7 +49,7 @@ def config(tiny_encoder, files, generator, tmp_path_factory):
 
 
 def prepared(file, *overrides):
-    return prepare(load_config(file, list(overrides)), CPU, lambda line: None)
+    return set_up(load_config(file, list(overrides)), CPU, lambda line: None)
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])
@@ -83,7 +83,7 @@ def test_a_generator_of_a_run_is_what_that_run_predicts(tiny_encoder, course_fil
 
 def test_a_batch_has_the_texts_and_the_same_masked(config):
     made = prepared(config)
-    (found,) = next_batches(made.feeds, ["views"], ["views"], pad_id=0, device=CPU)
+    (found,) = next_batches(made.loaders, ["views"], ["views"], pad_id=0, device=CPU)
     batch = by_task(found)["views"]
     first, second = batch.input_ids.chunk(2)
     one, other = batch.masked_ids.chunk(2)
@@ -99,7 +99,7 @@ def test_a_batch_has_the_texts_and_the_same_masked(config):
 
 def test_the_detection_trains_the_encoder_and_leaves_the_generator_alone(config):
     made = prepared(config, "tasks.views.head.rtd_weight=1000.0", "encoder.dropout=0")
-    (batches,) = next_batches(made.feeds, ["views"], ["views"], pad_id=0, device=CPU)
+    (batches,) = next_batches(made.loaders, ["views"], ["views"], pad_id=0, device=CPU)
     model = made.model.train()
     head = model.head("views")
     scores = model(batches)["views"]

@@ -12,9 +12,10 @@ from scipy.stats import spearmanr
 import run_multitask
 from multitask import load
 from multitask.config import load_config
+from multitask.data.splits import fingerprint
 from multitask.inference.similarity import alignment, uniformity
 from multitask.reporting.comparison.compare import compare, group_runs
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support.run_files import events
@@ -136,8 +137,8 @@ def test_other_rows_in_a_suite_are_other_data(config, suites, tiny_encoder, cour
     found = []
     for place in (suites, data):
         config.write_text(CONFIG.format(root=ROOT, suites=place))
-        made = prepare(load_config(config, names), torch.device("cpu"), lambda line: None)
-        found.append(made.fingerprint())
+        made = set_up(load_config(config, names), torch.device("cpu"), lambda line: None)
+        found.append(fingerprint(made.config, made.data.splits))
         file = data / "STS12" / "MSRpar.tsv"
         file.write_text(file.read_text() + "a film\ta cat\t5\n")
     assert [task for task in found[0] if found[0][task] != found[1][task]] == ["suite"]

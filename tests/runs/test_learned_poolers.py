@@ -7,7 +7,7 @@ import torch
 
 from multitask.config import load_config
 from multitask.data.collate import separate
-from multitask.models.build import build_model
+from multitask.models.build import assemble
 from multitask.models.pretrained import load_pretrained
 from multitask.training.loss import Smoothing, task_losses
 from multitask.training.optimizer import build_optimizer
@@ -36,7 +36,7 @@ def make(tiny_overrides):
     def make(*changes, autocast=False):
         config = load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *changes])
         torch.manual_seed(0)
-        model = build_model(config, load_pretrained(config)[0], CONTEXT, autocast=autocast)
+        model = assemble(config, load_pretrained(config), CONTEXT, autocast=autocast)
         return model, config
 
     return make

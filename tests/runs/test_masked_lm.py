@@ -14,7 +14,7 @@ from multitask.models.weights import read_tensors
 from multitask.reporting.comparison.compare import Group, compare
 from multitask.sweep.grid import load_grid
 from multitask.training.checkpoint import checkpoints
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from multitask.training.train_run import train
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT, save_tiny_encoder
@@ -86,8 +86,8 @@ def test_the_shipped_grid_trains_both_cells_on_the_same_labelled_rows(overrides,
     assert one["selection_split"] == other["selection_split"] == "holdout"
     for task in ("sst", "qqp", "sts"):
         assert one["tasks"][task]["data"] == other["tasks"][task]["data"]
-    made = prepare(grid.config(grid.cells[0], 1, tmp_path), torch.device("cpu"), lambda line: None)
-    rows = [row for own in made.splits.values() for row in own["train"].rows.texts]
+    made = set_up(grid.config(grid.cells[0], 1, tmp_path), torch.device("cpu"), lambda line: None)
+    rows = [row for own in made.data.splits.values() for row in own["train"].rows.texts]
     assert other["tasks"]["mlm"]["data"]["train"]["rows"] == len({t for row in rows for t in row})
     config = grid.config(grid.cells[1], 1, tmp_path)
     assert config.tasks["mlm"].max_rows is None and config.tasks["sst"].max_rows == 3000

@@ -12,7 +12,7 @@ from multitask.config import load_config
 from multitask.data.collate import by_task, separate
 from multitask.data.dataloader import next_batches
 from multitask.training.loss import task_losses
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from multitask.training.train_run import build_trainer
 from multitask.utils import distributed
 from multitask.utils.errors import UserError
@@ -24,12 +24,12 @@ CPU = torch.device("cpu")
 
 
 def prepared(*arguments, say=lambda line: None):
-    return prepare(load_config(CONFIG, [*arguments, *FAST]), CPU, say)
+    return set_up(load_config(CONFIG, [*arguments, *FAST]), CPU, say)
 
 
 def batches_of(made, task="mlm"):
     """One step of the task, and its texts."""
-    (found,) = next_batches(made.feeds, [task], [task], pad_id=0, device=CPU)
+    (found,) = next_batches(made.loaders, [task], [task], pad_id=0, device=CPU)
     return by_task(found)[task]
 
 
@@ -47,32 +47,34 @@ def test_texts_are_those_of_the_tasks_split_by_split(overrides):
         expected = {
             text
             for task in ("sst", "qqp", "sts")
-            for row in made.splits[task][split].rows.texts
+            for row in made.data.splits[task][split].rows.texts
             for text in row
         }
-        found = made.splits["mlm"][split].rows.texts
+        found = made.data.splits["mlm"][split].rows.texts
         assert {text for (text,) in found} == expected and len(found) == len(expected)
-    assert "test" not in made.splits["mlm"]
+    assert "test" not in made.data.splits["mlm"]
     capped = prepared(*overrides, "tasks.mlm.max_rows=7")
-    assert len(capped.splits["mlm"]["train"].rows) == len(capped.feeds["mlm"].tokens) == 7
+    assert len(capped.data.splits["mlm"]["train"].rows) == 7
+    assert len(capped.loaders["mlm"].tokens) == 7
 
 
 def test_texts_of_a_file_of_its_own(overrides, course_files):
     own = "{texts_of: null, train: ids-sst-test-student.csv, dev: ids-sst-dev.csv, text: sentence}"
     made = prepared(*overrides, f"tasks.mlm.data={own}")
-    assert len(made.splits["mlm"]["train"].rows) == 6  # it has no column of labels
-    dev = [text for (text,) in made.splits["sst"]["dev"].rows.texts]
-    assert [text for (text,) in made.splits["mlm"]["dev"].rows.texts] == list(dict.fromkeys(dev))
+    assert len(made.data.splits["mlm"]["train"].rows) == 6  # it has no column of labels
+    dev = [text for (text,) in made.data.splits["sst"]["dev"].rows.texts]
+    masked = [text for (text,) in made.data.splits["mlm"]["dev"].rows.texts]
+    assert masked == list(dict.fromkeys(dev))
 
 
 def test_masks_of_an_evaluation_are_fixed_and_those_of_training_change(overrides):
     made, other = prepared(*overrides), prepared(*overrides, "seed=5")
-    one, two = (m.splits["mlm"]["dev"] for m in (made, other))
+    one, two = (m.data.splits["mlm"]["dev"] for m in (made, other))
     assert np.array_equal(one.tokens.ids, two.tokens.ids)  # whatever the seed of the run
     assert one.rows.gold.sum() == (one.tokens.targets >= 0).sum() > 0
 
     def passes(made, count):
-        feed, found = made.feeds["mlm"], []
+        feed, found = made.loaders["mlm"], []
         for _ in range(count):
             found.append(feed.in_this_pass().targets)
             for _ in range(feed.stream.steps_per_pass):
@@ -89,7 +91,7 @@ def test_masks_of_an_evaluation_are_fixed_and_those_of_training_change(overrides
 
 def test_a_batch_holds_the_masks_of_its_rows(overrides):
     made = prepared(*overrides)
-    feed = made.feeds["mlm"]
+    feed = made.loaders["mlm"]
     indices = feed.stream.next()
     feed.stream.load_state_dict({"passes": 0, "position": 0})
     batch, tokens = batches_of(made), feed.in_this_pass()
@@ -222,8 +224,8 @@ def test_the_tied_weight_has_one_owner(overrides, tmp_path):
 
 def test_a_text_without_masked_tokens_has_no_loss_and_no_nan(overrides):
     made = prepared(*overrides, "tasks.mlm.head.mask_share=1.0e-9")
-    assert next_batches(made.feeds, ["mlm"], ["mlm"], pad_id=0, device=CPU) == []
-    dev = made.score("mlm", "dev")
+    assert next_batches(made.loaders, ["mlm"], ["mlm"], pad_id=0, device=CPU) == []
+    dev = made.scorer.score("mlm", made.data.splits["mlm"]["dev"])
     assert not dev.predictions.any() and np.isnan(dev.loss)
 
 
@@ -240,7 +242,7 @@ def test_shares_of_passes_and_processes_add_up_to_the_mean_over_the_step(
             monkeypatch.setattr(distributed, "planned_world", lambda: 1)
             made = prepared(*overrides, *size)
             made.model.double().eval()
-            passes = next_batches(made.feeds, ["mlm"], ["mlm"], pad_id=0, device=CPU)
+            passes = next_batches(made.loaders, ["mlm"], ["mlm"], pad_id=0, device=CPU)
             found += [(task_losses(made.model, one)["mlm"], by_task(one)["mlm"]) for one in passes]
         return found
 

@@ -14,7 +14,7 @@ from transformers import BertModel, get_linear_schedule_with_warmup
 
 from multitask.config import load_config
 from multitask.data.collate import by_task
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from multitask.training.train_run import build_trainer
 from tests.conftest import ROOT
 
@@ -65,7 +65,7 @@ def test_fifty_steps_have_the_losses_of_a_plain_loop(
     overrides = [*tiny_overrides, *SETTINGS, f"encoder.name={directory}",
                  f"encoder.kernels={kernels}"]  # fmt: skip
     config = load_config(ROOT / "configs" / "cs224n.yaml", overrides)
-    prepared = prepare(config, torch.device("cpu"), lambda line: None)
+    prepared = set_up(config, torch.device("cpu"), lambda line: None)
     if kernels == "compiled" and prepared.model.encoder.kernels == "torch":
         pytest.skip("there is no compiler")
     trainer = build_trainer(prepared, tmp_path, lambda line: None)

@@ -17,7 +17,7 @@ from multitask.sweep import probe_grid as probes
 from multitask.tasks.metrics import improves
 from multitask.training import frozen_probe
 from multitask.training import frozen_probe as frozen_states
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from tests.conftest import ROOT
 
 GRID = """
@@ -189,7 +189,7 @@ def test_a_pooler_with_parameters_is_trained_with_its_head(desk, head, kept, mon
     assert ablate("g.yaml") == 0
     found = report(desk / "runs" / "g", "a", 2)["tasks"]
     config = load_config(desk / "runs/g/cells/a/seed-2/config.yaml")
-    prepared = prepare(config, torch.device("cpu"), lambda line: None)
+    prepared = set_up(config, torch.device("cpu"), lambda line: None)
     steps: list[tuple[int, int]] = []
     for task in ("sst", "qqp"):
         dev, selected, done = plainly_trained(prepared, task)
@@ -204,7 +204,7 @@ def test_a_pooler_with_parameters_is_trained_with_its_head(desk, head, kept, mon
 def plainly_trained(prepared, task):
     """Dev scores, the step selected and all steps, trained as a probe is, batch by batch from the
     texts."""
-    model, splits, reader = prepared.model, prepared.splits[task], prepared.readers[task]
+    model, splits, reader = prepared.model, prepared.data.splits[task], prepared.data.readers[task]
     model.encoder.requires_grad_(False)
     optimizer = torch.optim.AdamW(model.module(task).parameters(), lr=0.01, weight_decay=0.0)
     rng = torch.Generator().manual_seed(2)
@@ -221,10 +221,11 @@ def plainly_trained(prepared, task):
             loss.backward()
             optimizer.step()
             step += 1
-        rows = splits["holdout"].rows
-        value = measure(prepared.score(task, "holdout"), rows, reader)[prepared.metrics[task]]
+        scores = prepared.scorer.score(task, splits["holdout"])
+        value = measure(scores, splits["holdout"].rows, reader)[prepared.metrics[task]]
         if improves(value, best):
-            best, chosen, dev, best_epoch = value, step, prepared.score(task, "dev"), epoch
+            best, chosen, best_epoch = value, step, epoch
+            dev = prepared.scorer.score(task, splits["dev"])
         if epoch == best_epoch + 6:
             break
     return dev, chosen, step
@@ -316,7 +317,7 @@ def test_a_probe_that_diverges_fails_the_rows_with_it(desk, head, capsys):
 
 def test_a_second_start_trains_nothing(desk, finished, capsys, monkeypatch):
     shutil.copytree(finished, desk / "runs" / "g")
-    monkeypatch.setattr(probes, "prepare", None)
+    monkeypatch.setattr(probes, "set_up", None)
     assert ablate("g.yaml") == 0
     assert "8 of 8 runs are finished already" in capsys.readouterr().out
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from multitask.config import load_config
-from multitask.models.build import build_model
+from multitask.models.build import assemble
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_pretrained
 from tests.conftest import ROOT
@@ -20,6 +20,6 @@ def make(tiny_overrides: list[str]) -> Callable[..., MultiTaskModel]:
     def make(*more: str, dtype: torch.dtype = torch.float64, **options: object) -> MultiTaskModel:
         config = load_config(ROOT / "configs" / "cs224n.yaml", [*tiny_overrides, *more])
         torch.manual_seed(0)
-        return build_model(config, load_pretrained(config)[0], CONTEXT, **options).to(dtype)
+        return assemble(config, load_pretrained(config), CONTEXT, **options).to(dtype)
 
     return make

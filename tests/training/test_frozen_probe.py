@@ -7,7 +7,7 @@ from multitask.config import load_config
 from multitask.data.collate import collate, separate
 from multitask.training import frozen_probe as frozen_states
 from multitask.training.frozen_probe import TokenStates, splits_in_use
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from tests.conftest import ROOT
 
 CPU = torch.device("cpu")
@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 def prepared(tiny_overrides):
     def prepared(*changes):
         config = load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *changes])
-        return prepare(config, CPU, lambda line: None)
+        return set_up(config, CPU, lambda line: None)
 
     return prepared
 
@@ -33,7 +33,7 @@ def test_vectors_are_those_of_the_whole_model(
     monkeypatch.setattr(frozen_states, "BATCH_SIZE", 7)
     changes = [f"tasks.{task}.pooling={pooling}", f"encoder.implementation={implementation}"]
     made = prepared(*changes, "training.precision=fp32")
-    model, splits = made.model, made.splits[task]
+    model, splits = made.model, made.data.splits[task]
     model.train()
     states = TokenStates(model, splits, pad_id=0, device=CPU)
     model.tasks.eval()
@@ -60,7 +60,7 @@ def test_vectors_are_those_of_the_whole_model(
 
 def test_gradients_reach_the_pooler_and_not_the_encoder(prepared):
     made = prepared("tasks.sst.pooling=mha")
-    states = TokenStates(made.model, made.splits["sst"], pad_id=0, device=CPU)
+    states = TokenStates(made.model, made.data.splits["sst"], pad_id=0, device=CPU)
     pooler = made.model.module("sst").pooler
     states(pooler, "train", torch.tensor([0, 1])).sum().backward()
     assert all(parameter.grad is not None for parameter in pooler.parameters())

@@ -11,7 +11,7 @@ import run_multitask
 from multitask.config import load_config
 from multitask.data.collate import separate
 from multitask.sweep.progress import steps_done
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from multitask.training.stages import trained_parameters
 from multitask.training.train_run import build_trainer
 from multitask.utils.errors import UserError
@@ -30,7 +30,7 @@ RULE = "training.sampler={name: round_robin, oversample: {while_train_score_belo
 
 def prepared(*arguments):
     config = load_config(PRESET, list(arguments))
-    return prepare(config, torch.device("cpu"), lambda line: None)
+    return set_up(config, torch.device("cpu"), lambda line: None)
 
 
 def train(overrides, directory, *more):
@@ -299,15 +299,17 @@ tasks:
 
 def test_tasks_that_share_rows_train_together_on_their_own_labels(reviews, tmp_path, monkeypatch):
     config = load_config(reviews)
-    made = prepare(config, torch.device("cpu"), lambda line: None)
-    assert list(made.feeds) == ["mood", "more"]
-    feed = made.feeds["mood"]
+    made = set_up(config, torch.device("cpu"), lambda line: None)
+    assert list(made.loaders) == ["mood", "more"]
+    feed = made.loaders["mood"]
     assert list(feed.labels) == ["mood", "stars"]
     # rows 19 and 39 lack both labels and are left out
     assert len(feed.tokens) == 48
-    assert len(made.splits["mood"]["train"].rows) == 40
-    assert len(made.splits["stars"]["train"].rows) == 38
-    dropped = {task: parts["train"]["unlabelled_dropped"] for task, parts in made.data.items()}
+    assert len(made.data.splits["mood"]["train"].rows) == 40
+    assert len(made.data.splits["stars"]["train"].rows) == 38
+    dropped = {
+        task: parts["train"]["unlabelled_dropped"] for task, parts in made.data.summary.items()
+    }
     assert dropped == {"mood": 10, "stars": 12, "more": 6}  # of 50, 50 and 30
     calls = []
     encode = made.model.encoder.encode
@@ -332,7 +334,7 @@ def test_tasks_that_share_rows_train_together_on_their_own_labels(reviews, tmp_p
 def test_the_plan_counts_shared_rows_once(reviews):
     from multitask.training.describe_plan import describe_plan
 
-    made = prepare(load_config(reviews), torch.device("cpu"), lambda line: None)
+    made = set_up(load_config(reviews), torch.device("cpu"), lambda line: None)
     plan = describe_plan(made)
     (start,) = [place for place, line in enumerate(plan) if "sampling share" in line]
     shares = {line.split()[0]: line.split()[1:3] for line in plan[start + 1 : start + 4]}
@@ -344,13 +346,13 @@ def test_the_rule_of_oversampling_goes_by_the_tasks_that_train(reviews, tmp_path
     """Not by the one whose rows they are, where a stage leaves it out."""
     rule = "training.sampler={name: round_robin, oversample: {while_train_score_below: -2}}"
     stage = "stages=[{tasks: [more, stars]}]"
-    made = prepare(load_config(reviews, [rule, stage]), torch.device("cpu"), lambda line: None)
+    made = set_up(load_config(reviews, [rule, stage]), torch.device("cpu"), lambda line: None)
     run_dir = tmp_path / "run"
     run_dir.mkdir()
     loop = build_trainer(made, run_dir, lambda line: None)
     loop._evaluation_due = lambda: False
     loop.run()
-    longer, shorter = made.feeds["mood"].stream.steps_per_pass, made.feeds["more"].stream
+    longer, shorter = made.loaders["mood"].stream.steps_per_pass, made.loaders["more"].stream
     assert loop.trained == {"stars": 2 * longer, "more": longer + shorter.steps_per_pass}
     loop.train_scores = {"stars": 0.9, "mood": 0.1}  # mood is not of this stage
     assert loop._stream_scores() == {"mood": 0.9, "more": -math.inf}
@@ -361,8 +363,8 @@ def test_a_row_without_a_label_gives_its_task_no_gradient(reviews):
     from multitask.data.collate import collate
     from multitask.training.loss import task_losses
 
-    made = prepare(load_config(reviews), torch.device("cpu"), lambda line: None)
-    model, feed = made.model.double().eval(), made.feeds["mood"]
+    made = set_up(load_config(reviews), torch.device("cpu"), lambda line: None)
+    model, feed = made.model.double().eval(), made.loaders["mood"]
     index = torch.arange(10).numpy()
     labels = feed.labels["stars"][index]
     have = ~torch.from_numpy(labels).isnan().numpy()
@@ -430,5 +432,5 @@ def test_a_shared_head_is_one_module_for_both_tasks(reviews, tmp_path):
 )
 def test_sharing_that_does_not_fit_says_where(reviews, override, message):
     with pytest.raises(UserError) as caught:
-        prepare(load_config(reviews, [override]), torch.device("cpu"), lambda line: None)
+        set_up(load_config(reviews, [override]), torch.device("cpu"), lambda line: None)
     assert message in str(caught.value)

@@ -16,7 +16,7 @@ import run_multitask
 from multitask.config import load_config
 from multitask.training import step, trainer
 from multitask.training.checkpoint import checkpoints, load_checkpoint
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from multitask.training.train_run import build_trainer
 from tests.conftest import ROOT
 from tests.support.run_files import events
@@ -297,7 +297,7 @@ def test_stopped_task_is_skipped_counted_and_does_not_move(tiny_overrides, monke
             "tasks.qqp.early_stopping.patience=1",
         ],
     )
-    prepared = prepare(config, torch.device("cpu"), lambda line: None)
+    prepared = set_up(config, torch.device("cpu"), lambda line: None)
     Path(config.output_dir).mkdir()
     loop = build_trainer(prepared, Path(config.output_dir), lambda line: None)
     original = loop.measures.evaluate

@@ -13,7 +13,7 @@ import run_multitask
 from multitask.config import load_config
 from multitask.data.dataloader import next_batches
 from multitask.training.checkpoint import checkpoints, load_checkpoint
-from multitask.training.setup import prepare
+from multitask.training.setup import set_up
 from multitask.training.step import train_step
 from multitask.utils import distributed
 from tests.conftest import save_tiny_encoder
@@ -237,8 +237,8 @@ def test_shards_hold_every_row_once(monkeypatch, world, rows):
 def test_a_batch_of_fewer_rows_than_processes_is_watched_once(tiny_overrides, monkeypatch):
     """A rank for which no row is left trains on another's, which has been watched there."""
     config = load_config("configs/cs224n.yaml", [*tiny_overrides, "tasks.sst.batch_size=39"])
-    made = prepare(config, torch.device("cpu"), lambda line: None)
-    stream = made.feeds["sst"].stream
+    made = set_up(config, torch.device("cpu"), lambda line: None)
+    stream = made.loaders["sst"].stream
     optimizer = torch.optim.SGD(made.model.parameters(), lr=0.0)
     start, watched = stream.state_dict(), []
     for rank in (0, 1):
@@ -247,10 +247,10 @@ def test_a_batch_of_fewer_rows_than_processes_is_watched_once(tiny_overrides, mo
             with monkeypatch.context() as two:
                 two.setattr(distributed, "world", lambda: 2)
                 two.setattr(distributed, "rank", lambda rank=rank: rank)
-                passes = next_batches(made.feeds, ["sst"], ["sst"], pad_id=0, device=made.device)
+                passes = next_batches(made.loaders, ["sst"], ["sst"], pad_id=0, device=made.device)
             watch = lambda task, scores, labels: watched.append((scores, labels))  # noqa: E731
             train_step(made.model, passes, {"sst": 1.0}, optimizer, None, watch)
     assert [len(scores) for scores, _ in watched] in ([20, 1, 19, 0], [1, 20, 0, 19])
     labels = torch.cat([labels for _, labels in watched])
-    expected = made.splits["sst"]["train"].rows.labels
+    expected = made.data.splits["sst"]["train"].rows.labels
     assert sorted(labels.tolist()) == sorted(expected.tolist())
