@@ -53,72 +53,96 @@ def assemble(
             in an encoder of `transformers`, or a task's name that stands for something else.
     """
     tasks: dict[str, Any] = {}
-    owners: dict[str, str] = {}
-    pools = {name: t.share_pooling for name, t in config.tasks.items() if t.share_pooling}
     for name, task in config.tasks.items():
         if name in TAKEN or name.startswith("layer_") or hasattr(nn.ModuleDict(), name):
             raise config.error(("tasks", name), "the name is taken: call the task something else")
-        if task.share_head is not None:
-            owners[name] = task.share_head
-            continue
-        context: dict[str, Any] = {"dim": encoder.dim, "num_layers": encoder.num_layers}
-        pooler = _build(config, name, "pooling", context)
-        context = {
-            "dim": pooler.output_dim,
-            "encoder_dim": encoder.dim,
-            "pooler_weights": encoder.pooler_weights,
-        }
-        projection: Any = nn.Identity()
-        if task.projection is not None:
-            projection = _build(config, name, "projection", context)
-        dim = getattr(projection, "output_dim", pooler.output_dim)
-        tied = {
-            "word_embedding": encoder.word_embedding,
-            "norm_eps": encoder.norm_eps,
-            "mlm_weights": encoder.mlm_weights,
-            "encoder": encoder,
-        }
-        head = _build(config, name, "head", {"dim": dim, **tied, **label_context[name]})
-        sides = len(TEXT_KEYS[task.input]) if task.input in ("siamese", "triplet") else 1
-        trained = max(2, sides) if head.takes == "views" else sides
-        evaluates = _eval_pooler(config, name, encoder, head, dim)
-        tasks[name] = TaskModule(
-            pooler, projection, head, task.dropout, trained, evaluates, eval_sides=sides
-        )
-    for name, base in pools.items():
-        own, dropout = tasks[name], config.tasks[name].dropout
-        weights = any(True for _ in own.head.parameters())
-        if weights and getattr(tasks[base].head, "mlp_only_train", False):
-            message = f"{base!r} scores without its projection (`mlp_only_train`), with which this "
-            message += "head would be trained: leave one of the two out"
-            raise config.error(("tasks", name, "share_pooling"), message)
-        tasks[name] = HeadOfItsOwn(tasks[base], own.head, dropout, own.sides, own.eval_sides)
-    # after the heads, which so start alike with an adapter and without
+        if task.share_head is None:
+            tasks[name] = _task_module(config, name, encoder, label_context[name])
+    pools = {name: t.share_pooling for name, t in config.tasks.items() if t.share_pooling}
+    for name, owner in pools.items():
+        tasks[name] = _head_of_its_own(config, name, tasks[name], tasks[owner])
+    # after the heads, so that heads start alike with an adapter and without one
     adapters = {
         name: _adapter(config, name, encoder)
         for name in tasks
         if config.tasks[name].adapter and name not in pools
     }
     training = [name for name, task in config.tasks.items() if not task.only_scored]
-    uncertain = training if config.training.loss_weighting == "uncertainty" else ()
     return MultiTaskModel(
         encoder,
         tasks,
         adapters=adapters,
-        owners=owners,
+        owners={name: task.share_head for name, task in config.tasks.items() if task.share_head},
         pools=pools,
-        uncertain=uncertain,
+        uncertain=training if config.training.loss_weighting == "uncertainty" else (),
         autocast=autocast,
     )
 
 
-def _eval_pooler(config: Config, task: str, encoder: Encoder, head: Any, dim: int) -> Any:
-    """The pooler of ``eval_pooling``, which the head built for width ``dim`` can do with."""
+def _task_module(
+    config: Config, name: str, encoder: Encoder, label_context: Mapping[str, Any]
+) -> TaskModule:
+    """Build a task's pooler, projection and head, in this order: all draw random numbers."""
+    task = config.tasks[name]
+    pooler = _build(config, name, "pooling", _sizes(encoder))
+    projection: Any = nn.Identity()
+    if task.projection is not None:
+        context = {"dim": pooler.output_dim, "encoder_dim": encoder.dim}
+        context["pooler_weights"] = encoder.pooler_weights
+        projection = _build(config, name, "projection", context)
+    dim = getattr(projection, "output_dim", pooler.output_dim)
+    context = {
+        "dim": dim,
+        "word_embedding": encoder.word_embedding,
+        "norm_eps": encoder.norm_eps,
+        "mlm_weights": encoder.mlm_weights,
+        "encoder": encoder,
+        **label_context,
+    }
+    head = _build(config, name, "head", context)
+    sides = len(TEXT_KEYS[task.input]) if task.input in ("siamese", "triplet") else 1
+    return TaskModule(
+        pooler,
+        projection,
+        head,
+        task.dropout,
+        sides=max(2, sides) if head.takes == "views" else sides,
+        eval_pooler=_eval_pooler(config, name, encoder, head=head, dim=dim),
+        eval_sides=sides,
+    )
+
+
+def _head_of_its_own(
+    config: Config, name: str, module: TaskModule, pool: TaskModule
+) -> HeadOfItsOwn:
+    """Put a task's head on the pooling of another task, whose module is ``pool``.
+
+    Raises UserError if the head would be trained with a projection that scoring leaves out.
+    """
+    task = config.tasks[name]
+    weights = any(True for _ in module.head.parameters())
+    if weights and getattr(pool.head, "mlp_only_train", False):
+        message = f"{task.share_pooling!r} scores without its projection (`mlp_only_train`), with "
+        message += "which this head would be trained: leave one of the two out"
+        raise config.error(("tasks", name, "share_pooling"), message)
+    sides = {"sides": module.sides, "eval_sides": module.eval_sides}
+    return HeadOfItsOwn(pool, module.head, task.dropout, **sides)
+
+
+def _sizes(encoder: Encoder) -> dict[str, Any]:
+    """What poolers and adapters need to know of the encoder."""
+    return {"dim": encoder.dim, "num_layers": encoder.num_layers}
+
+
+def _eval_pooler(config: Config, task: str, encoder: Encoder, *, head: Any, dim: int) -> Any:
+    """Build the pooler of ``eval_pooling``, if any, for a head that takes vectors of width ``dim``.
+
+    Raises UserError for a pooler that has parameters, or gives vectors of another width.
+    """
     choice = config.tasks[task].eval_pooling
     if choice is None:
         return None
-    context = {"dim": encoder.dim, "num_layers": encoder.num_layers}
-    pooler = _build(config, task, "eval_pooling", context)
+    pooler = _build(config, task, "eval_pooling", _sizes(encoder))
     path = ("tasks", task, "eval_pooling")
     if any(True for _ in pooler.parameters()):
         raise config.error(path, f"{choice.name!r} has parameters, which would never be trained")
@@ -135,8 +159,7 @@ def _adapter(config: Config, task: str, encoder: Encoder) -> Any:
             "and RoBERTa architectures); this one runs in `transformers`"
         )
         raise config.error(("tasks", task, "adapter"), message)
-    context = {"dim": encoder.dim, "num_layers": encoder.num_layers}
-    return _build(config, task, "adapter", context)
+    return _build(config, task, "adapter", _sizes(encoder))
 
 
 def _build(config: Config, task: str, kind: str, context: Mapping[str, Any]) -> Any:

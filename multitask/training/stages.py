@@ -49,17 +49,18 @@ class Stage:
 
 
 def plan_stages(
-    config: Config, model: MultiTaskModel, feeds: Mapping[str, TrainRows]
+    config: Config, model: MultiTaskModel, loaders: Mapping[str, TrainRows]
 ) -> list[Stage]:
-    """The stages of a config, each with its sampler; ``training.max_steps`` bounds their sum.
+    """Plan the stages of a config; ``training.max_steps`` bounds the sum of their steps.
 
-    Raises UserError for a part that is not there, a stage with nothing to train, and samplers,
+    Raises UserError for a part that does not exist, a stage with nothing to train, and samplers,
     gradient surgery and ``conflict_steps`` that do not fit.
     """
     planned = []
     for number, entry in enumerate(config.stages or [StageConfig.model_validate({})]):
         path: KeyPath = ("stages", number) if config.stages else ("training",)
-        planned.append(_plan(config, entry, path, number, model, feeds))
+        entry = entry.model_copy(update={"name": entry.name or str(number + 1)})
+        planned.append(_plan_stage(config, entry, model, loaders, path=path))
     _check_surgery(config, model, planned)
     left = config.training.max_steps
     stages = []
@@ -81,73 +82,105 @@ def trained_parameters(model: MultiTaskModel, stages: Sequence[Stage]) -> int:
     return sum(parameter.numel() for part in moved for parameter in parts[part])
 
 
-def _plan(
+def _plan_stage(
     config: Config,
     entry: StageConfig,
-    path: KeyPath,
-    number: int,
     model: MultiTaskModel,
-    feeds: Mapping[str, TrainRows],
+    loaders: Mapping[str, TrainRows],
+    *,
+    path: KeyPath,
 ) -> Stage:
+    """Plan the stage that ``path`` of the config describes."""
     given = {key: value for key, value in entry if value is not None}
-    own = {key: value for key, value in given.items() if key in TrainingConfig.model_fields}
-    settings = config.training.model_copy(update={"max_steps": None, **own})
-    named = entry.tasks or list(config.tasks)
+    changed = {key: value for key, value in given.items() if key in TrainingConfig.model_fields}
+    settings = config.training.model_copy(update={"max_steps": None, **changed})
     frozen = _frozen(config, entry, path, model)
-    movable = {name for name in model.parts() if name not in frozen}
-    tasks = [t for t in config.tasks if t in named and _trains(model, t, movable)]
-    tasks = [t for t in tasks if not config.tasks[t].only_scored]
-    used = {n: f for n, f in feeds.items() if any(task in f.labels for task in tasks)}
+    tasks = _trained_tasks(config, entry, model, frozen)
+    used = {n: loader for n, loader in loaders.items() if set(loader.labels) & set(tasks)}
     if not used:
         where = path if config.stages else ("encoder", "freeze")
-        raise config.error(
-            where, "nothing to train: all its parts are frozen or without parameters"
-        )
-    known = ("longest", *used)
+        message = "nothing to train: all its parts are frozen or without parameters"
+        raise config.error(where, message)
+    sampler = _sampler(config, settings, used, path)
+    if sampler.needs_scores:
+        _check_scores(config, model, tasks, path)
+    steps = settings.epochs * sampler.steps_per_epoch
+    return Stage(
+        name=str(entry.name),
+        tasks=tasks,
+        frozen=frozen,
+        settings=settings,
+        head_lrs={
+            task: entry.head_lr or config.tasks[task].head_lr or settings.head_lr for task in tasks
+        },
+        adapter_lrs={
+            task: entry.adapter_lr
+            or config.tasks[task].adapter_lr
+            or settings.adapter_lr
+            or settings.lr
+            for task in tasks
+            if model.adapter(task) is not None
+        },
+        sampler=sampler,
+        steps=min(steps, settings.max_steps or steps),
+    )
+
+
+def _trained_tasks(
+    config: Config, entry: StageConfig, model: MultiTaskModel, frozen: frozenset[str]
+) -> list[str]:
+    """Return the tasks of a stage whose turns move something, in the order of the config."""
+    parts = model.parts()
+    movable = {name for name in parts if name not in frozen and parts[name]}
+    return [
+        task
+        for task, settings in config.tasks.items()
+        if (not entry.tasks or task in entry.tasks)
+        and movable & (_encoder(model) | model.owned(task))
+        and not settings.only_scored
+    ]
+
+
+def _sampler(
+    config: Config, settings: TrainingConfig, loaders: Mapping[str, TrainRows], path: KeyPath
+) -> Any:
+    """Build the sampler that says which loader has its turn."""
+    known = ("longest", *loaders)
     if isinstance(settings.epoch, str) and settings.epoch not in known:
         message = f"{settings.epoch!r} has no turns here{suggest(settings.epoch, known)}"
         raise config.error((*path, "epoch"), message)
     joint = settings.combine == "joint"
     if joint:
-        _check_joint(config, settings, path, list(used))
+        _check_joint(config, settings, path, list(loaders))
     sizes = Sizes(
-        rows={name: len(feed.tokens) for name, feed in used.items()},
-        steps={name: feed.stream.steps_per_pass for name, feed in used.items()},
+        rows={name: len(loader.tokens) for name, loader in loaders.items()},
+        steps={name: loader.stream.steps_per_pass for name, loader in loaders.items()},
         epochs=settings.epochs,
         epoch=settings.epoch,
         seed=config.seed,
     )
     choice = settings.sampler
     with config.errors_at((*path, "sampler")):
-        sampler = build("sampler", choice.name, choice.options, {"sizes": sizes, "joint": joint})
-    without = (*UNLABELLED, *OUTCOMES)
-    unscored = [task for task in tasks if model.head(task).label_type in without]
-    if sampler.needs_scores and unscored:
-        kind = model.head(unscored[0]).label_type
-        why = "for want of labels" if kind in UNLABELLED else "for it is measured on whole texts"
-        message = f"{unscored[0]} has no training score, {why}; name another `oversample`"
-        raise config.error((*path, "sampler"), message)
-    rates = {
-        task: entry.head_lr or config.tasks[task].head_lr or settings.head_lr for task in tasks
-    }
-    inside = {
-        task: entry.adapter_lr
-        or config.tasks[task].adapter_lr
-        or settings.adapter_lr
-        or settings.lr
-        for task in tasks
-        if model.adapter(task) is not None
-    }
-    steps = settings.epochs * sampler.steps_per_epoch
-    steps = min(steps, settings.max_steps or steps)
-    name = entry.name or str(number + 1)
-    return Stage(name, tasks, frozen, settings, rates, inside, sampler, steps)
+        return build("sampler", choice.name, choice.options, {"sizes": sizes, "joint": joint})
+
+
+def _check_scores(
+    config: Config, model: MultiTaskModel, tasks: Sequence[str], path: KeyPath
+) -> None:
+    """Raise UserError for a task without a training score, which the sampler asks for."""
+    for task in tasks:
+        label_type = model.head(task).label_type
+        if label_type in (*UNLABELLED, *OUTCOMES):
+            measured = "it is measured on whole texts"
+            why = "it has no labels" if label_type in UNLABELLED else measured
+            message = f"{task} has no training score, for {why}; name another `oversample`"
+            raise config.error((*path, "sampler"), message)
 
 
 def _frozen(
     config: Config, entry: StageConfig, path: KeyPath, model: MultiTaskModel
 ) -> frozenset[str]:
-    """The names of ``freeze`` as parts of the model."""
+    """Resolve the names in ``freeze`` to parts of the model."""
     encoder, heads = _encoder(model), set(model.tasks)
     adapters = set(model.parts()) - encoder - heads
     groups = {"encoder": encoder, "heads": heads, "adapters": adapters}
@@ -168,19 +201,14 @@ def _frozen(
 
 
 def _encoder(model: MultiTaskModel) -> set[str]:
-    """The parts that all tasks share."""
+    """Return the parts that all tasks share."""
     return set(model.parts()).difference(*(model.owned(task) for task in model.tasks))
-
-
-def _trains(model: MultiTaskModel, task: str, movable: set[str]) -> bool:
-    """Whether a task's turn would move anything."""
-    parts = model.parts()
-    return any(parts[name] for name in movable & (_encoder(model) | model.owned(task)))
 
 
 def _check_joint(
     config: Config, settings: TrainingConfig, path: KeyPath, streams: list[str]
 ) -> None:
+    """Raise UserError for a joint step that cannot take one batch of every task."""
     if settings.sampler.name != "round_robin":
         message = "joint takes a batch of every task in each step: it needs `sampler: round_robin`"
         raise config.error((*path, "combine"), message)
