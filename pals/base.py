@@ -1,3 +1,4 @@
+# Tested by tests/pals/test_adapters.py
 """The places of a layer where an adapter may act, and the bottleneck that two of them are made of.
 
 With h the layer's input:

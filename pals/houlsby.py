@@ -1,3 +1,4 @@
+# Tested by tests/pals/test_adapters.py
 """Adapters inside each layer (Houlsby et al. 2019, section 2.1)."""
 
 from torch import Tensor, nn

@@ -1,3 +1,4 @@
+# Tested by tests/pals/test_adapters.py
 """Low-rank layers beside BERT's (Stickland & Murray 2019, section 3.2, without the attention)."""
 
 from torch import Tensor, nn

@@ -1,161 +1,29 @@
 """One contract for every registered adapter, in our encoder, and the formulas in plain loops."""
 
 import copy
-import math
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch.nn.functional import layer_norm
 
 from multitask.config.registry import ADAPTERS, build
-from multitask.models.encoders.bert import BertEncoder
 from multitask.utils.errors import UserError
+from tests.support.small_adapters import (
+    LAYERS,
+    LENGTHS,
+    NAIVE,
+    SMALL,
+    D,
+    embedded,
+    encoder,
+    fresh,
+    naive,
+    sentences,
+    trained,
+)
 
-D, HEADS, LAYERS, EPS = 24, 4, 3, 1e-12
-LENGTHS = [6, 1, 3, 6, 9, 2]
-SMALL = {"pal": {"size": 6, "heads": 3}, "low_rank": {"size": 5}, "houlsby": {"size": 5}}
 every_adapter = pytest.mark.parametrize("name", ADAPTERS)
 every_token = pytest.mark.parametrize("tokens", ["all", "first"])
-
-
-def noisy(module, seed):
-    """Every weight random, so that none is zero or one by its initial value."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-            parameter += 0.3 * noise.to(parameter.dtype)
-    return module
-
-
-def encoder(dropout=0.0):
-    torch.manual_seed(0)
-    made = BertEncoder(
-        vocab_size=50,
-        dim=D,
-        num_layers=LAYERS,
-        heads=HEADS,
-        positions=16,
-        dropout=dropout,
-        attention_dropout=dropout,
-        eps=EPS,
-    )
-    return noisy(made, 1).double().eval()
-
-
-def fresh(name, seed=2, **options):
-    torch.manual_seed(seed)
-    context = {"dim": D, "num_layers": LAYERS}
-    return build("adapter", name, {**SMALL.get(name, {}), **options}, context).double().eval()
-
-
-def trained(name, seed=2, **options):
-    """As ``fresh``, with weights as after a training."""
-    return noisy(fresh(name, seed, **options), seed)
-
-
-def embedded(lengths=LENGTHS, padding=0, left=False):
-    """[B, T, d] and the mask; pads hold junk."""
-    generator = torch.Generator().manual_seed(3)
-    width = max(lengths) + padding
-    states = torch.full((len(lengths), width, D), 1e3, dtype=torch.float64)
-    mask = torch.zeros(len(lengths), width, dtype=torch.int64)
-    for row, length in enumerate(lengths):
-        own = torch.randn(length, D, generator=generator, dtype=torch.float64)
-        place = slice(width - length, width) if left else slice(0, length)
-        states[row, place], mask[row, place] = own, 1
-    return states, mask
-
-
-def sentences(state, mask):
-    """The real tokens of each row of [B, T, d]."""
-    return [row[own.bool()] for row, own in zip(state, mask, strict=True)]
-
-
-# ---- the formulas, in plain loops
-
-
-def product(state, name, rows):
-    return rows @ state[f"{name}.weight"].T + state[f"{name}.bias"]
-
-
-def gelu(x):
-    return x * 0.5 * (1 + torch.erf(x / math.sqrt(2)))
-
-
-def attention(query, key, value, heads):
-    """Head by head and token by token."""
-    width = query.shape[1] // heads
-    found = []
-    for head in range(heads):
-        part = slice(head * width, (head + 1) * width)
-        for token in query[:, part]:
-            scores = torch.stack([token @ other / math.sqrt(width) for other in key[:, part]])
-            weights = scores.exp() / scores.exp().sum()
-            found.append(sum(w * v for w, v in zip(weights, value[:, part], strict=True)))
-    return torch.cat(torch.stack(found).split(len(query)), dim=1)
-
-
-def fused(state, name, rows, heads):
-    """Attention whose queries, keys and values are one matrix product."""
-    wide = product(state, name, rows)
-    width = wide.shape[1] // 3
-    return attention(*(wide[:, i * width : (i + 1) * width] for i in range(3)), heads)
-
-
-def bottleneck(state, name, rows):
-    return product(state, f"{name}.up", gelu(product(state, f"{name}.down", rows)))
-
-
-def feed_forward(state, name, rows):
-    return product(state, f"{name}.down", gelu(product(state, f"{name}.up", rows)))
-
-
-def pal_term(state, layer, hidden, last=gelu):
-    """TS(h) = gelu(V_D MH(V_E h))."""
-    inner = product(state, "down", hidden)
-    return last(product(state, "up", fused(state, f"qkv.{layer}", inner, 3)))
-
-
-def same(state, layer, rows):
-    return rows
-
-
-def nothing(state, layer, hidden):
-    return torch.zeros_like(hidden)
-
-
-# what attention adds, what the feed-forward part adds, the term beside both
-NAIVE = {
-    "pal": (same, same, pal_term),
-    "low_rank": (same, same, lambda s, n, h: bottleneck(s, f"bottlenecks.{n}", h)),
-    "houlsby": (
-        lambda s, n, x: x + bottleneck(s, f"attention.{n}", x),
-        lambda s, n, x: x + bottleneck(s, f"feed_forward.{n}", x),
-        nothing,
-    ),
-}
-
-
-def naive(bert, adapter, sentence, formulas, acts_in=range(1, LAYERS + 1)):
-    """Every hidden state of one sentence [T, d]; ``bert`` and ``adapter`` are state dicts."""
-    states = [sentence]
-    for layer in range(1, LAYERS + 1):
-        stem = f"layers.{layer - 1}"
-        norms = [(bert[f"{stem}.{n}.weight"], bert[f"{stem}.{n}.bias"]) for n in NORMS]
-        first, second, beside = formulas if layer in acts_in else (same, same, nothing)
-        h = states[-1]
-        mixed = fused(bert, f"{stem}.attention.qkv", h, HEADS)
-        added = first(adapter, layer, product(bert, f"{stem}.attention.output", mixed))
-        a = layer_norm(h + added, (D,), *norms[0], EPS)
-        fed = second(adapter, layer, feed_forward(bert, f"{stem}.feed_forward", a))
-        term = beside(adapter, layer, h)
-        states.append(layer_norm(fed + a + term, (D,), *norms[1], EPS))
-    return states
-
-
-NORMS = ("attention_norm", "output_norm")
 
 
 @every_adapter
@@ -203,62 +71,6 @@ def test_hidden_states_and_gradients_equal_the_formulas(name, tokens, layers):
                 torch.testing.assert_close(
                     parameter.grad, leaves[key].grad, rtol=1e-7, atol=1e-10, msg=key
                 )
-
-
-def test_a_pal_without_activation_equals_its_formula():
-    bert, own = encoder(), trained("pal", activation="none")
-    given, mask = embedded()
-    formulas = (same, same, lambda s, n, h: pal_term(s, n, h, last=lambda x: x))
-    found = bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS]
-    for row, sentence in enumerate(sentences(given, mask)):
-        expected = naive(bert.state_dict(), own.state_dict(), sentence, formulas)[-1]
-        torch.testing.assert_close(found[row, : len(sentence)], expected, rtol=1e-10, atol=1e-10)
-    other = bert.encode(given, mask, (LAYERS,), "all", trained("pal"))[LAYERS]
-    assert not torch.allclose(found, other, atol=1e-3)
-
-
-class Stub(torch.nn.Module):
-    """Adds a constant at one of the three places of layer 1."""
-
-    layers = (1,)
-
-    def __init__(self, place, constant):
-        super().__init__()
-        self.place, self.constant, self.given = place, constant, None
-
-    def after_attention(self, layer, rows):
-        return rows + self.constant if self.place == "attention" else rows
-
-    def after_feed_forward(self, layer, rows):
-        return rows + self.constant if self.place == "feed-forward" else rows
-
-    def beside(self, layer, hidden, first, attend):
-        self.given = hidden
-        return self.constant.expand_as(hidden) if self.place == "beside" else None
-
-
-@pytest.mark.parametrize("place", ["attention", "feed-forward", "beside"])
-def test_what_an_adapter_adds_goes_into_the_right_sum(place):
-    """The term beside the layer: into the second LayerNorm alone, through no matrix before it."""
-    bert = encoder()
-    given, mask = embedded()
-    sums = {}
-    for norm in NORMS:
-        module = getattr(bert.layers[0], norm)
-        module.register_forward_pre_hook(lambda m, args, n=norm: sums.update({n: args[0]}))
-    plain = bert.encode(given, mask, (1,)) and dict(sums)
-    constant = torch.linspace(1, 2, D, dtype=torch.float64)
-    stub = Stub(place, constant)
-    bert.encode(given, mask, (1,), "all", stub)
-    at_first, at_second = (sums[norm] - plain[norm] for norm in NORMS)
-    if place == "attention":
-        torch.testing.assert_close(at_first, constant.expand_as(at_first))
-    else:
-        assert not at_first.any()
-        torch.testing.assert_close(at_second, constant.expand_as(at_second))
-    # the layer's input, shortest sentence first, and not what attention has made of it
-    rows = sorted(sentences(given, mask), key=len)
-    torch.testing.assert_close(stub.given, torch.cat(rows), rtol=0, atol=0)
 
 
 # ---- the contract
@@ -376,23 +188,6 @@ def test_gradient_checkpointing_changes_no_gradient(name, tokens, frozen):
         assert (plain is None and checkpointed is None) or torch.equal(plain, checkpointed)
 
 
-def test_a_pal_drops_attention_weights_in_training_beside_an_encoder_at_rest():
-    bert, own = encoder(dropout=0.1), trained("pal", dropout=0.5)
-    given, mask = embedded()
-
-    def run():
-        return bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS]
-
-    assert torch.equal(run(), run())
-    own.train()
-    assert not torch.allclose(run(), run(), atol=1e-3)
-    without = trained("pal", dropout=0.0)
-    torch.testing.assert_close(
-        bert.encode(given, mask, (LAYERS,), "all", without.train())[LAYERS],
-        bert.encode(given, mask, (LAYERS,), "all", without.eval())[LAYERS],
-    )
-
-
 @every_adapter
 def test_all_of_it_learns_within_two_steps(name):
     """Not the bug of two zero matrices in a row, which never get a gradient."""
@@ -410,16 +205,6 @@ def test_all_of_it_learns_within_two_steps(name):
 
 
 # ---- sizes
-
-
-@pytest.mark.parametrize(
-    ("options", "count"), [({"size": 204}, 1_819_836), ({"size": 60}, 224_748), ({}, 1_819_836)]
-)
-@pytest.mark.parametrize("heads", [6, 12])
-def test_a_pal_of_bert_base_has_the_papers_parameters(options, count, heads):
-    with torch.device("meta"):
-        made = build("adapter", "pal", {**options, "heads": heads}, {"dim": 768, "num_layers": 12})
-    assert sum(parameter.numel() for parameter in made.parameters()) == count
 
 
 PAGE_FORMULAS = {
