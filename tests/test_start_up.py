@@ -43,3 +43,42 @@ def test_a_config_error_loads_no_numpy(command, mistake):
     loaded = loaded_modules(*command, "configs/demo.yaml", mistake, exit_code=2)
     assert "pydantic" in loaded
     assert not loaded & {"numpy", "torch", "transformers", "matplotlib"}
+
+
+QUICK = [
+    ("len([__import__('multitask.config')])", 1, ""),
+    ("run(['--help'])", 0, "--resume"),
+    ("run([])", 2, "--resume"),
+    ("run(['train', '--help'])", 0, "--overwrite"),
+    ("run(['predict', '--help'])", 0, "--file"),
+    ("run(['nowhere.yaml'])", 2, "nowhere.yaml: cannot read"),
+    ("run(['attention', 'runs', '--text', ' '])", 2, "--text: the text is empty"),
+    (
+        "run(['check', 'configs/demo.yaml', 'tasks.sst.pooling=men'])",
+        2,
+        "unknown pooling 'men' (did you mean 'mean'?)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "status", "words"), QUICK)
+def test_help_and_config_errors_need_no_torch(code, status, words):
+    program = f"""
+import sys
+
+def run(arguments):
+    import run_multitask
+    try:
+        return run_multitask.main(arguments)
+    except SystemExit as end:
+        return end.code
+
+status = {code}
+slow = {{"numpy", "torch", "transformers", "datasets", "pandas", "sklearn", "scipy", "matplotlib"}}
+print("LOADED", sorted(slow & set(sys.modules)), status)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == f"LOADED [] {status}"
+    assert words in result.stdout + result.stderr

@@ -1,3 +1,4 @@
+# Tested by tests/config/test_config.py
 """The typed configuration: every key of a YAML file, its type, default, range and meaning.
 
 ``load_config`` reads a file (see ``multitask.config.yaml_tree`` for ``extends``, ``defaults`` and

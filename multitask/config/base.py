@@ -1,3 +1,4 @@
+# Tested by tests/config/test_schema.py
 """What the models of a config share."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# Tested by tests/config/test_schema.py
 """``tasks.NAME.data``: where a task's rows come from."""
 
 from typing import Any, Literal

@@ -1,3 +1,4 @@
+# Tested by tests/config/test_schema.py
 """``encoder`` and ``init_from``: the shared encoder, and what it starts from."""
 
 from typing import Any, Literal

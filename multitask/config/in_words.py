@@ -32,7 +32,8 @@ def trained_with(config: Config) -> list[tuple[str, ...]]:
     rows = []
     for name, *above in above_the_encoder(config):
         task = config.tasks[name]
-        rate = config.training.head_lr if task.head_lr is None else task.head_lr
+        own_rate = config.tasks[task.share_head or name].head_lr
+        rate = config.training.head_lr if own_rate is None else own_rate
         smart = "-"
         if task.smart is not None:
             others = task.smart.model_dump(exclude_defaults=True, exclude={"weight"})

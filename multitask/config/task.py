@@ -1,3 +1,4 @@
+# Tested by tests/config/test_schema.py
 """``tasks.NAME``: a task."""
 
 from typing import Literal

@@ -1,3 +1,4 @@
+# Tested by tests/config/test_schema.py
 """``training`` and ``stages``: the loop, and its parts."""
 
 from typing import Literal

@@ -1,0 +1,106 @@
+"""Every mistake in one line, with file, line, key path and the nearest key."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.messages import refusal
+
+
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [
+        ("sed", "seed"),
+        ("trainin", "training"),
+        ("default", "defaults"),
+        ("extend", "extends"),
+        ("encoder.nmae", "name"),
+        ("training.epohcs", "epochs"),
+        ("tasks.t.poolin", "pooling"),
+        ("tasks.t.data.lable", "label"),
+        ("tasks.t.early_stopping.patiance", "patience"),
+        ("tasks.pair.course_file.colum", "column"),
+    ],
+)
+def test_unknown_key_names_the_nearest_at_every_level(path, near, base):
+    expected = f"{path}: unknown key (did you mean '{near}'?)"
+    assert refusal(base, f"{path}=1") == f"command line: {path}=1: {expected}"
+
+
+def test_unknown_key_like_no_other_lists_the_known(base):
+    assert "unknown key (known: patience, min_delta)" in refusal(
+        base, "tasks.t.early_stopping.zzzz=1"
+    )
+
+
+def test_unknown_key_explains_the_missing_one(base):
+    """`hed:` is reported, not that `head` is missing."""
+    base.write_text(base.read_text().replace("    head: classification", "    hed: classification"))
+    assert refusal(base) == "base.yaml:8: tasks.t.hed: unknown key (did you mean 'head'?)"
+
+
+def test_out_of_range_says_what_was_expected(base):
+    assert refusal(base, "training.lr=0").endswith("training.lr: should be greater than 0, not 0")
+    assert refusal(base, "training.schedule=linnear").endswith(
+        "should be 'constant', 'linear', 'cosine' or 'polynomial', not 'linnear'"
+    )
+
+
+PARENT = """\
+seed: 5
+training:
+  lr: 1.0e-5
+defaults:
+  batch_size: 8
+  data:
+    id: id
+tasks:
+  t:
+    data: {train: train.csv, dev: dev.csv}
+    head: classification
+    dropout: 0.2
+"""
+CHILD = """\
+extends: parent.yaml
+training:
+  epochs: 2
+tasks:
+  t:
+    metric: accuracy
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "expected"),
+    [
+        ("parent", "seed: 5", "seed: -5", "parent.yaml:1: seed: "),
+        ("parent", "lr: 1.0e-5", "lr: 0", "parent.yaml:3: training.lr: "),
+        ("parent", "batch_size: 8", "batch_size: 0", "parent.yaml:5: tasks.t.batch_size: "),
+        ("parent", "  id: id", "  id: 5", "parent.yaml:7: tasks.t.data.id: "),
+        ("parent", "batch_size", "bacth_size", "parent.yaml:5: tasks.t.bacth_size: unknown key"),
+        ("parent", "dropout: 0.2", "dropout: 2", "parent.yaml:12: tasks.t.dropout: "),
+        ("parent", "classification", "clasification", "parent.yaml:11: tasks.t.head: "),
+        ("child", "epochs: 2", "epochs: 0", "child.yaml:3: training.epochs: "),
+        ("child", "metric: accuracy", "metric: acc", "child.yaml:6: tasks.t.metric: "),
+        ("child", "metric: accuracy", "head: x", "child.yaml:6: tasks.t.head: "),
+        ("child", "metric: accuracy", "data: {label_range: [1]}", "child.yaml:6: tasks.t.data.lab"),
+        # the key that is missing: the block that lacks it
+        ("parent", "    head: classification\n", "", "parent.yaml:9: tasks.t: the key 'head'"),
+        ("parent", "tasks:", "task:", "parent.yaml:8: task: unknown key"),
+    ],
+)
+def test_mistake_names_the_file_and_line_that_hold_the_value(
+    file, old, new, expected, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    texts = {"parent": PARENT, "child": CHILD}
+    assert old in texts[file]
+    texts[file] = texts[file].replace(old, new)
+    for name, text in texts.items():
+        Path(f"{name}.yaml").write_text(text)
+    assert refusal("child.yaml").startswith(expected)
+
+
+def test_mistake_on_the_command_line_names_it_even_through_defaults(base):
+    found = refusal(base, "defaults.batch_size=0", "seed=3")
+    assert found.startswith("command line: defaults.batch_size=0: tasks.t.batch_size: ")

@@ -1,0 +1,163 @@
+"""YAML text to values: scalars, comments, what is dumped, what is malformed or too much."""
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multitask.config.yaml_reader import dump_override, dump_yaml
+from multitask.config.yaml_tree import load_tree, read_override
+from tests.support.messages import tree_refusal
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2e-5", 2e-5),
+        ("1E3", 1000.0),
+        ("-1.5", -1.5),
+        (".5", 0.5),
+        ("1.", 1.0),
+        (".inf", math.inf),
+        ("5", 5),
+        ("-3", -3),
+        ("010", 10),
+        ("09", 9),
+        ("true", True),
+        ("False", False),
+        ("", None),
+        ("~", None),
+        ("null", None),
+        ("no", "no"),
+        ("yes", "yes"),
+        ("on", "on"),
+        ("'5'", "5"),
+        ("1_000", "1_000"),
+        ("12:30", "12:30"),
+        ("2020-01-01", "2020-01-01"),
+        ("0x1F", "0x1F"),
+    ],
+)
+def test_scalars_are_read_as_in_yaml_1_2(text, value, files):
+    files(a=f"key: {text}\n")
+    for found in (
+        load_tree("a.yaml").value["key"],
+        load_tree("a.yaml", [f"key={text}"]).value["key"],
+    ):
+        assert found == value
+        assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("# a comment", "# a comment"),
+        ("runs/try #2", "runs/try #2"),
+        ("#1 String", "#1 String"),
+        ("a#b", "a#b"),
+        ("[a #b, '#c', \"#d\"]", ["a #b", "#c", "#d"]),
+        ("{#k: 1 #}", {"#k": "1 #"}),
+        ("\ue000 #", "\ue000 #"),
+        ("'&x'", "&x"),
+    ],
+)
+def test_nothing_in_an_override_is_a_comment(text, value, files):
+    files(a="key: 0\n")
+    assert load_tree("a.yaml", [f"key={text}"]).value["key"] == value
+
+
+def test_a_comment_of_a_file_is_one(files):
+    files(a="key: # a comment\nother: x # more\n")
+    assert load_tree("a.yaml").value == {"key": None, "other": "x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sign"),
+    [
+        ("&runs", "anchor"),
+        ("&runs try", "anchor"),
+        ("[&x a, *x]", "anchor"),
+        ("!!str 5", "tag"),
+        ("!!bool x", "tag"),
+        ("! 5", "tag"),
+        ("--- runs", "document marker"),
+    ],
+)
+def test_a_sign_of_yaml_that_would_drop_text_from_an_override_is_refused(text, sign, files):
+    files(a="key: 0\n")
+    message = tree_refusal("a.yaml", f"key={text}")
+    assert sign in message
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("yaml") / "dumped.yaml"
+
+
+# PyYAML folds the exotic line breaks; no label, column or path holds one
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\x85\u2028\u2029"))
+SCALARS = st.one_of(
+    WORDS,
+    st.from_regex(r"\A[-+0-9.eE_:~]{1,6}\Z"),  # text that looks like a number
+    st.sampled_from(["no", "on", "True", "null", "=", "<<", "2020-01-01", " x ", "#", "a: b"]),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.none(),
+)
+
+
+@settings(deadline=None)
+@given(value=st.dictionaries(WORDS, SCALARS | st.lists(SCALARS), max_size=3))
+def test_what_is_dumped_is_read_back(value, scratch):
+    value.pop("extends", None), value.pop("defaults", None)
+    scratch.write_text(dump_yaml(value), encoding="utf-8")
+    assert load_tree(scratch).value == value
+
+
+@given(value=SCALARS | st.lists(SCALARS) | st.dictionaries(WORDS, SCALARS | st.lists(SCALARS)))
+def test_an_override_that_is_dumped_is_read_back(value):
+    key, tree = read_override(dump_override("tasks.sst.head", value))
+    assert (key, tree.value) == ("tasks.sst.head", value)
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "part"),
+    [
+        ("x: 1\ny: [1, 2\nz: 3\n", "a.yaml:3: ", "malformed YAML"),
+        ("x: 1\ny: z: 3\n", "a.yaml:2: ", "malformed YAML"),
+        ("x:\n\ty: 1\n", "a.yaml:2: ", "malformed YAML"),
+        ("x: 1\n---\nx: 2\n", "a.yaml:2: ", "malformed YAML"),
+        ("x: 1\ny: \0\n", "a.yaml: ", "malformed YAML"),
+        ("x: !!int seven\n", "a.yaml:1: ", "malformed YAML"),
+        ("x: 1\ny: !!python/object:os.system z\n", "a.yaml:2: ", "malformed YAML"),
+        ("x: &loop {y: *loop}\n", "a.yaml: ", "contains itself"),
+        ("x: 1\nm:\n  k: 1\n  j: 2\n  k: 3\n", "a.yaml:5: m.k: ", "stands twice"),
+        ("x: 1\n[y]: 2\n", "a.yaml:2: ", "a key must be a word"),
+        ("- x\n- y\n", "a.yaml:1: ", "expected keys and values"),
+        ("just words\n", "a.yaml:1: ", "expected keys and values"),
+        ("defaults: 5\ntasks: {t: {}}\n", "a.yaml:1: defaults: ", "expected the keys of a task"),
+    ],
+)
+def test_malformed_file_names_file_and_line(text, start, part, files):
+    files(a=text)
+    message = tree_refusal()
+    assert message.startswith(start)
+    assert part in message
+
+
+def test_aliases_are_counted_as_often_as_they_are_used(files):
+    levels = "\n".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 10)}]" for i in range(1, 10))
+    files(a=f"l0: &l0 [x]\n{levels}\n")
+    assert "more than 50,000 values, aliases included" in tree_refusal()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["!!bool x", "!!timestamp x", "!!float x", "!!int ''", '"\\ud83d"', "[" * 5000],
+)
+def test_a_value_that_yaml_itself_cannot_build_is_one_line(text, files):
+    files(a=f"x: 1\ny: {text}\n")
+    assert tree_refusal().startswith("a.yaml:2: malformed YAML: ")
