@@ -30,7 +30,7 @@ def describe_data(plan: Plan) -> list[str]:
         for task, parts in plan.data.summary.items()
         for split, part in parts.items()
     ]
-    lines = [Table(DATA_HEADER, rows).text(), "", "labels in train"]
+    lines = [*Table(DATA_HEADER, rows).text().splitlines(), "", "labels in train"]
     for task in plan.config.selecting_tasks():
         if plan.config.tasks[task].only_scored:
             lines.append(f"  {task}: only scored")
@@ -60,7 +60,12 @@ def describe_plan(plan: Plan) -> list[str]:
         precision += f", {plan.model.encoder.kernels} kernels"
     lines = [f"device {plan.device}, {precision}, run directory {config.output_dir}", ""]
     lines += describe_data(plan)
-    lines += ["", Table(ABOVE_HEADER, above_the_encoder(config)).text(), "", "parameters"]
+    lines += [
+        "",
+        *Table(ABOVE_HEADER, above_the_encoder(config)).text().splitlines(),
+        "",
+        "parameters",
+    ]
     lines += [f"  {part}: {count:,}" for part, count in parameter_counts(plan.model).items()]
     for stage in plan.stages:
         lines += ["", *_stage(plan, stage)]
@@ -105,7 +110,7 @@ def _stage(plan: Plan, stage: Stage) -> list[str]:
                 ]
             )
     header = ["task", "sampling share", "loss weight", "rows a step", "passes an epoch"]
-    return [*lines, "", Table(header, rows).text()]
+    return [*lines, "", *Table(header, rows).text().splitlines()]
 
 
 def _inputs(plan: Plan, task: str, count: int = 2) -> list[str]:
