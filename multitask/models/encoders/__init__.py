@@ -1,3 +1,4 @@
+# Tested by tests/models/encoders/test_hf.py
 """Encoders with one contract in two stages: ``bert.BertEncoder`` and ``hf.HFEncoder``.
 
 ``embed(input_ids, token_type_ids, mask) -> [B, T, e]`` and

@@ -1,0 +1,57 @@
+"""Named tensors in safetensors files: read back as written, complete or not at all."""
+
+import pytest
+import torch
+
+from multitask.models import weights
+from multitask.models.weights import below, read_tensors, write_tensors
+from multitask.utils.errors import UserError
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8, torch.int64])
+def test_tensors_are_read_back_as_they_were(dtype, tmp_path):
+    wide = torch.arange(12).reshape(3, 4).to(dtype)
+    tensors = {
+        "a.b": wide,
+        "part": wide[:, 1],
+        "turned": wide.T,
+        "one": torch.ones((), dtype=dtype),
+    }
+    write_tensors(tmp_path / "x.safetensors", tensors)
+    found = read_tensors(tmp_path / "x.safetensors")
+    assert found.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert found[name].dtype == dtype and torch.equal(found[name], tensor), name
+
+
+@pytest.mark.parametrize("content", [None, b"", b"half a file"])
+def test_a_file_that_cannot_be_read_is_named_with_what_to_do(content, tmp_path):
+    file = tmp_path / "x.safetensors"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UserError, match="train again or resume") as caught:
+        read_tensors(file)
+    assert str(caught.value).startswith(f"{file}: cannot be read (")
+
+
+def test_a_full_disk_leaves_the_older_file_and_no_scraps(tmp_path, monkeypatch):
+    file = tmp_path / "x.safetensors"
+    write_tensors(file, {"a": torch.ones(2)})
+
+    def full(tensors, path):
+        path.write_bytes(b"half")
+        raise weights.SafetensorError("No space left on device")
+
+    monkeypatch.setattr(weights, "save_file", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        write_tensors(file, {"a": torch.zeros(2)})
+    assert torch.equal(read_tensors(file)["a"], torch.ones(2))
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_the_tensors_below_a_name():
+    one, two = torch.ones(1), torch.zeros(1)
+    found = below(
+        {"encoder.a.x": one, "encoder.b": two, "encoders": one, "tasks.a": two}, "encoder."
+    )
+    assert found == {"a.x": one, "b": two}

@@ -1,0 +1,74 @@
+"""The one exception for a user's mistake, and the door that makes it of others."""
+
+import pytest
+
+from multitask.utils.errors import (
+    NotFinite,
+    PeerLost,
+    UserError,
+    check_text,
+    is_first_process,
+    reading,
+    suggest,
+)
+
+
+def test_an_error_has_its_message_and_the_key_that_it_is_about():
+    error = UserError("too large", ("head", "size"))
+    assert str(error) == "too large" and error.key == ("head", "size")
+    assert UserError("bad").key == ()
+    assert isinstance(NotFinite("nan"), UserError) and isinstance(PeerLost("gone"), UserError)
+
+
+@pytest.mark.parametrize("error", [UserError("known"), FileNotFoundError(2, "not there")])
+def test_what_says_what_is_wrong_passes_the_door(error):
+    with pytest.raises(type(error)) as caught, reading("x.csv"):
+        raise error
+    assert caught.value is error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyError("a"), "x.csv: cannot be read: KeyError: 'a'"),
+        (ValueError("two\n lines"), "x.csv: cannot be read: ValueError: two lines"),
+        (RuntimeError(), "x.csv: cannot be read: RuntimeError: no reason given"),
+    ],
+)
+def test_any_other_becomes_one_line_that_names_the_source(error, said):
+    with pytest.raises(UserError) as caught, reading("x.csv"):
+        raise error
+    assert str(caught.value) == said
+    assert caught.value.__cause__ is error
+
+
+def test_ctrl_c_is_no_mistake_of_a_file():
+    with pytest.raises(KeyboardInterrupt), reading("x.csv"):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("text", "said"), [(" \n", "empty"), ("caf\udce9", "not UTF-8")])
+def test_a_text_of_the_command_line(text, said):
+    with pytest.raises(UserError, match=f"--text is {said}"):
+        check_text(text, "--text")
+    check_text("café", "--text")
+
+
+@pytest.mark.parametrize(("rank", "first"), [(None, True), ("0", True), ("1", False)])
+def test_the_first_process(rank, first, monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    if rank is not None:
+        monkeypatch.setenv("RANK", rank)
+    assert is_first_process() == first
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "said"),
+    [
+        ("men", ("mean", "max"), " (did you mean 'mean'?)"),
+        ("qqq", ("mean", "max"), " (known: mean, max)"),
+        ("qqq", (), ""),
+    ],
+)
+def test_the_nearest_word_or_all(word, known, said):
+    assert suggest(word, known) == said

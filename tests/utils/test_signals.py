@@ -1,0 +1,39 @@
+"""Ctrl-C and SIGTERM ask; behind the block they act as before."""
+
+import signal
+import threading
+
+import pytest
+
+from multitask.utils.signals import Signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_asks_and_stops_nothing(number):
+    asked = []
+    before = signal.getsignal(number)
+    with Signals(lambda: asked.append(number)):
+        signal.raise_signal(number)
+        signal.raise_signal(number)
+        assert asked == [number, number]
+    assert signal.getsignal(number) is before
+
+
+def test_the_handlers_come_back_after_an_exception():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(ZeroDivisionError), Signals(lambda: None):
+        raise ZeroDivisionError
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_a_thread_that_cannot_have_handlers_works_without():
+    done = []
+
+    def work() -> None:
+        with Signals(lambda: None):
+            done.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == [True]
