@@ -1,0 +1,220 @@
+"""tools/same_results.py: what its comparison notices, what it leaves out, and a whole proof."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from tests.conftest import ROOT
+from tools.same_results_compare import Comparison, compare, text_content
+
+TOOL = ROOT / "tools" / "same_results.py"
+REPORT = {
+    "git_revision": "abc",
+    "wall_time_s": 1.5,
+    "train_sentences_per_s": 200.0,
+    "dev_seconds": {"sst": 0.5},
+    "versions": {"torch": "2"},
+    "path": "/tmp/old/run",
+    "flags": ["below the baseline (0.167 < 0.333)"],
+    "loss": 0.1,
+    "rows": 3,
+}
+METRICS = '{"event": "step", "loss": 1.5}\n{"event": "step", "loss": 1.25}\n'
+
+
+def write_side(directory: Path) -> Path:
+    """A small run directory."""
+    (directory / "checkpoints" / "step-1").mkdir(parents=True)
+    (directory / "checkpoints" / "step-1" / "state.json").write_text(str(directory.stat().st_ino))
+    (directory / "report.json").write_text(json.dumps(REPORT))
+    (directory / "metrics.jsonl").write_text(METRICS)
+    (directory / "table.csv").write_text("name,accuracy,epoch_seconds\na,0.5,1.0\n")
+    (directory / "report.md").write_text(
+        "wall time: 3 s\n\n| task | accuracy |\n| --- | --- |\n| sst | 0.5 |\n"
+    )
+    (directory / "report.html").write_text("<style>a{top: 0.5}</style><td>sst</td><td>0.25</td>")
+    save_file({"w": np.ones(3, np.float32)}, directory / "best.safetensors")
+    return directory
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    return write_side(tmp_path / "old")
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Path:
+    return write_side(tmp_path / "new")
+
+
+def compared(old: Path, new: Path) -> Comparison:
+    return compare(old, new, {"/tmp/old": "<work>"}, {"/tmp/new": "<work>"})
+
+
+def change_report(directory: Path, **changes: object) -> None:
+    (directory / "report.json").write_text(json.dumps(REPORT | changes))
+
+
+def change(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def test_equal_directories_are_the_same(old, new):
+    found = compared(old, new)
+    assert not found.differences or all("path" in line for line in found.differences)
+    assert found.files == 6 and found.values > 10
+
+
+def test_times_rates_versions_and_paths_are_left_out(old, new):
+    change_report(
+        new,
+        git_revision="def",
+        wall_time_s=9.0,
+        train_sentences_per_s=1.0,
+        dev_seconds={"sst": 7.0},
+        versions={"torch": "3"},
+        path="/tmp/new/run",
+    )
+    change(new / "report.md", "3 s", "8 s")
+    change(new / "table.csv", "1.0", "2.0")
+    found = compared(old, new)
+    assert found.differences == [] and found.wording == []
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "named"),
+    [
+        ("report.json", "0.1,", f"{math.nextafter(0.1, 1)!r},", "loss: 0.1 -> 0.1000000000"),
+        ("report.json", '"rows": 3', '"rows": 3.0', "rows: 3 -> 3.0"),
+        ("report.json", "0.167", "0.168", "flags: number 1"),
+        ("metrics.jsonl", '{"event": "step", "loss": 1.25}\n', "", "line 2.loss: 1.25 -> nothing"),
+        ("table.csv", "0.5", "0.25", "line 2, column 2 (accuracy): 0.5 -> 0.25"),
+        ("report.md", "0.5", "0.6", "number 1: 0.5 -> 0.6"),
+        ("report.html", "0.25", "0.35", "number 1: 0.25 -> 0.35"),
+    ],
+)
+def test_a_changed_value_is_named(old, new, file, before, after, named):
+    change_report(new, path="/tmp/new/run")
+    change(new / file, before, after)
+    found = compared(old, new)
+    assert found.differences and all(line.startswith(f"{file}: ") for line in found.differences)
+    assert any(named in line for line in found.differences)
+
+
+def test_a_changed_bit_of_a_tensor_is_named(old, new):
+    change_report(new, path="/tmp/new/run")
+    weights = np.ones(3, np.float32)
+    weights[2] = np.nextafter(weights[2], np.float32(2))
+    save_file({"w": weights}, new / "best.safetensors")
+    assert [line.split(": F32")[0] for line in compared(old, new).differences] == [
+        "best.safetensors: w"
+    ]
+
+
+def test_a_missing_file_is_named_and_a_checkpoint_is_not(old, new):
+    change_report(new, path="/tmp/new/run")
+    (new / "metrics.jsonl").unlink()
+    (new / "checkpoints" / "step-1" / "more.json").write_text("1")
+    assert compared(old, new).differences == ["metrics.jsonl: only in OLD"]
+
+
+def test_other_words_are_wording(old, new):
+    change_report(new, path="/tmp/new/run", flags=["lower than the baseline (0.167 < 0.333)"])
+    change(new / "report.md", "| task |", "| the task |")
+    found = compared(old, new)
+    assert found.differences == [] and len(found.wording) == 2
+
+
+def test_nothing_to_compare_is_a_difference(tmp_path):
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "note.md").write_text("no number here\n")
+    found = compare(tmp_path / "one", tmp_path / "other", {}, {})
+    assert len(found.differences) == 1 and "nothing was compared" in found.differences[0]
+
+
+def test_random_keys_are_left_out(old, new):
+    change_report(new, path="/tmp/new/run", rows=4)
+    assert compare(old, new, {"/tmp/old": ""}, {"/tmp/new": ""}, ["report.json: rows"]).values > 5
+    found = compare(old, new, {"/tmp/old": ""}, {"/tmp/new": ""}, ["report.json: rows"])
+    assert found.differences == []
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "Scores\n\n| group | seconds an epoch |\n| --- | --- |\n| a | 1.06 |",
+        "Seconds to score dev once:\n     sst   sts\n---  ----  ----\none  1.06  1.07\n\nend",
+        "\\par Training time: seconds\\par\n\\begin{tabular}{lc}\n\\toprule\n & sst \\\\\n"
+        "\\midrule\none & 1.06 \\\\\n\\bottomrule",
+        "encoding and exact search of one query: 4.7 ms (median)",
+        "in 1.5 min at 210.5 sentences/s",
+        "- git revision: 5c0042d\n- versions: torch 2.13.0, numpy 2.1",
+    ],
+)
+def test_times_and_versions_in_text_are_no_values(table):
+    assert text_content(table.splitlines()).values == {}
+
+
+def run_tool(repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(TOOL), *arguments], cwd=repository, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["nothing-of-that-name", "HEAD"], "error: no such revision: 'nothing-of-that-name'"),
+        (["HEAD", "HEAD", "--only", "smrt"], "error: no case 'smrt': --list prints all"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, line):
+    done = run_tool(ROOT, *arguments)
+    assert done.returncode == 2 and done.stderr.strip() == line
+
+
+def clone_with_another_constant(directory: Path) -> Path:
+    """A clone of HEAD whose working tree clips gradients at twice the norm."""
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(directory)], check=True)
+    declared = "clip_norm: PositiveFloat | None = "
+    files = [file for file in directory.rglob("*.py") if "clip_norm:" in file.read_text()]
+    changed = 0
+    for file in files:
+        lines = file.read_text().splitlines(keepends=True)
+        for place, line in enumerate(lines):
+            if "clip_norm:" in line and "1.0" in line:
+                lines[place] = line.replace("1.0", "0.5")
+                changed += 1
+        file.write_text("".join(lines))
+    assert changed == 1, (declared, files)
+    return directory
+
+
+@pytest.mark.slow
+def test_head_is_the_same_as_head_and_a_changed_constant_is_noticed(tmp_path):
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no git checkout")
+    clone = clone_with_another_constant(tmp_path / "clone")
+    before = os.listdir(tmp_path)
+    keep = ["--only", "surgery", "--keep", str(tmp_path / "kept")]
+    same = run_tool(clone, "HEAD", "HEAD", *keep)
+    assert same.returncode == 0, same.stdout + same.stderr
+    assert "same       surgery" in same.stdout
+    changed = run_tool(clone, "HEAD", ".", *keep)
+    assert changed.returncode == 1, changed.stdout + changed.stderr
+    assert "DIFFERENT  surgery" in changed.stdout and "metrics.jsonl" in changed.stdout
+    worktrees = subprocess.run(
+        ["git", "worktree", "list"], cwd=clone, capture_output=True, text=True, check=True
+    )
+    assert len(worktrees.stdout.splitlines()) == 1
+    assert sorted(os.listdir(tmp_path)) == sorted([*before, "kept"])

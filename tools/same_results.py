@@ -1,0 +1,181 @@
+"""Prove that a refactor changed nothing: run two commits and compare all that they leave.
+
+    python tools/same_results.py OLD NEW                    # two revisions
+    python tools/same_results.py HEAD .                     # the working tree, uncommitted or not
+    python tools/same_results.py OLD . --only smart,resume --keep /tmp/proof
+
+Each commit is checked out in a git worktree, which is removed at the end. In each of them the same
+short trainings and commands run through `run_multitask.py`, on one CPU thread: tiny random BERTs
+and tiny files that this tool writes, and the packaged MiniLM on the embedded data. The cases are
+in `same_results_cases.yaml`.
+
+Compared, bit by bit: the exit code of each command and all values in the JSON, JSON lines, YAML,
+CSV and TSV files, every tensor of the saved weights and exports, search indexes, and the numbers
+of tables and the decimal fractions in printed text, Markdown, LaTeX and HTML. Not compared: the
+git revision, versions, times, rates, paths, figures and checkpoints. Other text is wording: where
+it differs the case lists it, and it still counts as the same.
+
+Exit code 0: no difference. 1: differences, listed by case. 2: something could not be run.
+"""
+
+import argparse
+import contextlib
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import yaml
+from same_results_compare import Comparison, compare
+from same_results_run import (
+    HERE,
+    Failure,
+    Outcome,
+    finished,
+    make_sides,
+    prepare_outputs,
+    resolve,
+    run_case,
+    workers,
+)
+
+WARM_CACHE = "tokenizer.json: truncation"  # is not set where all tokens come from the cache
+SHOWN = 5  # differences of a case that are listed
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    cases = yaml.safe_load((HERE / "same_results_cases.yaml").read_text())
+    if arguments.list:
+        for name, case in cases["cases"].items():
+            print(f"{name:14}{case['about']}")
+        return 0
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        return prove(arguments, cases)
+    except Failure as failure:
+        print(f"error: {failure}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+    return 2
+
+
+def parse_arguments() -> argparse.Namespace:
+    summary, _, rest = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(
+        description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("old", nargs="?", metavar="OLD", help="revision to compare with")
+    parser.add_argument("new", nargs="?", metavar="NEW", help="revision, or `.`: the working tree")
+    parser.add_argument("--only", metavar="NAME[,NAME]", help="run these cases alone")
+    parser.add_argument("--list", action="store_true", help="print the cases and stop")
+    parser.add_argument("--jobs", type=int, default=2, help="cases at once (default 2)")
+    parser.add_argument(
+        "--keep",
+        metavar="DIR",
+        type=Path,
+        help="keep the outputs there; what is complete for a commit is used again",
+    )
+    arguments = parser.parse_args()
+    if not arguments.list and arguments.new is None:
+        parser.error("name two revisions: OLD NEW")
+    if arguments.jobs < 1:
+        parser.error("--jobs: at least 1")
+    return arguments
+
+
+def prove(arguments: argparse.Namespace, cases: dict[str, Any]) -> int:
+    """Run the chosen cases in both commits and print a line for each; the exit code."""
+    chosen = chosen_cases(arguments.only, list(cases["cases"]))
+    commits = [resolve(arguments.old), resolve(arguments.new)]
+    began = time.monotonic()
+    verdicts: dict[str, str] = {}
+    seconds = [0.0, 0.0]
+    with contextlib.ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="same_results_")))
+        sides = make_sides(commits, scratch.resolve(), arguments.keep, stack)
+        pool = stack.enter_context(workers(arguments.jobs))
+        for side in sides:
+            prepare_outputs(side, cases["shared"])
+        futures = {
+            name: [pool.submit(run_case, side, name, cases["cases"][name]) for side in sides]
+            for name in chosen
+        }
+        for name, pair in futures.items():
+            outcomes = [finished(future) for future in pair]
+            seconds = [total + made.seconds for total, made in zip(seconds, outcomes, strict=True)]
+            verdicts[name] = report_case(name, outcomes, cases["cases"][name])
+    count = Counter(verdicts.values())
+    print(
+        f"{count['same']} same, {count['DIFFERENT']} different, {count['FAILED']} failed; "
+        f"{time.monotonic() - began:.0f} s (cases of OLD {seconds[0]:.0f} s, "
+        f"of NEW {seconds[1]:.0f} s)"
+    )
+    return 2 if count["FAILED"] else 1 if count["DIFFERENT"] else 0
+
+
+def chosen_cases(only: str | None, names: list[str]) -> list[str]:
+    """The cases to run. Raise Failure for an unknown name."""
+    chosen = only.split(",") if only else names
+    for name in chosen:
+        if name not in names:
+            raise Failure(f"no case {name!r}: --list prints all")
+    return chosen
+
+
+# ---- the verdict
+
+
+def report_case(name: str, outcomes: list[Outcome], case: dict[str, Any]) -> str:
+    """Compare both sides of a case, print the result, and return the verdict."""
+    old, new = outcomes
+    if old.error and new.error:
+        print(f"FAILED     {name}  in both commits: {old.error}", flush=True)
+        return "FAILED"
+    random = case.get("random", [])
+    found = compare(old.directory, new.directory, old.paths, new.paths, random)
+    for side, made in zip(("OLD", "NEW"), outcomes, strict=True):
+        if made.error:
+            found.differences.insert(0, f"only {side} fails: {made.error}")
+        found.differences += inside(side, made, case.get("alike", []))
+    if old.codes != new.codes:
+        found.differences.insert(0, f"exit codes: {old.codes} -> {new.codes}")
+    seconds = ", ".join(f"{made.seconds:.1f} s" for made in outcomes)
+    verdict = "DIFFERENT" if found.differences else "same"
+    print(f"{verdict:9}  {name}  {found.files:,} files, {found.values:,} values, {seconds}")
+    print_differences(found)
+    return verdict
+
+
+def inside(side: str, made: Outcome, alike: list[list[str]]) -> list[str]:
+    """The differences between two directories of one commit that must hold the same."""
+    found: list[str] = []
+    for one, other in alike if made.error is None else []:
+        paths = [{str(made.directory / part): "<run>", **made.paths} for part in (one, other)]
+        pair = compare(made.directory / one, made.directory / other, *paths)
+        found += [
+            f"{side}: {one} and {other} differ: {line}"
+            for line in pair.differences
+            if WARM_CACHE not in line
+        ]
+    return found
+
+
+def print_differences(found: Comparison) -> None:
+    """Print the first differences, and the first changes of wording."""
+    for line in found.differences[:SHOWN]:
+        print(f"    {line}")
+    if len(found.differences) > SHOWN:
+        print(f"    ... and {len(found.differences) - SHOWN:,} more differences")
+    for line in found.wording[:SHOWN]:
+        print(f"    wording: {line}")
+    if len(found.wording) > SHOWN:
+        print(f"    ... and {len(found.wording) - SHOWN:,} more files with other wording")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
