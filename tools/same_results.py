@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from same_results_compare import Comparison, compare
+from same_results_compare import Comparison, compare, verdict
 from same_results_run import (
     HERE,
     Failure,
@@ -144,10 +144,12 @@ def report_case(name: str, outcomes: list[Outcome], case: dict[str, Any]) -> str
     if old.codes != new.codes:
         found.differences.insert(0, f"exit codes: {old.codes} -> {new.codes}")
     seconds = ", ".join(f"{made.seconds:.1f} s" for made in outcomes)
-    verdict = "DIFFERENT" if found.differences else "same"
-    print(f"{verdict:9}  {name}  {found.files:,} files, {found.values:,} values, {seconds}")
+    result = verdict(found)
+    print(f"{result:9}  {name}  {found.files:,} files, {found.values:,} values, {seconds}")
+    if result == "FAILED":
+        print("    no value was compared: the commands of the case leave none")
     print_differences(found)
-    return verdict
+    return result
 
 
 def inside(side: str, made: Outcome, alike: list[list[str]]) -> list[str]:

@@ -39,6 +39,7 @@ PROSE_KEYS = {"flags", "warning", "warnings", "note", "notes"}
 UNIT = r"(?:ms|s|sec|seconds?|min|minutes?|h|hours?|MB|GB|[a-z]+/s)"
 TIME = re.compile(rf"\d[\d.,]*\s*{UNIT}\b|x\s?\d[\d.]*")
 TIMED_HEADER = re.compile(r"second|\bms\b|\btime\b|/s\b|speed|ratio to", re.IGNORECASE)
+TIMED_CAPTION = re.compile(r"(\\\w+ ?|[#\s])*(seconds|training time)\b", re.IGNORECASE)
 DROPPED_LINE = re.compile(r"run_multitask\.py |git.revision|\bcommit\b|versions?\b|\btorch\b")
 NUMBER = re.compile(r"(?<![\w.+-])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w-]|\.\d)")
 RULE = re.compile(r"\s*\\(top|mid|bottom)rule|[-\s]+$")
@@ -90,9 +91,14 @@ def compare(
                 found.differences.append(f"{name}: {key}: {shown(values[0])} -> {shown(values[1])}")
         if before.prose != after.prose:
             found.wording.append(f"{name}: {first_change(before.prose, after.prose)}")
-    if not found.values and not found.differences:
-        found.differences.append("nothing was compared: the case leaves no values")
     return found
+
+
+def verdict(found: Comparison) -> str:
+    """The result in a word. Where no value was compared nothing is proved."""
+    if found.differences:
+        return "DIFFERENT"
+    return "same" if found.values else "FAILED"
 
 
 def file_names(directory: Path) -> set[str]:
@@ -224,7 +230,7 @@ def text_content(lines: list[str]) -> Content:
     for line in lines:
         inside = is_table_row(line) or (table and bool(RULE.match(line)))
         if inside and not table:
-            timed = bool(TIMED_HEADER.search(" ".join([*above, line])))
+            timed = bool(TIMED_HEADER.search(line)) or any(map(TIMED_CAPTION.match, above))
         elif not inside:
             timed = False
             above = [above[1], line] if line.strip() and not LAYOUT.match(line) else above

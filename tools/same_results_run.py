@@ -148,13 +148,18 @@ def prepare_outputs(side: Side, shared: dict[str, str]) -> None:
     (side.outputs / "shared").mkdir(parents=True)
     write_files(side.outputs / "files")
     for name, text in shared.items():
-        (side.outputs / "shared" / name).write_text(filled(text, side, side.outputs))
+        (side.outputs / "shared" / name).write_text(filled(text, side, ""))
     mark.touch()
 
 
-def filled(text: str, side: Side, here: Path) -> str:
-    """A config or a command with the directories of this side."""
-    places = {"files": side.outputs / "files", "shared": side.outputs / "shared", "here": here}
+def filled(text: str, side: Side, case: str) -> str:
+    """A config or a command with the directories of this side and of a case."""
+    places = {
+        "files": side.outputs / "files",
+        "shared": side.outputs / "shared",
+        "configs": side.outputs / "configs" / case,
+        "here": side.outputs / "cases" / case,
+    }
     return Template(text).substitute(places)
 
 
@@ -211,11 +216,13 @@ def run_case(side: Side, name: str, case: dict[str, Any]) -> Outcome:
     if mark.exists():
         kept = json.loads(mark.read_text())
         return Outcome(directory, kept["paths"], kept["codes"], 0.0, None)
-    for old in (directory, side.outputs / "caches" / name):
+    configs = side.outputs / "configs" / name
+    for old in (directory, configs, side.outputs / "caches" / name):
         shutil.rmtree(old, ignore_errors=True)
-    directory.mkdir(parents=True)
+    for made in (directory, configs):
+        made.mkdir(parents=True)
     for file, text in case.get("files", {}).items():
-        (directory / file).write_text(filled(text, side, directory))
+        (configs / file).write_text(filled(text, side, name))
     paths = {str(side.tree): "<tree>", str(side.outputs): "<work>"}
     codes: list[int] = []
     error = None
@@ -233,7 +240,7 @@ def run_case(side: Side, name: str, case: dict[str, Any]) -> Outcome:
 def run_step(side: Side, directory: Path, number: int, step: Any) -> tuple[int, str | None]:
     """Run one command; its exit code, and why the case cannot go on (None where it can)."""
     killed = isinstance(step, dict)
-    words = shlex.split(filled(step["kill"] if killed else step, side, directory))
+    words = shlex.split(filled(step["kill"] if killed else step, side, directory.name))
     printed = directory / f"printed-{number:02}.txt"
     errors = directory / f"printed-{number:02}.err"
     with printed.open("w") as out, errors.open("w") as err:
@@ -248,7 +255,7 @@ def run_step(side: Side, directory: Path, number: int, step: Any) -> tuple[int, 
         )
         running.add(process.pid)
         try:
-            run = Path(filled(step["run"], side, directory)) if killed else None
+            run = Path(filled(step["run"], side, directory.name)) if killed else None
             code = wait(process, run)
         finally:
             kill_group(process.pid)
