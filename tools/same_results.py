@@ -156,7 +156,7 @@ def inside(side: str, made: Outcome, alike: list[list[str]]) -> list[str]:
     """The differences between two directories of one commit that must hold the same."""
     found: list[str] = []
     for one, other in alike if made.error is None else []:
-        paths = [{str(made.directory / part): "<run>", **made.paths} for part in (one, other)]
+        paths = [{str(made.directory / part): "{run}", **made.paths} for part in (one, other)]
         pair = compare(made.directory / one, made.directory / other, *paths)
         found += [
             f"{side}: {one} and {other} differ: {line}"

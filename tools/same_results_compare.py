@@ -78,18 +78,19 @@ def compare(
     """
     found = Comparison()
     one, other = file_names(old), file_names(new)
-    for name in sorted(one | other):
+    for name in sorted(one | other, key=lambda name: (rank(name), name)):
         if name not in one or name not in other:
             found.differences.append(f"{name}: only in {'OLD' if name in one else 'NEW'}")
             continue
         before, after = read(old / name, old_paths), read(new / name, new_paths)
         found.files += 1
         found.values += len(before.values.keys() & after.values.keys())
+        known = len(found.differences)
         for key in dict.fromkeys([*before.values, *after.values]):
             values = before.values.get(key, "nothing"), after.values.get(key, "nothing")
             if values[0] != values[1] and not f"{name}: {key}".startswith(tuple(random)):
                 found.differences.append(f"{name}: {key}: {shown(values[0])} -> {shown(values[1])}")
-        if before.prose != after.prose:
+        if before.prose != after.prose and len(found.differences) == known:
             found.wording.append(f"{name}: {first_change(before.prose, after.prose)}")
     return found
 
@@ -99,6 +100,12 @@ def verdict(found: Comparison) -> str:
     if found.differences:
         return "DIFFERENT"
     return "same" if found.values else "FAILED"
+
+
+def rank(name: str) -> int:
+    """The order of reports: the log of the steps first, text last."""
+    kind = Path(name).suffix
+    return 0 if kind == ".jsonl" and "predictions" not in name else 2 if kind in TEXT else 1
 
 
 def file_names(directory: Path) -> set[str]:

@@ -135,7 +135,7 @@ def fingerprint() -> str:
             found.update(file.read_bytes())
     for package in PACKAGES:
         found.update(f"{package} {importlib.metadata.version(package)}".encode())
-    found.update(f"{sys.executable} {sys.version} {platform.platform()} {platform.node()}".encode())
+    found.update(f"{sys.version} {platform.platform()} {platform.node()}".encode())
     return found.hexdigest()[:12]
 
 
@@ -223,7 +223,7 @@ def run_case(side: Side, name: str, case: dict[str, Any]) -> Outcome:
         made.mkdir(parents=True)
     for file, text in case.get("files", {}).items():
         (configs / file).write_text(filled(text, side, name))
-    paths = {str(side.tree): "<tree>", str(side.outputs): "<work>"}
+    paths = {str(side.tree): "{tree}", str(side.outputs): "{work}"}
     codes: list[int] = []
     error = None
     began = time.monotonic()

@@ -55,7 +55,7 @@ def new(tmp_path: Path) -> Path:
 
 
 def compared(old: Path, new: Path) -> Comparison:
-    return compare(old, new, {"/tmp/old": "<work>"}, {"/tmp/new": "<work>"})
+    return compare(old, new, {"/tmp/old": "{work}"}, {"/tmp/new": "{work}"})
 
 
 def change_report(directory: Path, **changes: object) -> None:
@@ -70,7 +70,7 @@ def change(file: Path, old: str, new: str) -> None:
 
 def test_equal_directories_are_the_same_but_for_a_path_elsewhere(old, new):
     found = compared(old, new)
-    assert found.differences == ["report.json: path: '<work>/run' -> '/tmp/old/run'"]
+    assert found.differences == ["report.json: path: '{work}/run' -> '/tmp/old/run'"]
     change_report(new, path="/tmp/new/run")
     found = compared(old, new)
     assert found.files == 6 and found.values > 10 and verdict(found) == "same"
