@@ -56,7 +56,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         return prove(arguments, cases)
-    except Failure as failure:
+    except (Failure, OSError, ValueError) as failure:
         print(f"error: {failure}", file=sys.stderr)
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
@@ -156,7 +156,7 @@ def inside(side: str, made: Outcome, alike: list[list[str]]) -> list[str]:
     """The differences between two directories of one commit that must hold the same."""
     found: list[str] = []
     for one, other in alike if made.error is None else []:
-        paths = [{str(made.directory / part): "{run}", **made.paths} for part in (one, other)]
+        paths = [{str(made.directory / part): "/RUN", **made.paths} for part in (one, other)]
         pair = compare(made.directory / one, made.directory / other, *paths)
         found += [
             f"{side}: {one} and {other} differ: {line}"

@@ -120,24 +120,32 @@ def file_names(directory: Path) -> set[str]:
 
 
 def read(file: Path, paths: Mapping[str, str]) -> Content:
-    """The values and the prose of a file."""
-    if file.suffix in WHOLE:
-        return Content({"bytes": hashlib.sha256(file.read_bytes()).hexdigest()})
-    if file.suffix == ".safetensors":
-        return Content(dict(tensors(file)))
-    text = file.read_text(encoding="utf-8")
-    for path, placeholder in paths.items():
-        text = text.replace(path, placeholder)
-    if file.suffix == ".html":
+    """The values and the prose of a file. Raise ValueError, naming it, where it is damaged."""
+    try:
+        if file.suffix in WHOLE:
+            return Content({"bytes": hashlib.sha256(file.read_bytes()).hexdigest()})
+        if file.suffix == ".safetensors":
+            return Content(dict(tensors(file)))
+        text = file.read_text(encoding="utf-8")
+        for path, placeholder in paths.items():
+            text = text.replace(path, placeholder)
+        return parsed(text, file.suffix)
+    except (ValueError, KeyError, struct.error, yaml.YAMLError) as error:
+        raise ValueError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
+
+
+def parsed(text: str, suffix: str) -> Content:
+    """The content of a text file of this kind."""
+    if suffix == ".html":
         return html_content(text)
-    if file.suffix in TEXT:
+    if suffix in TEXT:
         return text_content(text.splitlines())
-    if file.suffix in TABLES:
-        return Content(dict(table_cells(text, TABLES[file.suffix])))
+    if suffix in TABLES:
+        return Content(dict(table_cells(text, TABLES[suffix])))
     content = Content()
-    if file.suffix == ".json":
+    if suffix == ".json":
         add_values(content, "", json.loads(text))
-    elif file.suffix == ".jsonl":
+    elif suffix == ".jsonl":
         for number, line in enumerate(text.splitlines(), 1):
             add_values(content, f"line {number}", json.loads(line))
     else:

@@ -223,7 +223,7 @@ def run_case(side: Side, name: str, case: dict[str, Any]) -> Outcome:
         made.mkdir(parents=True)
     for file, text in case.get("files", {}).items():
         (configs / file).write_text(filled(text, side, name))
-    paths = {str(side.tree): "{tree}", str(side.outputs): "{work}"}
+    paths = {str(side.tree): "/TREE", str(side.outputs): "/WORK"}
     codes: list[int] = []
     error = None
     began = time.monotonic()

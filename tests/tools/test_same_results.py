@@ -55,7 +55,7 @@ def new(tmp_path: Path) -> Path:
 
 
 def compared(old: Path, new: Path) -> Comparison:
-    return compare(old, new, {"/tmp/old": "{work}"}, {"/tmp/new": "{work}"})
+    return compare(old, new, {"/tmp/old": "/WORK"}, {"/tmp/new": "/WORK"})
 
 
 def change_report(directory: Path, **changes: object) -> None:
@@ -70,7 +70,7 @@ def change(file: Path, old: str, new: str) -> None:
 
 def test_equal_directories_are_the_same_but_for_a_path_elsewhere(old, new):
     found = compared(old, new)
-    assert found.differences == ["report.json: path: '{work}/run' -> '/tmp/old/run'"]
+    assert found.differences == ["report.json: path: '/WORK/run' -> '/tmp/old/run'"]
     change_report(new, path="/tmp/new/run")
     found = compared(old, new)
     assert found.files == 6 and found.values > 10 and verdict(found) == "same"
@@ -142,6 +142,12 @@ def test_nothing_to_compare_is_a_failure(tmp_path):
         (tmp_path / name / "note.md").write_text("no number here\n")
     found = compare(tmp_path / "one", tmp_path / "other", {}, {})
     assert found.differences == [] and verdict(found) == "FAILED"
+
+
+def test_a_damaged_file_is_named(old, new):
+    (new / "metrics.jsonl").write_text('{"event": ')
+    with pytest.raises(ValueError, match=r"new/metrics\.jsonl cannot be read"):
+        compared(old, new)
 
 
 def test_random_keys_are_left_out(old, new):
