@@ -42,7 +42,7 @@ class Config(Strict):
         11711, ge=0, lt=2**63, description="Seed of initialisation, dropout and batches."
     )
     device: str = Field(
-        "auto", description="`auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:1`, `mps`."
+        "auto", description="`auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, `mps`."
     )
     encoder: EncoderConfig = Field(default_factory=EncoderConfig, description="The shared encoder.")
     init_from: InitFromConfig | None = Field(
@@ -56,12 +56,12 @@ class Config(Strict):
     stages: list[StageConfig] | None = Field(
         None,
         min_length=1,
-        description="Parts of the training, one after the other; default: one, as `training` says.",
+        description="Parts of the training, one after another; default: one, as in `training`.",
     )
     tasks: dict[str, TaskConfig] = Field(
         min_length=1,
         max_length=TASKS,
-        description="The tasks by name; `defaults:` beside it is shared by all.",
+        description="The tasks by name. `defaults:` has the keys that all tasks share.",
     )
     _tree: Tree = PrivateAttr(default_factory=Tree)
 

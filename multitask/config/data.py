@@ -28,43 +28,44 @@ class DataConfig(Strict):
 
     @property
     def scored(self) -> tuple[str, ...]:
-        """The splits that a run scores: dev, which may be part of train or of other tasks' dev, and
-        test."""
+        """The splits that a run scores: dev (which may be part of train, or the dev rows of other
+        tasks) and test."""
         dev = self.dev or self.dev_share or self.texts_of
         return tuple(name for name, given in (("dev", dev), ("test", self.test)) if given)
 
     format: DataFormat = Field(
         "auto",
-        description="How to read `train`, `dev` and `test`. `auto` goes by the file's ending. "
-        "`csv` and `tsv` separate by comma and tab whatever the ending (the CS224N `.csv` files "
-        "are `tsv`). `txt`: one text a line, no header. `conll`: a word a line, its tag in the "
-        "last column, a blank line between sentences. `documents`: a sentence a line, a blank line "
-        "between documents, read as pairs of a sentence and the next (label 1) or one of another "
-        "document (0). `disk`: `path` is a directory that "
+        description="How to read `train`, `dev` and `test`. `auto`: by the ending of the file. "
+        "`csv` and `tsv`: separated by comma or tab, whatever the ending (the CS224N `.csv` files "
+        "are `tsv`). `txt`: one text per line, no header. `conll`: one word per line with its tag "
+        "in the last column, and a blank line between sentences. `documents`: one sentence per "
+        "line and a blank line between documents, read as pairs of a sentence and the next one "
+        "(label 1) or one of another document (0). `disk`: `path` is a directory that "
         "`DatasetDict.save_to_disk` wrote. `hub`: `path` is a hub id, or a local directory that "
         "`load_dataset` reads.",
     )
     path: str | None = Field(
-        None, description="Hub id or directory of a whole data set (`format: hub` or `disk`)."
+        None, description="Hub id or directory of a data set (`format: hub` or `disk`)."
     )
     subset: str | None = Field(None, description="Configuration name of a hub data set.")
     train: str | None = Field(
-        None, description="Training rows: a file (relative to `data_dir`) or a split's name."
+        None, description="Training rows: a file (relative to `data_dir`) or the name of a split."
     )
     dev: str | None = Field(
         None,
-        description="Development rows: a file or a split's name. Here as in `train` and `test`, a "
-        "`*` in a file's name joins all that fit, by name, such as `STS12/*.tsv`.",
+        description="Development rows: a file or the name of a split. In `train`, `dev` and `test` "
+        "a `*` in a file name joins all files that match, in the order of their names, such as "
+        "`STS12/*.tsv`.",
     )
     dev_share: float | None = Field(
         None,
         gt=0,
         lt=1,
-        description="Instead of `dev`: about this share of the training rows, taken out of them by "
-        "a hash of their first text (equal ones stay together), the same in every run.",
+        description="Instead of `dev`: move about this share of the training rows to dev. A hash "
+        "of the first text decides, so equal texts stay together and every run has the same rows.",
     )
     test: str | None = Field(
-        None, description="Rows to predict, labelled or not: a file or a split's name."
+        None, description="Rows to predict, labelled or not: a file or the name of a split."
     )
     quoting: bool = Field(
         True,
@@ -74,12 +75,13 @@ class DataConfig(Strict):
     header: list[str] | None = Field(
         None,
         min_length=1,
-        description="csv and tsv: the columns' names in files without a header line, such as "
-        "CoLA's. A file whose first line holds the `text` column's name has one.",
+        description="csv and tsv: the names of the columns, for files without a header line such "
+        "as CoLA's. A file has a header line if its first line contains the name of the `text` "
+        "column.",
     )
     text: str = Field(
         "sentence",
-        description="Column of the (first) text; of a list of words where each has a tag.",
+        description="Column of the (first) text, or of the list of words if each word has a tag.",
     )
     text2: str | None = Field(None, description="Column of the second text of a pair.")
     text3: str | None = Field(
@@ -87,56 +89,57 @@ class DataConfig(Strict):
     )
     where: dict[str, str] | None = Field(
         None,
-        description="Keep the rows that have these values in these columns, such as "
-        "`{is_duplicate: 1}`; in every split that has the columns.",
+        description="Keep only rows with these values in these columns, such as `{is_duplicate: "
+        "1}`, in every split that has the columns.",
     )
     label: str = Field(
         "label",
-        description="Column of the label; of a list of tags, one a word; of the answers to a "
-        'question, `{"text": [...], "answer_start": [...]}`.',
+        description="Column of the label, of the list of tags (one per word), or of the answers to "
+        'a question, `{"text": [...], "answer_start": [...]}`.',
     )
-    id: str | None = Field(None, description="Column of the row's id; default: the row number.")
+    id: str | None = Field(None, description="Column of the id of a row; default: the row number.")
     labels: dict[str, str] | None = Field(
         None,
         description="Class labels in the order of their ids: a mapping from the value in the file "
-        "to a name, or a list of values. `1`, `1.0` and `'1'` are one value (`01` is another), as "
-        "are `true` and `True`. Two values with one name form one class. "
-        "Default: the values found in train; 0 and 1 (or false and true) for a binary head.",
+        "to a name, or a list of values. `1`, `1.0` and `'1'` are the same value (`01` is not), "
+        "and so are `true` and `True`. Two values with the same name are one class. "
+        "Default: the values in train; 0 and 1 (or false and true) for a binary head.",
     )
     label_separator: str = Field(
         ",",
         min_length=1,
-        description="Several classes at once: what stands between them in a text, such as `3,10`; "
-        "JSON and Parquet may have lists. A row of no class has an empty list, or an empty text "
-        "with `unlabelled: []`.",
+        description="Several classes per row: the separator in a text such as `3,10`. JSON and "
+        "Parquet may have lists. A row without classes has an empty list, or an empty text with "
+        "`unlabelled: []`.",
     )
     tag_scheme: Literal["IOB2", "IOB1", "IOE2", "IOE1", "IOBES", "BILOU"] = Field(
         "IOB2",
-        description="How the tags of words mark entities. What does not follow it is no entity.",
+        description="How the tags of words mark entities. Tags that break the scheme mark none.",
     )
     label_range: list[float] | None = Field(
         None, description="Lowest and highest value of a numeric label, such as `[0, 5]`."
     )
     unlabelled: list[str] = Field(
-        default=[""], description="Label values that mean 'no label'; such rows are counted."
+        default=[""], description="Label values that mean 'no label'. Such rows are counted."
     )
     same_rows_as: str | None = Field(
         None,
-        description="Another task whose rows these are, with a label column of their own: both "
-        "train together, with one encoder pass, in that task's turns. Beside it only `label`, "
-        "`labels`, `label_range` and `unlabelled` are given; a row may lack either label.",
+        description="Use the rows of another task with a different label column. Both tasks are "
+        "trained in the turns of that task, with one encoder pass. Set only `label`, `labels`, "
+        "`label_range` and `unlabelled` in addition. A row may lack one of the labels.",
     )
     texts_of: list[str] | None = Field(
         None,
         min_length=1,
-        description="Masked language modelling, or contrastive learning with `input: single`, on "
-        "the texts of these tasks' rows: train on those they train on, score those of their dev "
-        "rows. Each distinct text once, the sides of a pair apart. Instead of `train` and `dev`.",
+        description="For masked language modelling, or contrastive learning with `input: single`: "
+        "use the texts of these tasks instead of `train` and `dev`. Their training rows are "
+        "trained, their dev rows are scored. Each distinct text is used once, and the two texts of "
+        "a pair separately.",
     )
     corpus: str | None = Field(
         None,
-        description="Name of the corpus the rows were drawn from, compared with what the encoder "
-        "is known to have seen (`encoder.seen_corpora`).",
+        description="Name of the corpus that the rows come from. A warning is printed if the "
+        "encoder has seen it (`encoder.seen_corpora`).",
     )
 
     @field_validator("labels", mode="before")

@@ -1,5 +1,5 @@
 # Tested by tests/config/test_schema.py
-"""``encoder`` and ``init_from``: the shared encoder, and what it starts from."""
+"""``encoder`` and ``init_from``: the shared encoder, and the run that its weights come from."""
 
 from typing import Any, Literal
 
@@ -14,17 +14,17 @@ from multitask.utils.names import PACKAGED_ENCODER
 
 
 class BitLinearConfig(Strict):
-    """BitNet b1.58 (Ma et al. 2024): the layers' weights as -1, 0 or 1, their inputs in 8 bits."""
+    """BitNet b1.58 (Ma et al. 2024): weights of the layers are -1, 0 or 1, inputs have 8 bits."""
 
     layers: Literal["all", "inner"] = Field(
-        "all", description="Which layers: `all`, or `inner`: all but the first and the last."
+        "all", description="`all` layers, or `inner`: all except the first and the last."
     )
     gradual: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="Share of the planned steps in which training goes over from plain to "
-        "quantised values; 0: quantised from the first step. Evaluations are always quantised.",
+        description="Share of the planned steps in which training changes gradually from plain to "
+        "quantised values. 0: quantised from the first step. Evaluations are always quantised.",
     )
 
 
@@ -40,25 +40,25 @@ class EncoderConfig(Strict):
     implementation: Literal["own", "transformers"] = Field(
         "own",
         description="`own`: the padding-free encoder of this project, for BERT and RoBERTa "
-        "architectures; others run in `transformers`, and a line says so.",
+        "architectures. Other architectures run in `transformers`, and a line says so.",
     )
     freeze: bool | list[str] = Field(
         False,
-        description="`true`: train heads and adapters only. Or a list of parts that do not move, "
-        "such as `[embeddings, layer_1, layer_2]` (`layer_1` is the lowest).",
+        description="`true`: train only heads and adapters. Or a list of parts that are not "
+        "trained, such as `[embeddings, layer_1, layer_2]` (`layer_1` is the lowest).",
     )
     reinit_layers: int = Field(
-        0, ge=0, description="Fresh weights for this many top layers (own encoder only)."
+        0, ge=0, description="Initialise this many top layers at random (own encoder only)."
     )
     from_scratch: bool = Field(
         False,
-        description="Fresh weights for the whole encoder: only the architecture and the tokenizer "
-        "of `name` are taken (own encoder only).",
+        description="Initialise the complete encoder at random: only the architecture and the "
+        "tokenizer of `name` are used (own encoder only).",
     )
     bitlinear: BitLinearConfig | None = Field(
         None,
-        description="Quantise the linear layers inside the encoder's layers (`bitlinear: {}` for "
-        "the paper's way; own encoder only).",
+        description="Quantise the linear layers of the encoder (`bitlinear: {}` does it as in the "
+        "paper; own encoder only).",
     )
     gradient_checkpointing: bool = Field(
         False,
@@ -69,33 +69,35 @@ class EncoderConfig(Strict):
         "torch",
         description="`compiled`: on a CPU, attention and dropout + sum + LayerNorm in C++, built "
         "on first use (a minute, once). `varlen`: on a GPU, attention over nested tensors, which "
-        "is a flash kernel in bf16. Where it cannot be had a line says so and torch goes on (own "
-        "encoder only).",
+        "is a flash kernel in bf16. If the kernel is not available, a line says so and torch is "
+        "used (own encoder only).",
     )
     dropout: float | None = Field(
         None,
         ge=0,
         le=MOST_DROPOUT,
-        description="Hidden dropout inside the encoder; default: the model's own.",
+        description="Hidden dropout inside the encoder; default: that of the model.",
     )
     seen_corpora: dict[str, str] | None = Field(
         None,
-        description="Corpora the pretrained weights have seen, and how; tasks that declare one as "
-        "`data.corpus` get a warning. Default: what is known of the packaged encoder, else none.",
+        description="Corpora that the pretrained weights have seen, and how. Tasks with such a "
+        "`data.corpus` get a warning. Default: the known corpora of the packaged encoder; none for "
+        "others.",
     )
 
 
 class InitFromConfig(Strict):
-    """A finished run whose weights this one starts from; its directory alone is enough."""
+    """A finished run whose weights this run starts from: its directory, or these keys."""
 
     run: str = Field(description="Run directory with weights (`ablate` needs `--keep-weights`).")
     task: str | None = Field(
-        None, description="The run's task whose selected weights are taken; default: its first."
+        None,
+        description="The task of that run whose selected weights are used; default: the first.",
     )
     take: Literal["encoder", "pooling", "head"] = Field(
         "encoder",
-        description="`pooling`: also that task's pooling, projection and adapter, for every task "
-        "here. `head`: also its head, which fits only the same classes.",
+        description="`pooling`: also the pooling, projection and adapter of that task, for every "
+        "task of this run. `head`: also its head, which needs the same classes.",
     )
 
     @model_validator(mode="before")

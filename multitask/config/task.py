@@ -19,46 +19,51 @@ from multitask.utils.limits import MOST_DROPOUT
 
 
 class EarlyStoppingConfig(Strict):
-    """When a task stops on its own."""
+    """When a task stops early."""
 
     patience: int | None = Field(
         None, ge=1, description="Evaluations without improvement before the task stops."
     )
-    min_delta: float = Field(0.0, ge=0, description="Gains up to this do not count.")
+    min_delta: float = Field(0.0, ge=0, description="Smaller gains do not count as improvement.")
 
 
 class SmartConfig(Strict):
-    """SMART (Jiang et al. 2020): small changes of the input shall not change the output."""
+    """SMART (Jiang et al. 2020): small changes of the input should not change the output."""
 
     weight: float = Field(
-        1.0, ge=0, description="lambda_s, of the adversarial term; the paper tries 1, 3 and 5."
+        1.0,
+        ge=0,
+        description="Weight of the adversarial term, lambda_s; the paper tries 1, 3 and 5.",
     )
-    eps: float = Field(1e-5, gt=0, description="Radius of the ball that holds a perturbation.")
+    eps: float = Field(1e-5, gt=0, description="Radius of the ball of allowed perturbations.")
     noise: float = Field(
-        1e-5, gt=0, description="Standard deviation of the normal start of the ascent."
+        1e-5, gt=0, description="Standard deviation of the random start of the ascent."
     )
-    step_size: float = Field(1e-3, gt=0, description="eta, of an ascent step.")
-    steps: int = Field(1, ge=1, description="Ascent steps; each costs two forward passes' time.")
+    step_size: float = Field(1e-3, gt=0, description="Size of an ascent step, eta.")
+    steps: int = Field(
+        1, ge=1, description="Ascent steps; each takes the time of two forward passes."
+    )
     norm: Literal["inf", "l2"] = Field("inf", description="Norm of the ball and of the gradient.")
     scope: Literal["sentence", "token"] = Field(
         "sentence",
-        description="What a norm is taken of: a whole sentence's perturbation, or each token's.",
+        description="A norm is computed over the perturbation of a sentence, or of each token.",
     )
     perturb: Literal["embeddings", "pooled"] = Field(
         "embeddings",
-        description="What is perturbed: the encoder's embeddings, or the pooled vectors (cheap).",
+        description="Perturb the embeddings of the encoder, or the pooled vectors (cheap).",
     )
     dropout: Literal["same_mask", "eval", "independent"] = Field(
         "same_mask",
-        description="`same_mask`: the perturbed pass drops what the plain pass dropped. `eval`: "
-        "both without dropout, one more pass. `independent`: each its own, as in R-Drop.",
+        description="`same_mask`: the perturbed pass has the dropout mask of the plain pass. "
+        "`eval`: both without dropout, with one more pass. `independent`: each pass has its own "
+        "mask, as in R-Drop.",
     )
-    every: int = Field(1, ge=1, description="Only in every so many steps of the task.")
+    every: int = Field(1, ge=1, description="Apply SMART only in every N-th step of the task.")
     bregman: float = Field(
         0.0,
         ge=0,
-        description="mu, of the Bregman term that keeps outputs near those of a slow running "
-        "mean of the weights; the paper has 1. 0: without, and no such copy is kept.",
+        description="Weight of the Bregman term, mu, which keeps outputs near those of a slow "
+        "running mean of the weights; 1 in the paper. 0: no such term, and no copy of the weights.",
     )
 
 
@@ -75,23 +80,24 @@ class TaskConfig(Strict):
     data: DataConfig = Field(description="The task's rows.")
     input: Literal["single", "siamese", "cross", "triplet"] = Field(
         "single",
-        description="`single`: one text. `siamese`: both texts of a pair encoded apart, as one "
-        "batch of 2B sentences. `cross`: both in one input, with token types. `triplet`: a text, "
-        "one that goes with it and one that does not, apart (contrastive heads).",
+        description="`single`: one text. `siamese`: the two texts of a pair are encoded "
+        "separately, as one batch of 2B sentences. `cross`: both texts in one input, with token "
+        "types. `triplet`: a text, a similar text and a different one, encoded separately "
+        "(contrastive heads).",
     )
     max_length: int = Field(
-        128, ge=4, description="Longest input in tokens, special tokens included; the rest is cut."
+        128, ge=4, description="Longest input in tokens, with special tokens; the rest is cut."
     )
     stride: int | None = Field(
         None,
         ge=1,
-        description="Answers in a text: a context that `max_length` would cut is read in windows, "
-        "which have this many tokens in common. null: it is cut.",
+        description="For answers in a text: read a context that is longer than `max_length` in "
+        "windows that overlap by this many tokens. null: cut it.",
     )
     adapter: Choice | None = Field(
         None,
-        description="The task's own part inside the encoder's layers (our own encoder only): one "
-        f"of {', '.join(KINDS['adapter'])}; null for none.",
+        description="Parameters of the task inside the layers of the encoder (own encoder only): "
+        f"one of {', '.join(KINDS['adapter'])}; null for none.",
     )
     pooling: Choice = Field(
         Choice(name="cls"), description=f"One of {', '.join(KINDS['pooling'])}."
@@ -99,7 +105,7 @@ class TaskConfig(Strict):
     eval_pooling: Choice | None = Field(
         None,
         description="Score and export with this pooling instead of `pooling` and `projection`, "
-        "which then serve the training alone. One without parameters; null: as trained.",
+        "which are then only used in training. It must have no parameters. null: as in training.",
     )
     projection: Choice | None = Field(
         None,
@@ -109,34 +115,35 @@ class TaskConfig(Strict):
     head: Choice = Field(description=f"One of {', '.join(KINDS['head'])}.")
     share_head: str | None = Field(
         None,
-        description="Another task whose adapter, pooling, projection and head this one uses, "
-        "weights and all: the same settings, the same classes, other data. Without `train` the "
-        "task is only scored and predicted, with the weights selected for the other one.",
+        description="Another task whose adapter, pooling, projection and head this task uses, with "
+        "the same weights, settings and classes, for other data. Without `train` the task is only "
+        "scored and predicted, with the weights selected for the other task.",
     )
     share_pooling: str | None = Field(
         None,
-        description="Another task whose adapter, pooling and projection this one uses, weights and "
-        "all, under a head of its own: a similarity task that scores a contrastive task's vectors.",
+        description="Another task whose adapter, pooling and projection this task uses, with the "
+        "same weights, but a different head: such as a similarity task that scores the vectors of "
+        "a contrastive task.",
     )
     evaluate_only: bool = Field(
         False,
-        description="Never train on it: `data.dev` is scored at every evaluation, with the head of "
-        "`share_head`, or with one without weights on the vectors of `share_pooling`. It stops "
-        "nothing, enters no mean and selects only where `training.select` names it. Such as an STS "
-        "suite beside a run.",
+        description="Do not train this task: score `data.dev` at every evaluation, with the head "
+        "of `share_head`, or with a head without weights on the vectors of `share_pooling`. The "
+        "task has no early stopping and does not count in the mean. It selects weights only if "
+        "`training.select` names it. Use it to follow an STS suite during a run.",
     )
     dropout: float = Field(0.1, ge=0, le=MOST_DROPOUT, description="Dropout before the head.")
     batch_size: int = Field(16, ge=1, description="Rows per forward pass.")
     batch_tokens: int | None = Field(
         None,
         ge=1,
-        description="Tokens per forward pass, padding included, on top of `batch_size`: batches of "
-        "long rows are cut smaller.",
+        description="Largest number of tokens per forward pass, with padding, in addition to "
+        "`batch_size`: batches of long rows have fewer rows.",
     )
     accumulation: int = Field(1, ge=1, description="Forward passes per optimizer step.")
-    loss_weight: float = Field(1.0, gt=0, description="Factor on the task's loss.")
+    loss_weight: float = Field(1.0, gt=0, description="Factor of the loss of this task.")
     smart: SmartConfig | None = Field(
-        None, description="SMART's terms beside the task's loss (`smart: {}` for the paper's)."
+        None, description="Add the terms of SMART to the loss (`smart: {}` as in the paper)."
     )
     head_lr: float | None = Field(
         None, gt=0, description="Learning rate of this head; default `training.head_lr`."
@@ -145,7 +152,7 @@ class TaskConfig(Strict):
         None, gt=0, description="Learning rate of this adapter; default `training.adapter_lr`."
     )
     max_rows: int | None = Field(
-        None, ge=1, description="Train on this many rows, a fixed random subset; null for all."
+        None, ge=1, description="Train on a fixed random subset of this many rows. null: all rows."
     )
     metric: str | None = Field(
         None,
@@ -158,14 +165,14 @@ class TaskConfig(Strict):
         "Default: the first of these.",
     )
     early_stopping: EarlyStoppingConfig = Field(
-        default_factory=EarlyStoppingConfig, description="When the task stops on its own."
+        default_factory=EarlyStoppingConfig, description="When the task stops early."
     )
     course_file: CourseFileConfig | None = Field(
         None, description="Also write predictions in the CS224N format."
     )
     glue_file: str | None = Field(
         None,
-        description="Also write the test predictions as the GLUE server wants them, to "
+        description="Also write the test predictions in the format of the GLUE server, to "
         f"`predictions/glue/NAME.tsv`: one of {', '.join(GLUE_FILES)}.",
     )
 
