@@ -1,3 +1,4 @@
+# Tested by tests/inference/export/test_write.py
 """Write a task of a run for transformers, sentence-transformers or ONNX, or its ternary encoder.
 
 The result is loaded back and compared with the run before DIR appears (docs/export.md).

@@ -1,3 +1,4 @@
+# Tested by tests/inference/export/test_onnx.py
 """The int8 variant of an ONNX export, and what it costs and gains, measured."""
 
 import time

@@ -1,3 +1,4 @@
+# Tested by tests/inference/export/test_onnx.py
 """A task as one module on plain padded tensors, which an exporter can follow."""
 
 from typing import Any

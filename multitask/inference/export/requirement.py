@@ -1,3 +1,4 @@
+# Tested by tests/inference/export/test_write.py
 """Packages that only an export needs."""
 
 import importlib.util

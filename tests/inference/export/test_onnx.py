@@ -1,0 +1,95 @@
+"""What onnxruntime loads gives the run's own scores, and nearly those in int8."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from multitask import load
+from tests.support.exports import PAIRS, TEXTS, complaint, graph, main, trained
+
+
+@pytest.mark.slow
+def test_onnx_and_its_int8_variant_score_siamese_pairs(onnx, run_dir, tmp_path, capsys):
+    target = tmp_path / "model"
+    assert main(run_dir, target, "--format", "onnx", "--task", "qqp", "--int8") == 0
+    said = capsys.readouterr().out
+    assert "int8 on 12 dev rows: accuracy" in said and "rows/s" in said
+    assert "int8 on 12 dev rows: accuracy" in (target / "README.md").read_text()
+    wanted = [one["scores"][0] for one in load(run_dir).predict("qqp", PAIRS)]
+    for rows in (slice(0, 1), slice(0, 3)):
+        found = graph(target / "model.onnx", PAIRS[rows])
+        np.testing.assert_allclose(1 / (1 + np.exp(-found)), wanted[rows], atol=1e-4)
+    small = graph(target / "model_int8.onnx", PAIRS)
+    np.testing.assert_allclose(1 / (1 + np.exp(-small)), wanted, atol=0.1)
+    sizes = [(target / name).stat().st_size for name in ("model_int8.onnx", "model.onnx")]
+    assert sizes[0] < sizes[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["classification", "ordinal", "layer_attention"])
+def test_onnx_gives_a_classifiers_scores(onnx, kind, run_dir, tiny_encoder, course_files, tmp_path):
+    source = run_dir
+    key = {"ordinal": "head", "layer_attention": "pooling"}.get(kind)
+    if key is not None:
+        changes = [f"tasks.sst.{key}={kind}", "tasks.qqp=null", "tasks.sts=null"]
+        source = trained(tmp_path / "run", tiny_encoder, course_files, *changes)
+    target = tmp_path / "model"
+    assert main(source, target, "--format", "onnx", "--task", "sst") == 0
+    found = torch.from_numpy(graph(target / "model.onnx", [(text,) for text in TEXTS]))
+    wanted = [one["scores"] for one in load(source).predict("sst", TEXTS)]
+    head = load(source).model_for("sst").tasks["sst"].head
+    np.testing.assert_allclose(head.predict(found)[1], wanted, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_onnx_carries_an_adapter_and_a_pooling_with_weights(onnx, special, tmp_path):
+    target = tmp_path / "model"
+    assert main(special, target, "--format", "onnx", "--task", "sts") == 0
+    wanted = [one["prediction"] for one in load(special).predict("sts", PAIRS)]
+    found = graph(target / "model.onnx", PAIRS, cross=True)
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_onnx_carries_the_tasks_own_adapter_of_two(onnx, tiny_encoder, course_files, tmp_path):
+    pal = "adapter={name: pal, size: 12, heads: 4}"
+    changes = ["tasks.sts=null", f"tasks.sst.{pal}", f"tasks.qqp.{pal}", "tasks.qqp.input=cross"]
+    changes += ["tasks.qqp.head=binary", "training.adapter_lr=0.05", "training.max_steps=4"]
+    source = trained(tmp_path / "run", tiny_encoder, course_files, *changes)
+    logits, own, swapped = {}, {}, {}
+    for task, rows in (("sst", TEXTS), ("qqp", PAIRS)):
+        assert main(source, tmp_path / task, "--format", "onnx", "--task", task) == 0
+        cross = task == "qqp"
+        given = rows if cross else [(text,) for text in rows]
+        logits[task] = torch.from_numpy(graph(tmp_path / task / "model.onnx", given, cross))
+        run = load(source)
+        own[task] = [one["scores"] for one in run.predict(task, rows)]
+        adapters = run.model_for(task).adapters
+        adapters["sst"], adapters["qqp"] = adapters["qqp"], adapters["sst"]
+        swapped[task] = [one["scores"] for one in run.predict(task, rows)]
+    found = {"sst": logits["sst"].softmax(-1), "qqp": logits["qqp"].sigmoid()[:, None]}
+    for task, scores in found.items():
+        np.testing.assert_allclose(scores, own[task], atol=1e-4)
+        assert np.abs(scores.numpy() - swapped[task]).max() > 1e-2, task
+
+
+@pytest.mark.slow
+def test_onnx_gives_a_contrastive_tasks_vectors(onnx, contrastive, tmp_path, capsys):
+    target = tmp_path / "model"
+    assert main(contrastive, target, "--format", "onnx", "--task", "views", "--int8") == 0
+    found = graph(target / "model.onnx", [(text,) for text in TEXTS])
+    np.testing.assert_allclose(found, load(contrastive).encode(TEXTS, task="views"), atol=1e-4)
+    said = capsys.readouterr().out
+    lowest = float(re.search(r"lowest cosine to the fp32 embeddings ([\d.]+)", said)[1])
+    small = graph(target / "model_int8.onnx", [(text,) for text in TEXTS])
+    cosines = (found * small).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(small, axis=1)
+    assert 0.9 < lowest <= 1.0 and cosines.min() > 0.9
+
+
+@pytest.mark.slow
+def test_onnx_refuses_what_it_cannot_carry_by_its_key(onnx, special, tmp_path, capsys):
+    given = (special, tmp_path / "model", "--format", "onnx", "--task", "qqp")
+    assert complaint(capsys, *given).startswith("tasks.qqp.pooling: ONNX cannot carry hire (")
+    assert not list(tmp_path.iterdir())
