@@ -13,6 +13,8 @@ def read_rows(file: Path) -> list[dict[str, str]]:
     lines = file.read_text(encoding="utf-8").splitlines()
     for is_table, block in groupby(lines, lambda line: line.startswith("|")):
         if is_table:
-            header, _, *cells = ([c.strip() for c in line.strip("| ").split("|")] for line in block)
+            header, _, *cells = (
+                [c.strip() for c in line.strip()[1:-1].split("|")] for line in block
+            )
             rows += [dict(zip(header, row, strict=True)) for row in cells]
     return rows

@@ -4,7 +4,7 @@
     python -m tools.measured_docs RUN_DIR ... # first store the results of these directories
 
 store.py lists what can be stored, pages.py how a page asks for a table.
-tests/tools/test_measured_docs.py checks that no table is typed by hand.
+tests/tools/measured_docs/test_pages.py checks that no table is typed by hand.
 """
 
 import sys

@@ -1,0 +1,23 @@
+"""Tables of single runs."""
+
+from tools.measured_docs import run_tables
+
+
+def test_runs_that_are_still_to_do_are_named(monkeypatch):
+    planned, reports = run_tables.planned_runs(), run_tables.load_reports()
+    assert {"siamese", "best", "pals"} <= set(planned)
+    done = dict.fromkeys(planned, reports["siamese"])
+    monkeypatch.setattr(run_tables, "load_reports", lambda: done)
+    assert "Not measured yet" not in run_tables.runs("")
+    del done["best"], done["pals"]
+    assert run_tables.runs("").endswith(" |\n\nNot measured yet: best, pals.\n")
+
+
+def test_the_conflict_of_several_seeds(monkeypatch):
+    def report(mean, below, measured):
+        return {"conflict": {"a-b": {"mean": mean, "below_0": below, "measured": measured}}}
+
+    found = {"joint": [report(0.1, 0.5, 10), report(-0.1, 1.0, 30)]}
+    monkeypatch.setattr(run_tables, "load_reports", lambda: found)
+    assert "| a-b | 0.000 ± 0.141 | 88 % | 40 |" in run_tables.conflict("joint")
+    assert run_tables.conflict("other") is None
