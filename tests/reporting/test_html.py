@@ -211,7 +211,7 @@ def test_marked_cells_stand_out_and_stay_escaped(tmp_path):
 
 
 def test_an_image_has_the_size_it_was_drawn_at(tmp_path):
-    from multitask.reporting.figures.training_curves import new_figure
+    from multitask.reporting.figures.style import new_figure
 
     new_figure(4, 2.5).savefig(tmp_path / "f.png", dpi=html_report.DPI)
     assert html_report.png_size((tmp_path / "f.png").read_bytes()) == (384, 240)

@@ -6,23 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from multitask.reporting.comparison.grid_axes import heatmaps, long_axes
 from multitask.reporting.comparison.tables import columns
-from multitask.reporting.figures.grid import (
-    COLOURS,
-    draw_curve_bands,
-    draw_gap_bands,
-    draw_heatmaps,
-)
-from multitask.reporting.figures.style import (
-    BLUE,
-    DARK,
-    GREY,
-    VERMILLION,
-    label_text,
-    legend_below,
-    new_figure,
-    quiet_frame,
-    save_figure,
-)
+from multitask.reporting.figures import style
+from multitask.reporting.figures.grid import draw_curve_bands, draw_gap_bands, draw_heatmaps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,13 +16,13 @@ if TYPE_CHECKING:
 PANELS_IN_A_ROW = 4
 CURVES, GAPS = "curves.png", "gaps.png"
 # More curves than colours are hard to tell apart.
-MAX_CURVES = len(COLOURS)
+MAX_CURVES = len(style.GROUPS)
 
 
 def draw_all(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     """Write every figure: the scores of all groups, the grid's heat maps, the learning curves."""
     figure, curves, gaps = (directory / name for name in ("figure.png", CURVES, GAPS))
-    save_figure(draw_comparison(comparison), figure)
+    style.save_figure(draw_comparison(comparison), figure)
     maps = heatmap_files(directory, comparison)
     for (title, file), task in zip(maps.items(), (*comparison["tasks"], None), strict=False):
         draw_heatmaps(file, heatmaps(comparison, task), title)
@@ -93,84 +78,48 @@ def draw_comparison(comparison: dict[str, Any]) -> "Figure":
     """
     groups = comparison["groups"]
     names = [group["name"] for group in groups]
-    panels = {
-        f"{label_text(task)}: {kind['metric'].replace('_', ' ')}": [
-            group["tasks"].get(task) for group in groups
-        ]
+    scores = {
+        style.metric_title(task, kind["metric"]): [group["tasks"].get(task) for group in groups]
         for task, kind in comparison["tasks"].items()
     }
-    if len(panels) > 1:
-        panels["mean of the tasks"] = [group["overall"] for group in groups]
-    columns = min(PANELS_IN_A_ROW, len(panels))
-    lines = math.ceil(len(panels) / columns)
-    figure = new_figure(2.6 + 2.9 * columns, lines * (1.3 + 0.3 * max(len(groups), 3)))
-    axes = list(figure.subplots(lines, columns, squeeze=False, sharey=True).flat)
+    if len(scores) > 1:
+        scores["mean of the tasks"] = [group["overall"] for group in groups]
+    height = 1.3 + 0.3 * max(len(groups), 3)
+    figure, axes = style.panels(
+        len(scores),
+        PANELS_IN_A_ROW,
+        lambda columns, lines: (2.6 + 2.9 * columns, lines * height),
+        sharey=True,
+    )
     at = names.index(comparison["baseline"])
-    for place, (title, entries) in zip(axes, panels.items(), strict=False):
+    for place, (title, entries) in zip(axes, scores.items(), strict=False):
         _panel(place, entries, at)
-        place.set_title(title, fontsize=11)
-    for place in axes[len(panels) :]:
-        place.set_visible(False)
-    axes[0].set_yticks(range(len(names)), [label_text(name, width=44) for name in names])
+        place.set_title(title, fontsize=style.TITLE)
+    axes[0].set_yticks(range(len(names)), [style.label(name, width=44) for name in names])
     axes[0].set_ylim(len(names) - 0.5, -0.5)  # the first group on top
-    for first in axes[::columns]:
+    for first in axes[::PANELS_IN_A_ROW]:
         first.get_yticklabels()[at].set_fontweight("bold")
-    legend_below(figure)
+    style.legend_below(figure)
     return figure
 
 
 def _panel(axes: "Axes", entries: list[dict[str, Any] | None], baseline: int) -> None:
     base = entries[baseline]
     if base and base["mean"] is not None:
-        axes.axvline(
-            base["mean"],
-            color=GREY,
-            linestyle=(0, (5, 3)),
-            linewidth=1.2,
-            zorder=1,
-            label="mean of the baseline (bold name)",
-        )
+        label = "mean of the baseline (bold name)"
+        axes.axvline(base["mean"], **style.LOOKS["baseline"], label=label)
     for line, entry in enumerate(entries):
         if entry is None:
             continue
         seeds = [value for value in entry["values"] if value is not None]
-        axes.plot(
-            seeds,
-            [line] * len(seeds),
-            linestyle="none",
-            marker="o",
-            markersize=5,
-            color=BLUE,
-            alpha=0.45,
-            markeredgewidth=0,
-            zorder=3,
-            label="one seed",
-        )
+        axes.plot(seeds, [line] * len(seeds), **style.LOOKS["seed"], label="one seed")
         if entry["mean"] is None:
             continue
         if entry["low"] is not None:
-            axes.hlines(
-                line,
-                entry["low"],
-                entry["high"],
-                color=DARK,
-                linewidth=1.4,
-                zorder=2,
-                label="95 % interval of the group's mean",
-            )
-        colour = VERMILLION if entry["best"] else DARK
+            label = "95 % interval of the group's mean"
+            axes.hlines(line, entry["low"], entry["high"], **style.LOOKS["interval"], label=label)
         label = "best mean" if entry["best"] else "mean"
-        axes.plot(
-            entry["mean"],
-            line,
-            marker="D",
-            markersize=5,
-            color=colour,
-            linestyle="none",
-            markeredgecolor="white",
-            zorder=4,
-            label=label,
-        )
-    quiet_frame(axes)
+        axes.plot(entry["mean"], line, **style.LOOKS[label], label=label)
+    style.quiet_frame(axes)
     axes.tick_params(axis="y", length=0)
     axes.locator_params(axis="x", nbins=5)

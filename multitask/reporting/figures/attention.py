@@ -4,13 +4,12 @@ One hue, from white to dark: it survives colour blindness and grey printing.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitask.reporting.figures.style import VERMILLION, label_text, new_figure, readable_on
+from multitask.reporting.figures import style
 from multitask.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -74,16 +73,17 @@ def draw_mean(found: ClsAttention, source: str) -> "Figure":
     numbers = total <= MAX_WITH_NUMBERS
     cell = CELL_WITH_NUMBER if numbers else CELL
     height = 0.9 + strips * (0.9 + 0.3 * max(layers, 5))  # the colour bar has words beside it
-    figure = new_figure(max(5.0, 1.9 + cell * width), height)
+    figure = style.new_figure(max(5.0, 1.9 + cell * width), height)
     places = list(figure.subplots(strips, 1, squeeze=False).flat)
     for place, start in zip(places, starts, strict=True):
         mesh = _panel(place, found, found.mean, slice(start, min(start + width, total)))
         place.set_xlim(0, width)
         place.set_yticks(np.arange(layers) + 0.5, [f"layer {n}" for n in range(1, layers + 1)])
         if numbers:
-            _numbers(place, found.mean, mesh)
+            texts = [[f"{100 * weight:.0f}" for weight in row] for row in found.mean]
+            style.write_in_cells(place, texts, mesh.to_rgba(found.mean), style.SMALL, offset=0.5)
     heads = found.weights.shape[1]
-    _finish(figure, places, mesh, found, f"mean over {heads} heads", source)
+    _finish(figure, mesh, found, which=f"mean over {heads} heads", source=source)
     return figure
 
 
@@ -101,18 +101,18 @@ def draw_heads(found: ClsAttention, source: str) -> "Figure":
         )
     wide = 0.5 + CELL * total
     columns = max(1, min(math.ceil(math.sqrt(heads)), int(PAGE / wide)))
-    rows = math.ceil(heads / columns)
-    figure = new_figure(max(5.0, 1.6 + wide * columns), 0.9 + rows * (1.2 + 0.16 * layers))
-    places = list(figure.subplots(rows, columns, squeeze=False).flat)
+    figure, places = style.panels(
+        heads,
+        columns,
+        lambda across, down: (max(5.0, 1.6 + wide * across), 0.9 + down * (1.2 + 0.16 * layers)),
+    )
     for head, place in enumerate(places[:heads]):
         mesh = _panel(place, found, found.weights[:, head], slice(0, total))
-        place.set_title(f"head {head + 1}", fontsize=9)
-        place.set_yticks(np.arange(layers) + 0.5, range(1, layers + 1))
-    for place in places[heads:]:
-        place.set_visible(False)
+        place.set_title(f"head {head + 1}", fontsize=style.LABEL)
+        place.set_yticks(np.arange(layers) + 0.5, [*map(str, range(1, layers + 1))])
     for place in places[::columns]:
-        place.set_ylabel("layer", fontsize=9)
-    _finish(figure, places, mesh, found, f"each of {heads} heads", source)
+        place.set_ylabel("layer", fontsize=style.LABEL)
+    _finish(figure, mesh, found, which=f"each of {heads} heads", source=source)
     return figure
 
 
@@ -126,56 +126,39 @@ def _panel(axes: "Axes", found: ClsAttention, weights: np.ndarray, part: slice) 
 
     mesh = axes.pcolormesh(
         weights[:, part],
-        cmap="Blues",
+        cmap=style.ONE_HUE,
         norm=LogNorm(LEAST_SHOWN, 1, clip=True),
-        edgecolors="white",
-        linewidth=0.5,
+        **style.LOOKS["cell edges"],
     )
     axes.invert_yaxis()
-    labels = [label_text(token) for token in found.tokens[part]]
+    labels = [style.label(token) for token in found.tokens[part]]
     axes.set_xticks(np.arange(len(labels)) + 0.5, labels)
     steep = len(found.tokens) > MAX_WITH_NUMBERS
+    if steep:
+        axes.tick_params(axis="x", rotation=90)
+    else:
+        style.tilt(axes, 45)
     for place, label in enumerate(axes.get_xticklabels(), part.start):
-        label.set(rotation=90 if steep else 45, ha="center" if steep else "right")
-        label.set_rotation_mode("default" if steep else "anchor")
         if place in found.separators:
-            label.set(fontweight="bold", color=VERMILLION)
+            label.set(fontweight="bold", color=style.VERMILLION)
     for place in found.separators:
         if part.start <= place < part.stop and place + 1 < len(found.tokens):
-            axes.axvline(place + 1 - part.start, color=VERMILLION, linewidth=1.2)
-    axes.tick_params(length=0, labelsize=8)
+            axes.axvline(place + 1 - part.start, **style.LOOKS["end of text"])
+    axes.tick_params(length=0, labelsize=style.SMALL)
     axes.spines[:].set_visible(False)
     return mesh
 
 
-def _numbers(axes: "Axes", weights: np.ndarray, mesh: "QuadMesh") -> None:
-    """Each weight in its cell, in percent."""
-    shades = mesh.to_rgba(weights)
-    for (layer, place), weight in np.ndenumerate(weights):
-        colour = readable_on(shades[layer, place, :3])
-        middle = (place + 0.5, layer + 0.5)
-        axes.text(*middle, f"{100 * weight:.0f}", ha="center", va="center", color=colour, size=8)
-
-
 def _finish(
-    figure: "Figure",
-    places: "Sequence[Axes]",
-    mesh: "QuadMesh",
-    found: ClsAttention,
-    which: str,
-    source: str,
+    figure: "Figure", mesh: "QuadMesh", found: ClsAttention, which: str, source: str
 ) -> None:
-    title = f"Attention from {label_text(found.tokens[0])}, {which}"
+    """The title, which says whose weights are shown, and the colour bar of all panels."""
+    title = f"Attention from {style.label(found.tokens[0])}, {which}"
     whose = source if len(source) <= 56 else f"…{source[-55:]}"  # of a path, the end says more
-    figure.suptitle(f"{title}\n{label_text(whose, width=56)}", fontsize=10)
-    bar = figure.colorbar(
-        mesh,
-        ax=list(places),
-        shrink=min(0.9, BAR / figure.get_figheight()),
-        anchor=(0, 1),
+    figure.suptitle(f"{title}\n{style.label(whose, width=56)}", fontsize=style.HEADING)
+    label, shrink = "weight (a row sums to 100 %)", min(0.9, BAR / figure.get_figheight())
+    bar = style.colour_bar(
+        figure, mesh, label, style.SMALL, ax=figure.axes, shrink=shrink, anchor=(0, 1)
     )
     bar.set_ticks([LEAST_SHOWN, 0.01, 0.1, 1], labels=["≤ 0.1 %", "1 %", "10 %", "100 %"])
     bar.minorticks_off()
-    bar.set_label("weight (a row sums to 100 %)", fontsize=8)
-    bar.ax.tick_params(labelsize=8)
-    bar.outline.set_visible(False)

@@ -2,16 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from multitask.reporting.figures.style import (
-    label_text,
-    legend_below,
-    line_style,
-    mark_stages,
-    new_figure,
-    numbers,
-    quiet_frame,
-    step_axis,
-)
+from multitask.reporting.figures import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,15 +27,17 @@ def draw_space(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -> "
     ]
     if not tasks:
         return None
-    figure = new_figure(11.0, 3.4)
+    figure = style.new_figure(11.0, 3.4)
     steps = [event["step"] for event in evaluations]
     for axes, (measure, title) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
         for place, task in enumerate(tasks):
-            values = numbers(event["tasks"].get(task, {}).get(measure) for event in evaluations)
-            axes.plot(steps, values, label=label_text(task), **line_style(place))
-        axes.set_title(title, fontsize=10)
-        quiet_frame(axes)
-        mark_stages(axes, stages)
-        step_axis(axes)
-    legend_below(figure)
+            values = style.numbers(
+                event["tasks"].get(task, {}).get(measure) for event in evaluations
+            )
+            axes.plot(steps, values, label=style.label(task), **style.line_style(place))
+        axes.set_title(title, fontsize=style.HEADING)
+        style.quiet_frame(axes)
+        style.mark_stages(axes, stages)
+        style.step_axis(axes)
+    style.legend_below(figure)
     return figure

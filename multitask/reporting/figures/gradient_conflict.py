@@ -4,18 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitask.reporting.figures.style import (
-    DARK,
-    label_text,
-    legend_below,
-    line_style,
-    mark_stages,
-    new_figure,
-    numbers,
-    quiet_frame,
-    readable_on,
-    step_axis,
-)
+from multitask.reporting.figures import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,30 +23,29 @@ def draw_conflict(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -
     pairs = list(dict.fromkeys(pair for event in measured for pair in event["cosines"]["all"]))
     found = {part for event in measured for part in event["cosines"]}  # a stage may freeze some
     parts = sorted(found - {"all"}, key=lambda part: int(part.partition("_")[2] or 0))
-    figure = new_figure(11.0, max(3.6, 0.34 * len(parts) + 1.6))
+    figure = style.new_figure(11.0, max(3.6, 0.34 * len(parts) + 1.6))
     over_time, by_layer = figure.subplots(1, 2, width_ratios=[3, 2])
     steps = [event["step"] for event in measured]
     for place, pair in enumerate(pairs):
         values = cosines(measured, "all", pair)
-        over_time.plot(steps, values, label=label_text(pair), **line_style(place))
-    over_time.axhline(0, color=DARK, linewidth=0.8)
+        over_time.plot(steps, values, label=style.label(pair), **style.line_style(place))
+    over_time.axhline(0, **style.LOOKS["zero"])
     over_time.set_ylabel("cosine of gradients, whole encoder")
-    over_time.set_title("below 0 the tasks pull apart", fontsize=10)
-    quiet_frame(over_time)
-    mark_stages(over_time, stages)
-    step_axis(over_time)
+    over_time.set_title("below 0 the tasks pull apart", fontsize=style.HEADING)
+    style.quiet_frame(over_time)
+    style.mark_stages(over_time, stages)
+    style.step_axis(over_time)
     means = np.array([[_mean(cosines(measured, p, pair)) for pair in pairs] for p in parts])
     widest = max(0.1, float(np.nanmax(np.abs(means))))
-    image = by_layer.imshow(means, cmap="RdBu", vmin=-widest, vmax=widest, aspect="auto")
+    image = by_layer.imshow(means, cmap=style.TWO_HUES, vmin=-widest, vmax=widest, aspect="auto")
     by_layer.set_yticks(range(len(parts)), [part.replace("_", " ") for part in parts])
-    by_layer.set_xticks(range(len(pairs)), [label_text(p) for p in pairs], rotation=30, ha="right")
-    by_layer.set_title("mean over the training, by layer", fontsize=10)
-    for row, column in np.ndindex(*means.shape) if len(pairs) <= MAX_PAIRS_WITH_NUMBERS else ():
-        value = means[row, column]
-        colour = readable_on(np.array(image.cmap(image.norm(value)))[:3])
-        by_layer.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour, size=8)
+    by_layer.set_xticks(range(len(pairs)), [style.label(p) for p in pairs], rotation=30, ha="right")
+    by_layer.set_title("mean over the training, by layer", fontsize=style.HEADING)
+    if len(pairs) <= MAX_PAIRS_WITH_NUMBERS:
+        texts = [[f"{value:.2f}" for value in row] for row in means]
+        style.write_in_cells(by_layer, texts, image.to_rgba(means), style.SMALL)
     figure.colorbar(image, ax=by_layer)
-    legend_below(figure)
+    style.legend_below(figure)
     return figure
 
 
@@ -69,4 +57,4 @@ def _mean(values: np.ndarray) -> float:
 
 def cosines(measured: list[dict[str, Any]], part: str, pair: str) -> np.ndarray:
     """A pair's cosines over the measurements; NaN where it has none (a task had stopped)."""
-    return numbers(event["cosines"].get(part, {}).get(pair) for event in measured)
+    return style.numbers(event["cosines"].get(part, {}).get(pair) for event in measured)

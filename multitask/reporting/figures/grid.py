@@ -6,28 +6,13 @@ Colours are of the Okabe-Ito palette, or of cividis: both stay readable in colou
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from multitask.config.run_directory import load_lines, load_report, stage_begins
-from multitask.reporting.figures.style import (
-    BLUE,
-    DARK,
-    GREEN,
-    ORANGE,
-    VERMILLION,
-    label_text,
-    legend_below,
-    mark_stages,
-    new_figure,
-    quiet_frame,
-    readable_on,
-    save_figure,
-    step_axis,
-)
+from multitask.reporting.figures import style
 from multitask.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -35,10 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
-COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, "#56B4E9", "#CC79A7", DARK)
-LINES = ("-", "--", ":", "-.")
-MARKERS = "osD^v"
-NO_SCORE = "0.88"
 MAX_COLUMNS = 3
 # More cells than this beside each other make a figure too wide to read.
 MAX_CELLS_ACROSS = 12
@@ -71,7 +52,7 @@ def draw_heatmaps(file: Path, maps: Sequence[Heatmap], measure: str = "") -> Non
     Raises:
         ValueError: labels that do not fit the values.
     """
-    save_figure(_heatmaps(maps, measure), file)
+    style.save_figure(_heatmaps(maps, measure), file)
 
 
 def _heatmaps(maps: Sequence[Heatmap], measure: str = "") -> "Figure":
@@ -84,23 +65,22 @@ def _heatmaps(maps: Sequence[Heatmap], measure: str = "") -> "Figure":
             raise ValueError(f"{each.values.shape} values, {size} labels")
     height, width = (max(each.values.shape[axis] for each in maps) for axis in (0, 1))
     columns = min(MAX_COLUMNS, len(maps), max(1, MAX_CELLS_ACROSS // width))
-    rows = math.ceil(len(maps) / columns)
-    figure = new_figure(
-        max(4.2, 1.2 + (1.6 + 0.85 * width) * columns), 0.6 + (1.2 + 0.5 * height) * rows
+    figure, places = style.panels(
+        len(maps),
+        columns,
+        lambda across, down: (
+            max(4.2, 1.2 + (1.6 + 0.85 * width) * across),
+            0.6 + (1.2 + 0.5 * height) * down,
+        ),
     )
-    places = list(figure.subplots(rows, columns, squeeze=False).flat)
     known = np.concatenate([each.values[np.isfinite(each.values)] for each in maps])
     low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
-    colours = matplotlib.colormaps["cividis"].with_extremes(bad=NO_SCORE)
+    colours = matplotlib.colormaps[style.SCORES].with_extremes(bad=style.NO_SCORE)
     scale = matplotlib.cm.ScalarMappable(Normalize(low, high), colours)
     for axes, each in zip(places, maps, strict=False):
         _heatmap(axes, each, scale)
-    for axes in places[len(maps) :]:
-        axes.set_visible(False)
     if low < high:
-        bar = figure.colorbar(scale, ax=places, shrink=0.85)
-        bar.outline.set_visible(False)
-        bar.set_label(label_text(measure, width=40))
+        style.colour_bar(figure, scale, style.label(measure, width=40), ax=places, shrink=0.85)
     return figure
 
 
@@ -109,29 +89,22 @@ def _heatmap(axes: "Axes", found: Heatmap, scale: "ScalarMappable") -> None:
     rows, columns = cells.shape
     shades = scale.to_rgba(cells)
     axes.imshow(shades, aspect="auto")
-    axes.set_title(label_text(found.title, width=60), fontsize=11)
+    axes.set_title(style.label(found.title, width=60), fontsize=style.TITLE)
     axes.set_xlabel(_key_text(found.columns))
     axes.set_ylabel(_key_text(found.rows))
-    axes.set_xticks(range(columns), [label_text(label) for label in found.column_labels])
-    axes.set_yticks(range(rows), [label_text(label) for label in found.row_labels])
+    axes.set_xticks(range(columns), [style.label(label) for label in found.column_labels])
+    axes.set_yticks(range(rows), [style.label(label) for label in found.row_labels])
     if max(map(len, found.column_labels), default=0) > 7:
-        for label in axes.get_xticklabels():
-            label.set(rotation=35, ha="right", rotation_mode="anchor")
-    axes.set_xticks(np.arange(columns - 1) + 0.5, minor=True)
-    axes.set_yticks(np.arange(rows - 1) + 0.5, minor=True)
-    axes.grid(which="minor", color="white", linewidth=2)
-    axes.tick_params(which="both", length=0)
+        style.tilt(axes, 35)
+    style.separate_cells(axes, rows, columns)
     axes.spines[:].set_visible(False)
-    for row, column in product(range(rows), range(columns)):
-        value = found.values[row, column]
-        text = f"{value:.3f}" if math.isfinite(value) else "-"
-        colour = readable_on(shades[row, column, :3])
-        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=9)
+    texts = [[f"{one:.3f}" if math.isfinite(one) else "-" for one in row] for row in found.values]
+    style.write_in_cells(axes, texts, shades, style.LABEL)
 
 
 def _key_text(key: str) -> str:
     """A config key for an axis: of a long one, the end says more."""
-    return label_text(key if len(key) <= 28 else f"…{key[-27:]}", width=28)
+    return style.label(key if len(key) <= 28 else f"…{key[-27:]}", width=28)
 
 
 def draw_curve_bands(file: Path, groups: dict[str, list[Path]]) -> None:
@@ -145,7 +118,7 @@ def draw_curve_bands(file: Path, groups: dict[str, list[Path]]) -> None:
     Raises:
         UserError: a run without report.json or without its log.
     """
-    save_figure(_curve_bands(groups), file)
+    style.save_figure(_curve_bands(groups), file)
 
 
 def draw_gap_bands(file: Path, groups: dict[str, list[Path]]) -> None:
@@ -157,7 +130,7 @@ def draw_gap_bands(file: Path, groups: dict[str, list[Path]]) -> None:
     Raises:
         UserError: a run without report.json or without its log.
     """
-    save_figure(_curve_bands(groups, _gaps, "loss above the training loss,"), file)
+    style.save_figure(_curve_bands(groups, _gaps, "loss above the training loss,"), file)
 
 
 def _curve_bands(
@@ -166,32 +139,29 @@ def _curve_bands(
     curves_of = curves_of or _scores
     loaded = {name: [_load_curves(run, curves_of) for run in runs] for name, runs in groups.items()}
     every = [log for logs in loaded.values() for log in logs]
-    panels = dict.fromkeys(key for log in every for key in log.curves)
+    keys = dict.fromkeys(key for log in every for key in log.curves)
     stages = every[0].stages if all(log.stages == every[0].stages for log in every) else []
-    columns = min(MAX_COLUMNS, max(len(panels), 1))
-    rows = math.ceil(len(panels) / columns) or 1
     legend = 0.1 * len(groups)
-    figure = new_figure(max(5.5, 3.9 * columns), 3.3 * rows + 0.4 + legend)
-    places = list(figure.subplots(rows, columns, squeeze=False).flat)
-    styles = _styles(len(groups))
-    labels = [f"{label_text(n, width=40)} ({_seeds(len(logs))})" for n, logs in loaded.items()]
-    for axes, key in zip(places, panels, strict=False):
-        for logs, label, style in zip(loaded.values(), labels, styles, strict=True):
+    figure, places = style.panels(
+        len(keys),
+        MAX_COLUMNS,
+        lambda columns, rows: (max(5.5, 3.9 * columns), 3.3 * rows + 0.4 + legend),
+    )
+    labels = [f"{style.label(n, width=40)} ({_seeds(len(logs))})" for n, logs in loaded.items()]
+    for axes, key in zip(places, keys, strict=False):
+        for place, (logs, label) in enumerate(zip(loaded.values(), labels, strict=True)):
             curves = [log.curves[key] for log in logs if key in log.curves]
             if curves:
-                _band(axes, curves, label, style)
-        mark_stages(axes, stages)
-        task, metric = key
-        axes.set_title(f"{label_text(task)}: {metric.replace('_', ' ')}", fontsize=11)
-        step_axis(axes)
-        quiet_frame(axes)
-    for axes in places[len(panels) :]:
-        axes.set_visible(False)
+                _band(axes, curves, label, place)
+        style.mark_stages(axes, stages)
+        axes.set_title(style.metric_title(*key), fontsize=style.TITLE)
+        style.step_axis(axes)
+        style.quiet_frame(axes)
     splits = sorted({log.split for log in every})
     places[0].set_ylabel(f"{measure} on {' or '.join(splits)}")
     if len(every) > len(loaded):
-        places[0].fill_between([], [], color="0.8", label="lowest to highest seed")
-    legend_below(figure, labels)
+        places[0].fill_between([], [], **style.LOOKS["key"], label="lowest to highest seed")
+    style.legend_below(figure, labels)
     return figure
 
 
@@ -260,27 +230,14 @@ def _gaps(
     return curves
 
 
-def _band(axes: "Axes", curves: list[dict[int, float]], label: str, style: dict[str, Any]) -> None:
+def _band(axes: "Axes", curves: list[dict[int, float]], label: str, place: int) -> None:
     steps = sorted(set.intersection(*(set(curve) for curve in curves)))
     scores = np.array([[curve[step] for step in steps] for curve in curves])  # [seeds, steps]
-    axes.plot(steps, scores.mean(axis=0), label=label, markersize=4, **style)
+    look = style.group_style(place)
+    axes.plot(steps, scores.mean(axis=0), label=label, **style.LOOKS["curve"], **look)
     if len(curves) > 1:
-        axes.fill_between(
-            steps, scores.min(axis=0), scores.max(axis=0), color=style["color"], alpha=0.18,
-            linewidth=0,
-        )  # fmt: skip
-
-
-def _styles(count: int) -> list[dict[str, Any]]:
-    """A look for each group: colours first, then other strokes and markers."""
-    return [
-        {
-            "color": COLOURS[i % len(COLOURS)],
-            "linestyle": LINES[i // len(COLOURS) % len(LINES)],
-            "marker": MARKERS[i % len(MARKERS)],
-        }
-        for i in range(count)
-    ]
+        low, high = scores.min(axis=0), scores.max(axis=0)
+        axes.fill_between(steps, low, high, color=look["color"], **style.LOOKS["seeds"])
 
 
 def _seeds(count: int) -> str:

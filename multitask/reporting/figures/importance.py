@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitask.config.run_directory import load_lines
-from multitask.reporting.figures.style import label_text, new_figure, readable_on
+from multitask.reporting.figures import style
 from multitask.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def draw_tasks(found: Sequence[Importance], labels: Sequence[str]) -> "Figure":
     """The mean scores: a row a task, as labelled; a column a hidden state (HIRE, figure 2)."""
     states = max(one.layers for one in found) + 1
     values = np.vstack([one.placed([one.mean], states) for one in found])
-    rows = [label_text(label, width=TEXT) for label in labels]
+    rows = [style.label(label, width=TEXT) for label in labels]
     return _map(values, rows, f"Mean importance score of each hidden state ({_splits(found)})")
 
 
@@ -127,7 +127,7 @@ def draw_lengths(found: Sequence[Importance], labels: Sequence[str]) -> "Figure"
     rows = []
     for one, label in zip(found, labels, strict=True):
         for sign, count in (("≤", one.short_rows), (">", one.rows - one.short_rows)):
-            name = label_text(label, width=TEXT)
+            name = style.label(label, width=TEXT)
             rows.append(f"{name}, {sign} {one.median:g} tokens ({count:,})")
     return _map(values, rows, f"Mean importance score by length of text ({_splits(found)})")
 
@@ -135,8 +135,8 @@ def draw_lengths(found: Sequence[Importance], labels: Sequence[str]) -> "Figure"
 def draw_examples(found: Importance, label: str) -> "Figure":
     """The scores of each example: a row a text, a column a hidden state (HIRE, figure 3)."""
     values = found.placed(found.weights, found.layers + 1)
-    rows = [f"{n}  {label_text(text, width=TEXT)}" for n, text in enumerate(found.texts, 1)]
-    title = f"Importance scores of {len(rows)} examples of {label_text(label)} ({found.split})"
+    rows = [f"{n}  {style.label(text, width=TEXT)}" for n, text in enumerate(found.texts, 1)]
+    title = f"Importance scores of {len(rows)} examples of {style.label(label)} ({found.split})"
     return _map(values, rows, title)
 
 
@@ -149,41 +149,32 @@ def _map(values: np.ndarray, rows: Sequence[str], title: str) -> "Figure":
     count, states = values.shape
     longest = max(len(row) for row in rows)
     width = max(5.0, 1.6 + 0.075 * longest + CELL * states)
-    figure = new_figure(width, 1.7 + ROW * max(count, 4))
+    figure = style.new_figure(width, 1.7 + ROW * max(count, 4))
     axes = figure.subplots()
-    axes.set_facecolor("0.93")
+    axes.set_facecolor(style.NO_STATE)
     shown = np.ma.masked_invalid(values)
     mesh = axes.pcolormesh(
-        shown, cmap="Blues", vmin=0, vmax=shown.max(), edgecolors="white", linewidth=0.5
+        shown, cmap=style.ONE_HUE, vmin=0, vmax=shown.max(), **style.LOOKS["cell edges"]
     )
     axes.invert_yaxis()
     names = ["embeddings", *(f"layer {number}" for number in range(1, states))]
-    axes.set_xticks(np.arange(states) + 0.5, names, rotation=45, ha="right")
-    for name in axes.get_xticklabels():
-        name.set_rotation_mode("anchor")
+    axes.set_xticks(np.arange(states) + 0.5, names)
+    style.tilt(axes, 45)
     axes.set_yticks(np.arange(count) + 0.5, rows)
-    axes.tick_params(length=0, labelsize=8)
+    axes.tick_params(length=0, labelsize=style.SMALL)
     axes.spines[:].set_visible(False)
-    shades = mesh.to_rgba(shown)
-    for (row, state), weight in np.ndenumerate(values):
-        if np.isfinite(weight):
-            colour = readable_on(shades[row, state, :3])
-            middle = (state + 0.5, row + 0.5)
-            text = f"{100 * weight:.1f}"
-            axes.text(*middle, text, ha="center", va="center", color=colour, size=7)
-    figure.suptitle(f"{title}, in %", fontsize=10)
+    texts = [[f"{100 * one:.1f}" if np.isfinite(one) else "" for one in row] for row in values]
+    style.write_in_cells(axes, texts, mesh.to_rgba(shown), style.TINY, offset=0.5)
+    figure.suptitle(f"{title}, in %", fontsize=style.HEADING)
     _scale(figure, axes, mesh, values)
     return figure
 
 
 def _scale(figure: "Figure", axes: "Axes", mesh: Any, values: np.ndarray) -> None:
     """The colour bar, with a mark at 1 / n: what equal weights would be."""
-    bar = figure.colorbar(mesh, ax=axes, pad=0.02, format=lambda weight, _: f"{100 * weight:.0f} %")
     counts = {int(np.isfinite(row).sum()) for row in values}
+    label = "a row sums to 100 %" + "; black line: all alike" * (len(counts) == 1)
+    shape = {"pad": 0.02, "format": lambda weight, _: f"{100 * weight:.0f} %"}
+    bar = style.colour_bar(figure, mesh, label, style.SMALL, ax=axes, **shape)
     if len(counts) == 1:
-        bar.ax.axhline(1 / counts.pop(), color="black", linewidth=1.2)
-        bar.set_label("a row sums to 100 %; black line: all alike", fontsize=8)
-    else:
-        bar.set_label("a row sums to 100 %", fontsize=8)
-    bar.ax.tick_params(labelsize=8)
-    bar.outline.set_visible(False)
+        bar.ax.axhline(1 / counts.pop(), **style.LOOKS["equal weights"])

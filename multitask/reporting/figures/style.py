@@ -5,8 +5,8 @@ The colours are of the Okabe-Ito palette: they survive colour blindness and grey
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,14 +19,82 @@ from multitask.utils.files import replacing, write_text
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure
+
+DPI = 150
+MAX_LEGEND_COLUMNS = 6
 
 BLUE, ORANGE, GREEN, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 DARK, GREY = "#333333", "#8C8C8C"
+NO_SCORE, NO_STATE = "0.88", "0.93"  # cells without a number
+ONE_HUE, TWO_HUES, SCORES = "Blues", "RdBu", "cividis"  # colour maps
+
+# sizes of text: a panel's title, a small panel's, and labels
+TITLE, HEADING, LABEL, SMALL, TINY = 11, 10, 9, 8, 7
+
+# the lines of one panel: other colours first, then other dashes or markers
 LINES = (BLUE, ORANGE, GREEN, VERMILLION, DARK, GREY)
 DASHES = ("-", "--", ":")
-DPI = 150
-MAX_LEGEND_COLUMNS = 6
+GROUPS = (BLUE, VERMILLION, GREEN, ORANGE, "#56B4E9", "#CC79A7", DARK)
+GROUP_DASHES = ("-", "--", ":", "-.")
+MARKERS = "osD^vP*X"  # of groups of runs the first five
+
+# how each kind of mark looks: keyword arguments of matplotlib's functions
+LOOKS: dict[str, dict[str, Any]] = {
+    "selected step": {
+        "marker": "*",
+        "markersize": 17,
+        "color": VERMILLION,
+        "markeredgecolor": "white",
+        "linestyle": "none",
+    },
+    "frozen": {"color": ORANGE, "linestyle": (0, (6, 2)), "linewidth": 1.8},
+    "trivial": {"color": GREY, "linestyle": (0, (2, 2)), "linewidth": 1.8},
+    "raw loss": {"color": "0.85", "linewidth": 0.7},
+    "dots": {"s": 14, "color": BLUE, "alpha": 0.35, "linewidths": 0},
+    "diagonal": {"color": ORANGE, "linestyle": (0, (6, 2))},
+    "row": {"color": "0.8", "linewidth": 0.8},
+    "trained": {"fill": True, "color": BLUE},
+    "skipped": {"fill": True, "color": "0.82"},
+    "stopped": {"colors": VERMILLION, "linewidth": 2.5},
+    "zero": {"color": DARK, "linewidth": 0.8},
+    "stage": {"color": "0.6", "linewidth": 0.8, "zorder": 0},
+    "grid": {"color": "0.9", "linewidth": 0.8},
+    "cell borders": {"color": "white", "linewidth": 2},
+    "cell edges": {"edgecolors": "white", "linewidth": 0.5},
+    "end of text": {"color": VERMILLION, "linewidth": 1.2},
+    "equal weights": {"color": "black", "linewidth": 1.2},
+    "curve": {"markersize": 4},
+    "seeds": {"alpha": 0.18, "linewidth": 0},
+    "key": {"color": "0.8"},
+    "domain": {"s": 26},
+    "baseline": {"color": GREY, "linestyle": (0, (5, 3)), "linewidth": 1.2, "zorder": 1},
+    "interval": {"color": DARK, "linewidth": 1.4, "zorder": 2},
+    "seed": {
+        "linestyle": "none",
+        "marker": "o",
+        "markersize": 5,
+        "color": BLUE,
+        "alpha": 0.45,
+        "markeredgewidth": 0,
+        "zorder": 3,
+    },
+    "mean": {
+        "linestyle": "none",
+        "marker": "D",
+        "markersize": 5,
+        "color": DARK,
+        "markeredgecolor": "white",
+        "zorder": 4,
+    },
+    "our seed": {"linestyle": "none", "marker": "o", "markersize": 3, "color": GREY},
+    "ours": {"color": DARK, "marker": "D", "markersize": 5, "capsize": 3, "linewidth": 1.2},
+    "printed": {"color": VERMILLION, "marker": "x", "markersize": 6},
+    "gain": {"capsize": 2, "linewidth": 1},
+    "no gain": {"color": GREY, "linewidth": 1},
+}
+LOOKS["best mean"] = LOOKS["mean"] | {"color": VERMILLION}
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -35,6 +103,22 @@ def new_figure(width: float, height: float) -> "Figure":
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+
+
+def panels(
+    count: int, in_a_row: int, size: Callable[[int, int], tuple[float, float]], **shared: Any
+) -> "tuple[Figure, list[Axes]]":
+    """A figure of ``count`` panels, in rows of at most ``in_a_row``; what is left over is hidden.
+
+    ``size`` gives the inches of so many columns and rows; ``shared`` is what panels share.
+    """
+    columns = max(1, min(in_a_row, count))
+    rows = max(1, math.ceil(count / columns))
+    figure = new_figure(*size(columns, rows))
+    places = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
+    for place in places[count:]:
+        place.set_visible(False)
+    return figure, places
 
 
 @contextmanager
@@ -47,12 +131,9 @@ def boxes_for_glyphs() -> Iterator[None]:
 
 def save_figure(figure: "Figure", file: Path | BytesIO) -> None:
     """Write the picture: PNG, or what else the file's ending says."""
-    if isinstance(file, BytesIO):
-        with boxes_for_glyphs():
-            figure.savefig(file, dpi=DPI)
-        return
-    with replacing(file) as scratch, boxes_for_glyphs():
-        figure.savefig(scratch, dpi=DPI)
+    target = nullcontext(file) if isinstance(file, BytesIO) else replacing(file)
+    with target as opened, boxes_for_glyphs():
+        figure.savefig(opened, dpi=DPI)
 
 
 def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", numbers: str) -> None:
@@ -81,10 +162,15 @@ def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", nu
     print(f"written: {file}")
 
 
-def label_text(text: str, width: int = 24) -> str:
+def label(text: str, width: int = 24) -> str:
     """Text for a label: short, and no dollar sign starts mathematics."""
     short = text if len(text) <= width else text[: width - 1] + "…"
     return short.replace("$", r"\$")
+
+
+def metric_title(task: str, metric: str) -> str:
+    """A panel's title, such as ``sst: macro f1``."""
+    return f"{label(task)}: {metric.replace('_', ' ')}"
 
 
 def numbers(values: Iterable[float | None]) -> np.ndarray:
@@ -98,10 +184,16 @@ def line_style(place: int) -> dict[str, Any]:
     return {"color": LINES[place % len(LINES)], "linestyle": dashes, "marker": "."}
 
 
+def group_style(place: int) -> dict[str, Any]:
+    """How the curve of a group of runs is drawn: other colours first, then dashes and markers."""
+    dashes = GROUP_DASHES[place // len(GROUPS) % len(GROUP_DASHES)]
+    return {"color": GROUPS[place % len(GROUPS)], "linestyle": dashes, "marker": MARKERS[place % 5]}
+
+
 def quiet_frame(axes: "Axes") -> None:
     """Drop the frame's top and right, and put a faint grid behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="0.9", linewidth=0.8)
+    axes.grid(axis="y", **LOOKS["grid"])
     axes.set_axisbelow(True)
 
 
@@ -117,16 +209,16 @@ def step_axis(axes: "Axes") -> None:
 def mark_stages(axes: "Axes", begins: Iterable[tuple[int, str]]) -> None:
     """A thin line at each step after which a stage begins, with the stage's name."""
     for step, name in begins:
-        axes.axvline(step, color="0.6", linewidth=0.8, zorder=0)
+        axes.axvline(step, **LOOKS["stage"])
         axes.annotate(
-            label_text(name, width=14),
+            label(name, width=14),
             (step, 1),
             xycoords=axes.get_xaxis_transform(),
             xytext=(2, -2),
             textcoords="offset points",
             rotation=90,
             va="top",
-            fontsize=7,
+            fontsize=TINY,
             color=DARK,
             bbox={"facecolor": "white", "alpha": 0.7, "pad": 0.5, "linewidth": 0},
         )
@@ -162,3 +254,45 @@ def readable_on(colour: np.ndarray) -> str:
     linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
     luminance = float(linear @ [0.2126, 0.7152, 0.0722])
     return "white" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "black"
+
+
+def write_in_cells(
+    axes: "Axes", texts: Any, shades: np.ndarray, size: int, offset: float = 0.0
+) -> None:
+    """Write the texts [rows, columns] of a map into its cells, in black or white on their colours.
+
+    ``shades`` is RGBA [rows, columns, 4]; ``offset`` is where the middle of the first cell is. A
+    cell with an empty text stays empty.
+    """
+    for (row, column), text in np.ndenumerate(np.array(texts, dtype=object)):
+        if text:
+            colour = readable_on(shades[row, column, :3])
+            place = (column + offset, row + offset)
+            axes.text(*place, text, ha="center", va="center", color=colour, fontsize=size)
+
+
+def separate_cells(axes: "Axes", rows: int, columns: int) -> None:
+    """White lines between the cells of a picture, and no ticks."""
+    axes.set_xticks(np.arange(columns - 1) + 0.5, minor=True)
+    axes.set_yticks(np.arange(rows - 1) + 0.5, minor=True)
+    axes.grid(which="minor", **LOOKS["cell borders"])
+    axes.tick_params(which="both", length=0)
+
+
+def tilt(axes: "Axes", degrees: float) -> None:
+    """Turn the labels along x, so that long ones do not overlap."""
+    for label in axes.get_xticklabels():
+        label.set(rotation=degrees, ha="right", rotation_mode="anchor")
+
+
+def colour_bar(
+    figure: "Figure", mesh: Any, label: str, size: float | None = None, **options: Any
+) -> "Colorbar":
+    """A frameless colour bar with a label; ``size`` is that of its texts."""
+    bar = figure.colorbar(mesh, **options)
+    bar.outline.set_visible(False)
+    bar.set_label(label)
+    if size is not None:
+        bar.set_label(label, fontsize=size)
+        bar.ax.tick_params(labelsize=size)
+    return bar

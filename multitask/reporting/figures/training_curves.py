@@ -11,31 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitask.config.run_directory import load_lines, load_report, stage_begins
+from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
 from multitask.reporting.figures.gradient_conflict import draw_conflict
-from multitask.reporting.figures.style import (
-    BLUE,
-    DARK,
-    GREEN,
-    GREY,
-    ORANGE,
-    VERMILLION,
-    label_text,
-    legend_below,
-    mark_stages,
-    new_figure,
-    numbers,
-    quiet_frame,
-    readable_on,
-    save_figure,
-    step_axis,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SPLIT_STYLES = {"dev": (BLUE, "o"), "holdout": (GREEN, "s")}
+SPLIT_STYLES: dict[str, dict[str, Any]] = {
+    "dev": {"color": style.BLUE, "marker": "o"},
+    "holdout": {"color": style.GREEN, "marker": "s"},
+}
+LEVELS = {"frozen": "frozen encoder", "trivial": "trivial (labels only)"}
 
 # Bins of the schedule: about as many as stay apart on a page.
 SCHEDULE_BINS = 120
@@ -72,7 +60,7 @@ def draw_all(run_dir: Path) -> list[Path]:
     paths = []
     for name, figure in drawn.items():
         paths.append(folder / f"{name}.png")
-        save_figure(figure, paths[-1])
+        style.save_figure(figure, paths[-1])
     return paths
 
 
@@ -90,18 +78,18 @@ def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
     tasks = report["tasks"]
     columns = min(3, len(tasks))
     rows = math.ceil(len(tasks) / columns)
-    figure = new_figure(max(5.5, 3.9 * columns), 4.6 * rows + 0.4)
+    figure = style.new_figure(max(5.5, 3.9 * columns), 4.6 * rows + 0.4)
     panels = figure.subplots(
         2 * rows, columns, sharex=True, squeeze=False, height_ratios=[3, 2] * rows
     )
     for place, (task, result) in enumerate(tasks.items()):
         upper, lower = panels[2 * (place // columns) :, place % columns][:2]
-        _metric_curve(upper, task, result, events, report["selection_split"])
+        _metric_curve(upper, task, result, events, selects=report["selection_split"])
         _loss_curve(lower, task, events)
         for axes in (upper, lower):
-            mark_stages(axes, stage_begins(events))
+            style.mark_stages(axes, stage_begins(events))
         lower.tick_params(labelbottom=True)
-        step_axis(lower)
+        style.step_axis(lower)
         if place % columns == 0:
             lower.set_ylabel("training loss")
     done = max(report["steps"]["done"], 1)
@@ -109,20 +97,16 @@ def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
     for place in range(len(tasks), rows * columns):
         for axes in panels[2 * (place // columns) :, place % columns][:2]:
             axes.set_visible(False)
-    legend_below(figure)
+    style.legend_below(figure)
     return figure
 
 
 def _metric_curve(
-    axes: "Axes",
-    task: str,
-    result: dict[str, Any],
-    events: list[dict[str, Any]],
-    selection_split: str,
+    axes: "Axes", task: str, result: dict[str, Any], events: list[dict[str, Any]], *, selects: str
 ) -> None:
     """The task's own metric over steps, with its baselines and the step that was selected."""
     metric = result["metric"]
-    for split, (colour, marker) in SPLIT_STYLES.items():
+    for split, look in SPLIT_STYLES.items():
         scores = {
             event["step"]: event["tasks"][task][metric]
             for event in events
@@ -132,28 +116,21 @@ def _metric_curve(
             continue
         # what is only evaluated is always scored on dev, whatever selects the others
         name = "dev" if result.get("evaluate_only") else split
-        axes.plot(list(scores), numbers(scores.values()), color=colour, marker=marker, label=name)
-        if split == selection_split and scores.get(result["selected_step"]) is not None:
+        axes.plot(list(scores), style.numbers(scores.values()), **look, label=name)
+        if split == selects and scores.get(result["selected_step"]) is not None:
             axes.plot(
                 result["selected_step"],
                 scores[result["selected_step"]],
-                marker="*",
-                markersize=17,
-                color=VERMILLION,
-                markeredgecolor="white",
-                linestyle="none",
+                **style.LOOKS["selected step"],
                 label="selected step",
                 zorder=3,
             )
-    for name, colour, style, label in (
-        ("frozen", ORANGE, (0, (6, 2)), "frozen encoder"),
-        ("trivial", GREY, (0, (2, 2)), "trivial (labels only)"),
-    ):
+    for name, label in LEVELS.items():
         level = (result["baselines"][name] or {}).get(metric)
         if level is not None:
-            axes.axhline(level, color=colour, linestyle=style, linewidth=1.8, label=label)
-    axes.set_title(f"{label_text(task)}: {metric.replace('_', ' ')}", fontsize=11)
-    quiet_frame(axes)
+            axes.axhline(level, **style.LOOKS[name], label=label)
+    axes.set_title(style.metric_title(task, metric), fontsize=style.TITLE)
+    style.quiet_frame(axes)
 
 
 def _loss_curve(axes: "Axes", task: str, events: list[dict[str, Any]]) -> None:
@@ -161,10 +138,10 @@ def _loss_curve(axes: "Axes", task: str, events: list[dict[str, Any]]) -> None:
     turns = [event for event in events if event["event"] == "step" and event["task"] == task]
     if turns:
         steps = [event["step"] for event in turns]
-        losses = numbers(event["loss"] for event in turns)
-        axes.plot(steps, losses, color="0.85", linewidth=0.7)
-        axes.plot(steps, _smoothed(losses), color=DARK, label="training loss, smoothed")
-    quiet_frame(axes)
+        losses = style.numbers(event["loss"] for event in turns)
+        axes.plot(steps, losses, **style.LOOKS["raw loss"])
+        axes.plot(steps, _smoothed(losses), color=style.DARK, label="training loss, smoothed")
+    style.quiet_frame(axes)
 
 
 def _confusion(task: str, result: dict[str, Any]) -> "Figure":
@@ -172,66 +149,59 @@ def _confusion(task: str, result: dict[str, Any]) -> "Figure":
     counts = np.array(result["dev"]["confusion"])
     size = len(counts)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    names = [label_text(str(name), width=18) for name in result["classes"] or range(size)]
+    names = [style.label(str(name), width=18) for name in result["classes"] or range(size)]
 
     side = min(max(0.85 * size, 2.4), 9.0)
-    figure = new_figure(side + 2.6, side + 1.5)
+    figure = style.new_figure(side + 2.6, side + 1.5)
     axes = figure.subplots()
-    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    bar = figure.colorbar(
-        image, ax=axes, shrink=0.85, format=lambda share, _: f"{100 * share:.0f} %"
-    )
-    bar.set_label("share of the gold class")
-    bar.outline.set_visible(False)
+    image = axes.imshow(shares, cmap=style.ONE_HUE, vmin=0, vmax=1)
+    label = "share of the gold class"
+    style.colour_bar(figure, image, label, ax=axes, shrink=0.85, format=_percent)
     axes.set(xlabel="predicted", ylabel="gold")
     what = "words of dev" if result["label_type"] == "tags" else "dev rows"
     axes.set_title(
-        f"{label_text(task)}: {counts.trace():,} of {counts.sum():,} {what} right", fontsize=11
+        f"{style.label(task)}: {counts.trace():,} of {counts.sum():,} {what} right",
+        fontsize=style.TITLE,
     )
     axes.spines[:].set_visible(False)
     if size <= MAX_CLASSES_WITH_NAMES:
         axes.set_xticks(range(size), names)
         axes.set_yticks(range(size), names)
         if max(map(len, names)) > 4:
-            for label in axes.get_xticklabels():
-                label.set(rotation=35, ha="right", rotation_mode="anchor")
+            style.tilt(axes, 35)
     if size <= MAX_CLASSES_WITH_COUNTS:
-        axes.set_xticks(np.arange(size - 1) + 0.5, minor=True)
-        axes.set_yticks(np.arange(size - 1) + 0.5, minor=True)
-        axes.grid(which="minor", color="white", linewidth=2)
-        axes.tick_params(which="both", length=0)
-        colours = image.to_rgba(shares)
-        for (gold, predicted), count in np.ndenumerate(counts):
-            share = shares[gold, predicted]
-            axes.text(
-                predicted,
-                gold,
-                f"{count:,}\n{100 * share:.0f} %",
-                ha="center",
-                va="center",
-                color=readable_on(colours[gold, predicted, :3]),
-                fontsize=9,
-            )
+        style.separate_cells(axes, size, size)
+        texts = [
+            [f"{count:,}\n{_percent(share)}" for count, share in zip(*row, strict=True)]
+            for row in zip(counts, shares, strict=True)
+        ]
+        style.write_in_cells(axes, texts, image.to_rgba(shares), style.LABEL)
     return figure
+
+
+def _percent(share: float, _: object = None) -> str:
+    """A share as text; matplotlib also gives a tick's number."""
+    return f"{100 * share:.0f} %"
 
 
 def _scatter(task: str, result: dict[str, Any], records: list[dict[str, Any]]) -> "Figure":
     """Predicted against gold numbers of the dev set, one dot a row."""
     known = [record for record in records if record["label"] is not None]
-    gold = numbers(record["label"] for record in known)
-    predicted = numbers(record["prediction"] for record in known)
-    figure = new_figure(5.4, 5.0)
+    gold = style.numbers(record["label"] for record in known)
+    predicted = style.numbers(record["prediction"] for record in known)
+    figure = style.new_figure(5.4, 5.0)
     axes = figure.subplots()
-    axes.scatter(gold, predicted, s=14, color=BLUE, alpha=0.35, linewidths=0)
+    axes.scatter(gold, predicted, **style.LOOKS["dots"])
     low, high = result["label_range"] or (gold.min(initial=0), gold.max(initial=1))
-    axes.plot(
-        [low, high], [low, high], color=ORANGE, linestyle=(0, (6, 2)), label="predicted = gold"
-    )
+    axes.plot([low, high], [low, high], **style.LOOKS["diagonal"], label="predicted = gold")
     axes.set(xlabel="gold", ylabel="predicted")
     pearson = result["dev"]["pearson"]
     score = "undefined" if pearson is None else f"{pearson:.3f}"
-    axes.set_title(f"{label_text(task)}: Pearson {score} on {len(known):,} dev rows", fontsize=11)
-    quiet_frame(axes)
+    axes.set_title(
+        f"{style.label(task)}: Pearson {score} on {len(known):,} dev rows",
+        fontsize=style.TITLE,
+    )
+    style.quiet_frame(axes)
     axes.legend(loc="upper left", frameon=False)
     return figure
 
@@ -250,40 +220,40 @@ def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
         return share
 
     full = max(shares(task=task).max() for task in tasks) or 1.0
-    figure = new_figure(9.0, 0.7 * len(tasks) + 1.5)
+    figure = style.new_figure(9.0, 0.7 * len(tasks) + 1.5)
     axes = figure.subplots()
     for row, task in enumerate(reversed(tasks)):
         trained = row + ROW_FILL * shares(task=task, event="step") / full
         both = row + ROW_FILL * shares(task=task) / full
-        axes.axhline(row, color="0.8", linewidth=0.8)
-        axes.stairs(trained, edges, baseline=row, fill=True, color=BLUE, label="trained")
+        axes.axhline(row, **style.LOOKS["row"])
+        axes.stairs(trained, edges, baseline=row, **style.LOOKS["trained"], label="trained")
         if (both > trained).any():
             axes.stairs(
-                both, edges, baseline=trained, fill=True, color="0.82", label="turn skipped"
+                both, edges, baseline=trained, **style.LOOKS["skipped"], label="turn skipped"
             )
         stops = [e["step"] for e in events if (e["event"], e.get("task")) == ("stop", task)]
         if stops:
             height = (row, row + ROW_FILL)
-            axes.vlines(stops, *height, colors=VERMILLION, linewidth=2.5, label="stopped early")
+            axes.vlines(stops, *height, **style.LOOKS["stopped"], label="stopped early")
 
     middles = np.arange(len(tasks)) + ROW_FILL / 2
-    axes.set_yticks(middles, [label_text(task) for task in reversed(tasks)])
+    axes.set_yticks(middles, [style.label(task) for task in reversed(tasks)])
     totals = [report["tasks"][task]["turns"] for task in reversed(tasks)]
     right = axes.secondary_yaxis("right")
     texts = [f"{total['trained']:,} trained\n{total['skipped']:,} skipped" for total in totals]
-    right.set_yticks(middles, texts, fontsize=8)
+    right.set_yticks(middles, texts, fontsize=style.SMALL)
     right.spines["right"].set_visible(False)
     for side in (axes, right):
         side.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.set(xlim=(0, edges[-1] + 0.5), ylim=(-0.1, len(tasks)))
-    step_axis(axes)
+    style.step_axis(axes)
     width = round(edges[1] - edges[0])
     title = "Which task each step trained"
     if width > 1:
         title = f"Share of the steps a task had (bins of {width}, full height = {100 * full:.0f} %)"
-    axes.set_title(title, fontsize=11)
-    legend_below(figure)
+    axes.set_title(title, fontsize=style.TITLE)
+    style.legend_below(figure)
     return figure
 
 

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.image import imread
 
 from multitask.reporting.figures import grid as plots_grid
+from multitask.reporting.figures.style import group_style
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
 
@@ -93,7 +94,7 @@ def test_tasks_and_metrics_that_differ_between_groups_have_panels_of_their_own(t
 
 def test_many_groups_look_different_and_the_file_is_written(tmp_path):
     write_run(tmp_path / "run")
-    looks = [tuple(style.values()) for style in plots_grid._styles(28)]
+    looks = [tuple(group_style(place).values()) for place in range(28)]
     assert len(set(looks)) == 28
     file = tmp_path / "curves.png"
     plots_grid.draw_curve_bands(file, {f"group {i}": [tmp_path / "run"] for i in range(9)})

@@ -1,11 +1,14 @@
 """What the figures share: text that can be read, saved without noise, legends that fit."""
 
+import ast
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from multitask.reporting.figures import style
 from multitask.reporting.figures.style import (
     legend_below,
     mark_stages,
@@ -13,6 +16,7 @@ from multitask.reporting.figures.style import (
     readable_on,
     save_figure,
 )
+from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize("name", ["cividis", "Blues"])
@@ -65,3 +69,18 @@ def test_stages_are_lines_with_names_that_start_no_mathematics():
     mark_stages(axes, [(3, "a $ long name of a stage"), (9, "b")])
     assert [line.get_xdata()[0] for line in axes.lines] == [3, 9]
     assert [text.get_text() for text in axes.texts] == [r"a \$ long name…", "b"]
+
+
+LOOKS = "color colors facecolor edgecolors cmap fontsize labelsize size s alpha dpi capsize".split()
+LOOKS += "linewidth linewidths markersize markeredgecolor markeredgewidth".split()
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "multitask").rglob("*.py")), ids=str)
+def test_only_style_says_how_figures_look(file):
+    if file == Path(style.__file__) or "matplotlib" not in (source := file.read_text()):
+        return
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.keyword) and node.arg in LOOKS:
+            assert not isinstance(node.value, ast.Constant), f"{node.arg} belongs to style.py"
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in ("savefig", "rcParams", "rc_context")

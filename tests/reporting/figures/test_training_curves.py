@@ -11,7 +11,7 @@ from matplotlib.image import imread
 
 from multitask.config.run_directory import load_lines
 from multitask.reporting.figures import training_curves as plots
-from multitask.reporting.figures.style import new_figure, step_axis
+from multitask.reporting.figures.style import new_figure, save_figure, step_axis
 from tests.support.fabricated_run import write_run
 
 
@@ -117,9 +117,9 @@ def test_a_task_that_is_only_evaluated_has_a_curve_of_dev(tmp_path):
         for s in (1, 2)
     ]
     for only, label in ((False, "holdout"), (True, "dev")):
-        axes = plots.new_figure(4, 3).subplots()
+        axes = new_figure(4, 3).subplots()
         result = report["tasks"]["sst"] | {"evaluate_only": only, "selected_step": 2}
-        plots._metric_curve(axes, "sst", result, events, "holdout")
+        plots._metric_curve(axes, "sst", result, events, selects="holdout")
         assert axes.lines[0].get_label() == label
 
 
@@ -146,7 +146,7 @@ def test_a_stage_that_evaluates_its_own_tasks_only_is_marked_and_leaves_gaps(tmp
     assert last == {"sst: accuracy": 120, "para: accuracy": 60, "sts: pearson": 60}
     for axes in figure.axes:
         assert [text.get_text() for text in axes.texts] == [r"one \$ alone"]
-    plots.save_figure(figure, tmp_path / "curves.png")
+    save_figure(figure, tmp_path / "curves.png")
 
 
 def test_the_scatter_says_pearson(tmp_path):
