@@ -1,17 +1,252 @@
 """The rules of the house, checked on the syntax trees of all files."""
 
 import ast
-from pathlib import Path
+import re
+
+import pytest
 
 from tests.conftest import ROOT
+from tests.support.source_tree import (
+    calls,
+    files_of_tests,
+    functions,
+    has_code,
+    name_of,
+    parameters,
+    sources,
+    tree_of,
+)
 
-TESTS = sorted((ROOT / "tests").rglob("*.py"))
+LINES_OF_A_FILE = 400
+LINES_OF_A_FUNCTION = 60
+PARAMETERS = 8
+POSITIONAL_ARGUMENTS = 4
+ROOMS = {
+    "commands",
+    "config",
+    "data",
+    "inference",
+    "models",
+    "reporting",
+    "sweep",
+    "tasks",
+    "training",
+    "utils",
+}
 # it runs at an older commit, whose imports it has
-AT_AN_OLDER_COMMIT = {"tests/old_run/make.py"}
+AT_AN_OLDER_COMMIT = "tests/old_run/make.py"
+# folders of tests that mirror no package of the source
+OTHER_TESTS = ("benchmarks", "configs", "faults", "runs", "tools")
+TESTED_BY = re.compile(r"# Tested by (tests/\S+\.py)\n")
+
+# What is still against a rule. An entry that is no longer against it fails the test: take it out.
+LONG_FILES: set[str] = {
+    "multitask/models/encoders/bert.py",
+    "multitask/training/trainer.py",
+    "tests/data/test_load.py",
+    "tests/runs/test_contrastive.py",
+    "tests/sweep/test_probe_grid.py",
+    "tests/sweep/test_sweep.py",
+    "tests/test_bad_input.py",
+    "tests/training/test_gradient_surgery.py",
+    "tests/training/test_loss.py",
+    "tests/training/test_stages.py",
+}
+LONG_FUNCTIONS: set[str] = {
+    "multitask/inference/analysis/importance.py: importance",
+    "multitask/reporting/comparison/compare.py: compare",
+    "multitask/reporting/paper/table.py: paper_table",
+    "multitask/training/frozen_probe.py: train_probe",
+    "multitask/training/train_run.py: finish",
+    "multitask/training/trainer.py: Trainer.turn",
+}
+MANY_PARAMETERS: set[str] = {
+    "multitask/data/tokenize.py: tokenize",
+    "multitask/inference/analysis/importance.py: importance",
+    "multitask/training/frozen_probe.py: frozen_head_scores",
+    "multitask/training/step.py: train_step",
+}
+MANY_POSITIONAL: set[str] = {
+    "multitask/commands/export.py: write_export",
+    "multitask/commands/importance.py: _computed",
+    "multitask/commands/importance.py: _of_run",
+    "multitask/commands/index.py: build",
+    "multitask/commands/predict.py: _own_texts",
+    "multitask/commands/predict.py: write_predictions",
+    "multitask/commands/search.py: check_origin",
+    "multitask/data/batch_sampler.py: length_grouped_batches",
+    "multitask/data/readers/tables.py: read_documents",
+    "multitask/data/sts_suites.py: _rows",
+    "multitask/data/tokenize.py: _key",
+    "multitask/data/tokenize.py: _tokenize",
+    "multitask/inference/analysis/attention.py: attention_weights",
+    "multitask/inference/ensemble.py: scored_rows",
+    "multitask/inference/ensemble.py: write_predictions",
+    "multitask/inference/export/int8.py: compute",
+    "multitask/inference/serve/answers.py: check_origin",
+    "multitask/inference/trivial_scores.py: compute",
+    "multitask/models/encoders/bert.py: packed_attention",
+    "multitask/models/head_checks.py: check_labels",
+    "multitask/models/losses/contrastive.py: _logits",
+    "multitask/reporting/comparison/compare.py: _task_column",
+    "multitask/reporting/comparison/gains.py: compute",
+    "multitask/reporting/comparison/saved_predictions.py: scored_rows",
+    "multitask/reporting/paper/table.py: _column",
+    "multitask/sweep/probe_grid.py: task_result",
+    "multitask/sweep/probe_grid.py: write_predictions",
+    "multitask/sweep/sweep.py: _compare",
+    "multitask/tasks/bootstrap.py: compute",
+    "multitask/tasks/bootstrap.py: resampled_values",
+    "multitask/tasks/metrics.py: resampled_values",
+    "multitask/training/loss.py: _smoothed",
+    "multitask/training/loss.py: _smoothness",
+    "multitask/training/save_results.py: compute",
+    "multitask/training/train_run.py: task_result",
+    "multitask/training/train_run.py: write_predictions",
+    "multitask/training/trainer.py: train_step",
+    "multitask/training/validation.py: compute",
+}
+UNTESTED: set[str] = {
+    "multitask/__init__.py",
+    "multitask/commands/check.py",
+    "multitask/commands/evaluate.py",
+    "multitask/commands/evaluate_search.py",
+    "multitask/commands/index.py",
+    "multitask/commands/predict.py",
+    "multitask/commands/source.py",
+    "multitask/commands/table.py",
+    "multitask/commands/train.py",
+    "multitask/data/dataloader.py",
+    "multitask/data/readers/columns.py",
+    "multitask/data/readers/tables.py",
+    "multitask/data/splits.py",
+    "multitask/data/token_labels.py",
+    "multitask/inference/analysis/importance.py",
+    "multitask/inference/embeddings.py",
+    "multitask/inference/trained_run.py",
+    "multitask/models/build.py",
+    "multitask/reporting/comparison/notes.py",
+    "multitask/reporting/comparison/saved_predictions.py",
+    "multitask/reporting/figures/layers.py",
+    "multitask/reporting/mistakes.py",
+    "multitask/reporting/page.py",
+    "multitask/reporting/paper/files.py",
+    "multitask/reporting/paper/layout.py",
+    "multitask/reporting/search_report.py",
+    "multitask/reporting/sts_report.py",
+    "multitask/sweep/pool.py",
+    "multitask/sweep/progress.py",
+    "multitask/sweep/runs.py",
+    "multitask/tasks/base.py",
+    "multitask/tasks/bootstrap.py",
+    "multitask/tasks/classification.py",
+    "multitask/tasks/examples.py",
+    "multitask/tasks/metric_names.py",
+    "multitask/tasks/multilabel.py",
+    "multitask/tasks/records.py",
+    "multitask/tasks/regression.py",
+    "multitask/tasks/sts.py",
+    "multitask/training/checkpoint.py",
+    "multitask/training/describe_plan.py",
+    "multitask/training/frozen_baselines.py",
+    "multitask/training/metric_log.py",
+    "multitask/training/save_results.py",
+    "multitask/training/setup.py",
+    "multitask/training/step.py",
+    "multitask/training/train_run.py",
+    "multitask/training/validation.py",
+}
 
 
-def name_of(file: Path) -> str:
-    return file.relative_to(ROOT).as_posix()
+def test_files_are_short():
+    files = [*sources(), *files_of_tests()]
+    found = {
+        name_of(file)
+        for file in files
+        if len(file.read_text(encoding="utf-8").splitlines()) > LINES_OF_A_FILE
+    }
+    assert found == LONG_FILES
+
+
+def test_functions_are_short():
+    found = {
+        f"{name_of(file)}: {name}"
+        for file in sources()
+        for name, function in functions(file)
+        if (function.end_lineno or 0) - function.lineno + 1 > LINES_OF_A_FUNCTION
+    }
+    assert found == LONG_FUNCTIONS
+
+
+def test_functions_have_few_parameters():
+    found = {
+        f"{name_of(file)}: {name}"
+        for file in sources()
+        for name, function in functions(file)
+        if function.name != "__init__" and len(parameters(function)) > PARAMETERS
+    }
+    assert found == MANY_PARAMETERS
+
+
+def test_calls_name_their_arguments_from_the_fifth_on():
+    """Calls of our own functions; constructors are excepted."""
+    found = {
+        f"{name_of(file)}: {call.function.rpartition('.')[2]}"
+        for file in sources()
+        for call in calls(file)
+        if call.positional > POSITIONAL_ARGUMENTS
+    }
+    assert found == MANY_POSITIONAL
+
+
+def test_multitask_holds_the_rooms_and_nothing_else():
+    directory = ROOT / "multitask"
+    rooms = {path.name for path in directory.iterdir() if path.is_dir()} - {"__pycache__"}
+    assert rooms == ROOMS
+    assert [path.name for path in directory.glob("*.py")] == ["__init__.py"]
+
+
+@pytest.mark.parametrize("room", ["tasks", "utils"])
+def test_rooms_whose_face_is_empty(room):
+    assert (ROOT / "multitask" / room / "__init__.py").read_text() == ""
+
+
+# --- tests/ mirrors the source ---
+
+
+def mirrored(name: str) -> str:
+    """The test file of a source file."""
+    directory, _, base = name.removeprefix("multitask/").rpartition("/")
+    return f"tests/{directory}/test_{base}" if directory else f"tests/test_{base}"
+
+
+def test_each_source_file_has_its_test_file_or_names_another():
+    """`# Tested by tests/...` in the first line names the contract test that covers the file."""
+    untested, wrong = set(), []
+    for file in filter(has_code, sources()):
+        name, named = name_of(file), TESTED_BY.match(file.read_text(encoding="utf-8"))
+        own = (ROOT / mirrored(name)).is_file()
+        if named is None and not own:
+            untested.add(name)
+        if named is not None and (own or not (ROOT / named[1]).is_file()):
+            wrong.append(f"{name}: {named[1]}" + (f", but it has {mirrored(name)}" if own else ""))
+    assert not wrong
+    assert untested == UNTESTED
+
+
+def test_each_test_file_mirrors_a_source_file_or_is_a_contract():
+    expected = {mirrored(name_of(file)) for file in sources()}
+    for file in sources():
+        named = TESTED_BY.match(file.read_text(encoding="utf-8"))
+        expected |= {named[1]} if named else set()
+    others = tuple(f"tests/{folder}/" for folder in OTHER_TESTS)
+    wrong = [
+        name
+        for name in map(name_of, files_of_tests())
+        if "/test_" in name and name.count("/") > 1 and not name.startswith(others)
+        if name not in expected
+    ]
+    assert not wrong, "name a test after its source file"
 
 
 def imports(tree: ast.AST) -> set[str]:
@@ -26,7 +261,7 @@ def imports(tree: ast.AST) -> set[str]:
 
 
 def imports_a_test(module: str) -> bool:
-    """Whether a module is one of ``tests`` that holds tests: neither support nor a conftest."""
+    """Return True for a module of ``tests`` that holds tests: neither support nor a conftest."""
     first, *rest = module.split(".")
     if first != "tests" or not rest or rest[0] == "support":
         return False
@@ -36,8 +271,8 @@ def imports_a_test(module: str) -> bool:
 def test_no_test_file_imports_another():
     wrong = {
         name: modules
-        for file in TESTS
-        if (name := name_of(file)) not in AT_AN_OLDER_COMMIT
-        and (modules := sorted(filter(imports_a_test, imports(ast.parse(file.read_text())))))
+        for file in files_of_tests()
+        if (name := name_of(file)) != AT_AN_OLDER_COMMIT
+        and (modules := sorted(filter(imports_a_test, imports(tree_of(file)))))
     }
     assert not wrong, "conftest.py and tests/support/ hold what is shared"
