@@ -14,8 +14,8 @@ from multitask.config.registry import resolve
 from multitask.data.load import label_reader
 from multitask.data.splits import load_splits
 from multitask.tasks.examples import Rows
+from multitask.training.build_trainer import build_trainer
 from multitask.training.setup import Plan, set_up
-from multitask.training.train_run import build_trainer
 from multitask.training.trainer import Trainer
 
 CONFIG = Path(__file__).parent.parent / "configs" / "cs224n_minilm.yaml"
@@ -55,14 +55,14 @@ class Stepper:
 
     def __init__(self, prepared: Plan, scratch: Path) -> None:
         self.trainer: Trainer = build_trainer(prepared, scratch, lambda line: None)
-        self._take, self._tokens = self.trainer.next_batches, 0
-        self.trainer.next_batches = self._counted
+        self._take, self._tokens = self.trainer.loader.next, 0
+        self.trainer.loader.next = self._counted  # type: ignore[assignment,method-assign]
         prepared.model.train()
 
     def steps(self, count: int) -> int:
         before = self._tokens
         for _ in range(count):
-            self.trainer.turn()
+            self.trainer.take_step()
         return self._tokens - before
 
     def _counted(self, *turns: Any) -> Any:

@@ -26,7 +26,7 @@ from multitask.data.collate import Batch, SharedBatch, by_task, separate
 from multitask.data.dataloader import next_batches
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.reporting.tables import markdown_table
-from multitask.training.loss import Smoothing
+from multitask.training.loss import Objective, Smoothing
 from multitask.training.optimizer import build_optimizer
 from multitask.training.setup import set_up
 from multitask.training.step import train_step
@@ -92,16 +92,9 @@ def ours(
 ) -> None:
     """The product's step, with the teacher's where there is a Bregman term."""
     smooth = {} if smoothing is None else dict.fromkeys(TASKS, smoothing)
+    objective = Objective(dict.fromkeys(TASKS, 1.0), smooth, teacher)
     for passes in batches:
-        train_step(
-            prepared.model,
-            passes,
-            dict.fromkeys(TASKS, 1.0),
-            prepared.optimizer,
-            1.0,
-            smoothing=smooth,
-            teacher=teacher,
-        )
+        train_step(prepared.model, passes, prepared.optimizer, objective, clip_norm=1.0)
         if teacher is not None:
             follow(teacher, prepared.model, 1.0)
 

@@ -105,6 +105,45 @@ def train_loaders(
     return loaders
 
 
+@dataclass
+class MultiTaskLoader:
+    """The training batches of all tasks.
+
+    Attributes:
+        loaders: the training rows of each stream.
+        pad_id: the tokenizer's.
+        device: where the batches go.
+    """
+
+    loaders: Mapping[str, TrainRows]
+    pad_id: int
+    device: torch.device
+
+    @property
+    def members(self) -> dict[str, list[str]]:
+        """The tasks that train on each stream."""
+        return {name: list(loader.labels) for name, loader in self.loaders.items()}
+
+    def next(self, tasks: Sequence[str]) -> list[list[SharedBatch]]:
+        """Return the micro-batches of the next step of these tasks; see ``next_batches``."""
+        stream_of = {task: name for name, members in self.members.items() for task in members}
+        turns = dict.fromkeys(stream_of[task] for task in tasks)
+        return next_batches(self.loaders, turns, tasks, pad_id=self.pad_id, device=self.device)
+
+    def sample(self, tasks: Sequence[str], seed: Sequence[int]) -> dict[str, Batch]:
+        """Return a batch of random rows of each task; see ``sampled_batches``."""
+        return sampled_batches(
+            self.loaders, tasks, seed=seed, pad_id=self.pad_id, device=self.device
+        )
+
+    def state_dict(self) -> dict[str, dict[str, int]]:
+        return {name: loader.stream.state_dict() for name, loader in self.loaders.items()}
+
+    def load_state_dict(self, state: Mapping[str, Mapping[str, int]]) -> None:
+        for name, loader in self.loaders.items():
+            loader.stream.load_state_dict(state[name])
+
+
 def next_batches(
     feeds: Mapping[str, TrainRows],
     turns: Collection[str],

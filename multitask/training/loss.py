@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -61,6 +61,35 @@ class Smoothing:
     def due(self, trained: int) -> bool:
         """Whether the step after the task's first ``trained`` ones has SMART's terms."""
         return (trained + 1) % self.every == 0 and (self.weight > 0 or self.bregman > 0)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a step minimises: the tasks' weighted losses, and SMART's terms for tasks with them.
+
+    Attributes:
+        weights: the factor on each task's loss and on its SMART terms.
+        smoothing: SMART's terms, by task.
+        teacher: the momentum teacher of SMART's Bregman terms.
+    """
+
+    weights: Mapping[str, float]
+    smoothing: Mapping[str, Smoothing] = field(default_factory=dict)
+    teacher: MultiTaskModel | None = None
+
+    def due(self, trained: Mapping[str, int]) -> "Objective":
+        """Return the same objective with the SMART terms that are due in each task's next step.
+
+        ``trained`` counts the steps that have trained each task.
+        """
+        due = {t: one for t, one in self.smoothing.items() if one.due(trained.get(t, 0))}
+        return replace(self, smoothing=due)
+
+    def losses(
+        self, model: MultiTaskModel, batches: Sequence[SharedBatch], *, apart: bool = False
+    ) -> dict[str, Outcome]:
+        """Return each task's outcome; see ``task_losses``."""
+        return task_losses(model, batches, self.smoothing, self.teacher, apart=apart)
 
 
 def task_losses(

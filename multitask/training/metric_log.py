@@ -1,34 +1,81 @@
-"""``metrics.jsonl``: what happened in a run, line by line."""
+"""``metrics.jsonl``: what happened in a run, one JSON object per line."""
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from multitask.training.callbacks import Callback, Evaluation
+from multitask.training.loss import learned_weights
+from multitask.training.optimizer import encoder_rate
+from multitask.training.step import Stepped
 from multitask.utils import distributed
+from multitask.utils.errors import UserError
 from multitask.utils.files import without_nan
 
+if TYPE_CHECKING:
+    from multitask.training.trainer import Trainer
 
-class Log:
-    """One JSON object a line, cut back to a checkpoint's length on resume; rank 0 alone writes."""
+
+class MetricLog(Callback):
+    """Writes steps and evaluations to a file; only the first process writes.
+
+    On resume the file is cut back to its length at the checkpoint.
+    """
 
     def __init__(self, file: Path) -> None:
         self.file = file
         # unbuffered: a line is in the file or, on a full disk, an error at once
         self._opened = file.open("ab", buffering=0) if distributed.rank() == 0 else None
-        self._hear: Callable[[Mapping[str, Any]], None] = lambda line: None
-
-    def listen(self, hear: Callable[[Mapping[str, Any]], None]) -> None:
-        """Pass every further line on to ``hear``, on rank 0."""
-        self._hear = hear
+        self._rates: dict[str, float] = {}  # of the step under way, by parameter group
 
     def write(self, event: str, **values: Any) -> None:
         """Append a line; NaN becomes null."""
-        line = {"event": event, **without_nan(values)}
         if self._opened:
+            line = {"event": event, **without_nan(values)}
             self._opened.write((json.dumps(line) + "\n").encode())
-            self._hear(line)
+
+    def on_start(self, trainer: "Trainer") -> None:
+        if trainer.step == 0:
+            stages = trainer.stages
+            self.write("plan", step=0, steps=stages.total_steps, epochs=stages.total_epochs)
+
+    def before_step(self, trainer: "Trainer") -> None:
+        groups = trainer.stages.optimizer.param_groups
+        self._rates = {group["name"]: group["lr"] for group in groups}
+
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
+        for task in tasks:
+            if task not in done.losses:
+                self.write("skip", step=trainer.step, task=task)
+                continue
+            self.write(
+                "step",
+                step=trainer.step,
+                epoch=round(trainer.epoch, 5),
+                task=task,
+                loss=done.losses[task],
+                lr=encoder_rate(self._rates),
+                head_lr=self._rates.get(trainer.model.owner(task), 0.0),
+                grad_norm=done.norm,
+                rows=done.rows[task],
+                **({"penalty": done.penalties[task]} if task in done.penalties else {}),
+            )
+
+    def on_evaluation(self, trainer: "Trainer", evaluation: Evaluation) -> None:
+        weights = learned_weights(trainer.model)
+        self.write(
+            "eval",
+            step=trainer.step,
+            epoch=round(trainer.epoch, 5),
+            split=trainer.measures.split,
+            tasks=evaluation.tasks,
+            joint=evaluation.joint,
+            **({"loss_weights": weights} if weights else {}),
+        )
+        for task in evaluation.stopped:
+            self.write("stop", step=trainer.step, task=task)
 
     def close(self) -> None:
         """Write no more."""
@@ -36,7 +83,7 @@ class Log:
             self._opened.close()
 
     def size(self) -> int:
-        """Bytes that are safely on disk."""
+        """Return the number of bytes that are safely on disk."""
         if self._opened is None:
             return 0
         os.fsync(self._opened.fileno())
@@ -46,3 +93,14 @@ class Log:
         """Forget what was written after ``size`` bytes."""
         if self._opened:
             self._opened.truncate(size)
+
+    def state_dict(self) -> dict[str, int]:
+        return {"size": self.size()}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        if distributed.on_first(self.size) < state["size"]:
+            raise UserError(
+                f"{self.file} is shorter than when this checkpoint was saved: put it back, or "
+                "choose another output_dir=DIR"
+            )
+        self.truncate(state["size"])

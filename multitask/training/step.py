@@ -1,8 +1,8 @@
 """One training step, on one screen: losses, gradients, clipping, the optimizer's step."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -10,75 +10,89 @@ from torch import Tensor
 from multitask.data.collate import SharedBatch, by_task
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.training.gradient_surgery import Surgery, TaskGradients
-from multitask.training.loss import Smoothing, task_losses, weighted
+from multitask.training.loss import Objective, weighted
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite
 
 
-class Stepped(NamedTuple):
-    """What a step did: each task's mean loss, its mean SMART penalty, the gradient norm."""
+@dataclass
+class Stepped:
+    """The outcome of a step; empty if nothing was trained.
 
-    losses: dict[str, float]
-    penalties: dict[str, float]
-    norm: float
+    Attributes:
+        losses: the mean loss of each task that trained.
+        penalties: the mean SMART penalty of each task that has one in this step.
+        norm: the gradient norm before clipping.
+        rows: each task's rows with a label, on all processes.
+        sequences: texts, or pairs of a cross-encoder, that this process has encoded.
+    """
+
+    losses: dict[str, float] = field(default_factory=dict)
+    penalties: dict[str, float] = field(default_factory=dict)
+    norm: float = 0.0
+    rows: dict[str, int] = field(default_factory=dict)
+    sequences: int = 0
 
 
 def train_step(
     model: MultiTaskModel,
     micro_batches: Sequence[Sequence[SharedBatch]],
-    weights: Mapping[str, float],
     optimizer: torch.optim.Optimizer,
-    clip_norm: float | None,
-    watch: Callable[[str, Tensor, Tensor], None] = lambda task, scores, labels: None,
-    smoothing: Mapping[str, Smoothing] | None = None,
-    teacher: MultiTaskModel | None = None,
+    objective: Objective,
+    *,
+    clip_norm: float | None = None,
     surgery: Surgery | None = None,
+    watch: Callable[[str, Tensor, Tensor], None] | None = None,
 ) -> Stepped:
-    """One optimizer step from a few micro-batches, each of rows of one task or several.
+    """Take one optimizer step from a few micro-batches, each of rows of one task or several.
 
     Parameters of other tasks have no gradient (None, not zero), so AdamW leaves them and their
-    momentum alone. Raises NotFinite, with the weights untouched, for a loss or gradient that is
-    not a finite number.
+    momentum alone. ``watch`` gets each task's scores and labels.
+
+    Raises:
+        NotFinite: a loss or the gradient is not a finite number; the weights are untouched.
     """
-    losses: dict[str, float] = {}
-    penalties: dict[str, float] = {}
+    done = Stepped()
     apart = TaskGradients(model.shared()) if surgery else None
     for shared in micro_batches:
-        outcomes = task_losses(model, shared, smoothing, teacher, apart=surgery is not None)
+        done.sequences += sum(len(one.inputs.input_ids) for one in shared)
+        outcomes = objective.losses(model, shared, apart=surgery is not None)
         batches, objectives = by_task(shared), {}
-        for task, found in outcomes.items():
+        for task, outcome in outcomes.items():
             share = batches[task].share
-            part = found.loss * share
-            losses[task] = losses.get(task, 0.0) + part.item()
-            if found.penalty is not None:
-                penalty = found.penalty * share
-                penalties[task] = penalties.get(task, 0.0) + penalty.item()
+            part = outcome.loss * share
+            done.losses[task] = done.losses.get(task, 0.0) + part.item()
+            done.rows[task] = batches[task].step_rows
+            if outcome.penalty is not None:
+                penalty = outcome.penalty * share
+                done.penalties[task] = done.penalties.get(task, 0.0) + penalty.item()
                 part = part + penalty
-            objectives[task] = weighted(model, task, weights[task] * part, share)
-            counted = slice(None) if share else slice(0)  # share 0: rows of another rank
-            watch(task, found.scores.detach()[counted], batches[task].gold[counted])
+            objectives[task] = weighted(model, task, objective.weights[task] * part, share)
+            if watch is not None:
+                counted = slice(None) if share else slice(0)  # share 0: rows of another rank
+                watch(task, outcome.scores.detach()[counted], batches[task].gold[counted])
         if apart is None:
             torch.stack(list(objectives.values())).sum().backward()
         else:
-            for task, objective in objectives.items():
-                apart.backward(task, objective)
+            for task, value in objectives.items():
+                apart.backward(task, value)
     distributed.add_gradients(_touched(model))
     if apart is not None and surgery is not None:
         apart.sum_over_ranks()
         apart.combine(surgery)
     touched = _touched(model)
-    summed = distributed.total([*losses.values(), *penalties.values()], touched[0].device)
-    norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf).item()
-    if not math.isfinite(sum(summed)) or not math.isfinite(norm):
+    summed = distributed.total([*done.losses.values(), *done.penalties.values()], touched[0].device)
+    done.norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf).item()
+    if not math.isfinite(sum(summed)) or not math.isfinite(done.norm):
         optimizer.zero_grad(set_to_none=True)
-        shown = ", ".join(f"task {t}: loss {v}" for t, v in zip(losses, summed, strict=False))
-        raise NotFinite(f"{shown}, gradient norm {norm}")
+        shown = ", ".join(f"task {t}: loss {v}" for t, v in zip(done.losses, summed, strict=False))
+        raise NotFinite(f"{shown}, gradient norm {done.norm}")
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     means = iter(summed)
-    return Stepped(
-        {task: next(means) for task in losses}, {task: next(means) for task in penalties}, norm
-    )
+    done.losses = {task: next(means) for task in done.losses}
+    done.penalties = {task: next(means) for task in done.penalties}
+    return done
 
 
 def _touched(model: MultiTaskModel) -> list[torch.nn.Parameter]:

@@ -2,14 +2,17 @@
 
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multitask.config import Config
-from multitask.training.metric_log import Log
+from multitask.training.callbacks import Callback, Evaluation
+from multitask.training.step import Stepped
 from multitask.utils import distributed
+
+if TYPE_CHECKING:
+    from multitask.training.trainer import Trainer
 
 FOLDER = "tensorboard"
 
@@ -37,33 +40,48 @@ def scalars(line: Mapping[str, Any]) -> dict[str, float]:
     return {tag: value for tag, value in found.items() if value is not None}
 
 
-@contextmanager
-def event_files(config: Config, log: Log, run_dir: Path) -> Iterator[None]:
-    """While this lasts, each line of the log also goes into ``run_dir/tensorboard``, if so set.
+class TensorBoard(Callback):
+    """Writes what the log says into ``run_dir/tensorboard`` too; only the first process writes.
 
-    What the log holds already (a resumed run) is written first, and the files of earlier sessions
-    are removed: the log alone says what happened, so no step stands there twice or is missing.
-    Only the first process writes.
+    What the log has already (in a resumed run) is written first, and the files of earlier sessions
+    are removed. The log alone says what happened, so no step is there twice or is missing.
     """
-    if not config.training.tensorboard or distributed.rank() > 0:
-        yield
-        return
-    from torch.utils.tensorboard import SummaryWriter
 
-    folder = run_dir / FOLDER
-    for old in folder.glob("events.out.tfevents.*"):
-        old.unlink()
-    # the start marker makes a TensorBoard that has them open forget what it has shown
-    writer = SummaryWriter(str(folder), purge_step=0)
+    def __init__(self, log: Path, run_dir: Path) -> None:
+        self.log, self.folder = log, run_dir / FOLDER
+        self._writer: Any = None
+        self._read = 0  # bytes of the log
 
-    def hear(line: Mapping[str, Any]) -> None:
-        for tag, value in scalars(line).items():
-            writer.add_scalar(tag, value, line["step"])
+    def on_start(self, trainer: "Trainer") -> None:
+        if distributed.rank() > 0:
+            return
+        from torch.utils.tensorboard import SummaryWriter
 
-    try:
-        for text in log.file.read_text(encoding="utf-8").splitlines():
-            hear(json.loads(text))
-        log.listen(hear)
-        yield
-    finally:
-        writer.close()
+        for old in self.folder.glob("events.out.tfevents.*"):
+            old.unlink()
+        # the start marker makes a TensorBoard that has them open forget what it has shown
+        self._writer = SummaryWriter(str(self.folder), purge_step=0)
+        self._follow()
+
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
+        self._follow()
+
+    def on_evaluation(self, trainer: "Trainer", evaluation: Evaluation) -> None:
+        self._follow()
+
+    def on_end(self, trainer: "Trainer") -> None:
+        if self._writer is not None:
+            self._follow()
+            self._writer.close()
+
+    def _follow(self) -> None:
+        """Write the lines that the log has got since the last call."""
+        if self._writer is None:
+            return
+        with self.log.open("rb") as opened:
+            opened.seek(self._read)
+            for text in opened:
+                line = json.loads(text)
+                for tag, value in scalars(line).items():
+                    self._writer.add_scalar(tag, value, line["step"])
+            self._read = opened.tell()

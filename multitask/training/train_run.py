@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from multitask.config import Config, SmartConfig
+from multitask.config import Config
 from multitask.config.run_directory import (
     check_directory,
     load_lines,
@@ -21,30 +21,22 @@ from multitask.config.run_directory import (
     start_directory,
     weights_file,
 )
-from multitask.data.dataloader import next_batches
-from multitask.data.splits import fingerprint
 from multitask.inference.predictions import write_predictions
-from multitask.models.encoders.bitlinear import set_strength
 from multitask.models.weights import read_tensors
 from multitask.reporting.model_card import write_card
 from multitask.reporting.run_report import terminal_table, write_reports
+from multitask.training.build_trainer import build_trainer
 from multitask.training.describe_plan import describe_data
-from multitask.training.early_stopping import Selection
 from multitask.training.frozen_baselines import run_baselines
 from multitask.training.gradient_conflict import conflict_summary
-from multitask.training.loss import Smoothing
 from multitask.training.save_results import run_result, task_result
 from multitask.training.setup import Plan, set_up
 from multitask.training.stages import trained_parameters
-from multitask.training.tensorboard import event_files
 from multitask.training.trainer import Trainer
-from multitask.training.validation import Monitor
 from multitask.utils import distributed
 from multitask.utils.device import pick_device
 from multitask.utils.files import write_text
 from multitask.utils.versions import git_revision
-from smart.adversarial import Ascent
-from smart.teacher import teacher_of
 
 
 def train(
@@ -88,15 +80,14 @@ def train(
         revision = git_revision()  # now: the tree may change while the run goes on
         with closing(trainer.log):
             torch.manual_seed(config.seed + distributed.rank())  # each rank has its own dropout
-            if resume and trainer.restore():
-                say(f"resuming {run_dir} at step {trainer.step} of {trainer.total_steps}")
+            if resume and trainer.checkpoints.restore():
+                say(f"resuming {run_dir} at step {trainer.step} of {trainer.stages.total_steps}")
             else:
                 trainer.log.truncate(0)
                 if resume:
                     say(f"{run_dir} has no checkpoint yet: starting from the first step")
             distributed.on_first(lambda: save_config(resolved))  # data_dir may have moved
-            with event_files(config, trainer.log, run_dir):
-                trainer.run()
+            trainer.run()
         report = finish(plan, trainer, baselines, revision)
         say(terminal_table(report))
         say(f"for the browser: {run_dir / 'report.html'}")
@@ -117,56 +108,6 @@ def save_encoder(plan: Plan, directory: Path) -> None:
         raise OSError(f"{directory}: {error}") from error
 
 
-def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.write) -> Trainer:
-    """Build the trainer of a plan, at step 0."""
-    config, loaders = plan.config, plan.loaders
-    select = config.training.select
-    selecting = {n: t for n, t in config.tasks.items() if not t.evaluate_only or n == select}
-    smoothing = {n: made for n, task in config.tasks.items() if (made := _smoothing(task.smart))}
-    gradual = config.encoder.bitlinear.gradual if config.encoder.bitlinear else 0.0
-    bregman = any(settings.bregman for settings in smoothing.values())
-    teacher = teacher_of(plan.model) if bregman else None
-    encoders = [model.encoder for model in (plan.model, teacher) if model is not None]
-
-    def before_step(progress: float) -> None:
-        for encoder in encoders:
-            set_strength(encoder, gradual, progress)
-
-    return Trainer(
-        run_dir=run_dir,
-        model=plan.model,
-        settings=config.training,
-        stages=plan.stages,
-        streams={name: loader.stream for name, loader in loaders.items()},
-        members={name: list(loader.labels) for name, loader in loaders.items()},
-        next_batches=partial(
-            next_batches, loaders, pad_id=plan.data.tokenizer.pad_token_id, device=plan.device
-        ),
-        measures=Monitor(plan),
-        selection=Selection(
-            {name: task.early_stopping.patience for name, task in selecting.items()},
-            {name: task.early_stopping.min_delta for name, task in selecting.items()},
-        ),
-        loss_weights=plan.loss_weights,
-        smoothing=smoothing,
-        teacher=teacher,
-        surgery=plan.surgery,
-        data=fingerprint(config, plan.data.splits),
-        device=plan.device,
-        before_step=before_step,
-        say=say,
-    )
-
-
-def _smoothing(smart: SmartConfig | None) -> Smoothing | None:
-    """A task's SMART settings as the objective takes them."""
-    if smart is None:
-        return None
-    given = smart.model_dump()
-    ascent = Ascent(**{name: given.pop(name) for name in Ascent.__dataclass_fields__})
-    return Smoothing(ascent, **given)
-
-
 def finish(
     plan: Plan,
     trainer: Trainer,
@@ -174,7 +115,7 @@ def finish(
     revision: str | None,
 ) -> dict[str, Any]:
     """Score every split with the selected weights; write predictions, report.json, report.md."""
-    config, run_dir = plan.config, trainer.run_dir
+    config, run_dir, progress = plan.config, Path(plan.config.output_dir), trainer.progress
     owners = config.selecting_tasks()
     steps = selected_steps(trainer.selection.best_steps(), owners, config.training.select)
     tasks: dict[str, dict[str, Any]] = {}
@@ -201,23 +142,22 @@ def finish(
         tasks[name] = {
             **task_result(plan, config, name, scored["dev"], baselines[name]),
             "selected_step": steps[name],
-            "turns": {"trained": trainer.trained[name], "skipped": trainer.skipped[name]},
+            "turns": {"trained": progress.trained[name], "skipped": progress.skipped[name]},
             "stopped_at_step": trainer.selection.last_stops.get(name),
         }
-        if name in config.trained_tasks() and not trainer.trained[name]:
+        if name in config.trained_tasks() and not progress.trained[name]:
             tasks[name]["flags"].append("no step trained it")
-    (sentences,) = distributed.total([trainer.sentences], plan.device)
     report = run_result(
         plan,
         config,
         tasks,
         {
             "git_revision": revision,
-            "wall_time_s": trainer.wall_seconds(),
-            "train_sentences_per_s": sentences / max(trainer.seconds, 1e-9),
-            "epoch_seconds": trainer.seconds / max(trainer.epoch, 1e-9),
+            "wall_time_s": progress.wall_seconds(),
+            "train_sentences_per_s": progress.all_sentences() / max(progress.seconds, 1e-9),
+            "epoch_seconds": progress.seconds / max(trainer.epoch, 1e-9),
             "dev_seconds": seconds,
-            "steps": {"planned": trainer.total_steps, "done": trainer.step},
+            "steps": {"planned": trainer.stages.total_steps, "done": trainer.step},
             "trained_parameters": trained_parameters(plan.model, plan.stages),
             "select": config.training.select,
             "conflict": conflict_summary(load_lines(run_dir / "metrics.jsonl")),

@@ -1,17 +1,15 @@
-"""What a run measures while it trains: scores that select, vectors, importance, conflict."""
+"""What a run measures while it trains: scores that select, vectors, importance of layers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from torch import Tensor
 
-from multitask.data.dataloader import sampled_batches
 from multitask.inference.analysis.layer_weights import summary, watched_weights, weighs_states
 from multitask.inference.scoring import measure
 from multitask.inference.sts import pair_space
 from multitask.tasks import metrics
-from multitask.training.gradient_conflict import gradient_cosines
 from multitask.training.setup import Plan
 
 
@@ -78,21 +76,6 @@ class Monitor:
             len(reader.names),
         )
         return found[self.metrics[task]]
-
-    def conflict(self, tasks: Sequence[str], step: int) -> dict[str, dict[str, float]]:
-        plan = self.plan
-        # without dropout, as it measures, two views of one text would be equal
-        measured = [task for task in tasks if plan.data.readers[task].label_type != "views"]
-        if len(measured) < 2:
-            return {}
-        batches = sampled_batches(
-            plan.loaders,
-            measured,
-            seed=(plan.config.seed, step),
-            pad_id=plan.data.tokenizer.pad_token_id,
-            device=plan.device,
-        )
-        return gradient_cosines(plan.model, batches)
 
     def _split_of(self, task: str) -> str:
         return "dev" if self.plan.config.tasks[task].evaluate_only else self.split

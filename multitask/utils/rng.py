@@ -1,10 +1,12 @@
 """Torch's random states as tensors: to save them, and to draw the same numbers twice."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor
+
+from multitask.utils import distributed
 
 
 def pack_rng() -> dict[str, Tensor]:
@@ -25,6 +27,19 @@ def unpack_rng(states: dict[str, Tensor]) -> None:
             torch.cuda.set_rng_state(states[f"cuda{i}"], i)
     if torch.backends.mps.is_available() and "mps" in states:
         torch.mps.set_rng_state(states["mps"])
+
+
+class RandomState:
+    """The random states of all processes, to save and restore."""
+
+    def state_dict(self) -> dict[str, dict[str, Tensor]]:
+        """Return each process's states by its rank."""
+        return {str(rank): states for rank, states in enumerate(distributed.gather(pack_rng()))}
+
+    def load_state_dict(self, state: Mapping[str, dict[str, Tensor]]) -> None:
+        """Restore this process's states; a process that was not there before keeps its seed."""
+        if str(distributed.rank()) in state:
+            unpack_rng(state[str(distributed.rank())])
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from multitask.models.build import assemble
 from multitask.models.head_checks import head_class
 from multitask.models.multitask_model import parameter_counts
 from multitask.models.pretrained import load_pretrained
-from multitask.training.loss import task_losses
+from multitask.training.loss import Objective, task_losses
 from multitask.training.optimizer import build_optimizer
 from multitask.training.step import train_step
 from multitask.utils.errors import UserError
@@ -155,9 +155,9 @@ def test_a_step_leaves_the_other_tasks_parameters_where_they_are(make, configure
     config = configure("training.weight_decay=0.5")
     optimizer = build_optimizer(model, config.training, dict.fromkeys(TASKS, 1e-3))
     for task in ("qqp", "sst"):
-        train_step(model, [separate({task: batch(task)})], WEIGHTS, optimizer, None)
+        train_step(model, [separate({task: batch(task)})], optimizer, Objective(WEIGHTS))
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    train_step(model, [separate({"sst": batch("sst")})], WEIGHTS, optimizer, None)
+    train_step(model, [separate({"sst": batch("sst")})], optimizer, Objective(WEIGHTS))
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name]) == name.startswith(("tasks.qqp", "tasks.sts")), (
             name
@@ -185,7 +185,8 @@ def test_a_step_follows_the_weighted_mean_over_all_its_rows(
     monkeypatch.setattr(
         optimizer, "step", lambda: held.update({n: p.grad for n, p in model.named_parameters()})
     )
-    losses, _, norm = train_step(model, parts, {"sst": weight}, optimizer, None)
+    done = train_step(model, parts, optimizer, Objective({"sst": weight}))
+    losses, norm = done.losses, done.norm
     assert losses.keys() == {"sst"}
     assert losses["sst"] == pytest.approx(expected.item(), rel=1e-10)
     squares = [gradient.square().sum() for gradient in held.values() if gradient is not None]

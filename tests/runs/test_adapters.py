@@ -16,11 +16,11 @@ from multitask.inference.scoring import measure, score_split
 from multitask.models.build import assemble
 from multitask.models.multitask_model import parameter_counts
 from multitask.models.pretrained import load_pretrained
-from multitask.training.loss import task_losses
+from multitask.training.build_trainer import build_trainer
+from multitask.training.loss import Objective, task_losses
 from multitask.training.optimizer import build_optimizer
 from multitask.training.setup import set_up
 from multitask.training.step import train_step
-from multitask.training.train_run import build_trainer
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside
@@ -158,7 +158,8 @@ def test_a_step_moves_the_tasks_own_adapter_and_no_other(make, configure, task):
     model = make(PAL, trained=True).train()
     optimizer = build_optimizer(model, configure().training, dict.fromkeys(TASKS, 1e-3))
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    train_step(model, [separate({task: batch(task)})], dict.fromkeys(TASKS, 1.0), optimizer, None)
+    objective = Objective(dict.fromkeys(TASKS, 1.0))
+    train_step(model, [separate({task: batch(task)})], optimizer, objective)
     moved = {n for n, t in model.state_dict().items() if not torch.equal(t, before[n])}
     assert adapter_names(model, task) <= moved
     assert not any(n.startswith("adapters.") for n in moved - adapter_names(model, task))
@@ -213,24 +214,23 @@ def test_stages_freeze_and_release_adapters(prepared, tmp_path):
     loop = build_trainer(made, tmp_path, lambda line: None)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     at_end = {}
-    turn = loop.turn
+    step = loop.take_step
 
     def watched():
-        said = turn()
+        step()
         if loop.in_stage == 1:
-            held = {id(p) for group in loop.optimizer.param_groups for p in group["params"]}
+            held = {id(p) for group in loop.stages.optimizer.param_groups for p in group["params"]}
             free = {n for n, p in model.named_parameters() if p.requires_grad}
-            assert free == expected[loop.stage_index]
+            assert free == expected[loop.stages.index]
             assert held == {id(p) for n, p in model.named_parameters() if n in free}
             assert model.adapters.training
-            assert model.encoder.training == (not expected[loop.stage_index].isdisjoint(encoder))
-        if loop.in_stage == loop.stage.steps:
+            assert model.encoder.training == (not expected[loop.stages.index].isdisjoint(encoder))
+        if loop.in_stage == loop.stages.now.steps:
             now = model.state_dict()
-            at_end[loop.stage_index] = {n for n in now if not torch.equal(now[n], before[n])}
+            at_end[loop.stages.index] = {n for n in now if not torch.equal(now[n], before[n])}
             before.update({name: value.clone() for name, value in now.items()})
-        return said
 
-    loop.turn = watched
+    loop.take_step = watched
     loop.run()
     assert at_end == dict(enumerate(expected))
 

@@ -13,7 +13,7 @@ from multitask.config import load_config
 from multitask.data.collate import by_task, separate
 from multitask.data.dataloader import next_batches
 from multitask.inference.scoring import measure
-from multitask.training.loss import task_losses
+from multitask.training.loss import Objective, task_losses
 from multitask.training.setup import set_up
 from multitask.training.step import train_step
 from multitask.utils.errors import UserError
@@ -227,7 +227,7 @@ def test_a_shared_pooling_is_trained_once_by_whoever_trains(config, trained):
     assert rates == {0.5 if trained == ["sts"] else 1e-3}
     (batches,) = next_batches(made.loaders, ["sts"], ["sts"], pad_id=0, device=CPU)
     before = module.projection.dense.weight.clone()
-    train_step(made.model.train(), [batches], {"sts": 1.0}, optimizer, None)
+    train_step(made.model.train(), [batches], optimizer, Objective({"sts": 1.0}))
     assert not torch.equal(module.projection.dense.weight, before)
     assert all(p.grad is None for p in made.model.parameters())
 

@@ -9,7 +9,7 @@ from multitask.config import load_config
 from multitask.data.collate import separate
 from multitask.models.build import assemble
 from multitask.models.pretrained import load_pretrained
-from multitask.training.loss import Smoothing, task_losses
+from multitask.training.loss import Objective, Smoothing, task_losses
 from multitask.training.optimizer import build_optimizer
 from multitask.training.step import train_step
 from multitask.utils.errors import UserError
@@ -54,8 +54,13 @@ def cross(rows):
 def first_and_last_loss(model, config, batches, steps=15):
     model.train()
     optimizer = build_optimizer(model, config.training, dict.fromkeys(batches, 3e-3))
+    objective = Objective(WEIGHTS)
     losses = [
-        sum(train_step(model, [separate(batches)], WEIGHTS, optimizer, 1.0)[0].values())
+        sum(
+            train_step(
+                model, [separate(batches)], optimizer, objective, clip_norm=1.0
+            ).losses.values()
+        )
         for _ in range(steps)
     ]
     return losses[0], sum(losses[-3:]) / 3

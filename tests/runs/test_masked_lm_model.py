@@ -11,9 +11,9 @@ from torch.nn import functional
 from multitask.config import load_config
 from multitask.data.collate import by_task, separate
 from multitask.data.dataloader import next_batches
+from multitask.training.build_trainer import build_trainer
 from multitask.training.loss import task_losses
 from multitask.training.setup import set_up
-from multitask.training.train_run import build_trainer
 from multitask.utils import distributed
 from multitask.utils.errors import UserError
 from tests.conftest import save_tiny_encoder
@@ -211,7 +211,8 @@ def test_the_tied_weight_has_one_owner(overrides, tmp_path):
     same = [name for name, tensor in model.state_dict().items() if tensor.shape == words.shape]
     assert same == ["encoder.embeddings.word.weight"]
     trainer = build_trainer(made, tmp_path, lambda line: None)
-    groups = [g["name"] for g in trainer.optimizer.param_groups for p in g["params"] if p is words]
+    groups = trainer.stages.optimizer.param_groups
+    groups = [g["name"] for g in groups for p in g["params"] if p is words]
     assert groups == ["encoder"]
     model.freeze(["embeddings"])
     task_losses(model, separate({"mlm": batches_of(made)}))["mlm"].loss.backward()

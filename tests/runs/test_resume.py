@@ -42,13 +42,13 @@ def uninterrupted(overrides: list[str], tmp_path_factory: pytest.TempPathFactory
         ("multitask.training.trainer:train_step", "after", 14),  # between two checkpoints
         ("multitask.inference.scoring:score_split", "before", 5),  # inside an evaluation
         (
-            "multitask.training.trainer:Trainer._keep_best",
+            "multitask.training.checkpoint:Checkpoints.save_best",
             "after",
             2,
         ),  # weights written, not the rest
-        ("multitask.training.checkpoint:write_text", "before", 6),  # inside a checkpoint
+        ("multitask.training.checkpoint:write_text", "before", 8),  # inside a checkpoint
         (
-            "multitask.training.trainer:prune",
+            "multitask.training.checkpoint:prune",
             "before",
             4,
         ),  # checkpoint written, old ones still there

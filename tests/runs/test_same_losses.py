@@ -14,8 +14,8 @@ from transformers import BertModel, get_linear_schedule_with_warmup
 
 from multitask.config import load_config
 from multitask.data.collate import by_task
+from multitask.training.build_trainer import build_trainer
 from multitask.training.setup import set_up
-from multitask.training.train_run import build_trainer
 from tests.conftest import ROOT
 
 STEPS = 50
@@ -78,12 +78,12 @@ def test_fifty_steps_have_the_losses_of_a_plain_loop(
     optimizer = plain_optimizer(encoder, linear, config.training)
     schedule = get_linear_schedule_with_warmup(optimizer, round(0.1 * STEPS), STEPS)
 
-    taken, take = [], trainer.next_batches
-    trainer.next_batches = lambda *turns: taken.append(take(*turns)) or taken[-1]
+    taken, take = [], trainer.loader.next
+    trainer.loader.next = lambda tasks: taken.append(take(tasks)) or taken[-1]
     prepared.model.train()
     ours, plain = [], []
     for _ in range(STEPS):
-        trainer.turn()
+        trainer.take_step()
         ((task, batch),) = by_task(taken[-1][0]).items()
         loss = plain_loss(encoder, linear, task, batch)
         loss.backward()

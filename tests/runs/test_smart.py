@@ -94,14 +94,14 @@ def test_the_teacher_follows_every_step_at_the_models_strength(run, monkeypatch)
     def strength(model):
         return {layer.strength for layer in bit_layers(model.encoder).values()}
 
-    def watched(*given):
-        named = inspect.signature(original).bind(*given).arguments
-        model, teacher = named["model"], named["teacher"]
+    def watched(*given, **more):
+        named = inspect.signature(original).bind(*given, **more).arguments
+        model, teacher = named["model"], named["objective"].teacher
         strengths.append((strength(model), strength(teacher)))
         teachers.append(flat(teacher))
         if not models:
             models.append(flat(model))
-        done = original(*given)
+        done = original(*given, **more)
         models.append(flat(model))
         return done
 
@@ -127,7 +127,9 @@ def test_a_stage_with_a_frozen_encoder_has_plain_steps(combine, frozen, run, mon
     settings = [stages, "training.combine=joint", "training.frozen_baseline=false"]
     plain = events(run("plain", *settings))
     original, given = trainer.train_step, []
-    monkeypatch.setattr(trainer, "train_step", lambda *a: given.append(a[-1]) or original(*a))
+    monkeypatch.setattr(
+        trainer, "train_step", lambda *a, **k: given.append(k["surgery"]) or original(*a, **k)
+    )
     operated = events(run("operated", *settings, "training.gradient_surgery=pcgrad"))
     (place,) = [i for i, line in enumerate(plain) if line["event"] == "stage"]
     assert plain[place]["step"] == frozen
@@ -139,7 +141,9 @@ def test_a_stage_with_a_frozen_encoder_has_plain_steps(combine, frozen, run, mon
 def test_a_stage_begins_without_the_running_cosines_of_the_one_before(run, monkeypatch):
     pytest.importorskip("torchjd")
     step, known = trainer.train_step, []
-    monkeypatch.setattr(trainer, "train_step", lambda *a: known.append({*a[-1].phi}) or step(*a))
+    monkeypatch.setattr(
+        trainer, "train_step", lambda *a, **k: known.append({*k["surgery"].phi}) or step(*a, **k)
+    )
     run("run", *JOINT, "training.surgery_every=1", PAIRS, "training.frozen_baseline=false")
     (second,) = [i for i, pairs in enumerate(known) if i and not pairs]
     assert "sst.qqp" in known[second - 1]

@@ -11,6 +11,7 @@ from torch import nn
 from multitask.data.collate import separate
 from multitask.training import gradient_surgery as surgery
 from multitask.training.gradient_surgery import Surgery, TaskGradients, cosines
+from multitask.training.loss import Objective
 from multitask.training.step import train_step
 from multitask.utils.errors import NotFinite, UserError
 from tests.support.small_models import batch, parted
@@ -278,7 +279,8 @@ class Keep(torch.optim.SGD):
 def stepped(model, batches, clip_norm=None, **more):
     optimizer = Keep(model.parameters(), lr=0.1)
     torch.manual_seed(9)
-    train_step(model, batches, dict.fromkeys(TASKS, 1.0), optimizer, clip_norm, **more)
+    objective = Objective(dict.fromkeys(TASKS, 1.0))
+    train_step(model, batches, optimizer, objective, clip_norm=clip_norm, **more)
     return dict(zip(dict(model.named_parameters()), optimizer.taken, strict=True))
 
 

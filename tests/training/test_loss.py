@@ -10,7 +10,7 @@ from multitask.config import load_config
 from multitask.data.collate import separate
 from multitask.models.encoders.bitlinear import BitLinear, set_strength
 from multitask.training import loss as objective
-from multitask.training.loss import Smoothing, task_losses
+from multitask.training.loss import Objective, Smoothing, task_losses
 from multitask.training.optimizer import build_optimizer
 from multitask.training.step import train_step
 from smart.adversarial import Ascent
@@ -301,9 +301,7 @@ def test_accumulated_passes_equal_one_batch(make, monkeypatch, task):
             )
         )
         passes = [separate({task: rows}) for rows in passes]
-        done = train_step(
-            model, passes, {task: 1.0}, optimizer, None, smoothing=smoothing, teacher=teacher
-        )
+        done = train_step(model, passes, optimizer, Objective({task: 1.0}, smoothing, teacher))
         found.append((done, gradients))
     (whole, expected), (parts, gradients) = found
     assert whole.penalties[task] > 1e-3
@@ -408,7 +406,7 @@ def test_learned_weights_of_two_tasks_in_a_joint_step(make):
 
     optimizer.step = noted
     batches = separate({task: batch(task) for task in start})
-    done = train_step(model, [batches], dict.fromkeys(start, 1.0), optimizer, None)
+    done = train_step(model, [batches], optimizer, Objective(dict.fromkeys(start, 1.0)))
     for task, value in start.items():
         slope = -done.losses[task] / (2 * math.exp(value)) + 0.5
         assert found[task] == pytest.approx(slope)

@@ -11,9 +11,9 @@ import run_multitask
 from multitask.config import load_config
 from multitask.data.collate import separate
 from multitask.sweep.progress import steps_done
+from multitask.training.build_trainer import build_trainer
 from multitask.training.setup import set_up
 from multitask.training.stages import trained_parameters
-from multitask.training.train_run import build_trainer
 from multitask.utils.errors import UserError
 from tests.support.kill import kill_inside
 from tests.support.run_files import events, results
@@ -89,17 +89,16 @@ def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides
 
     loop = build_trainer(made, tmp_path, lambda line: None)
     rates, at_end = [], {}
-    turn = loop.turn
+    step = loop.take_step
 
     def watched():
-        index = loop.stage_index
-        rates.append({group["name"]: group["lr"] for group in loop.optimizer.param_groups})
-        said = turn()
-        if loop.in_stage == loop.stage.steps:
+        index = loop.stages.index
+        rates.append({group["name"]: group["lr"] for group in loop.stages.optimizer.param_groups})
+        step()
+        if loop.in_stage == loop.stages.now.steps:
             at_end[index] = moved(loop)
-        return said
 
-    loop.turn = watched
+    loop.take_step = watched
     loop.run()
     names = set(made.model.state_dict())
     encoder = {name for name in names if name.startswith("encoder")}
@@ -112,12 +111,12 @@ def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides
     assert all(rate["sst"] == 0.01 for rate in rates[1 : heads.steps])  # constant, warmed up
     assert max(rate.get("encoder", 0) for rate in rates[heads.steps : -5]) == pytest.approx(1e-3)
     assert [e["stage"] for e in events(tmp_path) if e["event"] == "stage"] == ["all", "3"]
-    assert loop.step == loop.total_steps == heads.steps + every.steps + 5
+    assert loop.step == loop.stages.total_steps == heads.steps + every.steps + 5
     # what a sweep shows of it: the shorter epochs of the first stage are planned as such
     per_epoch = last.sampler.steps_per_epoch
     assert heads.steps < every.steps and per_epoch > 5
     whole = pytest.approx(2 + 5 / per_epoch, abs=1e-4)
-    assert steps_done(tmp_path) == (loop.step, loop.total_steps, whole, whole)
+    assert steps_done(tmp_path) == (loop.step, loop.stages.total_steps, whole, whole)
 
 
 @pytest.mark.parametrize(
@@ -241,15 +240,15 @@ def test_the_running_training_score_is_that_of_the_epoch(tiny_overrides, tmp_pat
     made = prepared(*tiny_overrides, RULE, "training.epochs=2", "tasks.sst.batch_size=40")
     loop = build_trainer(made, tmp_path, lambda line: None)
     seen = {}
-    watch = loop._watch
+    watch = loop.turns.watch
 
     def watched(task, scores, labels):
-        seen.setdefault((loop.in_stage // loop.stage.sampler.steps_per_epoch, task), []).append(
-            (scores.argmax(-1) == labels).float() if task == "sst" else None
-        )
+        seen.setdefault(
+            (loop.in_stage // loop.stages.now.sampler.steps_per_epoch, task), []
+        ).append((scores.argmax(-1) == labels).float() if task == "sst" else None)
         watch(task, scores, labels)
 
-    loop._watch = watched
+    loop.turns.watch = watched
     loop.run()
     (scores,) = [e["tasks"] for e in events(tmp_path) if e["event"] == "train_scores"]
     assert scores["sst"] == pytest.approx(torch.cat(seen[0, "sst"]).mean().item())
@@ -353,9 +352,9 @@ def test_the_rule_of_oversampling_goes_by_the_tasks_that_train(reviews, tmp_path
     loop._evaluation_due = lambda: False
     loop.run()
     longer, shorter = made.loaders["mood"].stream.steps_per_pass, made.loaders["more"].stream
-    assert loop.trained == {"stars": 2 * longer, "more": longer + shorter.steps_per_pass}
-    loop.train_scores = {"stars": 0.9, "mood": 0.1}  # mood is not of this stage
-    assert loop._stream_scores() == {"mood": 0.9, "more": -math.inf}
+    assert loop.progress.trained == {"stars": 2 * longer, "more": longer + shorter.steps_per_pass}
+    loop.turns.train_scores = {"stars": 0.9, "mood": 0.1}  # mood is not of this stage
+    assert loop.turns.stream_scores(loop.stages.now) == {"mood": 0.9, "more": -math.inf}
 
 
 def test_a_row_without_a_label_gives_its_task_no_gradient(reviews):

@@ -10,9 +10,8 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import run_multitask
-from multitask.config import load_config
-from multitask.training.metric_log import Log
-from multitask.training.tensorboard import event_files
+from multitask.training.metric_log import MetricLog
+from multitask.training.tensorboard import TensorBoard
 from multitask.utils import distributed
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside
@@ -101,14 +100,14 @@ def test_a_run_without_the_switch_neither_writes_nor_imports_it(tiny_overrides, 
     assert not (tmp_path / "run" / "tensorboard").exists()
 
 
-def test_only_the_first_process_writes(tiny_overrides, tmp_path, monkeypatch):
-    config = load_config(
-        ROOT / "configs/cs224n.yaml", [*tiny_overrides, "training.tensorboard=true"]
-    )
+def test_only_the_first_process_writes(tmp_path, monkeypatch):
     monkeypatch.setattr(distributed, "rank", lambda: 1)
-    log = Log(tmp_path / "metrics.jsonl")
-    with event_files(config, log, tmp_path):
-        log.write("eval", step=1, split="dev", tasks={}, joint=0.5)
+    log = MetricLog(tmp_path / "metrics.jsonl")
+    callback = TensorBoard(log.file, tmp_path)
+    callback.on_start(None)
+    log.write("eval", step=1, split="dev", tasks={}, joint=0.5)
+    callback.on_evaluation(None, None)
+    callback.on_end(None)
     assert list(tmp_path.iterdir()) == []
 
 

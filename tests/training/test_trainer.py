@@ -14,10 +14,10 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
-from multitask.training import step, trainer
+from multitask.training import checkpoint, loss, trainer
+from multitask.training.build_trainer import build_trainer
 from multitask.training.checkpoint import checkpoints, load_checkpoint
 from multitask.training.setup import set_up
-from multitask.training.train_run import build_trainer
 from tests.conftest import ROOT
 from tests.support.run_files import events
 
@@ -71,10 +71,10 @@ def test_ctrl_c_saves_and_resumes(tiny_overrides, reference, monkeypatch, capsys
 
 
 def test_ctrl_c_during_an_evaluation(tiny_overrides, reference, monkeypatch, capsys):
-    original = trainer.Trainer._evaluate
+    original = trainer.Trainer.evaluate
     monkeypatch.setattr(
         trainer.Trainer,
-        "_evaluate",
+        "evaluate",
         lambda self: (os.kill(os.getpid(), signal.SIGINT), original(self)),
     )
     assert run_multitask.main(command(tiny_overrides)) == 2
@@ -152,7 +152,7 @@ def test_damaged_checkpoint_that_is_kept_does_not_stop_pruning(tiny_overrides, m
 def test_a_checkpoint_of_another_version_is_refused(tiny_overrides, monkeypatch, capsys):
     interrupt_at(monkeypatch, 5)
     assert run_multitask.main(command(tiny_overrides)) == 2
-    monkeypatch.setattr(trainer, "FORMAT", 99)
+    monkeypatch.setattr(checkpoint, "FORMAT", 99)
     capsys.readouterr()
     assert run_multitask.main(command(tiny_overrides, "--resume")) == 2
     assert "another version of this program" in error_line(capsys)
@@ -222,7 +222,7 @@ def test_resume_with_another_config_names_the_keys(tiny_overrides, monkeypatch, 
 
 
 def test_nan_loss_stops_with_the_last_checkpoint_intact(tiny_overrides, monkeypatch, capsys):
-    original, calls = step.task_losses, []
+    original, calls = loss.task_losses, []
 
     def poisoned(*args, **more):
         calls.append(1)
@@ -230,19 +230,19 @@ def test_nan_loss_stops_with_the_last_checkpoint_intact(tiny_overrides, monkeypa
         found = original(*args, **more)
         return {task: one._replace(loss=one.loss * factor) for task, one in found.items()}
 
-    monkeypatch.setattr(step, "task_losses", poisoned)
+    monkeypatch.setattr(loss, "task_losses", poisoned)
     assert run_multitask.main(command(tiny_overrides)) == 2
     line = error_line(capsys)
     assert "step 11, task qqp" in line and "nan" in line and "step-00000009" in line
     directory = run_dir(tiny_overrides)
-    tensors, state = load_checkpoint(checkpoints(directory / "checkpoints")[-1])
-    assert state["step"] == 9
-    assert all(tensor.isfinite().all() for tensor in tensors["model"].values())
+    states = load_checkpoint(checkpoints(directory / "checkpoints")[-1])
+    assert states["progress"]["step"] == 9
+    assert all(tensor.isfinite().all() for tensor in states["model"].values())
 
 
 FULL_DISK = """
 import resource, sys
-from multitask.training import trainer
+from multitask.training import checkpoint, trainer
 original, calls = trainer.train_step, []
 def limited(*args, **kwargs):
     calls.append(1)
@@ -322,18 +322,18 @@ def test_stopped_task_is_skipped_counted_and_does_not_move(tiny_overrides, monke
     loop.run()
     # NaN never improves: qqp is out of patience at the first evaluation, sst at the second
     assert loop.selection.stopped == {"qqp": EPOCH, "sst": 2 * EPOCH}
-    assert loop.skipped == {"qqp": 9, "sst": 6}
-    assert loop.trained == {"qqp": 3, "sst": 6, "sts": 12}
-    assert loop.scheduler.last_epoch == loop.total_steps == 4 * EPOCH
+    assert loop.progress.skipped == {"qqp": 9, "sst": 6}
+    assert loop.progress.trained == {"qqp": 3, "sst": 6, "sts": 12}
+    assert loop.stages.scheduler.last_epoch == loop.stages.total_steps == 4 * EPOCH
     for task, state in at_stop.items():
         for name, value in prepared.model.tasks[task].state_dict().items():
             assert torch.equal(value, state[name]), (task, name)
     log = events(Path(config.output_dir))
     assert [e["task"] for e in log if e["event"] == "stop"] == ["qqp", "sst"]
     last_step = [e for e in log if e["event"] == "step"][-1]
-    warmup = round(0.1 * loop.total_steps)
-    left = loop.total_steps - (last_step["step"] - 1)
-    assert last_step["lr"] == pytest.approx(2e-5 * left / (loop.total_steps - warmup))
+    warmup = round(0.1 * loop.stages.total_steps)
+    left = loop.stages.total_steps - (last_step["step"] - 1)
+    assert last_step["lr"] == pytest.approx(2e-5 * left / (loop.stages.total_steps - warmup))
     last = [e for e in log if e["event"] == "eval"][-1]
     assert set(last["tasks"]) == {"sst", "qqp", "sts"}  # stopped tasks are still evaluated
 

@@ -13,6 +13,7 @@ import run_multitask
 from multitask.config import load_config
 from multitask.data.dataloader import next_batches
 from multitask.training.checkpoint import checkpoints, load_checkpoint
+from multitask.training.loss import Objective
 from multitask.training.setup import set_up
 from multitask.training.step import train_step
 from multitask.utils import distributed
@@ -34,11 +35,11 @@ DYING = """
 import os, signal, sys
 from multitask.training import trainer
 original, calls = trainer.train_step, []
-def dying(*args):
+def dying(*args, **more):
     calls.append(1)
     if len(calls) == 14 and os.environ["RANK"] == os.environ["DYING_RANK"]:
         os.kill(os.getpid(), signal.SIGKILL)
-    return original(*args)
+    return original(*args, **more)
 trainer.train_step = dying
 import run_multitask
 sys.exit(run_multitask.main(sys.argv[1:]))
@@ -167,7 +168,7 @@ def test_smart_on_two_processes_equals_one(command, tmp_path, monkeypatch):
         values, right = ([e[key] for e in steps] for steps in (found, expected))
         np.testing.assert_allclose(values, right, rtol=relative, atol=absolute)
     teachers = [
-        load_checkpoint(checkpoints(d / "checkpoints")[-1])[0]["teacher"] for d in (both, alone)
+        load_checkpoint(checkpoints(d / "checkpoints")[-1])["teacher"] for d in (both, alone)
     ]
     torch.testing.assert_close(*teachers, rtol=1e-4, atol=1e-6)
 
@@ -186,7 +187,7 @@ def test_a_killed_rank_leaves_a_checkpoint_that_one_process_resumes(
     (line,) = [ln for ln in result.stderr.splitlines() if ln.startswith("error: ")]
     assert "another process of this run has ended" in line and "--resume" in line
     last = checkpoints(run_dir / "checkpoints")[-1]
-    assert load_checkpoint(last)[1]["step"] == 12
+    assert load_checkpoint(last)["progress"]["step"] == 12
     assert run_multitask.main([*command, f"output_dir={run_dir}", "--resume"]) == 0
     assert_same_training(run_dir, alone)
     assert_same_report(run_dir, alone)
@@ -198,11 +199,11 @@ def test_a_checkpoint_of_one_process_resumes_on_two(command, alone, tmp_path, mo
 
     original, calls = trainer.train_step, []
 
-    def interrupted(*args):
+    def interrupted(*args, **more):
         calls.append(1)
         if len(calls) == 14:
             os.kill(os.getpid(), signal.SIGINT)
-        return original(*args)
+        return original(*args, **more)
 
     monkeypatch.setattr(trainer, "train_step", interrupted)
     run_dir = tmp_path / "run"
@@ -249,7 +250,7 @@ def test_a_batch_of_fewer_rows_than_processes_is_watched_once(tiny_overrides, mo
                 two.setattr(distributed, "rank", lambda rank=rank: rank)
                 passes = next_batches(made.loaders, ["sst"], ["sst"], pad_id=0, device=made.device)
             watch = lambda task, scores, labels: watched.append((scores, labels))  # noqa: E731
-            train_step(made.model, passes, {"sst": 1.0}, optimizer, None, watch)
+            train_step(made.model, passes, optimizer, Objective({"sst": 1.0}), watch=watch)
     assert [len(scores) for scores, _ in watched] in ([20, 1, 19, 0], [1, 20, 0, 19])
     labels = torch.cat([labels for _, labels in watched])
     expected = made.data.splits["sst"]["train"].rows.labels

@@ -1,0 +1,128 @@
+"""Builds the trainer of a run: the parts that change while it trains, and its callbacks."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tqdm import tqdm
+
+from multitask.config import Config, SmartConfig
+from multitask.data.dataloader import MultiTaskLoader
+from multitask.data.splits import fingerprint
+from multitask.training.callbacks import (
+    BitLinearStrength,
+    Callback,
+    GradientConflict,
+    ProgressBar,
+)
+from multitask.training.checkpoint import Checkpoints, SameData, Stateful
+from multitask.training.early_stopping import Selection
+from multitask.training.loss import Objective, Smoothing
+from multitask.training.metric_log import MetricLog
+from multitask.training.progress import Progress, Stages
+from multitask.training.setup import Plan
+from multitask.training.tensorboard import TensorBoard
+from multitask.training.trainer import Trainer
+from multitask.training.turns import Turns
+from multitask.training.validation import Monitor
+from multitask.utils.rng import RandomState
+from smart.adversarial import Ascent
+from smart.teacher import teacher_of
+
+
+def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.write) -> Trainer:
+    """Build the trainer of a plan, at step 0."""
+    config, model, device = plan.config, plan.model, plan.device
+    loader = MultiTaskLoader(plan.loaders, plan.data.tokenizer.pad_token_id, device)
+    stages, measures = Stages(plan.stages, model), Monitor(plan)
+    turns = Turns(loader.members, measures.train_score)
+    objective, selection = _objective(plan), _selection(config)
+    progress, log = Progress(device), MetricLog(run_dir / "metrics.jsonl")
+
+    # what changes while the run trains; restored in this order, the checks first
+    parts: dict[str, Stateful] = {
+        "data": SameData(fingerprint(config, plan.data.splits)),
+        "log": log,
+        "progress": progress,
+        "stages": stages,
+        "model": model,
+        "streams": loader,
+        "turns": turns,
+        "selection": selection,
+        "rng": RandomState(),
+    }
+    if objective.teacher is not None:
+        parts["teacher"] = objective.teacher
+    if plan.surgery is not None:
+        parts["surgery"] = plan.surgery
+
+    settings = config.training
+    checkpoints = Checkpoints(
+        run_dir,
+        parts,
+        selection,
+        keep=settings.keep_checkpoints,
+        every=settings.checkpoint_steps,
+        say=say,
+    )
+    # to add a callback, add it here
+    callbacks: list[Callback] = [log, ProgressBar(say)]
+    if config.encoder.bitlinear is not None:
+        models = [one for one in (model, objective.teacher) if one is not None]
+        encoders = [one.encoder for one in models]
+        callbacks.append(BitLinearStrength(encoders, config.encoder.bitlinear.gradual))
+    if settings.conflict_steps:
+        seed, every = config.seed, settings.conflict_steps
+        callbacks.append(GradientConflict(loader, _comparable(plan), seed=seed, every=every))
+    if settings.tensorboard:
+        callbacks.append(TensorBoard(log.file, run_dir))
+    callbacks.append(checkpoints)  # last: they save what the others have done
+
+    return Trainer(
+        model=model,
+        loader=loader,
+        turns=turns,
+        stages=stages,
+        objective=objective,
+        surgery=plan.surgery,
+        measures=measures,
+        selection=selection,
+        progress=progress,
+        log=log,
+        checkpoints=checkpoints,
+        callbacks=callbacks,
+        clip_norm=settings.clip_norm,
+        eval_steps=settings.eval_steps,
+        device=device,
+        say=say,
+    )
+
+
+def _objective(plan: Plan) -> Objective:
+    """The tasks' loss weights and SMART terms; a teacher if a task has a Bregman term."""
+    tasks = plan.config.tasks
+    smoothing = {n: _smoothing(task.smart) for n, task in tasks.items() if task.smart is not None}
+    bregman = any(settings.bregman for settings in smoothing.values())
+    teacher = teacher_of(plan.model) if bregman else None
+    return Objective(plan.loss_weights, smoothing, teacher)
+
+
+def _smoothing(smart: SmartConfig) -> Smoothing:
+    given = smart.model_dump()
+    ascent = Ascent(**{name: given.pop(name) for name in Ascent.__dataclass_fields__})
+    return Smoothing(ascent, **given)
+
+
+def _selection(config: Config) -> Selection:
+    """Early stopping and best steps of the tasks that train, and of the one that selects."""
+    select = config.training.select
+    selecting = {n: t for n, t in config.tasks.items() if not t.evaluate_only or n == select}
+    return Selection(
+        {name: task.early_stopping.patience for name, task in selecting.items()},
+        {name: task.early_stopping.min_delta for name, task in selecting.items()},
+    )
+
+
+def _comparable(plan: Plan) -> list[str]:
+    """The tasks whose gradients can be compared: all but contrastive ones."""
+    readers = plan.data.readers
+    return [task for task in readers if readers[task].label_type != "views"]

@@ -1,0 +1,124 @@
+"""What watches a training, or acts before a step: one class per callback.
+
+To add one, subclass ``Callback`` here and add a line to the list in
+``multitask/training/build_trainer.py``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from torch import nn
+from tqdm import tqdm
+
+from multitask.data.dataloader import MultiTaskLoader
+from multitask.models.encoders.bitlinear import set_strength
+from multitask.training.gradient_conflict import gradient_cosines
+from multitask.training.step import Stepped
+from multitask.utils import distributed
+
+if TYPE_CHECKING:
+    from multitask.training.trainer import Trainer
+
+
+class Evaluation(NamedTuple):
+    """The outcome of an evaluation.
+
+    Attributes:
+        tasks: each task's metrics.
+        values: each task's value of the metric that counts.
+        joint: the mean of the tasks that select together.
+        stopped: the tasks that stop now.
+    """
+
+    tasks: Mapping[str, Mapping[str, float]]
+    values: Mapping[str, float]
+    joint: float
+    stopped: Sequence[str]
+
+
+class Callback:
+    """Called by the trainer in order of its list. Override the methods that you need."""
+
+    def on_start(self, trainer: "Trainer") -> None:
+        """Training begins, or goes on after a resume."""
+
+    def before_step(self, trainer: "Trainer") -> None:
+        """The batches of a step are drawn; nothing is computed yet. Not called in empty steps."""
+
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
+        """A step is done. It was the turn of ``tasks``; those without a loss were skipped."""
+
+    def on_evaluation(self, trainer: "Trainer", evaluation: Evaluation) -> None:
+        """All tasks have been evaluated."""
+
+    def on_end(self, trainer: "Trainer") -> None:
+        """Training ends, by an error or Ctrl-C too; ``trainer.finished`` tells them apart."""
+
+
+class ProgressBar(Callback):
+    """Shows the steps, and a line for each evaluation, on the terminal."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self._bar = tqdm(disable=True)
+
+    def on_start(self, trainer: "Trainer") -> None:
+        total, done = trainer.stages.total_steps, trainer.step
+        hidden = None if distributed.rank() == 0 else True  # None: where there is no terminal
+        self._bar = tqdm(total=total, initial=done, unit="step", disable=hidden)
+
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
+        losses = "  ".join(f"{task} {loss:.3f}" for task, loss in done.losses.items())
+        self._bar.set_postfix_str(f"loss {losses}" if losses else "skipped", refresh=False)
+        self._bar.update()
+
+    def on_evaluation(self, trainer: "Trainer", evaluation: Evaluation) -> None:
+        named, split = trainer.measures.metrics, trainer.measures.split
+        values = "  ".join(f"{t} {named[t]} {v:.3f}" for t, v in evaluation.values.items())
+        place = f"epoch {trainer.epoch:.2f}, step {trainer.step}/{trainer.stages.total_steps}"
+        self.say(f"{place}, {split}: {values}  mean {evaluation.joint:.3f}")
+        for task in evaluation.stopped:
+            patience = trainer.selection.patience[task]
+            self.say(f"{task} stops: no gain in {patience} evaluations")
+
+    def on_end(self, trainer: "Trainer") -> None:
+        self._bar.close()
+
+
+class BitLinearStrength(Callback):
+    """Quantises BitLinear layers more and more, in the first ``gradual`` share of the training."""
+
+    def __init__(self, encoders: Sequence[nn.Module], gradual: float) -> None:
+        self.encoders, self.gradual = encoders, gradual
+
+    def before_step(self, trainer: "Trainer") -> None:
+        for encoder in self.encoders:
+            set_strength(encoder, self.gradual, trainer.step / trainer.stages.total_steps)
+
+
+class GradientConflict(Callback):
+    """Logs the cosines between the tasks' gradients every ``every`` steps.
+
+    Attributes:
+        loader: the training rows. A sample of them is drawn; the batches of the training stay.
+        comparable: the tasks that can be compared. Without dropout, as gradients are measured, the
+            two views of a contrastive text would be equal.
+        seed: of the samples.
+        every: steps from one measurement to the next.
+    """
+
+    def __init__(
+        self, loader: MultiTaskLoader, comparable: Sequence[str], *, seed: int, every: int
+    ) -> None:
+        self.loader, self.comparable, self.seed, self.every = loader, comparable, seed, every
+
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
+        active = trainer.active_tasks
+        if trainer.step % self.every or len(active) < 2:
+            return
+        measured = [task for task in active if task in self.comparable]
+        cosines = {}
+        if len(measured) > 1:
+            batches = self.loader.sample(measured, seed=(self.seed, trainer.step))
+            cosines = gradient_cosines(trainer.model, batches)
+        trainer.log.write("conflict", step=trainer.step, cosines=cosines)

@@ -1,0 +1,94 @@
+"""Whose turn it is in each step, and the training scores that some samplers ask for."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from multitask.data.task_sampler import Step
+from multitask.training.stages import Stage
+from multitask.utils import distributed
+
+
+class Turns:
+    """The turns of a stage: its sampler plans them at the start of each epoch.
+
+    A sampler with ``needs_scores`` gets the training scores of the epoch before. They are measured
+    on the outputs of the steps themselves, which ``watch`` collects.
+
+    Attributes:
+        members: the tasks that train in each stream's turns.
+        train_score: a task's metric, from its scores and labels.
+        train_scores: each task's training score in the last complete epoch.
+    """
+
+    def __init__(
+        self,
+        members: Mapping[str, Sequence[str]],
+        train_score: Callable[[str, Tensor, Tensor], float],
+    ) -> None:
+        self.members = members
+        self.train_score = train_score
+        self.begin_stage()
+
+    def begin_stage(self) -> None:
+        """Forget the turns and scores of the stage before."""
+        self._planned: tuple[int, list[Step]] = (-1, [])  # an epoch and its turns
+        self._seen: dict[str, list[tuple[Tensor, Tensor]]] = {}  # scores and labels of this epoch
+        self.train_scores: dict[str, float] = {}
+
+    def next(self, stage: Stage, done: int, write: Callable[..., None]) -> dict[str, bool]:
+        """Return the tasks whose turn comes after ``done`` steps of the stage.
+
+        Each one maps to False if the sampler leaves it out this time. At the end of an epoch,
+        ``write`` gets a log line of training scores if the sampler asks for them.
+        """
+        epoch, position = divmod(done, stage.sampler.steps_per_epoch)
+        if self._planned[0] != epoch:
+            if position == 0 and epoch > 0 and stage.sampler.needs_scores:
+                self._close_epoch()
+                write("train_scores", tasks=self.train_scores)
+            self._planned = (epoch, stage.sampler.turns(epoch, self.stream_scores(stage)))
+        return {
+            task: turn.taken
+            for turn in self._planned[1][position]
+            for task in self.members[turn.task]
+            if task in stage.tasks
+        }
+
+    def watch(self, task: str, scores: Tensor, labels: Tensor) -> None:
+        """Collect what a step says of a task's rows, on all processes."""
+        for one in distributed.gather((scores.cpu(), labels.cpu())):
+            self._seen.setdefault(task, []).append(one)
+
+    def _close_epoch(self) -> None:
+        for task, (scores, labels) in self._joined().items():
+            self.train_scores[task] = self.train_score(task, scores, labels)
+        self._seen = {}
+
+    def _joined(self) -> dict[str, tuple[Tensor, Tensor]]:
+        columns = {task: zip(*seen, strict=True) for task, seen in self._seen.items()}
+        return {task: (torch.cat(one), torch.cat(two)) for task, (one, two) in columns.items()}
+
+    def stream_scores(self, stage: Stage) -> dict[str, float]:
+        """Return the lowest training score of the stage's tasks on each stream; -inf: unknown."""
+        known = {
+            task: -math.inf if math.isnan(score) else score
+            for task, score in self.train_scores.items()
+        }
+        return {
+            stream: min(known.get(task, -math.inf) for task in tasks)
+            for stream, members in self.members.items()
+            if (tasks := [task for task in members if task in stage.tasks])
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        seen = {t: {"scores": one, "labels": two} for t, (one, two) in self._joined().items()}
+        return {"train_scores": self.train_scores, "seen": seen}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._planned = (-1, [])
+        self.train_scores = dict(state["train_scores"])
+        self._seen = {t: [(one["scores"], one["labels"])] for t, one in state["seen"].items()}
