@@ -1,10 +1,12 @@
 """The worked examples of docs/extending.md, run as they stand there."""
 
+import importlib
 import json
 import random
 import re
 import runpy
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from multitask.config import registry
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT
 from tests.support.multi_label_run import labelled
+from tests.support.run_files import events
 from tests.support.token_run import asked, tagged, write_lines
 
 BLOCK = re.compile(r"```(python|yaml)\n(.*?)```", re.DOTALL)
@@ -74,6 +77,24 @@ def test_worked_example_trains(config, more, project, tiny_overrides, course_fil
         assert report["tasks"]["sts"]["head"] == "manhattan"
     else:
         assert report["tasks"]["sts"]["pooling"] == "first_last"
+
+
+def test_the_worked_example_of_a_callback_logs(project, tiny_overrides, monkeypatch):
+    from multitask.training import train_run
+
+    callback = importlib.import_module("weight_norm").WeightNorm()
+    build_trainer = train_run.build_trainer
+
+    def with_callback(*given):
+        trainer = build_trainer(*given)
+        return replace(trainer, callbacks=[callback, *trainer.callbacks])
+
+    monkeypatch.setattr(train_run, "build_trainer", with_callback)
+    quick = ["training.max_steps=2", "training.eval_steps=1", "training.frozen_baseline=false"]
+    assert run_multitask.main([str(ROOT / "configs/cs224n.yaml"), *tiny_overrides, *quick]) == 0
+    directory = next(o.partition("=")[2] for o in tiny_overrides if o.startswith("output_dir="))
+    norms = [event for event in events(Path(directory)) if event["event"] == "weight_norm"]
+    assert [event["step"] for event in norms] == [1, 2] and norms[0]["norm"] > 0
 
 
 def test_the_levels_of_sst_are_several_classes(project, tiny_overrides, course_files, monkeypatch):

@@ -1,0 +1,109 @@
+"""When the trainer calls its callbacks, and what the small ones do.
+
+The metric log, TensorBoard and checkpoints have tests of their own.
+"""
+
+import pytest
+import torch
+
+from multitask.config import load_config
+from multitask.models.encoders.bitlinear import bit_layers
+from multitask.training.build_trainer import build_trainer
+from multitask.training.callbacks import BitLinearStrength, Callback, GradientConflict, ProgressBar
+from multitask.training.checkpoint import Checkpoints
+from multitask.training.metric_log import MetricLog
+from multitask.training.setup import set_up
+from tests.conftest import ROOT
+from tests.support.run_files import events
+
+
+class Diary(Callback):
+    """Writes down its calls."""
+
+    def __init__(self):
+        self.calls = []
+
+    def on_start(self, trainer):
+        self.calls.append(("start", trainer.step))
+
+    def before_step(self, trainer):
+        self.calls.append(("before", trainer.step))
+
+    def on_step(self, trainer, tasks, done):
+        self.calls.append(("step", trainer.step, *tasks, *done.losses))
+
+    def on_evaluation(self, trainer, evaluation):
+        self.calls.append(("evaluation", trainer.step, *evaluation.values, *evaluation.stopped))
+
+    def on_end(self, trainer):
+        self.calls.append(("end", trainer.step, trainer.finished))
+
+
+@pytest.fixture
+def make(tiny_overrides, tmp_path):
+    def make(*changes, callbacks=()):
+        quick = ["training.max_steps=4", "training.eval_steps=3", *changes]
+        config = load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *quick])
+        trainer = build_trainer(
+            set_up(config, torch.device("cpu"), lambda line: None), tmp_path, lambda line: None
+        )
+        trainer.callbacks = [*callbacks, *trainer.callbacks]
+        return trainer
+
+    return make
+
+
+def test_callbacks_are_told_of_every_step_and_evaluation(make):
+    diary = Diary()
+    stop = "tasks.sst.early_stopping={patience: 1, min_delta: 9}"
+    make(stop, "training.eval_steps=1", callbacks=[diary]).run()
+    tasks = ("sst", "qqp", "sts")
+    # sst stops at the second evaluation: its next turn, the fourth, is empty
+    assert diary.calls == [
+        ("start", 0),
+        ("before", 0), ("step", 1, "sst", "sst"), ("evaluation", 1, *tasks),
+        ("before", 1), ("step", 2, "qqp", "qqp"), ("evaluation", 2, *tasks, "sst"),
+        ("before", 2), ("step", 3, "sts", "sts"), ("evaluation", 3, *tasks),
+        ("step", 4, "sst"), ("evaluation", 4, *tasks),
+        ("end", 4, True),
+    ]  # fmt: skip
+
+
+def test_the_end_is_told_after_an_error_too(make):
+    class Failing(Callback):
+        def on_step(self, trainer, tasks, done):
+            raise RuntimeError("broken")
+
+    diary = Diary()
+    with pytest.raises(RuntimeError, match="broken"):
+        make(callbacks=[Failing(), diary]).run()
+    assert diary.calls == [("start", 0), ("before", 0), ("end", 1, False)]
+
+
+def test_a_run_has_the_callbacks_that_its_config_asks_for(make):
+    plain = [type(one) for one in make().callbacks]
+    assert plain == [MetricLog, ProgressBar, Checkpoints]
+    more = make("training.conflict_steps=2", "encoder.bitlinear={gradual: 0.5}").callbacks
+    assert {type(one) for one in more} - set(plain) == {BitLinearStrength, GradientConflict}
+    assert type(more[0]) is MetricLog and type(more[-1]) is Checkpoints
+
+
+def test_the_strength_of_bitlinear_layers_grows_before_each_step(make):
+    found = []
+
+    class Watch(Callback):
+        def on_step(self, trainer, tasks, done):
+            layers = bit_layers(trainer.model.encoder).values()
+            found.append({layer.strength for layer in layers})
+
+    make("encoder.bitlinear={gradual: 0.5}", callbacks=[Watch()]).run()
+    assert found == [{0.0}, {0.5}, {1.0}, {1.0}]
+
+
+def test_conflict_is_measured_between_the_tasks_that_train(make, tmp_path):
+    stop = "tasks.sst.early_stopping={patience: 1, min_delta: 9}"
+    make(stop, "training.conflict_steps=2", "training.eval_steps=1").run()
+    lines = [event for event in events(tmp_path) if event["event"] == "conflict"]
+    assert [line["step"] for line in lines] == [2, 4]
+    assert set(lines[0]["cosines"]["all"]) == {"sst-qqp", "sst-sts", "qqp-sts"}
+    assert set(lines[1]["cosines"]["all"]) == {"qqp-sts"}  # sst has stopped
