@@ -2,7 +2,8 @@
 
 MKL leaves AVX-512 unused on AMD processors; oneDNN, which torch has too and takes for bf16, does
 not. With AVX2 alone MKL is the faster one: docs/performance.md. The sums are the same but for
-their order.
+their order. Two private functions of torch are called here and nowhere else; a version without them
+takes MKL.
 """
 
 from typing import Any
@@ -12,10 +13,18 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+
+def _has_private_parts() -> bool:
+    """Return True if this version of torch has the two private functions that are used below."""
+    product = hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return product and hasattr(torch._C, "_will_engine_execute_node")
+
+
 ONEDNN = (
     torch.backends.mkl.is_available()
     and torch.backends.mkldnn.is_available()
     and torch.backends.cpu.get_cpu_capability() == "AVX512"
+    and _has_private_parts()
 )
 
 

@@ -18,8 +18,8 @@ from multitask.config.registry import build
 from multitask.utils import distributed
 from multitask.utils.errors import UserError
 
-# where the library's GradVac keeps its running cosines
-COSINES = "_phi_t"
+# private attributes of the library's GradVac: its running cosines, and what they were made for
+COSINES, MADE_FOR = "_phi_t", "_state_key"
 # methods that give something like the gradients' mean, not their sum; the last two also shorten it
 MEANS = ("cagrad", "mgda", "aligned_mtl")
 SHORTEN = ("mgda", "aligned_mtl")
@@ -56,7 +56,7 @@ def gradvac(beta: float = 0.01) -> Any:
     if not 0 <= beta <= 1:
         raise ValueError(f"beta must be from 0 to 1, not {beta}")
     weighting = _made("GradVacWeighting", beta=beta)
-    if not hasattr(weighting, COSINES):
+    if not (hasattr(weighting, COSINES) and hasattr(weighting, MADE_FOR)):
         raise UserError(f"gradvac: this version of torchjd is not known here: {INSTALL}")
     return weighting
 
@@ -135,14 +135,15 @@ class Surgery:
         remembers = hasattr(self.weighting, COSINES)
         if remembers:
             rows = [[self.phi.get(f"{one}.{other}", 0.0) for other in tasks] for one in tasks]
-            self.weighting._phi_t = torch.tensor(rows, dtype=gramian.dtype)
-            self.weighting._state_key = (len(tasks), gramian.dtype)
+            setattr(self.weighting, COSINES, torch.tensor(rows, dtype=gramian.dtype))
+            setattr(self.weighting, MADE_FOR, (len(tasks), gramian.dtype))
         found: list[float] = (self.weighting(gramian) * (len(tasks) if self.a_mean else 1)).tolist()
         if self.a_mean and not any(found):
             # the library's CAGrad takes a gradient 1e-4 times as long as another for a zero
             found = [1.0] * len(tasks)
         if remembers:
-            for one, row in zip(tasks, self.weighting._phi_t.tolist(), strict=True):
+            rows = getattr(self.weighting, COSINES).tolist()
+            for one, row in zip(tasks, rows, strict=True):
                 self.phi |= {f"{one}.{t}": cosine for t, cosine in zip(tasks, row, strict=True)}
         return found
 

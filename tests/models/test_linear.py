@@ -101,3 +101,11 @@ def test_the_layer_has_torchs_names_and_initial_values():
     theirs = torch.nn.Linear(5, 3).state_dict()
     assert list(ours) == list(theirs)
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize("name", ["mkldnn", "_C"])
+def test_a_torch_without_the_private_functions_takes_its_usual_product(name, monkeypatch):
+    assert module._has_private_parts()
+    owner = torch.ops if name == "mkldnn" else torch
+    monkeypatch.setattr(owner, name, object())
+    assert not module._has_private_parts()

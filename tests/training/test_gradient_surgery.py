@@ -417,8 +417,9 @@ def test_a_task_whose_gradient_is_next_to_nothing_stops_no_other():
         assert shared.grad.tolist() == pytest.approx([3.0, 1.0 + other])
 
 
-def test_a_library_that_hides_its_running_cosines_is_refused(monkeypatch):
-    monkeypatch.setattr(surgery, "COSINES", "_elsewhere")
+@pytest.mark.parametrize("name", ["COSINES", "MADE_FOR"])
+def test_a_library_that_hides_its_running_cosines_is_refused(name, monkeypatch):
+    monkeypatch.setattr(surgery, name, "_elsewhere")
     with pytest.raises(UserError, match="gradvac: this version of torchjd"):
         surgery.gradvac()
 

@@ -1,5 +1,6 @@
 """Any BERT-family encoder of `transformers` behind the two-stage contract."""
 
+import inspect
 from collections.abc import Collection
 from typing import Any
 
@@ -42,6 +43,7 @@ class HFEncoder(nn.Module):
         if dense is not None:
             self.pooler_weights = (dense.weight.detach(), dense.bias.detach())
             model.pooler = None
+        _return_given_embeddings(model.embeddings)
         self.model = model
 
     def layer_parameters(self) -> list[list[nn.Parameter]]:
@@ -88,24 +90,35 @@ class HFEncoder(nn.Module):
         Returns:
             {layer: [B, T, d]}, or [B, 1, d] for "first".
         """
-        module = self.model.embeddings
-        # inputs_embeds would add positions and LayerNorm again: the module's output is replaced
-        module.forward = lambda *args, **kwargs: embeddings
-        try:
-            output = self.model(
-                inputs_embeds=embeddings,
-                attention_mask=mask,
-                output_hidden_states=set(layers) != {self.num_layers},
-                return_dict=True,
-            )
-        finally:
-            del module.forward
+        output = self.model(
+            inputs_embeds=embeddings,
+            attention_mask=mask,
+            output_hidden_states=set(layers) != {self.num_layers},
+            return_dict=True,
+        )
         last = {self.num_layers: output.last_hidden_state}
         states = last if output.hidden_states is None else dict(enumerate(output.hidden_states))
         states |= last
         return {
             layer: states[layer][:, :1] if tokens == "first" else states[layer] for layer in layers
         }
+
+
+def _return_given_embeddings(module: nn.Module) -> None:
+    """Make a model's embeddings module return ``inputs_embeds`` unchanged where it gets them.
+
+    The model hands it what ``encode`` is given, which has its positions, LayerNorm and dropout
+    already. The module becomes one of a subclass: its parameters and their names stay.
+    """
+    plain: Any = type(module)
+    signature = inspect.signature(plain.forward)
+
+    class Embeddings(plain):
+        def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+            given = signature.bind(self, *args, **kwargs).arguments.get("inputs_embeds")
+            return super().forward(*args, **kwargs) if given is None else given
+
+    module.__class__ = Embeddings
 
 
 def encoder_from_pretrained(

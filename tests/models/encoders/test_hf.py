@@ -155,14 +155,15 @@ def test_every_weight_gets_the_plain_models_gradient(pair, kind):
 
 
 @every_kind
-def test_left_unpatched_after_an_exception(pair, kind):
+def test_it_embeds_as_before_after_an_exception(pair, kind):
     _, encoder = pair
     ids, types, mask = inputs()
     with torch.no_grad():
         embeddings = encoder.embed(ids, types, mask)
         with pytest.raises(RuntimeError):
             encoder.encode(embeddings[..., :-1], mask, (2,))
-        assert "forward" not in vars(encoder.model.embeddings)
+        assert "forward" not in vars(encoder.model.embeddings)  # of its class, for copies too
+        assert torch.equal(copy.deepcopy(encoder).embed(ids, types, mask), embeddings)
         assert torch.equal(encoder.embed(ids, types, mask), embeddings)
 
 
