@@ -8,6 +8,7 @@ from tqdm import tqdm
 from multitask.config import Config, SmartConfig
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.data.splits import fingerprint
+from multitask.models.multitask_model import MultiTaskModel
 from multitask.training.callbacks import (
     BitLinearStrength,
     Callback,
@@ -43,7 +44,7 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
         "data": SameData(fingerprint(config, plan.data.splits)),
         "log": log,
         "progress": progress,
-        "stages": stages,
+        "optimizer": stages,  # with the stage under way and the learning-rate schedule
         "model": model,
         "streams": loader,
         "turns": turns,
@@ -64,17 +65,11 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
         every=settings.checkpoint_steps,
         say=say,
     )
-    # to add a callback, add it here
     callbacks: list[Callback] = [log, ProgressBar(say)]
-    if config.encoder.bitlinear is not None:
-        models = [one for one in (model, objective.teacher) if one is not None]
-        encoders = [one.encoder for one in models]
-        callbacks.append(BitLinearStrength(encoders, config.encoder.bitlinear.gradual))
-    if settings.conflict_steps:
-        seed, every = config.seed, settings.conflict_steps
-        callbacks.append(GradientConflict(loader, _comparable(plan), seed=seed, every=every))
+    callbacks += _callbacks(plan, loader, objective.teacher)
     if settings.tensorboard:
         callbacks.append(TensorBoard(log.file, run_dir))
+    # to add a callback, add it here
     callbacks.append(checkpoints)  # last: they save what the others have done
 
     return Trainer(
@@ -95,6 +90,23 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
         device=device,
         say=say,
     )
+
+
+def _callbacks(
+    plan: Plan, loader: MultiTaskLoader, teacher: MultiTaskModel | None
+) -> list[Callback]:
+    """BitLinear's strength and the gradient conflict, if the config asks for them."""
+    config = plan.config
+    callbacks: list[Callback] = []
+    if config.encoder.bitlinear is not None:
+        encoders = [model.encoder for model in (plan.model, teacher) if model is not None]
+        callbacks.append(BitLinearStrength(encoders, config.encoder.bitlinear.gradual))
+    if config.training.conflict_steps:
+        readers = plan.data.readers
+        comparable = [task for task in readers if readers[task].label_type != "views"]
+        every, seed = config.training.conflict_steps, config.seed
+        callbacks.append(GradientConflict(loader, comparable, seed=seed, every=every))
+    return callbacks
 
 
 def _objective(plan: Plan) -> Objective:
@@ -120,9 +132,3 @@ def _selection(config: Config) -> Selection:
         {name: task.early_stopping.patience for name, task in selecting.items()},
         {name: task.early_stopping.min_delta for name, task in selecting.items()},
     )
-
-
-def _comparable(plan: Plan) -> list[str]:
-    """The tasks whose gradients can be compared: all but contrastive ones."""
-    readers = plan.data.readers
-    return [task for task in readers if readers[task].label_type != "views"]

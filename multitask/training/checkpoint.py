@@ -2,7 +2,7 @@
 
 A checkpoint is a directory ``step-NNNNNNNN``. For each part of a run, ``state.json`` has its state
 without the tensors; those are in ``PART.safetensors``, each under its path in the state
-("optimizer/0/exp_avg"). ``state.json`` also has the SHA-256 of every file. Nothing is unpickled.
+("state/0/exp_avg"). ``state.json`` also has the SHA-256 of every file. Nothing is unpickled.
 """
 
 import contextlib
@@ -238,12 +238,12 @@ def from_format_3(tensors: Mapping[str, Tensors], saved: Mapping[str, Any]) -> d
     return {
         "data": saved["data"],
         "progress": {name: saved[name] for name in (*counters, "wall_seconds")},
-        "stages": {
+        "optimizer": {
             "index": stage["index"],
             "began_after": stage["began"],
             "epochs_before": stage["epochs_before"],
-            "groups": saved["optimizer"],
-            "optimizer": grouped("optimizer"),
+            "state": grouped("optimizer"),
+            "param_groups": saved["optimizer"],
             "scheduler": saved["scheduler"],
         },
         "model": tensors["model"],

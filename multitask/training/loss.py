@@ -110,7 +110,7 @@ def task_losses(
     for encoded in model.passes(batches, apart=tasks if apart else smooth):
         first, batch = next(iter(by_task(encoded).items()))
         if first in smooth:
-            found[first] = _smoothed(model, first, batch, smooth[first], teacher)
+            found[first] = _smoothed(_View(model, first, batch, smooth[first]), teacher)
             continue
         for task, vectors in model.encode(encoded).items():
             scores = _scores(model, task, tasks[task], vectors)
@@ -147,29 +147,23 @@ def _loss(model: MultiTaskModel, task: str, batch: Batch, scores: Tensor) -> Ten
     return loss
 
 
-def _smoothed(
-    model: MultiTaskModel,
-    task: str,
-    batch: Batch,
-    settings: Smoothing,
-    teacher: MultiTaskModel | None,
-) -> Outcome:
+def _smoothed(view: "_View", teacher: MultiTaskModel | None) -> Outcome:
     """Loss and penalty: the pass that gives the loss serves as f(x).
 
     In fp32 where encoded outputs are compared: in bf16 a number near 1 moves in steps of .004, and
     perturbations are 1e-5.
     """
-    view = _View(model, task, batch, settings)
+    model, task, settings = view.model, view.task, view.settings
     point = view.point()
     scores = point.scores
-    loss = _loss(model, task, batch, scores)
+    loss = _loss(model, task, view.batch, scores)
     if not len(scores):
         return Outcome(loss, scores, scores.sum())
     divergence = DIVERGENCES[model.head(task).divergence]
     penalty = scores.new_zeros(())
     if settings.bregman and teacher is not None:
         with torch.no_grad(), without_dropout(teacher):
-            theirs = _View(teacher, task, batch, settings).point().scores
+            theirs = replace(view, model=teacher).point().scores
         penalty = penalty + settings.bregman * divergence(scores, theirs).mean()
     if settings.weight:
         same = partial(replayed, point.drawn) if settings.dropout == "same_mask" else nullcontext
@@ -177,7 +171,9 @@ def _smoothed(
             if settings.dropout == "eval":
                 point = view.point()
             with _untracked(model, task):
-                term = _smoothness(view, point, settings.ascent, divergence, same)
+                term = _smoothness(
+                    view, point, ascent=settings.ascent, divergence=divergence, same=same
+                )
         penalty = penalty + settings.weight * term
     return Outcome(loss, scores, penalty)
 
@@ -226,6 +222,7 @@ class _View:
 def _smoothness(
     f: Callable[[Tensor], Tensor],
     point: _Point,
+    *,
     ascent: Ascent,
     divergence: Callable[[Tensor, Tensor], Tensor],
     same: Callable[[], AbstractContextManager[Any]],

@@ -123,13 +123,11 @@ class Stages:
         self._begin()
 
     def state_dict(self) -> dict[str, Any]:
-        packed = self.optimizer.state_dict()
         return {
             "index": self.index,
             "began_after": self.began_after,
             "epochs_before": self.epochs_before,
-            "groups": packed["param_groups"],
-            "optimizer": packed["state"],
+            **self.optimizer.state_dict(),  # "state" and "param_groups"
             "scheduler": self.scheduler.state_dict(),
         }
 
@@ -137,6 +135,6 @@ class Stages:
         self.index, self.began_after = state["index"], state["began_after"]
         self.epochs_before = state["epochs_before"]
         self._begin()
-        moments = {int(number): values for number, values in state["optimizer"].items()}
-        self.optimizer.load_state_dict({"state": moments, "param_groups": state["groups"]})
+        moments = {int(number): values for number, values in state["state"].items()}
+        self.optimizer.load_state_dict({"state": moments, "param_groups": state["param_groups"]})
         self.scheduler.load_state_dict(state["scheduler"])

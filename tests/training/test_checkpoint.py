@@ -17,10 +17,10 @@ from multitask.utils.errors import UserError
 
 STATES = {
     "model": {"encoder.weight": torch.arange(6.0).view(2, 3), "bias": torch.zeros(2)},
-    "stages": {
+    "optimizer": {
         "index": 1,
-        "optimizer": {"0": {"step": torch.tensor(3.0), "exp_avg": torch.ones(2, 3)}, "1": {}},
-        "groups": [{"lr": 0.1, "betas": [0.9, 0.98], "params": [0, 1]}],
+        "state": {"0": {"step": torch.tensor(3.0), "exp_avg": torch.ones(2, 3)}, "1": {}},
+        "param_groups": [{"lr": 0.1, "betas": [0.9, 0.98], "params": [0, 1]}],
     },
     "progress": {"step": 7, "trained": {"sst": 4}, "sentences": 12.5},
     "surgery": {},
@@ -85,12 +85,12 @@ def test_format_3_becomes_the_states_of_the_parts():
         "data": {"sst": "hash"},
     }
     states = from_format_3(tensors, saved)
-    assert states["stages"]["optimizer"] == {
+    assert states["optimizer"]["state"] == {
         "0": {"step": one, "exp_avg": two},
         "12": {"step": one},
     }
-    assert (states["stages"]["index"], states["stages"]["began_after"]) == (1, 3)
-    assert states["stages"]["groups"] == [{"lr": 0.1}]
+    assert (states["optimizer"]["index"], states["optimizer"]["began_after"]) == (1, 3)
+    assert states["optimizer"]["param_groups"] == [{"lr": 0.1}]
     assert states["rng"] == {"0": {"cpu": one}, "1": {"cpu": two}}
     assert states["turns"] == {
         "train_scores": {"sst": 0.5},
