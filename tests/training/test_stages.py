@@ -336,7 +336,7 @@ def test_the_plan_counts_shared_rows_once(reviews):
     made = set_up(load_config(reviews), torch.device("cpu"), lambda line: None)
     plan = describe_plan(made)
     (start,) = [place for place, line in enumerate(plan) if "sampling share" in line]
-    shares = {line.split()[0]: line.split()[1:3] for line in plan[start + 1 : start + 4]}
+    shares = {line.split()[0]: line.split()[1:3] for line in plan[start + 2 : start + 5]}
     assert shares["mood"][0] == shares["more"][0] == "50.0%"
     assert shares["stars"] == ["with", "mood"]
 
