@@ -53,7 +53,9 @@ def run(arguments: argparse.Namespace) -> None:
         fingerprint=vectors.fingerprint(),
     )
     ivf = None if lists is None else (lists, probes or min(5, lists))
-    facts = build(arguments.texts, arguments.out, vectors.encode, vectors.dim, origin, ivf)
+    facts = build(
+        arguments.texts, arguments.out, vectors.encode, dim=vectors.dim, origin=origin, ivf=ivf
+    )
     kind = "exact" if ivf is None else f"{lists} lists, {ivf[1]} searched"
     blank = f", {facts.blank_lines:,} blank lines left out" if facts.blank_lines else ""
     size = sum(facts.sizes.values()) / 1e6

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     vectors = open_vectors(
         source, task=origin.task, pooling=origin.pooling, max_length=origin.max_length
     )
-    check_origin(arguments.index, index.facts, vectors.dim, vectors.fingerprint(), source)
+    check_origin(arguments.index, index.facts, vectors)
     scores, places = index.search(vectors.encode(arguments.queries), arguments.top)
     for query, row, found in zip(arguments.queries, scores, places, strict=True):
         if len(arguments.queries) > 1:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm import tqdm
@@ -17,6 +17,9 @@ from tqdm import tqdm
 from multitask.inference.similarity import unit
 from multitask.utils.errors import NotFinite, UserError
 from multitask.utils.files import replacing
+
+if TYPE_CHECKING:
+    from multitask.inference.embeddings import Vectors
 
 FORMAT = 1
 FACTS, VECTORS, TEXTS = "index.json", "index.faiss", "texts.tsv"
@@ -140,17 +143,18 @@ def build(
     file: Path,
     directory: Path,
     encode: Encode,
+    *,
     dim: int,
     origin: Origin,
-    ivf: tuple[int, int] | None,
+    ivf: tuple[int, int] | None = None,
 ) -> Facts:
-    """Index a file with one text a line; blank lines are left out and counted.
+    """Index a file with one text per line; blank lines are left out and counted.
 
     The corpus is read and encoded in chunks, behind a progress bar. ``directory`` appears when it
     is complete, in place of an older index there.
 
     Args:
-        file: UTF-8, one text a line.
+        file: UTF-8, one text per line.
         directory: of the index.
         encode: texts -> vectors [N, dim].
         dim: width of a vector.
@@ -163,13 +167,8 @@ def build(
     directory = directory.absolute()
     vectors = exact_index(dim)
     count, blank = _counted(file)
-    if ivf is not None and ivf[0] > most_lists(count):
-        most = most_lists(count)
-        advice = f"at most {most}, or leave --ivf out" if most else "leave --ivf out"
-        raise UserError(
-            f"--ivf {ivf[0]}: each list needs {POINTS_A_LIST} texts to train on, and {file} has "
-            f"{count:,}: {advice}"
-        )
+    if ivf is not None:
+        _check_lists(file, ivf[0], count)
     directory.parent.mkdir(parents=True, exist_ok=True)
     with replacing(directory) as scratch:
         scratch.mkdir()
@@ -192,6 +191,17 @@ def build(
         facts = Facts(origin, count, blank, dim, lists, probes, sizes)
         (scratch / FACTS).write_text(json.dumps(asdict(facts), indent=1), encoding="utf-8")
     return facts
+
+
+def _check_lists(file: Path, lists: int, count: int) -> None:
+    """Raise UserError where ``count`` texts cannot train an index of so many lists."""
+    most = most_lists(count)
+    if lists > most:
+        advice = f"at most {most}, or leave --ivf out" if most else "leave --ivf out"
+        raise UserError(
+            f"--ivf {lists}: each list needs {POINTS_A_LIST} texts to train on, and {file} has "
+            f"{count:,}: {advice}"
+        )
 
 
 def check_output(directory: Path, overwrite: bool) -> None:
@@ -282,22 +292,21 @@ def open_index(directory: Path) -> TextIndex:
 def check_origin(
     directory: Path,
     facts: Facts,
-    dim: int,
-    fingerprint: str,
-    source: str,
+    vectors: "Vectors",
     instead: str = "name the run it was made with by --run",
 ) -> None:
-    """Raise UserError unless queries would be encoded as the texts of the index were.
+    """Raise UserError unless ``vectors`` encode queries as the texts of the index were encoded.
 
     ``instead`` is what to do where the index is to stay.
     """
-    if dim != facts.dim:
+    source, then = vectors.source, facts.origin.source
+    if (dim := vectors.dim) != facts.dim:
         raise UserError(
             f"{directory}: its vectors have {facts.dim} dimensions, those of {source} have {dim}: "
-            f"it was made with {facts.origin.source}; {ANEW}, or {instead}"
+            f"it was made with {then}; {ANEW}, or {instead}"
         )
-    if fingerprint != facts.origin.fingerprint:
+    if vectors.fingerprint() != facts.origin.fingerprint:
         raise UserError(
-            f"{directory}: made with other weights than {source} has now (then: "
-            f"{facts.origin.source}): {ANEW}, or {instead}"
+            f"{directory}: made with other weights than {source} has now (then: {then}): {ANEW}, "
+            f"or {instead}"
         )

@@ -131,9 +131,7 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
     vectors = run_vectors(
         run, str(run_dir), task=origin.task, pooling=origin.pooling, max_length=origin.max_length
     )
-    fingerprint = vectors.fingerprint()
-    instead = "serve the run it was made with"
-    check_origin(index_dir, index.facts, vectors.dim, fingerprint, str(run_dir), instead)
+    check_origin(index_dir, index.facts, vectors, instead="serve the run it was made with")
     return Served(run, tasks, index, vectors)
 
 

@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,7 +34,9 @@ def corpus_file(directory: Path, count: int) -> Path:
 
 
 def made(directory: Path, count: int = 50, ivf: tuple[int, int] | None = None) -> TextIndex:
-    build(corpus_file(directory, count), directory / "index", encode, DIM, ORIGIN, ivf)
+    build(
+        corpus_file(directory, count), directory / "index", encode, dim=DIM, origin=ORIGIN, ivf=ivf
+    )
     return open_index(directory / "index")
 
 
@@ -98,7 +101,7 @@ def test_chunks_are_encoded_one_after_the_other_and_lines_are_kept(tmp_path, mon
         sizes.append(len(texts))
         return encode(texts)
 
-    facts = build(file, tmp_path / "index", counting, DIM, ORIGIN, None)
+    facts = build(file, tmp_path / "index", counting, dim=DIM, origin=ORIGIN)
     assert sizes == [4, 2]
     assert (facts.texts, facts.blank_lines) == (6, 2)
     index = open_index(tmp_path / "index")
@@ -120,7 +123,7 @@ def test_chunks_are_encoded_one_after_the_other_and_lines_are_kept(tmp_path, mon
 def test_a_corpus_that_is_none_leaves_nothing_behind(text, name, message, tmp_path):
     (tmp_path / name).write_bytes(text)
     with pytest.raises(UserError) as caught:
-        build(tmp_path / name, tmp_path / "index", encode, DIM, ORIGIN, None)
+        build(tmp_path / name, tmp_path / "index", encode, dim=DIM, origin=ORIGIN)
     assert message in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
@@ -132,9 +135,8 @@ def test_a_failure_while_encoding_leaves_the_older_index_whole(tmp_path):
             corpus_file(tmp_path, 50),
             tmp_path / "index",
             lambda texts: np.full((len(texts), DIM), np.nan, dtype=np.float32),
-            DIM,
-            ORIGIN,
-            None,
+            dim=DIM,
+            origin=ORIGIN,
         )
     assert len(open_index(tmp_path / "index").texts) == 50
     assert not list(tmp_path.glob(".*"))
@@ -143,9 +145,10 @@ def test_a_failure_while_encoding_leaves_the_older_index_whole(tmp_path):
 def test_more_lists_than_texts_can_train_are_refused(tmp_path):
     file = corpus_file(tmp_path, 100)
     with pytest.raises(UserError, match=r"each list needs 39 texts .*has 100: at most 2"):
-        build(file, tmp_path / "index", encode, DIM, ORIGIN, (3, 1))
+        build(file, tmp_path / "index", encode, dim=DIM, origin=ORIGIN, ivf=(3, 1))
     with pytest.raises(UserError, match="has 5: leave --ivf out"):
-        build(corpus_file(tmp_path, 5), tmp_path / "index", encode, DIM, ORIGIN, (1, 1))
+        file = corpus_file(tmp_path, 5)
+        build(file, tmp_path / "index", encode, dim=DIM, origin=ORIGIN, ivf=(1, 1))
 
 
 def cut(file: Path) -> None:
@@ -215,11 +218,15 @@ def test_more_results_than_texts_and_other_widths_are_refused(tmp_path):
 
 def test_an_index_of_other_weights_is_refused(tmp_path):
     facts = made(tmp_path, 5).facts
-    retrieval.check_origin(tmp_path, facts, DIM, ORIGIN.fingerprint, "runs/mine")
+
+    def vectors(source, dim=DIM, fingerprint=ORIGIN.fingerprint):
+        return SimpleNamespace(source=source, dim=dim, fingerprint=lambda: fingerprint)
+
+    retrieval.check_origin(tmp_path, facts, vectors("runs/mine"))
     with pytest.raises(UserError, match="made with other weights than runs/other has now"):
-        retrieval.check_origin(tmp_path, facts, DIM, "0" * 64, "runs/other")
+        retrieval.check_origin(tmp_path, facts, vectors("runs/other", fingerprint="0" * 64))
     with pytest.raises(UserError, match="its vectors have 8 dimensions, those of runs/other have"):
-        retrieval.check_origin(tmp_path, facts, 16, ORIGIN.fingerprint, "runs/other")
+        retrieval.check_origin(tmp_path, facts, vectors("runs/other", dim=16))
 
 
 def test_without_the_library_one_line_names_the_install(monkeypatch):
