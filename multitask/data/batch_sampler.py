@@ -111,7 +111,11 @@ class TaskStream:
     def _shuffle(self) -> list[np.ndarray]:
         rng = np.random.default_rng([*self.seed, self.passes])
         return length_grouped_batches(
-            self.lengths, self.batch_size, rng, self.batch_tokens, self.window
+            self.lengths,
+            self.batch_size,
+            rng,
+            batch_tokens=self.batch_tokens,
+            window=self.window,
         )
 
     def state_dict(self) -> dict[str, int]:

@@ -70,7 +70,8 @@ def read_pairs(file: Path, suite: str) -> Rows:
         quoted = DataConfig(quoting="similarity" in names)
         columns = read_table(file, "tsv", quoted)
         first, second, scores = (columns[name] for name in names)
-        return _rows(str(file), list(zip(first, second, strict=True)), scores, suite, 2)
+        pairs = list(zip(first, second, strict=True))
+        return _rows(str(file), pairs, scores, suite, first_line=2)
     lines = [line.split("\t") for line in _lines(file)]
     for number, cells in enumerate(lines, 1):
         if len(cells) < 7:
@@ -79,7 +80,7 @@ def read_pairs(file: Path, suite: str) -> Rows:
                 "sentence2 and score, or the seven columns of the STS benchmark"
             )
     pairs = [(cells[5], cells[6]) for cells in lines]
-    return _rows(str(file), pairs, [cells[4] for cells in lines], suite, 1)
+    return _rows(str(file), pairs, [cells[4] for cells in lines], suite)
 
 
 def _folders(directory: Path, *names: str) -> list[Path]:
@@ -115,7 +116,7 @@ def _official(file: Path) -> Rows:
     for number, cells in enumerate(lines, 1):
         if len(cells) < 2:
             raise UserError(f"{file}, line {number}: expected two texts with a tab between")
-    return _rows(str(gold), [(cells[0], cells[1]) for cells in lines], scores, file.parent.name, 1)
+    return _rows(str(gold), [(cells[0], cells[1]) for cells in lines], scores, file.parent.name)
 
 
 def _lines(file: Path) -> list[str]:
@@ -124,7 +125,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def _rows(
-    source: str, pairs: list[tuple[str, str]], scores: list[str], suite: str, first_line: int
+    source: str, pairs: list[tuple[str, str]], scores: list[str], suite: str, first_line: int = 1
 ) -> Rows:
     """Pairs with their scores as numbers; those with an empty score are dropped and counted."""
     low, high = RANGES.get(suite, (0.0, 5.0))

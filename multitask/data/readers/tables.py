@@ -58,7 +58,8 @@ def read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
             raise UserError(
                 f"{file}: documents are read as pairs: name the second one by `data.text2`"
             )
-        return read_documents(read_text(file), file, data.text, data.text2, data.label)
+        names = {"first": data.text, "second": data.text2, "label": data.label}
+        return read_documents(read_text(file), file, **names)
     if form == "conll":
         return read_conll(read_text(file), file, data.text, data.label)
     import pyarrow.parquet

@@ -98,7 +98,7 @@ def cls_attention(
         )
     batch = collate(tokens, np.array([0]), pad_id=tokenizer.pad_token_id)
     weights = attention_weights(
-        encoder, batch.input_ids, batch.token_type_ids, batch.attention_mask, adapter
+        encoder, batch.input_ids, batch.token_type_ids, batch.attention_mask, adapter=adapter
     )
     ids = tokens.ids.tolist()
     return ClsAttention(

@@ -1,4 +1,4 @@
-"""BERT from its parts (Devlin et al. 2019): the encoder, the tanh pooler, a sequence classifier.
+"""BERT's encoder from its parts (Devlin et al. 2019).
 
 Inside, a batch is its N real tokens [N, d] without padding (``multitask.models.encoders.packing``);
 the encoder takes and gives [B, T, d] with a mask. RoBERTa is the same network with other position
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, gelu
+from torch.nn.functional import gelu
 from torch.utils.checkpoint import checkpoint
 
 from multitask.models.encoders import kernels, varlen
@@ -78,13 +78,15 @@ class SelfAttention(nn.Module):
         dim = hidden.shape[1]
         query = self.qkv(hidden[packing.first], slice(dim))
         key, value = self.qkv(hidden, slice(dim, None)).chunk(2, dim=-1)
-        return self.output(packed_attention(query, key, value, packing, self.heads, rate))
+        return self.output(
+            packed_attention(query, key, value, packing, heads=self.heads, dropout_rate=rate)
+        )
 
 
 def self_attention(qkv: Tensor, packing: Packing, heads: int, dropout_rate: float) -> Tensor:
     """``packed_attention`` of query, key and value side by side: [N, 3 d] -> [N, d]."""
     query, key, value = qkv.chunk(3, dim=-1)
-    return packed_attention(query, key, value, packing, heads, dropout_rate)
+    return packed_attention(query, key, value, packing, heads=heads, dropout_rate=dropout_rate)
 
 
 def packed_attention(
@@ -351,66 +353,3 @@ def initialise(module: nn.Module) -> None:
     if isinstance(module, nn.LayerNorm):
         nn.init.ones_(module.weight)
         nn.init.zeros_(module.bias)
-
-
-class BertModel(nn.Module):
-    """Encoder and tanh pooler under BERT-base's sizes: what a course chapter builds."""
-
-    def __init__(
-        self,
-        vocab_size: int = 30522,
-        d_model: int = 768,
-        n_heads: int = 12,
-        n_layers: int = 12,
-        max_len: int = 512,
-        dropout: float = 0.1,
-    ) -> None:
-        super().__init__()
-        self.encoder = BertEncoder(
-            vocab_size=vocab_size,
-            dim=d_model,
-            num_layers=n_layers,
-            heads=n_heads,
-            positions=max_len,
-            dropout=dropout,
-            attention_dropout=dropout,
-        )
-        self.pooler = nn.Linear(d_model, d_model)
-        self.pooler.apply(initialise)
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """int64 [B, T] -> the last layer's states [B, T, d] and tanh(W h_[CLS] + b) [B, d]."""
-        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-        last = self.encoder.num_layers
-        embedded = self.encoder.embed(input_ids, types, mask)
-        hidden = self.encoder.encode(embedded, mask, (last,))[last]
-        return hidden, torch.tanh(self.pooler(hidden[:, 0]))
-
-
-class BertForSequenceClassification(nn.Module):
-    """Dropout and a linear layer on the pooled [CLS] vector."""
-
-    def __init__(self, n_classes: int, **bert_sizes: int) -> None:
-        super().__init__()
-        self.bert = BertModel(**bert_sizes)
-        self.classifier = nn.Linear(self.bert.encoder.dim, n_classes)
-        self.classifier.apply(initialise)
-        self.dropout = Dropout(0.1)
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        labels: Tensor | None = None,
-    ) -> tuple[Tensor | None, Tensor]:
-        """int64 [B, T], labels [B] -> mean cross-entropy (None without labels), logits [B, C]."""
-        _, pooled = self.bert(input_ids, attention_mask, token_type_ids)
-        logits = self.classifier(self.dropout(pooled))
-        return None if labels is None else cross_entropy(logits, labels), logits
