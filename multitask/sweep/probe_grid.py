@@ -32,6 +32,7 @@ from multitask.tasks.metric_names import OUTCOMES, UNLABELLED
 from multitask.training.frozen_probe import (
     Pooled,
     Probe,
+    Probing,
     TokenStates,
     fixed,
     frozen_vectors,
@@ -238,9 +239,9 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
             pooled,
             splits,
             reader,
-            lr=config.tasks[task].head_lr or config.training.head_lr,
-            metric=plan.metrics[task],
-            seed=seed,
+            how=Probing(
+                config.tasks[task].head_lr or config.training.head_lr, plan.metrics[task], seed
+            ),
             task=task,
         )
     except NotFinite as error:

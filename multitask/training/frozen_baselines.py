@@ -14,7 +14,7 @@ from multitask.inference.trivial_scores import (
     trivial_view_scores,
 )
 from multitask.tasks.metric_names import METRICS, OUTCOMES, UNLABELLED
-from multitask.training.frozen_probe import frozen_head_scores
+from multitask.training.frozen_probe import Probing, frozen_head_scores
 from multitask.training.setup import Plan
 from multitask.utils import distributed
 from multitask.utils.files import without_nan, write_text
@@ -59,9 +59,9 @@ def run_baselines(
                 name,
                 splits,
                 reader,
-                lr=task.head_lr or config.training.head_lr,
-                metric=plan.metrics[name],
-                seed=config.seed,
+                how=Probing(
+                    task.head_lr or config.training.head_lr, plan.metrics[name], config.seed
+                ),
                 pad_id=plan.data.tokenizer.pad_token_id,
                 device=plan.device,
             )

@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,18 +16,32 @@ from multitask.inference.scoring import Scores, measure, over_rows, scores_of
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import TaskModule
 from multitask.tasks import metrics
-from multitask.tasks.examples import LabelReader
+from multitask.tasks.examples import LabelReader, Rows
 from multitask.utils.errors import NotFinite
 
-# Splits whose states need no more than this are encoded once and kept; others, batch by batch.
+EPOCHS = 30
+PATIENCE = 5  # epochs without a better score, if the pooler is trained too
+BATCH_SIZE = 64
+# a split whose hidden states need at most this is encoded once; others, in every epoch
 KEPT_BYTES = 2 * 2**30
 
-
-EPOCHS = 30
-PATIENCE = 5  # epochs without a better score, where the pooler is trained too
-BATCH_SIZE = 64
 # (a task's pooler, split, int64 [B] rows or None for all) -> pooled vectors [B, sides, d]
 Pooled = Callable[[Any, str, Tensor | None], Tensor]
+
+
+@dataclass(frozen=True)
+class Probing:
+    """How a probe is trained.
+
+    Attributes:
+        lr: the learning rate.
+        metric: the metric that selects the epoch.
+        seed: the seed of the order of rows and of dropout.
+    """
+
+    lr: float
+    metric: str
+    seed: int
 
 
 def frozen_vectors(
@@ -39,9 +53,9 @@ def frozen_vectors(
     device: torch.device,
     title: str,
 ) -> dict[str, Tensor]:
-    """Each task's pooled vectors of one split under the encoder as it is.
+    """Pool one split for each task with the encoder as it is.
 
-    The encoder runs once, whatever the tasks' poolers are, and sees a repeated text of pairs once.
+    The encoder runs once for all tasks, and sees a repeated text of pairs once.
 
     Returns:
         {task: [N, sides, d]} in file order.
@@ -68,56 +82,59 @@ def frozen_vectors(
 def frozen_head_scores(
     model: MultiTaskModel,
     task: str,
-    splits: dict[str, Split],
+    splits: Mapping[str, Split],
     reader: LabelReader,
     *,
-    lr: float,
-    metric: str,
-    seed: int,
+    how: Probing,
     pad_id: int,
     device: torch.device,
 ) -> dict[str, float] | None:
-    """Dev metrics of the task's own projection and head, trained on the frozen encoder.
+    """Train a task's projection and head on the frozen encoder and return their dev metrics.
 
-    The encoder runs once, without dropout; then see ``train_probe``. None for a pooler with
-    parameters of its own, which frozen vectors cannot train, and for a task that is scored with
-    another pooler than it trains with, or with another task's.
+    The encoder runs once, without dropout; see ``train_probe``.
+
+    Returns:
+        None for a pooler with parameters, which vectors of the encoder cannot train, and for a task
+        that is scored with another pooler than it trains with, or with another task's.
     """
     module = model.module(task)
     learned = has_parameters(module.pooler)
     if learned or len(model.owners_of(task)) > 1 or module.eval_pooler is not None:
         return None
-    title = f"encoding {task}"
+    where: dict[str, Any] = {"pad_id": pad_id, "device": device, "title": f"encoding {task}"}
     vectors = {
-        name: frozen_vectors(
-            model, [task], splits[name], pad_id=pad_id, device=device, title=title
-        )[task]
+        name: frozen_vectors(model, [task], splits[name], **where)[task]
         for name in splits_in_use(splits)
     }
-    probe = train_probe(
-        module, fixed(vectors), splits, reader, lr=lr, metric=metric, seed=seed, task=task
-    )
+    probe = train_probe(module, fixed(vectors), splits, reader, how=how, task=task)
     return measure(probe.dev, splits["dev"].rows, reader)
 
 
 def has_parameters(pooler: nn.Module) -> bool:
-    """Whether a probe trains the pooler too, on token states instead of vectors."""
+    """Return True if a probe trains the pooler too, on hidden states instead of vectors."""
     return any(True for _ in pooler.parameters())
 
 
 def fixed(vectors: Mapping[str, Tensor]) -> Pooled:
-    """Vectors [N, sides, d] by split that no training changes."""
+    """Use the same vectors [N, sides, d] of each split in every epoch."""
     return lambda pooler, split, rows: vectors[split] if rows is None else vectors[split][rows]
 
 
 def splits_in_use(splits: Collection[str]) -> list[str]:
-    """What a probe needs: ``train``, ``dev`` and, where there is one, ``holdout``."""
+    """Return what a probe needs: ``train``, ``dev`` and, if there is one, ``holdout``."""
     return [name for name in ("train", "holdout", "dev") if name in splits]
 
 
 @dataclass
 class Probe:
-    """A head trained on fixed vectors: its dev scores, at the step (of ``steps``) selected."""
+    """A head that was trained on a frozen encoder.
+
+    Attributes:
+        dev: its scores on dev.
+        selected_step: the step whose weights it has.
+        steps: the steps that were trained.
+        seconds: the time that training took.
+    """
 
     dev: Scores
     selected_step: int
@@ -131,77 +148,83 @@ def train_probe(
     splits: Mapping[str, Split],
     reader: LabelReader,
     *,
-    lr: float,
-    metric: str,
-    seed: int,
+    how: Probing,
     task: str,
 ) -> Probe:
-    """Train a copy of a task's own modules, as initialised, on what a frozen encoder gives.
+    """Train a copy of a task's modules, as initialised, on what a frozen encoder gives.
 
-    30 epochs of AdamW; the epoch that is best on the selection split (``holdout`` where there is
-    one, else ``dev``) counts, the untrained modules included. With a pooler that
-    has parameters, whose epochs are dear, training stops after 5 epochs without a better score.
-    Modules without parameters are scored as they are. Torch's own random state is kept.
+    Training takes 30 epochs of AdamW and keeps the epoch that is best on the selection split
+    (``holdout`` if there is one, else ``dev``); the untrained modules count as an epoch too. With a
+    pooler that has parameters, whose epochs are expensive, training stops after 5 epochs without a
+    better score. Modules without parameters are scored as they are. Torch's global random state
+    does not change.
 
     Args:
         module: the task's modules; they stay as they are.
-        pooled: the vectors of each split in use: ``fixed``, or ``frozen_states.TokenStates`` for a
-            pooler that has parameters.
+        pooled: the vectors of each split in use: ``fixed``, or ``TokenStates`` for a pooler that
+            has parameters.
         splits: the rows of these splits.
         reader: the task's label reader.
-        lr: learning rate.
-        metric: what selects the epoch.
-        seed: of the order of rows and of dropout.
-        task: its name, for an error.
+        how: how the probe is trained.
+        task: the task's name, for an error.
 
     Raises:
         NotFinite: the scores have become NaN or infinite.
     """
     began = time.monotonic()
+    probe = copy.deepcopy(module)
     select = "holdout" if "holdout" in splits else "dev"
-    probe: Any = copy.deepcopy(module)
 
     def scores(name: str) -> Scores:
-        probe.eval()
-        with torch.no_grad():
-            output = probe(_sides(pooled(probe.pooler, name, None)))
-        if not output.isfinite().all():
-            reason = "on the frozen encoder are not finite numbers: lower its `head_lr`"
-            raise NotFinite(f"task {task}: the head's scores {reason}")
-        return scores_of(probe.head, output, splits[name].rows)
+        return _probe_scores(probe, pooled, name, splits[name].rows, task=task)
 
-    def selecting() -> float:
-        return measure(scores(select), splits[select].rows, reader)[metric]
+    def value() -> float:
+        return measure(scores(select), splits[select].rows, reader)[how.metric]
 
-    trained = [parameter for parameter in probe.parameters() if parameter.requires_grad]
-    if not trained:
+    if not any(parameter.requires_grad for parameter in probe.parameters()):
         return Probe(scores("dev"), selected_step=0, steps=0, seconds=0.0)
-    best, chosen = selecting(), copy.deepcopy(probe.state_dict())
-    steps = selected_step = 0
-    optimizer = torch.optim.AdamW(trained, lr=lr, weight_decay=0.0)
-    gold = label_tensor(splits["train"].rows.gold).to(trained[0].device)
-    rng = torch.Generator().manual_seed(seed)
+    best, chosen = value(), copy.deepcopy(probe.state_dict())
     patience, waited = PATIENCE if has_parameters(probe.pooler) else EPOCHS, 0
+    steps = selected_step = 0
     with torch.random.fork_rng():
-        torch.manual_seed(seed)  # the probe's dropout; the run's own random state is kept
-        for _ in range(EPOCHS):
-            probe.train()
-            for index in torch.randperm(len(gold), generator=rng).split(BATCH_SIZE):
-                output = probe(_sides(pooled(probe.pooler, "train", index)))
-                optimizer.zero_grad()
-                probe.head.loss(output, gold[index]).backward()
-                optimizer.step()
-                steps += 1
-            value = selecting()
-            if metrics.improves(value, best):
-                best, selected_step, chosen = value, steps, copy.deepcopy(probe.state_dict())
-                waited = 0
-            else:
-                waited += 1
+        torch.manual_seed(how.seed)  # for the dropout
+        for steps in _epochs(probe, pooled, splits["train"].rows.gold, how):
+            found, waited = value(), waited + 1
+            if metrics.improves(found, best):
+                best, chosen = found, copy.deepcopy(probe.state_dict())
+                selected_step, waited = steps, 0
             if waited == patience:
                 break
     probe.load_state_dict(chosen)
     return Probe(scores("dev"), selected_step, steps, time.monotonic() - began)
+
+
+def _epochs(probe: Any, pooled: Pooled, labels: np.ndarray, how: Probing) -> Iterator[int]:
+    """Train a probe epoch by epoch; yield the number of steps so far after each."""
+    trained = [parameter for parameter in probe.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=how.lr, weight_decay=0.0)
+    gold = label_tensor(labels).to(trained[0].device)
+    rng = torch.Generator().manual_seed(how.seed)
+    steps = 0
+    for _ in range(EPOCHS):
+        probe.train()
+        for index in torch.randperm(len(gold), generator=rng).split(BATCH_SIZE):
+            output = probe(_sides(pooled(probe.pooler, "train", index)))
+            optimizer.zero_grad()
+            probe.head.loss(output, gold[index]).backward()
+            optimizer.step()
+            steps += 1
+        yield steps
+
+
+@torch.no_grad()
+def _probe_scores(probe: Any, pooled: Pooled, split: str, rows: Rows, *, task: str) -> Scores:
+    """Score a split. Raises NotFinite for scores that are NaN or infinite."""
+    output = probe.eval()(_sides(pooled(probe.pooler, split, None)))
+    if not output.isfinite().all():
+        reason = "on the frozen encoder are not finite numbers: lower its `head_lr`"
+        raise NotFinite(f"task {task}: the head's scores {reason}")
+    return scores_of(probe.head, output, rows)
 
 
 def _sides(vectors: Tensor) -> Tensor:
@@ -210,10 +233,10 @@ def _sides(vectors: Tensor) -> Tensor:
 
 
 class TokenStates:
-    """A ``baselines.Pooled``: runs a pooler on hidden states of the encoder as it is.
+    """Runs a pooler that is being trained on the frozen encoder's hidden states (a ``Pooled``).
 
     Args:
-        model: its encoder, and whether it runs in bf16; the encoder is put in evaluation mode.
+        model: the model, whose encoder is put in evaluation mode.
         splits: the task's rows.
         pad_id: id of the pad token.
         device: the model's.

@@ -18,7 +18,7 @@ from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import TaskModule
 from multitask.tasks.examples import LabelReader, Rows
 from multitask.training import frozen_probe
-from multitask.training.frozen_probe import frozen_head_scores, frozen_vectors
+from multitask.training.frozen_probe import Probing, frozen_head_scores, frozen_vectors
 
 D = 32
 READERS = {
@@ -90,9 +90,7 @@ def frozen(model, task, splits=None, seed=1):
         task,
         splits or make_splits(task, "train", "dev"),
         READERS[TASKS[task][3]],
-        lr=1e-2,
-        metric=TASKS[task][5],
-        seed=seed,
+        how=Probing(lr=1e-2, metric=TASKS[task][5], seed=seed),
         pad_id=0,
         device=torch.device("cpu"),
     )
