@@ -3,6 +3,7 @@
 import math
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -15,7 +16,7 @@ class ClassificationHead(nn.Module):
         dim: width d of the vector.
         num_labels: classes C.
         class_counts: training rows of each class, for ``class_weights="balanced"``.
-        class_weights: None, one weight a class, or "balanced": N / (C n_c), as scikit-learn does.
+        class_weights: None, one weight per class, or "balanced": N / (C n_c), by scikit-learn.
             The loss is the mean over rows of weight times cross-entropy, not divided by a batch's
             own sum of weights: it is the same however rows are cut into batches.
         label_smoothing: share of the target spread evenly over the classes.
@@ -41,9 +42,13 @@ class ClassificationHead(nn.Module):
         if not 0 <= label_smoothing < 1:
             raise ValueError(f"label_smoothing must be in [0, 1), not {label_smoothing}")
         if class_weights == "balanced":
+            from sklearn.utils.class_weight import compute_class_weight  # slow to import
+
             if 0 in class_counts:
                 raise ValueError("balanced class_weights need a training row of every class")
-            class_weights = [sum(class_counts) / (num_labels * count) for count in class_counts]
+            classes = np.arange(num_labels)
+            rows = np.repeat(classes, class_counts)
+            class_weights = compute_class_weight("balanced", classes=classes, y=rows).tolist()
         weights = None
         if class_weights is not None:
             if not isinstance(class_weights, list):

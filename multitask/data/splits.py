@@ -248,9 +248,10 @@ def tokenized(
         words=label_type == "tokens",
         characters=label_type in PLACED,
         stride=entry.stride,
-        twice=training and label_type == "views" and entry.input == "single",
         cache=cache,
     )
+    if training and label_type == "views" and entry.input == "single":
+        tokens = tokens.twice()
     if label_type not in PLACED:
         return Split(rows, tokens)
     tokens, cut = PLACED[label_type](rows, tokens)
@@ -266,10 +267,14 @@ def tokenized(
 
 
 def split_holdout(rows: Rows, share: float) -> tuple[Rows, Rows]:
-    """(kept, held out): a fixed random ``share`` of the distinct texts.
+    """Hold out a fixed random ``share`` of the distinct texts.
 
     The slice does not depend on the run's seed, so that runs of several seeds and methods are
-    selected on the same rows; duplicates stay on one side.
+    selected on the same rows; duplicates stay on one side. scikit-learn's `GroupShuffleSplit` would
+    hold out other rows, because it draws from another random generator.
+
+    Returns:
+        The rows that are trained on, and those that are held out.
     """
     keys = [row_key(texts) for texts in rows.texts]
     distinct = list(dict.fromkeys(keys))
@@ -283,7 +288,7 @@ def split_holdout(rows: Rows, share: float) -> tuple[Rows, Rows]:
 
 
 def subset(rows: Rows, size: int) -> Rows:
-    """A fixed random subset of ``size`` rows, in file order; the same in every run."""
+    """Take a fixed random subset of ``size`` rows, in file order; the same in every run."""
     if size >= len(rows):
         return rows
     index = np.sort(np.random.default_rng(1).permutation(len(rows))[:size])

@@ -57,6 +57,12 @@ class Tokens:
         """Share of rows with a cut sequence."""
         return float(self.truncated.reshape(self.sides, -1).any(axis=0).mean())
 
+    def twice(self) -> "Tokens":
+        """Put each single text on two sides, as two views of it."""
+        sides = {name: np.tile(getattr(self, name), 2) for name in ("ids", "types", "truncated")}
+        ends = np.concatenate([self.offsets, self.offsets[1:] + self.offsets[-1]])
+        return Tokens(**sides, offsets=ends, sides=2)
+
     def sums(self, values: np.ndarray) -> np.ndarray:
         """The sum over each sequence of a value a token: [tokens] -> float64 [sides * N]."""
         ends = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
@@ -114,7 +120,8 @@ class Tokens:
         chosen = [spans[place] for place in first]
         ends = np.cumsum([0, *(span.stop - span.start for span in chosen)])
         ids = np.concatenate([self.ids[span] for span in chosen])
-        texts = Tokens(ids, np.zeros_like(ids, np.int8), ends, self.truncated[first], 1)
+        types = np.zeros_like(ids, np.int8)
+        texts = Tokens(ids, types, ends, truncated=self.truncated[first], sides=1)
         return texts, which.reshape(self.sides, -1).T
 
 
@@ -127,48 +134,43 @@ def tokenize(
     words: bool = False,
     characters: bool = False,
     stride: int | None = None,
-    twice: bool = False,
     cache: Path | None = None,
 ) -> Tokens:
-    """Token ids of a split's rows, from the cache where they stand there already.
+    """Tokenize the rows of a split, or read their tokens from the cache.
 
     Args:
         rows: texts of one side, or pairs; pairs are cut longest first when cross-encoded.
         tokenizer: a fast tokenizer of `transformers`.
         siamese: encode the sides of a pair or triplet as separate sequences.
-        max_length: tokens a sequence may have, special tokens included.
-        words: also tell which word each token is part of.
-        characters: also tell which characters of the row's last text each token stands for; of a
-            pair only that one is cut.
-        stride: of such a pair, tokens that neighbouring windows of the second text share, in place
-            of a cut.
-        twice: each text stands on two sides, as two views of it (not with ``siamese``).
+        max_length: tokens per sequence at most, special tokens included.
+        words: also return which word each token is part of.
+        characters: also return which characters of the row's last text each token covers; of a
+            pair only that text is cut.
+        stride: read the last text of such a pair in windows, which share this many tokens, instead
+            of cutting it.
         cache: directory of the cache; None for no cache.
 
     Raises:
-        UserError: a first text that alone fills ``max_length``, where only the last may be cut; a
-            text without tokens, which an empty one is where the tokenizer adds none.
+        UserError: a first text that alone fills ``max_length``, if only the last may be cut, or a
+            text without tokens, such as an empty one if the tokenizer adds no special tokens.
     """
     also = [name for name, on in (("words", words), ("characters", characters)) if on]
-    file = None
-    if cache:  # the key takes as long as a text's way through the encoder
-        file = cache / f"{_key(rows, tokenizer, siamese, max_length, also, stride)}.tokens"
-    sides = len(rows.texts[0]) if siamese else 1
+    how: dict[str, Any] = {"siamese": siamese, "also": also, "stride": stride}
+    how["max_length"] = max_length
+    # without a cache there is no key: it takes as long as a text's way through the encoder
+    file = cache / f"{_key(rows, tokenizer, **how)}.tokens" if cache else None
     arrays = _read(file)
     if arrays is None:
-        arrays = _tokenize(rows, tokenizer, siamese, max_length, also, stride)
+        arrays = _tokenize(rows, tokenizer, **how)
         if file is not None:
             _write(file, arrays)
-    if twice:
-        ends = arrays.pop("offsets")
-        arrays = {name: np.concatenate([values, values]) for name, values in arrays.items()}
-        arrays["offsets"], sides = np.concatenate([ends, ends[1:] + ends[-1]]), 2
-    return Tokens(**arrays, sides=sides)
+    return Tokens(**arrays, sides=len(rows.texts[0]) if siamese else 1)
 
 
 def _tokenize(
     rows: Rows,
     tokenizer: Any,
+    *,
     siamese: bool,
     max_length: int,
     also: list[str],
@@ -255,12 +257,13 @@ def default_cache() -> Path:
 def _key(
     rows: Rows,
     tokenizer: Any,
+    *,
     siamese: bool,
     max_length: int,
     also: list[str],
     stride: int | None,
 ) -> str:
-    """A hash of everything the result depends on."""
+    """Hash everything that the result depends on."""
     backend = tokenizer.backend_tokenizer
     backend.no_padding(), backend.no_truncation()  # every call of the tokenizer sets its own
     settings = [tokenizer.model_input_names, siamese, max_length, *also]

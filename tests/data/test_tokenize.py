@@ -162,9 +162,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls: list[int] = []
     original = module._tokenize
 
-    def counting(*arguments):  # type: ignore[no-untyped-def]
+    def counting(*arguments, **options):  # type: ignore[no-untyped-def]
         calls.append(1)
-        return original(*arguments)
+        return original(*arguments, **options)
 
     monkeypatch.setattr(module, "_tokenize", counting)
     return calls
