@@ -54,12 +54,9 @@ LONG_FUNCTIONS: set[str] = {
     "multitask/inference/analysis/importance.py: importance",
     "multitask/reporting/comparison/compare.py: compare",
     "multitask/reporting/paper/table.py: paper_table",
-    "multitask/training/frozen_probe.py: train_probe",
 }
 MANY_PARAMETERS: set[str] = {
-    "multitask/data/tokenize.py: tokenize",
     "multitask/inference/analysis/importance.py: importance",
-    "multitask/training/frozen_probe.py: frozen_head_scores",
 }
 MANY_POSITIONAL: set[str] = {
     "multitask/commands/export.py: write_export",
@@ -67,8 +64,6 @@ MANY_POSITIONAL: set[str] = {
     "multitask/commands/importance.py: _of_run",
     "multitask/commands/predict.py: _own_texts",
     "multitask/commands/predict.py: write_predictions",
-    "multitask/data/tokenize.py: _key",
-    "multitask/data/tokenize.py: _tokenize",
     "multitask/inference/ensemble.py: scored_rows",
     "multitask/inference/ensemble.py: write_predictions",
     "multitask/inference/export/int8.py: compute",
