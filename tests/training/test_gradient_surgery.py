@@ -1,4 +1,7 @@
-"""Gradient surgery: two tasks by hand, the papers' pseudocode, only the shared part."""
+"""Gradient surgery: which gradients a method of torchjd gets, and what becomes of its weights.
+
+That its methods are those of the papers is tested in torchjd.
+"""
 
 import math
 import sys
@@ -47,14 +50,6 @@ def combined(weighting, *rows):
     return shared.grad
 
 
-def test_pcgrad_of_two_conflicting_tasks_by_hand():
-    # g1.g2 = -2; g1 - (-2/4) g2 = (1, 0) + (-.5, .87) ...; each loses what points against the other
-    found = combined(surgery.pcgrad(), (2.0, 0.0), (-1.0, math.sqrt(3)))
-    one = torch.tensor([2.0, 0.0]) + 2 / 4 * torch.tensor([-1.0, math.sqrt(3)])
-    other = torch.tensor([-1.0, math.sqrt(3)]) + 2 / 4 * torch.tensor([2.0, 0.0])
-    torch.testing.assert_close(found, (one + other).double(), rtol=1e-6, atol=1e-7)
-
-
 def test_tasks_that_agree_are_added_up():
     assert combined(surgery.pcgrad(), (2.0, 1.0), (1.0, 1.0)).tolist() == [3, 2]
 
@@ -67,69 +62,6 @@ def pcgrad_pseudocode(rows, orders):
             if j != i and (dot := changed[i] @ rows[j]) < 0:
                 changed[i] = changed[i] - dot / (rows[j] @ rows[j]) * rows[j]
     return sum(changed)
-
-
-def test_pcgrad_is_algorithm_1_for_three_tasks():
-    rows = torch.randn(3, 6, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
-    rows[1] -= 1.5 * rows[0]
-    torch.manual_seed(2)
-    found = combined(surgery.pcgrad(), *rows.tolist())
-    torch.manual_seed(2)
-    orders = [torch.randperm(3).tolist() for _ in range(3)]
-    torch.testing.assert_close(found, pcgrad_pseudocode(rows, orders))
-
-
-def test_gradvac_lifts_the_cosine_to_its_running_mean_by_hand():
-    vaccine = surgery.gradvac(beta=0.5)
-    keeper = Surgery(vaccine)
-    first = torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64)  # cosine .6, target 0
-    found, shared = gradients(*first.tolist())
-    found.combine(keeper)
-    torch.testing.assert_close(shared.grad, first.sum(0))
-    assert keeper.phi["0.1"] == pytest.approx(0.3)  # (1 - .5) 0 + .5 .6
-    second = torch.tensor([[1.0, 0.0], [0.0, 2.0]], dtype=torch.float64)  # cosine 0 < .3
-    found, shared = gradients(*second.tolist())
-    found.combine(keeper)
-    expected = torch.zeros(2, dtype=torch.float64)
-    for i, j in ((0, 1), (1, 0)):
-        one, other = second[i], second[j]
-        phi, hat = 0.0, 0.3
-        scale = one.norm() * (hat * math.sqrt(1 - phi**2) - phi * math.sqrt(1 - hat**2))
-        lifted = one + other * scale / (other.norm() * math.sqrt(1 - hat**2))
-        assert lifted @ other / lifted.norm() / other.norm() == pytest.approx(0.3)
-        expected += lifted
-    torch.testing.assert_close(shared.grad, expected, rtol=1e-6, atol=0)
-
-
-def gradvac_pseudocode(rows, beta, orders, phi):
-    """Wang et al. 2021, Algorithm 1: g_i as it is by then, each g_j as it was; ``phi`` follows."""
-    changed = [row.clone() for row in rows]
-    for i, order in enumerate(orders):
-        for j in ([k for k in range(len(rows)) if k != i][place] for place in order):
-            cosine = changed[i] @ rows[j] / changed[i].norm() / rows[j].norm()
-            if cosine < phi[i, j]:
-                lift = phi[i, j] * (1 - cosine**2).sqrt() - cosine * (1 - phi[i, j] ** 2).sqrt()
-                lift = changed[i].norm() * lift / (rows[j].norm() * (1 - phi[i, j] ** 2).sqrt())
-                changed[i] = changed[i] + lift * rows[j]
-            phi[i, j] = (1 - beta) * phi[i, j] + beta * cosine
-    return sum(changed)
-
-
-def test_gradvac_is_algorithm_1_for_three_tasks_over_steps():
-    generator = torch.Generator().manual_seed(4)
-    keeper, phi = Surgery(surgery.gradvac(beta=0.3)), torch.zeros(3, 3, dtype=torch.float64)
-    for step in range(4):
-        rows = torch.randn(3, 6, generator=generator, dtype=torch.float64)
-        rows[1] += (1.5 if step % 2 else -1.5) * rows[0]
-        torch.manual_seed(step)
-        found, shared = gradients(*rows.tolist())
-        found.combine(keeper)
-        torch.manual_seed(step)
-        orders = [torch.randperm(2).tolist() for _ in range(3)]  # as the library draws them
-        expected = gradvac_pseudocode(rows, 0.3, orders, phi)
-        torch.testing.assert_close(shared.grad, expected, rtol=1e-6, atol=1e-7)
-        known = {f"{i}.{j}": phi[i, j].item() for i in range(3) for j in range(3) if i != j}
-        assert {pair: keeper.phi[pair] for pair in known} == pytest.approx(known, rel=1e-5)
 
 
 def test_gradvac_goes_on_from_its_saved_state():
@@ -170,88 +102,11 @@ def test_gradvacs_running_cosines_are_of_tasks_and_not_of_places():
     assert not keeper.state_dict()
 
 
-PAIRS = {
-    "conflict": [(2.0, 0.5, 0.0), (-1.0, 1.0, 0.5)],
-    "agreement": [(2.0, 1.0, 0.0), (1.0, 1.5, 0.3)],
-    "one within the other": [(0.5, 0.2, 0.0), (3.0, 1.0, 0.5)],
-    "opposite": [(1.0, 0.0, 0.0), (-3.0, 0.0, 0.1)],
-}
-every_pair = pytest.mark.parametrize("rows", PAIRS.values(), ids=PAIRS)
-
-
-@every_pair
-def test_mgda_of_two_tasks_is_the_shortest_point_of_their_segment(rows):
-    """Sener & Koltun 2018, equation (4): the t in [0, 1] with the shortest t g1 + (1 - t) g2.
-
-    t = (g2 - g1).g2 / |g1 - g2|^2, clipped.
-    """
-    one, other = np.array(rows)
-    t = np.clip((other - one) @ other / ((one - other) @ (one - other)), 0, 1)
-    found = combined(surgery.mgda(), *rows)
-    np.testing.assert_allclose(found, t * one + (1 - t) * other, rtol=1e-12, atol=1e-12)
-
-
-def lowest(function):
-    """Where a convex function of [0, 1] is lowest: a grid, four times finer round its best."""
-    low, high = 0.0, 1.0
-    for _ in range(4):
-        grid = np.linspace(low, high, 1001)
-        best = int(np.argmin([function(t) for t in grid]))
-        low, high = grid[max(best - 1, 0)], grid[min(best + 1, 1000)]
-    return grid[best]
-
-
-@every_pair
-@pytest.mark.parametrize("c", [0.0, 0.4, 0.9])
-def test_cagrad_of_two_tasks_by_a_grid_over_its_dual(rows, c):
-    """Liu et al. 2021, Algorithm 1: d = g0 + sqrt(phi) g_w / |g_w| with phi = c^2 |g0|^2.
-
-    w = (t, 1 - t) minimises g_w.g0 + sqrt(phi) |g_w|; g0 is the mean gradient.
-    """
-    pytest.importorskip("cvxpy")
-    one, other = np.array(rows)
-    mean = (one + other) / 2
-    reach = c * np.linalg.norm(mean)
-
-    def dual(t):
-        mixed = t * one + (1 - t) * other
-        return mixed @ mean + reach * np.linalg.norm(mixed)
-
-    t = lowest(dual)
-    mixed = t * one + (1 - t) * other
-    expected = mean + reach * mixed / np.linalg.norm(mixed)
-    found = combined(surgery.cagrad(c), *rows)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [*PAIRS.values(), [*PAIRS["conflict"], (0.3, -2.0, 1.0)], [(1.0, 2.0, 0.0), (2.0, 4.0, 0.0)]],
-    ids=[*PAIRS, "three", "parallel"],
-)
-def test_aligned_mtl_is_algorithm_1(rows):
-    """Senushkin et al. 2023, Algorithm 1, G's rows the gradients: M = G G^T = V diag(l) V^T.
-
-    B = sqrt(l_R) V diag(1 / sqrt(l)) V^T over the R eigenvalues above 0, l_R the smallest of them;
-    d = sum_i (B w)_i g_i with w_i = 1 / tasks. The rows of B G have R equal singular values.
-    """
-    matrix = np.array(rows)
-    values, vectors = np.linalg.eigh(matrix @ matrix.T)
-    kept = values > 1e-9
-    values, vectors = values[kept], vectors[:, kept]
-    balance = np.sqrt(values.min()) * vectors @ np.diag(values**-0.5) @ vectors.T
-    lengths = np.linalg.svd(balance @ matrix, compute_uv=False)[: len(values)]
-    np.testing.assert_allclose(lengths, np.sqrt(values.min()), rtol=1e-9)
-    weights = balance @ np.full(len(rows), 1 / len(rows))
-    found = combined(surgery.aligned_mtl(), *rows)
-    np.testing.assert_allclose(found, weights @ matrix, rtol=1e-9, atol=1e-12)
-
-
 @every_method
-def test_parity_with_the_librarys_aggregator(name):
+def test_each_name_is_the_librarys_aggregator_over_steps(name):
+    """Our Gramians and our running cosines give what the library makes of whole gradients."""
     import torchjd.aggregation as library
 
-    rows = torch.randn(3, 8, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     aggregators = {
         "pcgrad": library.PCGrad,
         "gradvac": lambda: library.GradVac(beta=0.01),
@@ -259,12 +114,17 @@ def test_parity_with_the_librarys_aggregator(name):
         "mgda": library.MGDA,
         "aligned_mtl": library.AlignedMTL,
     }
-    weighting = made(name)
-    torch.manual_seed(0)
-    expected = aggregators[name]()(rows)
-    torch.manual_seed(0)
-    found = combined(weighting, *rows.tolist())
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
+    keeper, aggregator = Surgery(made(name)), aggregators[name]()
+    generator = torch.Generator().manual_seed(3)
+    for step in range(3):
+        rows = torch.randn(3, 8, generator=generator, dtype=torch.float64)
+        rows[1] += (1.5 if step % 2 else -1.5) * rows[0]
+        torch.manual_seed(step)  # the order of the tasks
+        expected = aggregator(rows)
+        torch.manual_seed(step)
+        found, shared = gradients(*rows.tolist())
+        found.combine(keeper)
+        torch.testing.assert_close(shared.grad, expected, rtol=1e-6, atol=1e-7)
 
 
 class Keep(torch.optim.SGD):
