@@ -1,3 +1,4 @@
+# Tested by tests/training/test_callbacks.py
 """Builds the trainer of a run: the parts that change while it trains, and its callbacks."""
 
 from collections.abc import Callable

@@ -6,17 +6,14 @@ from functools import partial
 import pytest
 import torch
 
-from multitask.config import load_config
 from multitask.data.collate import separate
 from multitask.models.encoders.bitlinear import BitLinear, set_strength
 from multitask.training import loss as objective
 from multitask.training.loss import Objective, Smoothing, task_losses
-from multitask.training.optimizer import build_optimizer
 from multitask.training.step import train_step
 from smart.adversarial import Ascent
 from smart.divergence import DIVERGENCES
 from smart.teacher import teacher_of
-from tests.conftest import ROOT
 from tests.support.small_models import batch, parted
 
 WIDE = Ascent(eps=0.05, noise=0.02, step_size=0.1)
@@ -385,35 +382,6 @@ def test_learned_weights_are_kendalls(make):
     expected = -3 / (2 * math.exp(0.7)) + 0.125
     assert model.log_variances["qqp"].grad.item() == pytest.approx(expected)
     assert objective.weighted(make(), "qqp", value, 1.0) is value
-
-
-def test_learned_weights_of_two_tasks_in_a_joint_step(make):
-    """sum_i L_i / (2 exp(s_i)) + s_i / 2, by hand; s is not decayed, its rate the head's."""
-    more = ["training.loss_weighting=uncertainty", "training.weight_decay=0.5", "encoder.dropout=0"]
-    config = load_config(ROOT / "configs" / "cs224n.yaml", more)
-    model = make(*more, "tasks.sst.dropout=0", "tasks.qqp.dropout=0")
-    optimizer = build_optimizer(model, config.training, {"sst": 1e-3, "qqp": 1e-3})
-    start = {"sst": 0.7, "qqp": -0.4}
-    with torch.no_grad():
-        for task, value in start.items():
-            model.log_variances[task].fill_(value)
-    found = {}
-    step = optimizer.step
-
-    def noted(*given):
-        found.update({t: model.log_variances[t].grad.item() for t in start})
-        return step(*given)
-
-    optimizer.step = noted
-    batches = separate({task: batch(task) for task in start})
-    done = train_step(model, [batches], optimizer, Objective(dict.fromkeys(start, 1.0)))
-    for task, value in start.items():
-        slope = -done.losses[task] / (2 * math.exp(value)) + 0.5
-        assert found[task] == pytest.approx(slope)
-        # AdamW's first step is the rate times the gradient's sign, without decay
-        rate = config.training.head_lr
-        moved = value - rate * math.copysign(1, slope)
-        assert model.log_variances[task].item() == pytest.approx(moved, rel=1e-4)
 
 
 def test_without_dropout_a_ternary_encoder_keeps_its_strength(make):
