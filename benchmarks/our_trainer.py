@@ -10,7 +10,7 @@ import torch
 from torch.profiler import record_function
 
 from multitask.config import Config, load_config
-from multitask.config.registry import resolve
+from multitask.config.registry import resolve, task_type
 from multitask.data.load import label_reader
 from multitask.data.splits import load_splits
 from multitask.tasks.examples import Rows
@@ -34,7 +34,9 @@ def training_rows(directory: Path, overrides: Sequence[str]) -> dict[str, Rows]:
     """What our trainer trains on under these overrides, for its peers; no model is built."""
     config = loaded(directory, overrides)
     heads = {task: resolve("head", entry.head.name) for task, entry in config.tasks.items()}
-    readers = {task: label_reader(config, task, head.label_type) for task, head in heads.items()}
+    readers = {
+        task: label_reader(config, task, task_type(head.task_type)) for task, head in heads.items()
+    }
     return {task: splits["train"] for task, splits in load_splits(config, readers)[0].items()}
 
 

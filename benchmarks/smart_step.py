@@ -113,7 +113,7 @@ def package(prepared: Any, batches: list[Passes]) -> None:
             return model.module(task)(pooled[task])
 
         head = model.head(task)
-        distance = DIVERGENCES[head.label_type]
+        distance = DIVERGENCES[head.divergence]
         regularizer = SMARTLoss(scores, lambda one, other, d=distance: d(one, other).mean())
         state = scores(embedded)
         (head.loss(state, batch.labels) + regularizer(embedded, state)).backward()

@@ -15,6 +15,7 @@ class BinaryHead(BinaryScores):
     """
 
     takes: ClassVar[str] = "vector"
+    problem_type: ClassVar[str] = "multi_label_classification"
 
     def __init__(self, dim: int) -> None:
         super().__init__()

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from heads.base import ClassScores
 
-class ClassificationHead(nn.Module):
+
+class ClassificationHead(ClassScores):
     """Linear(d, C) with softmax cross-entropy.
 
     Args:
@@ -26,8 +28,7 @@ class ClassificationHead(nn.Module):
     """
 
     takes: ClassVar[str] = "vector"
-    label_type: ClassVar[str] = "class"
-    divergence: ClassVar[str] = "symmetric_kl"  # for SMART
+    problem_type: ClassVar[str] = "single_label_classification"
     class_weights: Tensor | None
 
     def __init__(
@@ -76,7 +77,3 @@ class ClassificationHead(nn.Module):
             reduction="none",
         )
         return losses.mean()
-
-    def predict(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """logits [B, C] -> (class ids [B], probabilities [B, C])."""
-        return scores.argmax(-1), scores.softmax(-1)

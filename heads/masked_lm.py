@@ -1,13 +1,15 @@
 """Masked language modelling (Devlin et al. 2019, section 3.1 and appendix A.1)."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from heads.base import Head
 
-class MaskedLMHead(nn.Module):
+
+class MaskedLMHead(Head):
     """E LN(gelu(W h + b)) + c over the vocabulary, E the encoder's word embedding.
 
     E is not among the head's own parameters: it is trained, frozen and saved with the encoder.
@@ -27,7 +29,7 @@ class MaskedLMHead(nn.Module):
     """
 
     takes: ClassVar[str] = "tokens"
-    label_type: ClassVar[str] = "tokens"
+    task_type: ClassVar[str] = "tokens"
 
     def __init__(
         self,
@@ -65,3 +67,18 @@ class MaskedLMHead(nn.Module):
         """logits [M, V], token ids [M] -> (1 if predicted right, cross-entropy) of each [M, 2]."""
         right = (scores.argmax(-1) == labels).to(scores.dtype)
         return torch.stack([right, functional.cross_entropy(scores, labels, reduction="none")], 1)
+
+    def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
+        """(tokens predicted right, summed cross-entropy) of each row [B, 2]."""
+        outcomes = self.outcomes(scores, batch["labels"])
+        return outcomes.new_zeros(batch["shape"][0], 2).index_add(0, batch["rows"], outcomes)
+
+    def results(self, output: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, float]:
+        """``per_row`` of N rows, whose masked tokens ``labels`` counts -> tokens right [N], summed
+        losses [N, 1], and the mean loss over all masked tokens."""
+        if labels is None:
+            raise ValueError("masked texts need the numbers of their masked tokens")
+        right, losses = output.double().cpu().T
+        masked = labels.sum().item()
+        loss = losses.numpy().sum() / masked if masked else float("nan")
+        return right.long(), losses.unsqueeze(1), float(loss)

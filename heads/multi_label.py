@@ -3,11 +3,14 @@
 
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from heads.base import Head
 
-class MultiLabelHead(nn.Module):
+
+class MultiLabelHead(Head):
     """Linear(d, C); each class is a binary decision of its own.
 
     Args:
@@ -16,7 +19,8 @@ class MultiLabelHead(nn.Module):
     """
 
     takes: ClassVar[str] = "vector"
-    label_type: ClassVar[str] = "labels"
+    task_type: ClassVar[str] = "labels"
+    problem_type: ClassVar[str] = "multi_label_classification"
     divergence: ClassVar[str] = "mean_symmetric_bernoulli_kl"  # for SMART
 
     def __init__(self, dim: int, num_labels: int) -> None:
@@ -35,3 +39,8 @@ class MultiLabelHead(nn.Module):
         """logits [B, C] -> (0/1 [B, C], where the probability is above one half; probabilities)."""
         probabilities = scores.sigmoid()
         return (probabilities > 0.5).long(), probabilities
+
+    def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:
+        """The frequency of each class, finite where all rows are alike."""
+        counts = labels.sum(0).clamp(min=1, max=len(labels) - 1)
+        return torch.logit(counts / len(labels)).expand(len(labels), -1)

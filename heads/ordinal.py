@@ -8,8 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from heads.base import ClassScores
 
-class OrdinalHead(nn.Module):
+
+class OrdinalHead(ClassScores):
     """The cumulative logit model, also called proportional odds.
 
     P(y <= k) = sigmoid(t_k - w . x) with one direction w and thresholds t_0 < ... < t_(C-2), so
@@ -24,7 +26,6 @@ class OrdinalHead(nn.Module):
     """
 
     takes: ClassVar[str] = "vector"
-    label_type: ClassVar[str] = "class"
     divergence: ClassVar[str] = "symmetric_kl"  # for SMART
 
     def __init__(self, dim: int, num_labels: int) -> None:
@@ -53,7 +54,3 @@ class OrdinalHead(nn.Module):
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """log-probabilities [B, C], class ids [B] -> mean negative log-likelihood."""
         return functional.cross_entropy(scores, labels)
-
-    def predict(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """log-probabilities [B, C] -> (class ids [B], probabilities [B, C])."""
-        return scores.argmax(-1), scores.softmax(-1)

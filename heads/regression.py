@@ -17,6 +17,7 @@ class RegressionHead(NumberScores):
     """
 
     takes: ClassVar[str] = "vector"
+    problem_type: ClassVar[str] = "regression"
 
     def __init__(self, dim: int, low: float, high: float) -> None:
         super().__init__()
@@ -26,3 +27,9 @@ class RegressionHead(NumberScores):
     def forward(self, vector: Tensor) -> Tensor:
         """[B, d] -> numbers [B] on the label scale, not clipped."""
         return self.low + (self.high - self.low) * self.linear(vector).squeeze(-1)
+
+    def last_layer(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias with the label scale multiplied in."""
+        weight, bias = super().last_layer()
+        span = self.high - self.low
+        return span * weight, self.low + span * bias

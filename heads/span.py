@@ -1,13 +1,15 @@
 """Where in a text an answer stands (Devlin et al. 2019, section 4.2: SQuAD v1.1)."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from heads.base import Head
 
-class SpanHead(nn.Module):
+
+class SpanHead(Head):
     """A start and an end logit for every token, Linear(d, 2), each with softmax cross-entropy.
 
     The softmax is over the real tokens of the whole input, question and special tokens included,
@@ -22,7 +24,7 @@ class SpanHead(nn.Module):
     """
 
     takes: ClassVar[str] = "sequence"
-    label_type: ClassVar[str] = "span"
+    task_type: ClassVar[str] = "span"
 
     def __init__(self, dim: int, max_answer_tokens: int = 30) -> None:
         super().__init__()
@@ -73,3 +75,7 @@ class SpanHead(nn.Module):
         logits = torch.where(places[:, 0] < 0, 0.0, chosen)
         rest = torch.stack([best.exp(), losses, logits], 1)
         return torch.cat([places.to(scores.dtype), rest], 1)
+
+    def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
+        """``outcomes``."""
+        return self.outcomes(scores, batch["labels"], batch["context"])

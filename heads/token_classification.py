@@ -1,13 +1,15 @@
 """A tag for every word, as in named entity recognition (Devlin et al. 2019, section 5.3)."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from heads.base import Head, class_frequencies
 
-class TokenClassificationHead(nn.Module):
+
+class TokenClassificationHead(Head):
     """Linear(d, C) on the first word piece of each word, with softmax cross-entropy.
 
     Args:
@@ -16,7 +18,7 @@ class TokenClassificationHead(nn.Module):
     """
 
     takes: ClassVar[str] = "tokens"
-    label_type: ClassVar[str] = "tags"
+    task_type: ClassVar[str] = "tags"
 
     def __init__(self, dim: int, num_labels: int) -> None:
         super().__init__()
@@ -35,3 +37,20 @@ class TokenClassificationHead(nn.Module):
         best, tags = scores.softmax(-1).max(-1)
         losses = functional.cross_entropy(scores, labels, reduction="none")
         return torch.stack([tags.to(scores.dtype), best, losses], 1)
+
+    def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
+        """``outcomes`` of each row's words that have a piece: [B, longest, 3], then zeros."""
+        rows, shape = batch["rows"], batch["shape"]
+        counts = torch.bincount(rows, minlength=shape[0])
+        number = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
+        found = scores.new_zeros(*shape, 3)
+        found[rows, number] = self.outcomes(scores, batch["labels"])
+        return found
+
+    def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:
+        """The frequencies of the tags."""
+        return class_frequencies(labels, num_labels)
+
+    def trivial_loss(self, labels: Tensor, num_labels: int, batch_size: int) -> float:
+        """As of any head, over all words: ``labels`` [N, longest] are -1 behind a row's last."""
+        return super().trivial_loss(labels[labels >= 0], num_labels, batch_size)

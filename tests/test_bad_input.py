@@ -50,7 +50,7 @@ def test_missing_config_file(capsys):
     [
         ("tasks.sst.pooling=men", "unknown pooling 'men' (did you mean 'mean'?)"),
         ("tasks.sst.head=clasification", "unknown head 'clasification' (did you mean 'classif"),
-        ("tasks.sst.metric=acuracy", "unknown metric 'acuracy' (did you mean 'accuracy'?)"),
+        ("tasks.sst.metric=acuracy", "has the metrics accuracy, macro_f1, mcc, not 'acuracy'"),
         ("tasks.sst.pooling.k=3", "pooling 'cls' has no option 'k' (it has no options)"),
         (
             "tasks.qqp.head.feature=[u]",

@@ -85,6 +85,6 @@ def _dev_rows(run_dir: Path, config: "Config", task: str) -> "DevRows":
         sides = 1 if config.tasks[task].input == "single" else 2
         return DevRows([(text, TEXTS[0])[:sides] for text in TEXTS], None)
     records = load_lines(file)
-    labels = [record["label"] for record in records]
-    whole = None if any(label is None for label in labels) else labels
-    return DevRows([tuple(record["texts"]) for record in records], whole)
+    labelled = all(record["label"] is not None for record in records)
+    texts = [tuple(record["texts"]) for record in records]
+    return DevRows(texts, records if labelled else None)

@@ -111,9 +111,8 @@ def _own_texts(
 
     trained = (TrainedRun(run, config) for run, config in zip(runs, configs, strict=True))
     rows, found, reader = predict_texts(trained, task, file)
-    if reader.label_type == "number":  # clipped in what is written, as in the prediction files
-        for result in found:
-            result["prediction"] = min(max(result["prediction"], reader.low), reader.high)
+    for result in found:  # clipped in what is written, as in the prediction files
+        result["prediction"] = reader.clipped(result["prediction"])
     lines = [
         json.dumps({"id": row, "texts": text, **result}, ensure_ascii=False)
         for row, text, result in zip(rows.ids, rows.texts, found, strict=True)

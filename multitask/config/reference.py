@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from multitask.config import Choice, Config, model_in
-from multitask.config.registry import KINDS, SUPPLIED, resolve, type_in_words
+from multitask.config.registry import KINDS, SUPPLIED, resolve, task_type, type_in_words
 
 INTRO = """\
 # Configuration
@@ -76,17 +76,6 @@ METHODS = {
     "takes a vector `input: single` or `input: cross`, one that takes views (contrastive) "
     "`input: single`, `siamese` or `triplet`.",
     "sampler": "Which task is trained in which step.",
-}
-
-LABEL_TYPES = {
-    "class": "classes",
-    "binary": "two classes",
-    "labels": "any number of classes",
-    "number": "a number",
-    "tokens": "masked tokens",
-    "views": "which texts go together",
-    "tags": "a tag for each word",
-    "span": "where an answer stands",
 }
 
 
@@ -169,11 +158,12 @@ def _methods(kind: str) -> str:
         factory = resolve(kind, name)
         text = inspect.getdoc(factory) or ""
         what = " ".join(text.partition("\n\n")[0].split())
-        takes = [""]
+        declared = []
         if kind == "head":
-            takes = [factory.takes, LABEL_TYPES[factory.label_type]]
-        rows.append([f"`{name}`", *filter(None, takes), what, _options(kind, factory)])
-    heads = ["takes", "predicts"] if kind == "head" else []
+            predicts = task_type(factory.task_type)
+            declared = [factory.takes, predicts.predicts, ", ".join(predicts.selects)]
+        rows.append([f"`{name}`", *declared, what, _options(kind, factory)])
+    heads = ["takes", "predicts", "metrics"] if kind == "head" else []
     table = _table([kind, *heads, "what it does", "options"], rows)
     return f"## `{kind}`\n\n{METHODS[kind]}\n\n{table}"
 

@@ -8,11 +8,15 @@ import importlib
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Union, get_args, get_origin
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from multitask.utils.errors import UserError, suggest
+
+if TYPE_CHECKING:
+    from multitask.tasks.base import TaskType
 
 ADAPTERS = {
     "pal": "pals.pal:ProjectedAttention",
@@ -59,6 +63,18 @@ HEADS = {
     "masked_lm": "heads.masked_lm:MaskedLMHead",
     "contrastive": "multitask.models.losses.contrastive:ContrastiveHead",
     "diffcse": "multitask.models.losses.diffcse:DiffCSEHead",
+}
+
+# what report.json calls a head's ``task_type`` -> the class that knows its labels and metrics
+TASK_TYPES = {
+    "class": "multitask.tasks.classification:Classification",
+    "binary": "multitask.tasks.binary:Binary",
+    "labels": "multitask.tasks.multilabel:MultiLabel",
+    "number": "multitask.tasks.regression:Regression",
+    "tags": "multitask.tasks.token_classification:TokenClassification",
+    "span": "multitask.tasks.question_answering:QuestionAnswering",
+    "tokens": "multitask.tasks.masked_lm:MaskedLM",
+    "views": "multitask.tasks.contrastive:Contrastive",
 }
 
 SAMPLERS = {
@@ -117,8 +133,26 @@ def check_name(kind: str, name: str) -> None:
 def resolve(kind: str, name: str) -> Any:
     """Import and return the class registered under ``name``."""
     check_name(kind, name)
-    module, _, attribute = KINDS[kind][name].partition(":")
+    return imported(KINDS[kind][name])
+
+
+def imported(reference: str) -> Any:
+    """What a ``"module:attribute"`` string names."""
+    module, _, attribute = reference.partition(":")
     return getattr(importlib.import_module(module), attribute)
+
+
+def task_type(name: str) -> "TaskType":
+    """The task type that a head or a saved report names. Raises UserError for an unknown name."""
+    if name not in TASK_TYPES:
+        raise UserError(f"unknown task type {name!r}{suggest(name, tuple(TASK_TYPES))}")
+    return _one(TASK_TYPES[name])
+
+
+@cache
+def _one(reference: str) -> Any:
+    """The one object of a class."""
+    return imported(reference)()
 
 
 def option_names(factory: Callable[..., Any], context: Mapping[str, Any]) -> list[str]:

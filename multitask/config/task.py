@@ -13,7 +13,6 @@ from multitask.config.base import Choice, Strict, mistake
 from multitask.config.data import TEXT_KEYS, DataConfig
 from multitask.config.registry import KINDS
 from multitask.tasks.glue import FILES as GLUE_FILES
-from multitask.tasks.metric_names import SELECTABLE
 from multitask.utils.errors import suggest
 from multitask.utils.limits import MOST_DROPOUT
 
@@ -156,13 +155,8 @@ class TaskConfig(Strict):
     )
     metric: str | None = Field(
         None,
-        description="Metric of selection, early stopping and overall score. Classes: "
-        f"{', '.join(SELECTABLE['class'])}; binary: {', '.join(SELECTABLE['binary'])}; several "
-        f"classes at once: {', '.join(SELECTABLE['labels'])}; numbers: "
-        f"{', '.join(SELECTABLE['number'])}; masked tokens: {', '.join(SELECTABLE['tokens'])}; "
-        f"contrastive: {', '.join(SELECTABLE['views'])}; tagged words: "
-        f"{', '.join(SELECTABLE['tags'])}; answers: {', '.join(SELECTABLE['span'])}. "
-        "Default: the first of these.",
+        description="Metric of selection, early stopping and overall score: one of the "
+        "[head's](#head); default: the first of these.",
     )
     early_stopping: EarlyStoppingConfig = Field(
         default_factory=EarlyStoppingConfig, description="When the task stops early."
@@ -190,14 +184,6 @@ class TaskConfig(Strict):
     def _glue_file(cls, value: str | None) -> str | None:
         if value is not None and value not in GLUE_FILES:
             raise ValueError(f"unknown file {value!r}{suggest(value, tuple(GLUE_FILES))}")
-        return value
-
-    @field_validator("metric")
-    @classmethod
-    def _metric(cls, value: str | None) -> str | None:
-        known = tuple(dict.fromkeys(name for names in SELECTABLE.values() for name in names))
-        if value is not None and value not in known:
-            raise ValueError(f"unknown metric {value!r}{suggest(value, known)}")
         return value
 
     @model_validator(mode="after")

@@ -128,3 +128,26 @@ def characters_of(
         start += len(text) - len(text.lstrip())
         found[i] = start, start + len(text.strip())
     return found
+
+
+def answers_of_output(
+    output: np.ndarray, rows: Rows, tokens: Tokens
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """The head's best span of N inputs [N, 5] -> characters [N, 2] and probability [N, 1].
+
+    Of several windows the one counts whose span has the highest logits. The loss is the mean over
+    the inputs of rows whose answer is not cut off.
+    """
+    logits = np.where(output[:, 0] < 0, -np.inf, output[:, 4])
+    order = np.lexsort((-logits, tokens.row_of))
+    windows = order[np.unique(tokens.row_of[order], return_index=True)[1]]
+    predictions = characters_of(rows, tokens, output[windows, :2].astype(np.int64), windows)
+    loss = float("nan")
+    if tokens.answers is not None and (tokens.answers[:, 0] >= 0).any():
+        loss = float(output[tokens.answers[:, 0] >= 0, 3].mean())
+    return predictions, output[windows, 2:3], loss
+
+
+def guess_loss(train: Tokens, masking: object) -> float:
+    """The mean loss where all tokens of an input are equally likely."""
+    return float(np.log(train.lengths).mean())

@@ -89,7 +89,7 @@ def train_loaders(
         task = config.tasks[name]
         budget = None if task.batch_tokens is None else task.batch_tokens // rows.tokens.sides
         # a contrastive batch is a random one: texts of one length are harder negatives than chance
-        window = 1 if data.readers[name].label_type == "views" else WINDOW
+        window = 1 if data.readers[name].task_type.compares_rows else WINDOW
         stream = TaskStream(
             name,
             rows.tokens.lengths,

@@ -5,40 +5,32 @@ dropped and counted.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from multitask.config import TEXT_KEYS, Config, DataConfig
 from multitask.config.registry import resolve
-from multitask.data.readers.columns import canonical, column_of, read_columns, text_of
+from multitask.config.registry import task_type as type_named
+from multitask.data.readers.columns import column_of, read_columns, text_of
 from multitask.data.readers.tables import read_text, table_of
-from multitask.tasks.examples import LabelReader, Rows, is_missing
-from multitask.tasks.metric_names import UNLABELLED
-from multitask.tasks.token_classification import check_tags
+from multitask.tasks.base import TaskType
+from multitask.tasks.examples import LabelReader, Rows, canonical, is_missing
 from multitask.utils.errors import UserError
-
-# label types without classes or a range, and what their heads do
-WITHOUT_CLASSES = {
-    "tokens": "predicts masked tokens: it has no labels",
-    "views": "compares texts: it has no labels",
-    "span": "predicts where an answer stands: it has no classes",
-}
 
 
 def label_readers(config: Config) -> dict[str, LabelReader]:
-    """Return each task's label reader, for its head's kind of labels; see ``label_reader``."""
+    """Return each task's label reader, for its head's task type; see ``label_reader``."""
     return {
-        task: label_reader(config, task, resolve("head", entry.head.name).label_type)
+        task: label_reader(config, task, type_named(resolve("head", entry.head.name).task_type))
         for task, entry in config.tasks.items()
     }
 
 
-def label_reader(config: Config, task: str, label_type: str) -> LabelReader:
-    """The label reader of a task for a head of ``label_type``.
+def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
+    """The label reader of a task whose head is of ``task_type``.
 
     Class labels come from ``data.labels`` or, where it is absent, from the sorted values of the
     training file (0 and 1, or false and true, for binary heads). Raises UserError where the
@@ -46,56 +38,55 @@ def label_reader(config: Config, task: str, label_type: str) -> LabelReader:
     """
     data = config.tasks[task].data
     path = ("tasks", task, "data")
-    if label_type in WITHOUT_CLASSES:
-        for key in ("labels", "label_range"):
-            if getattr(data, key) is not None:
-                message = f"the head {WITHOUT_CLASSES[label_type]}"
-                raise config.error((*path, key), message)
-        return LabelReader(label_type, {}, ())
-    if label_type == "number":
-        if data.label_range is None:
-            message = "a head that predicts numbers needs `label_range: [low, high]`"
-            raise config.error((*path, "label_range"), message)
-        low, high = data.label_range
-        return LabelReader(label_type, {}, (), low, high)
+    _check_keys(config, task, task_type)
     if data.label_range is not None:
-        raise config.error(
-            (*path, "label_range"), "the head predicts classes: give `labels`, not a range"
-        )
-    mapping = data.labels
-    if mapping is None and label_type == "binary":
-        mapping = {"0": "0", "1": "1", "false": "0", "true": "1"}
-    elif mapping is None:
-        mapping = {value: value for value in _label_values(config, task, label_type)}
+        low, high = data.label_range
+        return LabelReader(task_type, {}, (), low, high)
+    if not task_type.has_classes:
+        return LabelReader(task_type, {}, ())
+    mapping = task_type.default_labels if data.labels is None else data.labels
+    if mapping is None:
+        mapping = {value: value for value in _label_values(config, task, task_type)}
     names = tuple(dict.fromkeys(mapping.values()))
-    if label_type == "binary" and len(names) != 2:
-        raise config.error((*path, "labels"), f"the head takes 2 classes, not {len(names)}")
+    with config.errors_at((*path, "labels")):
+        task_type.check_classes(names, data.tag_scheme)
     ids = {canonical(value): names.index(name) for value, name in mapping.items()}
     if len(ids) < len(mapping):
         message = f"two of the keys {', '.join(mapping)} are the same value"
         raise config.error((*path, "labels"), message)
-    if label_type == "tags":
-        with config.errors_at((*path, "labels")):
-            check_tags(names, data.tag_scheme)
-        return LabelReader(label_type, ids, names, scheme=data.tag_scheme)
-    return LabelReader(label_type, ids, names)
+    return LabelReader(task_type, ids, names, scheme=data.tag_scheme)
 
 
-def _label_values(config: Config, task: str, label_type: str) -> list[str]:
+def _check_keys(config: Config, task: str, task_type: TaskType) -> None:
+    """Raise UserError where `labels` or `label_range` is given in vain, or a range is missing."""
+    data, path = config.tasks[task].data, ("tasks", task, "data")
+    if task_type.no_classes:
+        for key in ("labels", "label_range"):
+            if getattr(data, key) is not None:
+                raise config.error((*path, key), f"the head {task_type.no_classes}")
+    if task_type.has_range and data.label_range is None:
+        message = "a head that predicts numbers needs `label_range: [low, high]`"
+        raise config.error((*path, "label_range"), message)
+    if task_type.has_classes and data.label_range is not None:
+        message = "the head predicts classes: give `labels`, not a range"
+        raise config.error((*path, "label_range"), message)
+
+
+def _label_values(config: Config, task: str, task_type: TaskType) -> list[str]:
+    """The values of the training file's label column, sorted."""
     if config.tasks[task].only_scored:  # no training rows of its own
         task = config.tasks[task].share_head or task
     data = config.tasks[task].data
     columns, source = read_columns(config, task, "train")
     skip = set(map(canonical, data.unlabelled))
+    values: set[str] = set()
     cells = column_of(columns, data, "label", source)
-    wrong = [isinstance(cell, list | dict) for cell in cells]
-    if label_type not in ("labels", "tags") and any(wrong):
-        message = f"{data.label} is a list or an object: this head takes one label a row"
-        raise UserError(f"{source}, row {wrong.index(True) + 1}: {message}")
-    if label_type == "labels":
-        cells = [class_values(cell, data) or [] for cell in cells]
-    every = (v for cell in cells for v in (cell if isinstance(cell, list) else [cell]))
-    values = {canonical(value) for value in every} - skip
+    for row, cell in enumerate(cells, 1):
+        try:
+            values.update(task_type.values_in(cell, skip, data.label_separator) or ())
+        except ValueError as error:
+            raise UserError(f"{source}, row {row}: {data.label} {error}") from None
+    values -= skip
     if not cells:
         raise UserError(f"{source}: no rows")
     if len(values) < 2:
@@ -115,14 +106,14 @@ def _number(value: str) -> float:
 def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
     """The rows of a split, labels mapped, unlabelled rows dropped and counted.
 
-    For a reader of "tokens" or "views" there are no labels; a test split may lack them. Raises
-    UserError with file and row for a label that is not among the classes or in the range, and for a
-    missing file or column or an empty split.
+    Some task types have no labels, and a test split may lack them. Raises UserError with file and
+    row for a label that is not among the classes or in the range, and for a missing file or column
+    or an empty split.
     """
     data = config.tasks[task].data
     columns, source = read_columns(config, task, split)
     rows = rows_of(data, columns, source)
-    if reader.label_type in UNLABELLED:
+    if not reader.task_type.labelled:
         return rows
     if split == "test" and data.label not in columns:
         return rows
@@ -164,49 +155,16 @@ def load_together(
 
 def _labels(data: DataConfig, columns: dict, rows: Rows, reader: LabelReader) -> np.ndarray:
     """Every row's label, marked where it is missing."""
-    if reader.label_type == "labels":
-        return _several_labels(data, columns, rows, reader)
-    unlabelled = set(map(canonical, data.unlabelled))
-    values = [canonical(value) for value in column_of(columns, data, "label", rows.source)]
-    number = reader.label_type == "number"
-    labels = np.full(len(values), np.nan) if number else np.full(len(values), -1, dtype=np.int64)
-    for i, value in enumerate(values):
-        if value not in unlabelled:
-            try:
-                labels[i] = reader.read(value)
-            except ValueError as error:
-                where = f"{rows.source}, row {i + 1} (id {rows.ids[i]})"
-                raise UserError(f"{where}: {data.label} is {value!r}: {error}") from None
-    return labels
-
-
-def class_values(cell: Any, data: DataConfig) -> list[str] | None:
-    """The classes that a cell names, of several at once; None where it is without label.
-
-    A list, or a text that is cut at ``data.label_separator``.
-    """
-    if isinstance(cell, list):
-        return [canonical(value) for value in cell]
-    text = canonical(cell)
-    if cell is None or text in set(map(canonical, data.unlabelled)):
-        return None
-    return [canonical(part) for part in str(cell).split(data.label_separator) if part.strip()]
-
-
-def _several_labels(data: DataConfig, columns: dict, rows: Rows, reader: LabelReader) -> np.ndarray:
-    """Every row's classes, 0/1 [N, C]; NaN where it has no label."""
-    labels = np.full((len(rows), len(reader.names)), np.nan)
+    task_type, skip = reader.task_type, set(map(canonical, data.unlabelled))
+    labels = task_type.unread(len(rows), reader)
     for i, cell in enumerate(column_of(columns, data, "label", rows.source)):
-        values = class_values(cell, data)
-        if values is None:
-            continue
-        labels[i] = 0
-        for value in values:
-            try:
-                labels[i, int(reader.read(value))] = 1
-            except ValueError as error:
-                where = f"{rows.source}, row {i + 1} (id {rows.ids[i]})"
-                raise UserError(f"{where}: {data.label} names {value!r}: {error}") from None
+        try:
+            values = task_type.values_in(cell, skip, data.label_separator)
+            if values is not None:
+                labels[i] = task_type.read(values, reader)
+        except ValueError as error:
+            where = f"{rows.source}, row {i + 1} (id {rows.ids[i]})"
+            raise UserError(f"{where}: {data.label} {error}") from None
     return labels
 
 
@@ -233,6 +191,21 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
         return Rows(str(file), ids, texts, None)
     columns = table_of(data, file)
     return rows_of(ids_if_any(data, columns), columns, str(file))
+
+
+def rows_of_texts(texts: Sequence[str | Sequence[str]], sides: int, source: str) -> Rows:
+    """Texts, or pairs of texts, as unlabelled rows. Raises UserError for anything else."""
+    what = "pairs of texts" if sides == 2 else "single texts"
+    if isinstance(texts, str) or not len(texts):
+        raise UserError(f"{source}: expected a list of {what}")
+    rows = [
+        (text,) if isinstance(text, str) else tuple(text) if isinstance(text, Iterable) else ()
+        for text in texts
+    ]
+    for i, row in enumerate(rows):
+        if len(row) != sides or not all(isinstance(text, str) for text in row):
+            raise UserError(f"{source} takes {what}; item {i} is {texts[i]!r}")
+    return Rows("texts", [str(i) for i in range(len(rows))], rows, None)
 
 
 def ids_if_any(data: DataConfig, columns: Mapping[str, list]) -> DataConfig:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from multitask.data.tokenize import Tokens
+from multitask.data.tokenize import Split, Tokens
+from multitask.tasks.base import Columns
 from multitask.utils.errors import UserError
 
 
@@ -84,10 +85,17 @@ def unigrams(train: Tokens, masking: Masking) -> np.ndarray:
         return np.log(counts / counts.sum())
 
 
-def unigram_guess(masked: Tokens, logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What the most frequent token gets right, int [N], and the summed loss of ``unigrams`` [N]."""
+def guess_loss(train: Tokens, masking: Masking) -> float:
+    """The loss per token of predicting each training token by its frequency: their entropy."""
+    logs = unigrams(train, masking)[train.ids]
+    return -float(logs[masking.maskable[train.ids]].mean())
+
+
+def guess(train: Tokens, dev: Split, masking: Masking) -> Columns:
+    """The same on dev: masked tokens, those that the most frequent token gets right, the losses."""
+    masked, logs = dev.tokens, unigrams(train, masking)
     if masked.targets is None:
         raise ValueError("the tokens are not masked")
     right = masked.sums(masked.targets == logs.argmax())
-    losses = np.where(masked.targets >= 0, -logs[masked.targets], 0.0)
-    return right.astype(np.int64), masked.sums(losses)
+    losses = masked.sums(np.where(masked.targets >= 0, -logs[masked.targets], 0.0))
+    return dev.rows.gold, right.astype(np.int64), losses[:, None]

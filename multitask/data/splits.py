@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config
-from multitask.data.load import labelled_only, load_rows, load_together
+from multitask.config.registry import imported
+from multitask.data.load import labelled_only, load_together
 from multitask.data.masking import Masking
 from multitask.data.summary import describe_splits, row_key
 from multitask.data.texts import split_rows, unlabelled_rows
-from multitask.data.token_labels import PLACED, READERS
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
 from multitask.tasks.examples import LabelReader, Rows
-from multitask.tasks.metric_names import OUTCOMES, UNLABELLED
 
 SplitRows = dict[str, dict[str, Rows]]  # by task and split
 
@@ -148,8 +147,7 @@ def load_splits(config: Config, readers: Mapping[str, LabelReader]) -> tuple[Spl
     """
     rows: SplitRows = {}
     together: SplitRows = {}
-    own = (*UNLABELLED, *OUTCOMES)  # they share their rows with no other task
-    apart = [task for task, reader in readers.items() if reader.label_type in own]
+    apart = [task for task, reader in readers.items() if not reader.task_type.per_row]
     for host, members in streams(config).items():
         if host in apart:
             continue
@@ -160,13 +158,12 @@ def load_splits(config: Config, readers: Mapping[str, LabelReader]) -> tuple[Spl
         for task in members:
             rows[task] = {name: labelled_only(part) for name, part in parts[task].items()}
             rows[task] |= _scored_parts(config, task, readers)
-    scored = [task for task in apart if config.tasks[task].only_scored]
-    apart = [task for task in apart if task not in scored or readers[task].label_type in UNLABELLED]
     for task in sorted(apart, key=lambda task: bool(config.tasks[task].data.texts_of)):
-        rows[task] = _texts(config, task, rows, readers)
+        if not (config.tasks[task].only_scored and readers[task].task_type.labelled):
+            rows[task] = _texts(config, task, rows, readers)
     for task, entry in config.tasks.items():
         if entry.only_scored:
-            read = READERS.get(readers[task].label_type, load_rows)
+            read = imported(readers[task].task_type.load_rows)
             names = entry.data.scored
             rows[task] = {name: read(config, task, name, readers[task]) for name in names}
     return {task: rows[task] for task in config.tasks}, together
@@ -224,7 +221,7 @@ def tokenized(
     training: bool = False,
     cache: Path | None = None,
 ) -> Split:
-    """Tokenize rows of a task, as its input and its kind of labels need them.
+    """Tokenize rows of a task, as its input and its task type need them.
 
     Args:
         config: the config that has the task.
@@ -239,22 +236,22 @@ def tokenized(
     Raises:
         UserError: a text that cannot be tokenized, or no training row that has its answer.
     """
-    entry, label_type = config.tasks[task], reader.label_type
+    entry, kind = config.tasks[task], reader.task_type
     tokens = tokenize(
         rows,
         tokenizer,
         siamese=entry.input in ("siamese", "triplet"),
         max_length=entry.max_length,
-        words=label_type == "tokens",
-        characters=label_type in PLACED,
+        words=kind.masks_tokens,
+        characters=bool(kind.mark_tokens),
         stride=entry.stride,
         cache=cache,
     )
-    if training and label_type == "views" and entry.input == "single":
+    if training and kind.compares_rows and entry.input == "single":
         tokens = tokens.twice()
-    if label_type not in PLACED:
+    if not kind.mark_tokens:
         return Split(rows, tokens)
-    tokens, cut = PLACED[label_type](rows, tokens)
+    tokens, cut = imported(kind.mark_tokens)(rows, tokens)
     if not (training and tokens.answers is not None and cut):
         return Split(rows, tokens, cut)
     answered = np.unique(tokens.row_of[tokens.answers[:, 0] >= 0])

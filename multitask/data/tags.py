@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config, DataConfig
-from multitask.data.load import canonical, ids_if_any, rows_of, texts_from_file
+from multitask.data.load import ids_if_any, rows_of, texts_from_file
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.readers.tables import table_of
 from multitask.data.tokenize import Tokens
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.examples import LabelReader, Rows, canonical
 from multitask.utils.errors import UserError
 
 
@@ -59,15 +59,15 @@ def words_from_file(data: DataConfig, file: Path) -> Rows:
     columns, or ``.txt`` with one sentence a line, its words separated by white space."""
     if file.suffix == ".txt":
         read = texts_from_file(data, file)
-        return words_rows([text for (text,) in read.texts], str(file))
+        return words_rows([text for (text,) in read.texts], 1, str(file))
     columns = table_of(data, file)
     return _with_words(ids_if_any(data, columns), columns, str(file))
 
 
-def words_rows(texts: Sequence[str | Sequence[str]], source: str) -> Rows:
+def words_rows(texts: Sequence[str | Sequence[str]], sides: int, source: str) -> Rows:
     """Lists of words, or strings that white space splits, as rows without tags.
 
-    Raises UserError for anything else.
+    ``sides`` is always 1. Raises UserError for anything else.
     """
     if isinstance(texts, str) or not len(texts):
         raise UserError(f"{source}: expected a list of sentences")
@@ -124,3 +124,26 @@ def placed_tags(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
         targets[places] = 0 if rows.labels is None else rows.labels[i, seen]
         unseen += len(words) - len(seen)
     return replace(tokens, targets=targets, words=numbers, spans=None), unseen
+
+
+def tags_of_output(
+    output: np.ndarray, rows: Rows, tokens: Tokens
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """The head's (tag, probability, loss) of words [N, W, 3] -> tags, probabilities [N, longest].
+
+    -1 and NaN for a word without a piece, and behind a row's last word. The loss is the mean over
+    the words with a piece.
+    """
+    if tokens.words is None or tokens.targets is None or rows.words is None:
+        raise ValueError("the rows hold no tagged words")
+    shape = (len(rows), max(map(len, rows.words)))
+    predictions, scores = np.full(shape, -1, dtype=np.int64), np.full(shape, np.nan)
+    pieces = np.flatnonzero(tokens.targets >= 0)
+    row = np.searchsorted(tokens.offsets, pieces, side="right") - 1
+    counts = np.bincount(row, minlength=len(rows))
+    number = np.arange(len(pieces)) - (np.cumsum(counts) - counts)[row]
+    tags, chances, losses = output[row, number].T
+    predictions[row, tokens.words[pieces]] = tags.astype(np.int64)
+    scores[row, tokens.words[pieces]] = chances
+    known = rows.labels is not None and len(losses) > 0
+    return predictions, scores, float(losses.mean()) if known else float("nan")

@@ -6,10 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from multitask.config import Config
-from multitask.data.load import load_rows
-from multitask.data.token_labels import READERS
+from multitask.config.registry import imported
 from multitask.tasks.examples import LabelReader, Rows
-from multitask.tasks.metric_names import UNLABELLED
 from multitask.utils.errors import UserError
 
 
@@ -42,16 +40,16 @@ def unlabelled_rows(config: Config, task: str, parts: Iterable[Rows], reader: La
     (first, *others) = parts
     single = config.tasks[task].input == "single"
     rows = distinct_texts([first, *others]) if single else first
-    return numbered(rows) if reader.label_type == "views" else rows
+    return numbered(rows) if reader.task_type.compares_rows else rows
 
 
 def split_rows(config: Config, task: str, split: str, readers: Mapping[str, LabelReader]) -> Rows:
     """The rows of a split, as its label type is read; of a task without labels, its texts."""
     sources = config.tasks[task].data.texts_of or [task]
     parts = [
-        READERS.get(readers[one].label_type, load_rows)(config, one, split, readers[one])
+        imported(readers[one].task_type.load_rows)(config, one, split, readers[one])
         for one in sources
     ]
-    if readers[task].label_type not in UNLABELLED:
+    if readers[task].task_type.labelled:
         return parts[0]
     return unlabelled_rows(config, task, parts, readers[task])

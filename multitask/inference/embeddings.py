@@ -126,7 +126,7 @@ class Vectors:
         seen = [own[name] for own in trained for name in ("train", "holdout") if name in own]
         if config.training.holdout:
             return seen, []
-        kinds = {task: self.run.readers[task].label_type for task in config.trained_tasks()}
+        kinds = {task: self.run.readers[task].task_type for task in config.trained_tasks()}
         select = config.training.select
         if select == "per_task":
             selecting = [config.selecting_tasks()[str(self.task)]]

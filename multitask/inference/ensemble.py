@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config import Config, load_run_config, load_saved_config
+from multitask.config.registry import imported, task_type
 from multitask.config.run_directory import check_distinct, check_no_run, load_report
-from multitask.data.load import label_reader, texts_from_file
-from multitask.data.tags import words_from_file
+from multitask.data.load import label_reader
 from multitask.inference.predictions import write_predictions
 from multitask.inference.scoring import Scores
-from multitask.inference.trained_run import TrainedRun, described
+from multitask.inference.trained_run import TrainedRun
 from multitask.reporting.comparison.gains import average, gains
 from multitask.reporting.comparison.notes import notes
 from multitask.reporting.comparison.saved_predictions import (
@@ -28,7 +28,7 @@ from multitask.reporting.comparison.saved_predictions import (
     scored_rows,
 )
 from multitask.tasks.examples import LabelReader, Rows
-from multitask.tasks.metric_names import OUTCOMES, UNLABELLED
+from multitask.tasks.records import predicted_records
 from multitask.utils.errors import UserError
 from multitask.utils.files import write_text
 
@@ -87,7 +87,7 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
         first, *others = (found[task, split] for found in outputs)
         for other in others:
             check_same_rows(task, first, other, split)
-        found = average(first.label_type, [one[task, split].scores for one in outputs])
+        found = average(first.task_type, [one[task, split].scores for one in outputs])
         result = runs[0][2]["tasks"][task]
         output[task, split] = scored_rows(Path("ensemble"), result, first.rows, *found)
     dev = {task: (output[task, "dev"], [one[task, "dev"] for one in outputs]) for task in dev_tasks}
@@ -134,41 +134,43 @@ def predict_texts(
     members: list[Scores] = []
     readers = []
     for trained in runs:
-        tags = trained.readers[task].label_type == "tags"
-        read = words_from_file if tags else texts_from_file
+        read = imported(trained.readers[task].task_type.rows_of_file)
         rows = read(trained.config.tasks[task].data, file)
         members.append(trained.score(task, rows))
         readers.append((trained.directory, trained.readers[task]))
     reader = check_same_labels(task, readers)
     scores = members[0]
     if len(members) > 1:
-        if reader.label_type in OUTCOMES:
+        if not reader.task_type.per_row:
             message = "predictions of words or of answers are not averaged: give one run"
             raise UserError(f"task {task}: {message}")
-        averaged = average(reader.label_type, [one.scores for one in members])
+        averaged = average(reader.task_type, [one.scores for one in members])
         scores = Scores(*averaged, float("nan"))
-    return rows, described(scores, reader, rows), reader
+    return rows, predicted_records(rows, reader, scores.predictions, scores.scores), reader
 
 
 def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) -> LabelReader:
     """The first run's label reader. Raises UserError unless all read the same labels."""
     (first, reader), *others = readers
     for run, other in others:
-        for what, key in (
-            ("label type", "label_type"),
-            ("classes", "names"),
-            ("lowest label", "low"),
-            ("highest label", "high"),
-        ):
-            one, two = getattr(reader, key), getattr(other, key)
+        facts = zip(_facts(reader).items(), _facts(other).values(), strict=True)
+        for (what, one), two in facts:
             if one != two:
-                if key == "names":
-                    one, two = ", ".join(one), ", ".join(two)
                 raise UserError(
                     f"{task}: {first} and {run} cannot be averaged: {what} {one} against {two}; "
                     "leave one of them out"
                 )
     return reader
+
+
+def _facts(reader: LabelReader) -> dict[str, Any]:
+    """What two runs must have in common for an average."""
+    return {
+        "label type": reader.task_type.name,
+        "classes": ", ".join(reader.names),
+        "lowest label": reader.low,
+        "highest label": reader.high,
+    }
 
 
 def _entries(config: Config, report: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,7 +186,7 @@ def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
         task
         for _, _, report in runs
         for task, result in report["tasks"].items()
-        if result["label_type"] not in (*UNLABELLED, *OUTCOMES)  # such output has no average
+        if task_type(result["label_type"]).per_row  # other output has no average
     )
     shared = [task for task in every if all(task in report["tasks"] for _, _, report in runs)]
     if not shared:
@@ -194,23 +196,27 @@ def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
         )
     left = [task for task in every if task not in shared]
     remarks = [f"Left out, for not every run has them: {', '.join(left)}."] if left else []
-    for types, why in (
-        (UNLABELLED, "they have no labels"),
-        (OUTCOMES, "what they say of words is not averaged"),
+    types = {t: task_type(e["label_type"]) for _, _, r in runs for t, e in r["tasks"].items()}
+    for found, why in (
+        ([task for task, kind in types.items() if not kind.labelled], "they have no labels"),
+        (
+            [task for task, kind in types.items() if kind.labelled and not kind.per_row],
+            "what they say of words is not averaged",
+        ),
     ):
-        found = [t for _, _, r in runs for t, e in r["tasks"].items() if e["label_type"] in types]
         if found:
-            remarks.append(f"Left out, for {why}: {', '.join(dict.fromkeys(found))}.")
+            remarks.append(f"Left out, for {why}: {', '.join(found)}.")
     return shared, remarks
 
 
 def _saved_reader(config: Config, task: str, result: Mapping[str, Any]) -> LabelReader:
     """A finished run's label reader, without its training file."""
-    label_type = result["label_type"]
-    if label_type == "class" and config.tasks[task].data.labels is None:
+    kind = task_type(result["label_type"])
+    inferred = kind.has_classes and kind.default_labels is None
+    if inferred and config.tasks[task].data.labels is None:
         names = tuple(result["classes"])  # the file's own values
-        return LabelReader(label_type, {name: i for i, name in enumerate(names)}, names)
-    return label_reader(config, task, label_type)
+        return LabelReader(kind, {name: i for i, name in enumerate(names)}, names)
+    return label_reader(config, task, kind)
 
 
 def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | None) -> Output:

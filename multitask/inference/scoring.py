@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from multitask.config.registry import imported, task_type
 from multitask.data.collate import Batch, collate, label_tensor, separate
 from multitask.data.masking import Masking, masking_of
 from multitask.data.tokenize import Split, Tokens, tokenize
-from multitask.inference.token_outputs import span_output, span_scores, tag_output, tag_scores
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks import metrics
 from multitask.tasks.examples import LabelReader, Rows
-from multitask.tasks.records import metric_columns
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite
 
@@ -27,16 +26,14 @@ from multitask.utils.errors import NotFinite
 class Scores:
     """A head's output over N rows, in file order.
 
-    ``predictions`` are class ids, 0/1 or numbers [N]; ``scores`` are probabilities [N, C],
-    probabilities of 1 [N, 1] or the numbers [N, 1]; ``loss`` is the mean over rows, NaN without
-    labels. Of a contrastive task they are whether the right text was nearest [N], its probability
-    [N, 1], and the mean of -log of it. Of masked tokens they are how many of a text were predicted
-    right [N], their summed loss [N, 1], and the mean loss over all masked tokens. Of tagged words
-    and of answers see ``multitask.inference.token_outputs``.
+    The files of ``multitask.tasks`` say which arrays the predictions and scores of a type are.
     """
 
+    # such as class ids [N]
     predictions: np.ndarray
+    # such as probabilities [N, C]
     scores: np.ndarray
+    # the mean over rows, or over tokens; NaN without labels
     loss: float
 
 
@@ -44,7 +41,7 @@ def task_maskings(
     model: MultiTaskModel, tokenizer: Any, readers: Mapping[str, LabelReader]
 ) -> dict[str, Masking]:
     """Return how each masked-LM task masks its texts; other tasks are left out."""
-    heads = {task: model.head(task) for task, r in readers.items() if r.label_type == "tokens"}
+    heads = {task: model.head(task) for task, r in readers.items() if r.task_type.masks_tokens}
     return {
         task: masking_of(tokenizer, head.mask_share, head.whole_words)
         for task, head in heads.items()
@@ -210,29 +207,26 @@ def score_split(
     )
     if not output.isfinite().all():
         raise NotFinite(f"task {task}: the model's scores are not finite numbers")
-    if head.label_type == "tags":
-        return Scores(*tag_scores(output, split.rows, split.tokens))
-    if head.label_type == "span":
-        return Scores(*span_scores(output, split.rows, split.tokens))
-    return scores_of(head, output, split.rows)
+    read_output = task_type(head.task_type).read_output
+    if not read_output:
+        return scores_of(head, output, split.rows)
+    return Scores(*imported(read_output)(output.double().cpu().numpy(), split.rows, split.tokens))
 
 
 def _of_rows(model: MultiTaskModel, task: str, tokens: Tokens, **how: Any) -> Tensor:
-    """The head's scores [N] or [N, C]; of masked texts, (right, summed loss) of each [N, 2]; of
-    tagged words and of answers what the head says of each row. ``how``: as for ``over_rows``."""
+    """What the head says of each row, [N, ...]; see ``heads.base.Head.per_row``. ``how``: as for
+    ``over_rows``."""
     head = model.head(task)
+    longest = 0 if tokens.targets is None else int(tokens.masked.max())
 
     def output(batch: Batch) -> Tensor:
         scores = model(separate({task: batch}))[task]
-        if batch.context is not None:
-            return span_output(head, scores, batch)
-        if batch.places is None:
-            return scores
-        if head.label_type == "tags":
-            return tag_output(head, scores, batch, int(tokens.masked.max()))
-        rows = batch.places // batch.input_ids.shape[1]
-        outcomes = head.outcomes(scores, batch.gold)
-        return outcomes.new_zeros(batch.rows, 2).index_add(0, rows, outcomes)
+        rows = None if batch.places is None else batch.places // batch.input_ids.shape[1]
+        shape = (batch.rows, longest)
+        kept: Tensor = head.per_row(
+            scores, labels=batch.labels, rows=rows, shape=shape, context=batch.context
+        )
+        return kept
 
     return over_rows(model, tokens, output, **how)
 
@@ -255,26 +249,13 @@ def _of_sides(
 
 
 def scores_of(head: Any, output: Tensor, rows: Rows) -> Scores:
-    """What ``over_rows`` found of N rows ([N] or [N, C]) as predictions, scores and mean loss."""
-    if head.label_type == "tokens":
-        right, losses = output.double().cpu().numpy().T
-        masked = rows.gold.sum()
-        loss = losses.sum() / masked if masked else float("nan")
-        return Scores(right.astype(np.int64), losses[:, None], float(loss))
-    if head.label_type == "views":
-        found = head.outcomes(output, label_tensor(rows.gold).to(output.device)).double().cpu()
-        right, chance = found.numpy().T
-        loss = float(-np.log(np.maximum(chance, np.finfo(np.float32).tiny)).mean())
-        return Scores(right.astype(np.int64), chance[:, None], loss)
-    predictions, shown = head.predict(output)
-    loss = float("nan")
-    if rows.labels is not None:
-        loss = head.loss(output, label_tensor(rows.labels).to(output.device)).item()
-    return Scores(predictions.cpu().numpy(), shown.cpu().numpy(), loss)
+    """What ``over_rows`` found of N rows ([N, ...]) as predictions, scores and mean loss."""
+    labels = None if rows.labels is None else label_tensor(rows.labels).to(output.device)
+    predictions, scores, loss = head.results(output, labels)
+    return Scores(predictions.cpu().numpy(), scores.cpu().numpy(), loss)
 
 
 def measure(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, float]:
     """The metrics of a labelled split, with its mean loss."""
-    columns = metric_columns(rows, reader, scores.predictions, scores.scores)
-    found = metrics.compute(reader.label_type, *columns, len(reader.names))
-    return {**found, "loss": scores.loss}
+    columns = reader.task_type.columns(rows, reader, scores.predictions, scores.scores)
+    return {**metrics.compute(reader.task_type, columns), "loss": scores.loss}

@@ -12,8 +12,8 @@ import numpy as np
 from multitask.data.sts_suites import Suite
 from multitask.data.summary import seen_rows, text_sets
 from multitask.inference.similarity import alignment, cosines, mean_cosine, uniformity
-from multitask.tasks import metrics
 from multitask.tasks.examples import Rows
+from multitask.tasks.regression import correlation
 
 CORRELATIONS = ("spearman", "pearson")
 AVERAGES = ("all", "mean", "wmean")
@@ -137,5 +137,4 @@ def averages(subsets: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, 
 
 
 def _correlations(gold: np.ndarray, similarities: np.ndarray) -> dict[str, float]:
-    found = metrics.compute("number", gold, similarities, similarities[:, None])
-    return {name: found[name] for name in CORRELATIONS}
+    return {name: correlation(name, gold, similarities) for name in CORRELATIONS}

@@ -10,8 +10,7 @@ run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config, load_run_config
+from multitask.config.registry import imported
 from multitask.config.run_directory import best_steps, selected_steps, weights_file
-from multitask.data.load import label_readers
+from multitask.data.load import label_readers, rows_of_texts
 from multitask.data.splits import masked_split, tokenized
-from multitask.data.tags import words_rows
 from multitask.data.texts import split_rows
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
 from multitask.inference.scoring import Scorer, Scores, task_maskings
@@ -33,14 +32,12 @@ from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_saved, use_kernels
 from multitask.models.weights import read_tensors
 from multitask.tasks.examples import LabelReader, Rows
-from multitask.tasks.metric_names import OUTCOMES
-from multitask.tasks.records import in_words, numbers_of
+from multitask.tasks.records import predicted_records
 from multitask.utils.device import pick_device, use_autocast
 from multitask.utils.distributed import planned_world
 from multitask.utils.errors import UserError, suggest
 
 Text = str | Sequence[str]
-NEEDS_LABELS = ("label", "measured")
 
 
 def load(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) -> "TrainedRun":
@@ -98,8 +95,8 @@ class TrainedRun:
 
         Returns:
             A dict a text: ``prediction`` (class id, 0/1 or number on the label scale), ``name``
-            (the class; absent for numbers) and ``scores`` (probabilities, or the number). Of
-            tagged words and of answers: see ``multitask.tasks.records.in_words``.
+            (the class; absent for numbers) and ``scores`` (probabilities, or the number). Task
+            types may add more: see ``multitask.tasks.records``.
 
         Raises:
             UserError: an unknown task, one without labels, or texts where pairs are needed and the
@@ -107,12 +104,10 @@ class TrainedRun:
         """
         self._use(task)
         reader = self.readers[task]
-        if reader.label_type == "tags":
-            rows = words_rows(texts, f"task {task}: texts")
-        else:
-            sides = 1 if self.config.tasks[task].input == "single" else 2
-            rows = _as_rows(texts, sides, task)
-        return described(self.score(task, rows), reader, rows)
+        sides = 1 if self.config.tasks[task].input == "single" else 2
+        rows = imported(reader.task_type.rows_of_texts)(texts, sides, f"task {task}")
+        scores = self.score(task, rows)
+        return predicted_records(rows, reader, scores.predictions, scores.scores)
 
     def encode(self, texts: Sequence[str], task: str | None = None) -> np.ndarray:
         """Sentence vectors under a task's pooling, float32 [N, d] in order.
@@ -122,11 +117,10 @@ class TrainedRun:
         """
         task = task or self.vector_task()
         self._use(task)
-        self._check_predicts(task)
         if self.config.tasks[task].pooling.name == "tokens":
-            message = f"task {task} looks at words and has no vector of a text: take another task"
+            message = f"task {task} looks at tokens and has no vector of a text: take another task"
             raise UserError(f"{self.directory}: {message}")
-        single = [text for (text,) in _as_rows(texts, 1, task).texts]
+        single = [text for (text,) in rows_of_texts(texts, 1, f"task {task}").texts]
         return self.scorer.vectors(task, single, self.config.tasks[task].max_length)
 
     def vector_task(self) -> str:
@@ -147,7 +141,7 @@ class TrainedRun:
             return [(text,) for text in texts]
         rows = [text.split("\t") for text in texts]
         if self.config.tasks[task].input == "cross":
-            return _as_rows(rows, 2, task).texts
+            return rows_of_texts(rows, 2, f"task {task}").texts
         return [(text,) for row in rows for text in row]
 
     def tokens(self, task: str, texts: Sequence[tuple[str, ...]]) -> Tokens:
@@ -165,9 +159,6 @@ class TrainedRun:
         """A head's output over rows, in order. Raises UserError for a task without labels."""
         self._use(task)
         self._check_predicts(task)
-        if self.readers[task].label_type == "views":
-            message = f"task {task} predicts nothing: take its vectors (`encode`), or another task"
-            raise UserError(f"{self.directory}: {message}")
         return self.score_split(task, self._tokenized(task, rows))
 
     def load_split(self, task: str, name: str) -> Split:
@@ -186,11 +177,13 @@ class TrainedRun:
         return tokenized(self.config, task, rows, cache=cache, **how)
 
     def _check_predicts(self, task: str) -> None:
-        if task in self._maskings:
-            others = [name for name in self.tasks if name not in self._maskings]
-            instead = f"take another task: {', '.join(others)}" if others else "train other tasks"
-            message = f"task {task} predicts masked tokens, nothing about a text: {instead}"
-            raise UserError(f"{self.directory}: {message}")
+        if self.readers[task].task_type.labelled:
+            return
+        others = [name for name, reader in self.readers.items() if reader.task_type.labelled]
+        instead = f"take another task: {', '.join(others)}" if others else "train other tasks"
+        if self.config.tasks[task].pooling.name != "tokens":
+            instead = f"take its vectors (`encode`), or {instead}"
+        raise UserError(f"{self.directory}: task {task} predicts nothing about a text: {instead}")
 
     def _use(self, task: str) -> None:
         """Load the weights that serve the task, unless they are loaded."""
@@ -206,37 +199,3 @@ class TrainedRun:
                     "and precision, not the model"
                 ) from error
             self._loaded = self.steps[task]
-
-
-def described(scores: Scores, reader: LabelReader, rows: Rows) -> list[dict[str, Any]]:
-    """What ``TrainedRun.predict`` returns of a head's output."""
-    if reader.label_type in OUTCOMES:
-        worded = in_words(replace(rows, labels=None), reader, scores.predictions, scores.scores)
-        return [{k: v for k, v in one.items() if k not in NEEDS_LABELS} for one in worded]
-    results: list[dict[str, Any]] = []
-    for prediction, shown in zip(scores.predictions, scores.scores, strict=True):
-        if reader.label_type == "labels":
-            numbers = numbers_of(prediction)
-            names = [reader.names[number] for number in numbers]
-            results.append({"prediction": numbers, "names": names, "scores": shown.tolist()})
-            continue
-        result = {"prediction": prediction.item(), "scores": shown.tolist()}
-        if reader.names:
-            result["name"] = reader.names[prediction]
-        results.append(result)
-    return results
-
-
-def _as_rows(texts: Sequence[Text], sides: int, task: str) -> Rows:
-    """Texts, or pairs of texts, as unlabelled rows. Raises UserError for anything else."""
-    what = "pairs of texts" if sides == 2 else "single texts"
-    if isinstance(texts, str) or not len(texts):
-        raise UserError(f"task {task}: expected a list of {what}")
-    rows = [
-        (text,) if isinstance(text, str) else tuple(text) if isinstance(text, Iterable) else ()
-        for text in texts
-    ]
-    for i, row in enumerate(rows):
-        if len(row) != sides or not all(isinstance(text, str) for text in row):
-            raise UserError(f"task {task} takes {what}; item {i} is {texts[i]!r}")
-    return Rows("texts", [str(i) for i in range(len(rows))], rows, None)

@@ -45,14 +45,14 @@ class Start:
     Attributes:
         described: what report.json says of it.
         owners: the tasks that own the pooler, projection, head and adapter of its task.
-        label_type: the kind of labels that its head predicts.
+        kind: the task type of its head.
         classes: the names of its classes in the order of their ids; empty if it has none.
         file: its weights.
     """
 
     described: dict[str, Any]
     owners: Mapping[str, str]
-    label_type: str
+    kind: str
     classes: list[str]
     file: Path
 
@@ -94,9 +94,9 @@ def find_start(config: Config) -> Start | None:
         "seed": source.seed,
         "encoder": source.encoder.name,
     }
-    label_type = resolve("head", source.tasks[head].head.name).label_type
+    kind = resolve("head", source.tasks[head].head.name).task_type
     classes = list(dict.fromkeys((source.tasks[head].data.labels or {}).values()))
-    return Start(described, owners, label_type, classes, file=weights_file(directory, step))
+    return Start(described, owners, kind, classes, file=weights_file(directory, step))
 
 
 def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: Any) -> None:
@@ -157,9 +157,10 @@ def start_tasks(
 def _check_labels(start: Start, task: str, reader: LabelReader) -> None:
     """Raise UserError for a head that was trained on labels of another kind or order."""
     run = start.described["run"]
-    if start.label_type != reader.label_type:
-        message = f"the head of {run} is for labels of the kind {start.label_type!r}, "
-        raise UserError(f"{message}task {task} has {reader.label_type!r}{LEAVE_OUT}")
+    there, here = start.kind, reader.task_type.name
+    if there != here:
+        message = f"the head of {run} is for labels of the kind {there!r}, "
+        raise UserError(f"{message}task {task} has {here!r}{LEAVE_OUT}")
     order = [name for name in start.classes if name in reader.names]
     if order != [name for name in reader.names if name in order]:
         message = f"the head of {run} knows the classes of task {task} as "

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from multitask.config.registry import task_type
 from multitask.config.yaml_tree import load_tree
 from multitask.reporting.page import Code, Lines, Section, Text, markdown_block
 from multitask.reporting.run_report import (
@@ -19,21 +20,10 @@ from multitask.reporting.run_report import (
     score_rows,
 )
 from multitask.reporting.tables import Table, markdown
-from multitask.tasks.metric_names import METRICS
 from multitask.utils.files import write_text
 
 # the packaged weights under the name that the hub has for them
 HUB_NAMES = {"packaged-minilm": "sentence-transformers/all-MiniLM-L6-v2"}
-TASK_TYPES = {
-    "class": "text-classification",
-    "binary": "text-classification",
-    "labels": "text-classification",
-    "number": "sentence-similarity",
-    "tokens": "fill-mask",
-    "views": "feature-extraction",
-    "tags": "token-classification",
-    "span": "question-answering",
-}
 UNKNOWN = (
     "Nothing was said about what the pretrained weights have seen. That is no proof that they have "
     "seen none of this data."
@@ -183,7 +173,7 @@ def _header(
     based = not shown["encoder"].get("from_scratch") and _hub_id(encoder)
     results = [
         EvalResult(
-            task_type=TASK_TYPES[result["label_type"]],
+            task_type=task_type(result["label_type"]).pipeline,
             dataset_type=hub_sets.get(task, task),
             dataset_name=task,
             dataset_split="dev",
@@ -192,7 +182,7 @@ def _header(
             metric_args={"interval_95": result["dev_intervals"].get(metric)},
         )
         for task, result in shown["tasks"].items()
-        for metric in METRICS[result["label_type"]]
+        for metric in task_type(result["label_type"]).metrics
         if result["dev"].get(metric) is not None
     ]
     data = ModelCardData(

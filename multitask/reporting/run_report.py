@@ -10,6 +10,7 @@ from typing import Any
 
 from multitask.config import load_config
 from multitask.config.in_words import TRAINED_HEADER, trained_with, training_line
+from multitask.config.registry import task_type
 from multitask.config.run_directory import load_lines, load_report
 from multitask.reporting.figures.training_curves import draw_all
 from multitask.reporting.html import write_html
@@ -25,7 +26,6 @@ from multitask.reporting.page import (
     markdown_page,
 )
 from multitask.reporting.tables import Table, score
-from multitask.tasks.metric_names import METRICS, UNLABELLED
 from multitask.utils.errors import UserError
 from multitask.utils.files import write_text
 
@@ -95,7 +95,7 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
             folded=True,
         )
         for task, result in report["tasks"].items()
-        if result["label_type"] not in UNLABELLED
+        if task_type(result["label_type"]).labelled
     ]
     title = f"The {MISTAKES} most confident mistakes"
     sections += [
@@ -150,7 +150,7 @@ def metric_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
     return [
         (task, metric, *_cells(result, metric))
         for task, result in report["tasks"].items()
-        for metric in METRICS[result["label_type"]]
+        for metric in task_type(result["label_type"]).metrics
     ]
 
 

@@ -28,7 +28,6 @@ from multitask.sweep.claims import exclusive, holder
 from multitask.sweep.grid import PROBED, Cell, Grid
 from multitask.sweep.progress import Progress
 from multitask.sweep.runs import Failure, Run, mean_score
-from multitask.tasks.metric_names import OUTCOMES, UNLABELLED
 from multitask.training.frozen_probe import (
     Pooled,
     Probe,
@@ -145,13 +144,13 @@ def _placed(grid: Grid, cell: Cell) -> Iterator[None]:
 def _checked_model(config: Config, plan: Plan) -> MultiTaskModel:
     """The model of a cell. Raises UserError where its heads are no probes of these rows."""
     for task in config.tasks:
-        if plan.data.readers[task].label_type in OUTCOMES:
-            message = "looks at every word: a probe has one vector a text"
-            raise config.error(("tasks", task, "head"), message)
-        if plan.data.readers[task].label_type in UNLABELLED:
+        kind = plan.data.readers[task].task_type
+        if not kind.per_row:
             message = "trains with the encoder: on a frozen one there is nothing to probe"
+            if kind.labelled:
+                message = "looks at every word: a probe has one vector a text"
             raise config.error(("tasks", task, "head"), message)
-        own, first = head_class(config, task).label_type, plan.data.readers[task].label_type
+        own, first = head_class(config, task).task_type, kind.name
         if own != first:
             message = f"takes {own} labels, but that of the first cell takes {first} labels"
             raise config.error(("tasks", task, "head"), message)
@@ -246,7 +245,7 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
         )
     except NotFinite as error:
         return error
-    trivial = trivial_scores(splits["train"].rows, splits["dev"].rows, reader)
+    trivial = trivial_scores(model.module(task).head, splits["train"], splits["dev"], reader)
     baselines = {"trivial": trivial, "frozen": None}
     entry = {
         **task_result(plan, config, task, probe.dev, baselines),

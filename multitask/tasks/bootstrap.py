@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from multitask.tasks.base import Array
+from multitask.tasks.base import Array, Columns, TaskType
 from multitask.tasks.metrics import compute, resampled_values
 
 # What one chunk of resamples may hold, to bound memory: many rows or many classes.
@@ -14,11 +14,9 @@ CHUNK_RESAMPLES = 100
 
 
 def intervals(
-    label_type: str,
-    labels: Array,
-    predictions: Array,
-    scores: Array,
-    num_classes: int | None = None,
+    task_type: TaskType,
+    columns: Columns,
+    *,
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, tuple[float, float]]:
@@ -27,10 +25,10 @@ def intervals(
     Resamples in which a metric is NaN are left out. A metric that is undefined on the set itself
     has the interval (NaN, NaN).
     """
-    points = compute(label_type, labels, predictions, scores, num_classes)
+    points = compute(task_type, columns)
     chunks = [
-        resampled_values(label_type, labels, predictions, scores, num_classes, rows)
-        for rows in resampled_rows(len(labels), resamples, seed)
+        resampled_values(task_type, columns, rows)
+        for rows in resampled_rows(len(columns[0]), resamples, seed)
     ]
     bounds = {}
     for name, point in points.items():

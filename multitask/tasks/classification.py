@@ -1,62 +1,58 @@
-"""Metrics of one class per row: from confusion matrices of resampled rows."""
+"""One class per row.
+
+Labels and predictions are int [N], scores are probabilities [N, C]. F1 follows scikit-learn: 0
+where nothing is positive in labels or predictions. Macro F1 averages over the classes that occur in
+either, so that a class missing from a small set costs nothing. ``mcc`` is Matthews' correlation
+coefficient R_K (Gorodkin 2004), 0 where labels or predictions are constant. ``mae`` counts by how
+many classes a prediction is off.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, _count, _divide
+from multitask.tasks.base import Array, Columns, Mistake, TaskType
+from multitask.tasks.confusion import class_value, confusions, frequencies
+from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.records import shares
 
 
-def _confusions(labels: Array, predictions: Array, num_classes: int, rows: Array) -> Array:
-    """Confusion matrix of each set of rows [R, M]: int [R, C, C], gold first."""
-    pairs = (np.asarray(labels, dtype=np.int64), np.asarray(predictions, dtype=np.int64))
-    cells = np.ravel_multi_index(pairs, (num_classes, num_classes))
-    return _count(cells[rows], num_classes**2).reshape(-1, num_classes, num_classes)
+class Classification(TaskType):
+    """One of several classes."""
 
+    name = "class"
+    predicts = "classes"
+    gives = "{count} classes"
+    selects = ("accuracy", "macro_f1", "mcc")
+    metrics = (*selects, "mae")
+    figure = "multitask.reporting.figures.confusion:confusion"
+    has_classes = True
 
-def _class_value(name: str, counts: Array) -> Array:
-    """A metric of the confusion matrices [R, C, C]: [R]."""
-    if name == "accuracy":
-        return _divide(counts.trace(axis1=1, axis2=2), counts.sum(axis=(1, 2)))
-    if name == "mae":
-        classes = np.arange(counts.shape[1])
-        distance = np.abs(classes[:, None] - classes)
-        return _divide((counts * distance).sum(axis=(1, 2)), counts.sum(axis=(1, 2)))
-    if name == "mcc":
-        return _matthews(counts)
-    f1, occurs = _f1(counts)
-    if name == "macro_f1":
-        return _divide(f1.sum(axis=1), occurs.sum(axis=1))
-    return np.where(counts.any(axis=(1, 2)), f1[:, 1], np.nan)
+    def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
+        labels, predictions, scores = columns
+        counts = confusions(labels, predictions, scores.shape[1], rows)
+        return {name: class_value(name, counts) for name in names}
 
+    def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
+        """The majority class (the smallest of equals), with the training frequencies as scores."""
+        shown = frequencies(train.gold, len(reader.names))
+        return np.full(len(dev), shown.argmax()), np.tile(shown, (len(dev), 1))
 
-def _f1(counts: Array) -> tuple[Array, Array]:
-    """F1 of each class and whether it occurs at all, both [R, C], from counts [R, C, C]."""
-    hits = counts.diagonal(axis1=1, axis2=2)
-    gold_and_predicted = counts.sum(axis=1) + counts.sum(axis=2)
-    return 2 * hits / np.maximum(gold_and_predicted, 1), gold_and_predicted > 0
+    def decide(self, scores: Array) -> Array:
+        return scores.argmax(axis=1)
 
+    def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
+        gold, predicted = record["label"], record["prediction"]
+        if gold == predicted:
+            return None
+        return Mistake(record["scores"][predicted], classes[gold], classes[predicted])
 
-def _matthews(counts: Array) -> Array:
-    """Matthews' correlation coefficient of confusion matrices [R, C, C]: [R]."""
-    whole = counts.sum(axis=(1, 2)).astype(float)
-    gold, predicted = counts.sum(axis=2).astype(float), counts.sum(axis=1).astype(float)
-    together = counts.trace(axis1=1, axis2=2) * whole - (gold * predicted).sum(axis=1)
-    spread = np.sqrt((whole**2 - (gold**2).sum(axis=1)) * (whole**2 - (predicted**2).sum(axis=1)))
-    value = np.where(spread > 0, together / np.where(spread > 0, spread, 1.0), 0.0)
-    return np.where(whole > 0, value, np.nan)
+    def course_values(self, predictions: Array, reader: LabelReader) -> list[str]:
+        """Classes as the values in the data files."""
+        value_of = {number: value for value, number in reversed(reader.ids.items())}
+        return [value_of[int(prediction)] for prediction in predictions]
 
-
-def _average_precision(labels: Array, scores: Array, rows: Array) -> Array:
-    """Sum over score thresholds of (recall gained) x (precision there), for each set of rows.
-
-    ``labels`` 0/1 [N], ``scores`` [N], ``rows`` [R, M]: [R]. Rows of equal score share a threshold.
-    """
-    if np.isnan(scores).any() or not len(scores):
-        return np.full(len(rows), np.nan)
-    order = np.argsort(-scores)
-    thresholds = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
-    weights = _count(rows, len(order))[:, order]
-    positives = np.cumsum(weights * labels[order], axis=1)[:, thresholds]
-    retrieved = np.cumsum(weights, axis=1)[:, thresholds]
-    precision = positives / np.maximum(retrieved, 1)
-    gained = np.diff(positives, axis=1, prepend=0)
-    return _divide((gained * precision).sum(axis=1), positives[:, -1])
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+        chosen = [record["prediction"]]
+        return {"prediction": record["name"], "shares": shares(reader, record["scores"], chosen)}

@@ -1,11 +1,15 @@
 """The rows of one split, and how its label values become numbers."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from multitask.tasks.base import TaskType
 
 
 @dataclass
@@ -55,19 +59,18 @@ class Rows:
 
 @dataclass(frozen=True)
 class LabelReader:
-    """How a task's label values become numbers.
+    """How a task's label values become numbers."""
 
-    ``label_type`` is the head's: "class", "labels" (several classes at once), "binary", "number",
-    "tags", "span" (answers), or "tokens" or "views" (no labels). ``ids`` maps a canonical value to
-    its class; it is empty for numbers, whose range is ``low`` to ``high``, and for answers.
-    ``scheme`` says how tags mark entities.
-    """
-
-    label_type: str
+    # what the task predicts
+    task_type: "TaskType"
+    # canonical label value -> class; empty without classes
     ids: dict[str, int]
+    # the classes, in the order of their numbers
     names: tuple[str, ...]
+    # the range of numbers
     low: float = 0.0
     high: float = 1.0
+    # how tags of words mark entities
     scheme: str = ""
 
     def head_context(self, labels: np.ndarray | None = None) -> dict[str, Any]:
@@ -95,6 +98,34 @@ class LabelReader:
         if not self.low <= number <= self.high:  # NaN fails too
             raise ValueError(f"expected a number from {self.low:g} to {self.high:g}")
         return number
+
+    def clipped(self, predictions: Any) -> Any:
+        """Predictions (an array or one value), cut off at the ends of a range."""
+        in_range = self.task_type.has_range
+        return np.clip(predictions, self.low, self.high) if in_range else predictions
+
+
+def canonical(value: Any) -> str:
+    """One spelling per value: ``1``, ``1.0`` and ``' 1.0 '`` are ``'1'``, ``True`` is ``'true'``;
+    missing is ``''``. ``007`` stays as it is."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    text = str(value).strip()
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    if re.fullmatch(r"[+-]?0\d.*", text):  # `007` is no number
+        return text
+    try:
+        return str(int(text))
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if not math.isfinite(number):  # a class may be called `nan`
+        return text
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def class_counts(labels: np.ndarray, classes: int) -> list[int]:

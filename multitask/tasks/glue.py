@@ -6,7 +6,7 @@ MNLI count the other way round). Files with words are therefore written by name,
 numbers are refused where a config reads 0 and 1 in another order. No torch, no config.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ from multitask.utils.errors import UserError
 
 if TYPE_CHECKING:
     import numpy as np  # every config error would wait for it
+
+    from multitask.tasks.examples import LabelReader
 
 ENTAILMENT = ("entailment", "not_entailment")
 NLI = ("entailment", "neutral", "contradiction")
@@ -43,24 +45,18 @@ FILES = {
 }
 
 
-def check_labels(
-    name: str, label_type: str, ids: Mapping[str, int], names: Sequence[str], low: float
-) -> None:
-    """Raise UserError unless a task's labels are those of the file ``name``.
-
-    ``ids`` maps the values of the data to classes, ``names`` are the classes', ``low`` is the
-    lowest number of a range.
-    """
+def check_labels(name: str, reader: "LabelReader") -> None:
+    """Raise UserError unless a task's labels are those of the file ``name``."""
     wanted = FILES[name].labels
     if not wanted:
-        if label_type != "number" or low != 0:
+        if not reader.task_type.has_range or reader.low != 0:
             raise UserError(f"{name}.tsv holds numbers from 0 to 5: give `label_range: [0, 5]`")
     elif wanted == NUMBERS:
-        if len(names) != 2 or [ids.get(value) for value in NUMBERS] != [0, 1]:
+        if len(reader.names) != 2 or [reader.ids.get(value) for value in NUMBERS] != [0, 1]:
             raise UserError(
                 f"{name}.tsv holds 0 and 1 as in the official files: `labels` must name 0, then 1"
             )
-    elif sorted(names) != sorted(wanted):
+    elif sorted(reader.names) != sorted(wanted):
         shown = ", ".join(wanted)
         raise UserError(f"{name}.tsv holds the words {shown}: `labels` must name them so")
 

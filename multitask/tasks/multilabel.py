@@ -1,25 +1,133 @@
-"""Metrics of several classes per row."""
+"""Any number of classes per row.
+
+Labels and predictions are 0 or 1 [N, C] (a row without a label is NaN), scores are probabilities
+[N, C]. F1 is over all decisions (micro); macro F1 averages over the classes that occur in labels or
+predictions; ``exact_match`` is the share of rows with all their classes right and no other.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array
+from multitask.tasks.base import Array, Columns, Mistake, TaskType, saved_scores
+from multitask.tasks.examples import LabelReader, Rows, canonical
+from multitask.tasks.records import shares
 
 
-def _label_values(gold: Array, predicted: Array, rows: Array) -> dict[str, Array]:
-    """Metrics of several classes at once: bool [N, C] twice, int [R, M] to [R] each."""
+class MultiLabel(TaskType):
+    """Several classes at once."""
 
-    def counts(cells: Array) -> Array:
-        """How often each class occurs in each set of rows: [R, C]."""
-        return np.stack([column[rows].sum(axis=1) for column in cells.T], axis=1)
+    name = "labels"
+    predicts = "any number of classes"
+    gives = "any of {count} classes"
+    selects = ("f1", "macro_f1", "exact_match")
+    metrics = selects
+    has_classes = True
+    one_value = False
 
-    right, known, found = counts(gold & predicted), counts(gold), counts(predicted)
-    occurs = known + found > 0
-    by_class = 2 * right / np.maximum(known + found, 1)
-    together = (known + found).sum(axis=1)
-    values = {
-        "f1": 2 * right.sum(axis=1) / np.maximum(together, 1),
-        "macro_f1": by_class.sum(axis=1) / np.maximum(occurs.sum(axis=1), 1),
-        "exact_match": (gold == predicted).all(axis=1)[rows].sum(axis=1) / max(rows.shape[1], 1),
-    }
-    undefined = np.full(len(rows), np.nan)
-    return {name: value if rows.shape[1] else undefined for name, value in values.items()}
+    def values_in(
+        self, cell: Any, unlabelled: Collection[str], separator: str
+    ) -> Sequence[str] | None:
+        """The items of a list, or the parts of a text that is cut at ``separator``."""
+        if isinstance(cell, list):
+            return [canonical(value) for value in cell]
+        if cell is None or canonical(cell) in unlabelled:
+            return None
+        return [canonical(part) for part in str(cell).split(separator) if part.strip()]
+
+    def read(self, values: Sequence[str], reader: LabelReader) -> Array:
+        cells = np.zeros(len(reader.names))
+        for value in values:
+            try:
+                cells[int(reader.read(value))] = 1
+            except ValueError as error:
+                raise ValueError(f"names {value!r}: {error}") from None
+        return cells
+
+    def unread(self, count: int, reader: LabelReader) -> Array:
+        return np.full((count, len(reader.names)), np.nan)
+
+    def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
+        gold, predicted = (np.asarray(cells) > 0.5 for cells in columns[:2])
+
+        def counts(cells: Array) -> Array:
+            """How often each class occurs in each set of rows: [R, C]."""
+            return np.stack([column[rows].sum(axis=1) for column in cells.T], axis=1)
+
+        right, known, found = counts(gold & predicted), counts(gold), counts(predicted)
+        occurs = known + found > 0
+        by_class = 2 * right / np.maximum(known + found, 1)
+        together = (known + found).sum(axis=1)
+        exact = (gold == predicted).all(axis=1)
+        every = {
+            "f1": 2 * right.sum(axis=1) / np.maximum(together, 1),
+            "macro_f1": by_class.sum(axis=1) / np.maximum(occurs.sum(axis=1), 1),
+            "exact_match": exact[rows].sum(axis=1) / max(rows.shape[1], 1),
+        }
+        undefined = np.full(len(rows), np.nan)
+        return {name: every[name] if rows.shape[1] else undefined for name in names}
+
+    def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
+        """The classes of more than half the training rows, with their frequencies as scores."""
+        if not len(train.gold):
+            raise ValueError("the trivial baseline needs training labels")
+        frequencies = np.asarray(train.gold, dtype=float).mean(axis=0)
+        guess = (frequencies > 0.5).astype(np.int64)
+        return np.tile(guess, (len(dev), 1)), np.tile(frequencies, (len(dev), 1))
+
+    def confusion_columns(self, rows: Rows, reader: LabelReader, predictions: Array) -> None:
+        """None: a row has no single class."""
+
+    def label(self, rows: Rows, i: int, reader: LabelReader) -> list[int] | None:
+        return None if rows.labels is None else _classes_of(rows.labels[i])
+
+    def records(
+        self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
+    ) -> Iterator[dict[str, Any]]:
+        for i, (cells, shown) in enumerate(zip(predictions, scores, strict=True)):
+            chosen = _classes_of(cells)
+            yield {
+                "label": self.label(rows, i, reader),
+                "prediction": chosen,
+                "names": [reader.names[number] for number in chosen],
+                "scores": shown.tolist(),
+            }
+
+    def read_records(self, records: Sequence[Mapping[str, Any]]) -> Columns:
+        scores = saved_scores(records)
+        columns = []
+        for key in ("label", "prediction"):
+            cells = np.zeros(scores.shape, dtype=np.int64)
+            for row, record in zip(cells, records, strict=True):
+                row[list(record[key])] = 1
+            columns.append(cells)
+        return columns[0], columns[1], scores
+
+    def decide(self, scores: Array) -> Array:
+        return (scores > 0.5).astype(np.int64)
+
+    def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
+        """Its size is the probability of the surest wrong decision."""
+        gold, predicted, scores = record["label"], record["prediction"], record["scores"]
+        if gold == predicted:
+            return None
+        known = [scores[i] for i in set(gold) ^ set(predicted) if scores[i] is not None]
+        size = max((max(one, 1 - one) for one in known), default=None)
+        named = (", ".join(classes[i] for i in numbers) or "-" for numbers in (gold, predicted))
+        return Mistake(size, *named)
+
+    def label_in_words(self, rows: Rows, i: int, reader: LabelReader) -> str:
+        named = [reader.names[number] for number in self.label(rows, i, reader) or []]
+        return f"labels {', '.join(named) or 'none'}"
+
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+        return {
+            "prediction": ", ".join(record["names"]) or "none",
+            "shares": shares(reader, record["scores"], record["prediction"]),
+        }
+
+
+def _classes_of(cells: Array) -> list[int]:
+    """The numbers of the classes that a row of 0 and 1 [C] has."""
+    return np.flatnonzero(np.asarray(cells) > 0.5).tolist()

@@ -1,14 +1,98 @@
-"""Exact match and F1 of an answer, as the official SQuAD v1.1 script has them, from 0 to 1.
+"""The answer to a question, as a part of a text (SQuAD v1.1).
 
-Rajpurkar et al. 2016; https://worksheets.codalab.org/rest/bundles/0xbcd57bee090b421c982906709c8c27e1
+Labels and predictions are the first and behind-last character of the answer, int [N, 2], scores are
+its probability [N, 1]. Exact match and F1 are those of the official script, from 0 to 1, and are
+measured per row (Rajpurkar et al. 2016;
+https://worksheets.codalab.org/rest/bundles/0xbcd57bee090b421c982906709c8c27e1).
 """
 
 import re
 import string
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide
+from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.records import measured_columns, read_measured
 
 PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+class QuestionAnswering(TaskType):
+    """Where an answer is in a text."""
+
+    name = "span"
+    predicts = "where an answer stands"
+    gives = "an answer to the first in the second"
+    selects = ("f1", "exact_match")
+    metrics = selects
+    pipeline = "question-answering"
+    measured = selects
+    no_classes = "predicts where an answer stands: it has no classes"
+    per_row = one_value = False
+    load_rows = "multitask.data.answers:asked_rows"
+    mark_tokens = "multitask.data.answers:placed_answers"
+    read_output = "multitask.data.answers:answers_of_output"
+    guess_loss = "multitask.data.answers:guess_loss"
+
+    def columns(
+        self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
+    ) -> Columns:
+        return measured_columns(self.records(rows, reader, predictions, scores))
+
+    def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
+        measured = np.asarray(columns[2], float)
+        size = np.asarray(rows.shape[1], float)
+        every = dict(zip(self.measured, measured.T, strict=True))
+        return {name: divide(every[name][rows].sum(axis=1), size) for name in names}
+
+    def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
+        """The whole text as the answer."""
+        guess = np.array([[0, len(texts[1])] for texts in dev.texts])
+        return guess, np.ones((len(dev), 1))
+
+    def label(self, rows: Rows, i: int, reader: LabelReader) -> list[str] | None:
+        """All answers of the row."""
+        return list(rows.answers[i]) if rows.labels is not None and rows.answers else None
+
+    def records(
+        self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
+    ) -> Iterator[dict[str, Any]]:
+        """``start`` and ``end`` are characters of the second text."""
+        for i, (start, end) in enumerate(predictions.tolist()):
+            text, answers = rows.texts[i][1][start:end], self.label(rows, i, reader)
+            measured = None if answers is None else outcome(text, answers)
+            yield {
+                "label": answers,
+                "prediction": text,
+                "start": start,
+                "end": end,
+                "scores": [round(float(scores[i, 0]), 6)],
+                "measured": measured and dict(zip(self.measured, measured, strict=True)),
+            }
+
+    def read_records(self, records: Sequence[Mapping[str, Any]]) -> Columns:
+        return read_measured(records, self.measured)
+
+    def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
+        if record["measured"]["exact_match"]:
+            return None
+        return Mistake(record["scores"][0], " | ".join(record["label"]), record["prediction"])
+
+    def label_in_words(self, rows: Rows, i: int, reader: LabelReader) -> str:
+        start, end = rows.gold[i]
+        return f"answer {rows.texts[i][1][start:end]!r}"
+
+    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, texts: str) -> str:
+        return "answers in the context"
+
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+        chance, start, end = record["scores"][0], record["start"], record["end"]
+        note = f"Probability {chance:.2f}; characters {start} to {end} of the second text."
+        return {"prediction": record["prediction"] or "no answer", "notes": [note]}
 
 
 def normalised(text: str) -> str:
@@ -25,7 +109,6 @@ def word_f1(predicted: str, gold: str) -> float:
 
 
 def outcome(predicted: str, answers: Sequence[str]) -> tuple[float, float]:
-    """F1 and exact match of one row, the best over its answers, as in
-    ``multitask.tasks.metric_names.OUTCOMES``."""
+    """F1 and exact match of one row: the best over its answers."""
     exact = any(normalised(predicted) == normalised(gold) for gold in answers)
     return max(word_f1(predicted, gold) for gold in answers), float(exact)

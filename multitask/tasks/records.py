@@ -1,104 +1,57 @@
-"""What a task of words or of answers predicted: in words, and measured row by row."""
+"""Predictions as JSON values: one record per row, the same wherever predictions are shown.
 
-from collections.abc import Iterator, Sequence
+A record has ``label`` (None without), ``prediction`` and ``scores``; ``name`` or ``names`` where
+classes have names; ``measured`` where metrics are measured per row; and what its type adds.
+Prediction files, the Python interface and the page of `serve` each show a part of it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from multitask.tasks import question_answering as squad
-from multitask.tasks import token_classification as tagging
-from multitask.tasks.base import Array
+from multitask.tasks.base import Array, Columns
 from multitask.tasks.examples import LabelReader, Rows
-from multitask.tasks.metric_names import OUTCOMES
-from multitask.tasks.token_classification import outside
+
+NAMES = ("name", "names")
+FROM_LABELS = ("label", "measured")
 
 
-def metric_columns(
+def file_records(
     rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-) -> tuple[Array, Array, Array]:
-    """Labels, predictions and scores of labelled rows as ``multitask.tasks.metrics`` takes them."""
-    if reader.label_type not in OUTCOMES:
-        return rows.gold, predictions, scores
-    measured = np.array([one["measured"] for one in _raw(rows, reader, predictions, scores)])
+) -> Iterator[dict[str, Any]]:
+    """The lines of a prediction file: with ids and texts, scores with six digits, no names."""
+    records = reader.task_type.records(rows, reader, predictions, scores)
+    for name, texts, record in zip(rows.ids, rows.texts, records, strict=True):
+        record["scores"] = [one if one is None else round(one, 6) for one in record["scores"]]
+        shown = {key: value for key, value in record.items() if key not in NAMES}
+        yield {"id": name, "texts": texts, **shown}
+
+
+def predicted_records(
+    rows: Rows, reader: LabelReader, predictions: Array, scores: Array
+) -> list[dict[str, Any]]:
+    """What is predicted, without what needs labels: for the Python interface."""
+    records = reader.task_type.records(rows, reader, predictions, scores)
+    return [{k: v for k, v in record.items() if k not in FROM_LABELS} for record in records]
+
+
+def measured_columns(records: Iterable[Mapping[str, Any]]) -> Columns:
+    """What is measured of labelled rows, float [N, K], as scores; it stands in for the others."""
+    measured = np.array([list(record["measured"].values()) for record in records], dtype=float)
     return measured[:, 0], measured[:, 0], measured
 
 
-def confusion_columns(
-    rows: Rows, reader: LabelReader, predictions: Array
-) -> tuple[Array, Array] | None:
-    """Gold and predicted class of every row, or word; None where a row has no single class."""
-    if not reader.names or reader.label_type == "labels":
-        return None
-    if reader.label_type != "tags":
-        return rows.gold, predictions
-    gold = rows.gold
-    inside = gold >= 0
-    return gold[inside], np.where(predictions < 0, outside(reader), predictions)[inside]
+def read_measured(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Columns:
+    """The same from saved records."""
+    return measured_columns(
+        {"measured": {name: record["measured"][name] for name in names}} for record in records
+    )
 
 
-def numbers_of(cells: Array) -> list[int]:
-    """Which classes of a row of several, 0/1 [C], are there."""
-    found: list[int] = np.flatnonzero(np.asarray(cells) > 0.5).tolist()
-    return found
-
-
-def cells_of(numbers: Sequence[int], classes: int) -> Array:
-    """The reverse: 0/1 [C]. Raises IndexError for a class outside them."""
-    cells = np.zeros(classes, dtype=np.int64)
-    cells[list(numbers)] = 1
-    return cells
-
-
-def in_words(
-    rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-) -> Iterator[dict[str, Any]]:
-    """What the model says of each row, and with labels what is right: as prediction files hold it.
-
-    Of tagged words ``words``, ``label``, ``prediction`` (tags) and ``scores`` (the probability of
-    each predicted tag, null for a word that was cut off); of a question ``label`` (its answers),
-    ``prediction``, ``start``, ``end`` (characters of the context) and ``scores`` (the span's
-    probability). ``measured`` has the columns of ``OUTCOMES`` by name.
-    """
-    for one in _raw(rows, reader, predictions, scores):
-        names = OUTCOMES[reader.label_type]
-        known = one["measured"] is not None
-        one["measured"] = dict(zip(names, one["measured"], strict=True)) if known else None
-        yield one
-
-
-def _raw(
-    rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-) -> Iterator[dict[str, Any]]:
-    labelled = rows.labels is not None
-    for i in range(len(rows)):
-        measured: Any = None
-        if reader.label_type == "span":
-            start, end = predictions[i].tolist()
-            text = rows.texts[i][1][start:end]
-            answers = rows.answers[i] if labelled and rows.answers else None
-            if answers is not None:
-                measured = squad.outcome(text, answers)
-            yield {
-                "label": None if answers is None else list(answers),
-                "prediction": text,
-                "start": start,
-                "end": end,
-                "scores": [round(float(scores[i, 0]), 6)],
-                "measured": measured,
-            }
-            continue
-        words = (rows.words or [])[i]
-        numbers = np.where(predictions[i] < 0, outside(reader), predictions[i])[: len(words)]
-        tags = [reader.names[number] for number in numbers]
-        gold = None
-        if labelled:
-            gold = [reader.names[number] for number in rows.gold[i, : len(words)]]
-            measured = tagging.outcome(gold, tags, reader.scheme)
-        shown = [None if np.isnan(one) else round(float(one), 6) for one in scores[i, : len(words)]]
-        yield {
-            "words": list(words),
-            "label": gold,
-            "prediction": tags,
-            "scores": shown,
-            "measured": measured,
-        }
+def shares(
+    reader: LabelReader, probabilities: Sequence[float], chosen: Sequence[int]
+) -> list[tuple[str, float, bool]]:
+    """(name, probability, chosen) of each class."""
+    pairs = enumerate(zip(reader.names, probabilities, strict=True))
+    return [(name, probability, number in chosen) for number, (name, probability) in pairs]

@@ -1,13 +1,82 @@
-"""Metrics of numbers: Pearson, Spearman, mean squared error."""
+"""One number per row, on the scale of ``data.label_range``.
+
+Labels and predictions are float [N], scores are the predictions [N, 1]. A correlation is NaN where
+one side is constant or not finite.
+"""
 
 import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, _divide
+from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide, saved_scores
+from multitask.tasks.examples import LabelReader, Rows
 
 
-def _number_value(name: str, labels: Array, predictions: Array) -> Array:
+class Regression(TaskType):
+    """A number."""
+
+    name = "number"
+    predicts = "a number"
+    gives = "a number from {low:g} to {high:g}"
+    selects = ("pearson", "spearman")
+    metrics = (*selects, "mse")
+    pipeline = "sentence-similarity"
+    figure = "multitask.reporting.figures.scatter:scatter"
+    mistakes_by = "error"
+    has_range = True
+
+    def unread(self, count: int, reader: LabelReader) -> Array:
+        return np.full(count, np.nan)
+
+    def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
+        sides = [np.asarray(side, dtype=np.float64)[rows] for side in columns[:2]]
+        return {name: _value(name, *sides) for name in names}
+
+    def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
+        """The mean of the training labels."""
+        if not len(train.gold):
+            raise ValueError("the trivial baseline needs training labels")
+        mean = float(np.mean(train.gold))
+        return np.full(len(dev), mean), np.full((len(dev), 1), mean)
+
+    def read_records(self, records: Sequence[Mapping[str, Any]]) -> Columns:
+        """Saved numbers are clipped to the label range, metrics are not: the scores count."""
+        scores = saved_scores(records)
+        labels = np.array([float(record["label"]) for record in records])
+        return labels, scores[:, 0], scores
+
+    def decide(self, scores: Array) -> Array:
+        return scores[:, 0]
+
+    def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
+        """Its size is the distance to the gold number."""
+        gold, predicted = record["label"], record["prediction"]
+        if gold == predicted:
+            return None
+        return Mistake(abs(float(predicted) - float(gold)), f"{gold:.2f}", f"{predicted:.2f}")
+
+    def label_in_words(self, rows: Rows, i: int, reader: LabelReader) -> str:
+        return f"label {rows.gold[i]:g}"
+
+    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, texts: str) -> str:
+        return f"numbers from {reader.low:g} to {reader.high:g}"
+
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+        number, low, high = record["prediction"], reader.low, reader.high
+        outside = [] if low <= number <= high else [f"Outside the scale from {low:g} to {high:g}."]
+        scale = {"number": number, "low": low, "high": high}
+        return {"prediction": f"{number:.3f}", **scale, "notes": outside}
+
+
+def correlation(name: str, left: Array, right: Array) -> float:
+    """The ``pearson`` or ``spearman`` correlation of two columns [N]."""
+    sides = [np.asarray(side, dtype=np.float64)[None] for side in (left, right)]
+    return float(_value(name, *sides)[0])
+
+
+def _value(name: str, labels: Array, predictions: Array) -> Array:
     """Pearson, Spearman (ties share their mean rank), mean squared error: [R, M] to [R]."""
     from scipy.stats import rankdata
 
@@ -17,7 +86,7 @@ def _number_value(name: str, labels: Array, predictions: Array) -> Array:
         return _pearson(rankdata(labels, axis=1), rankdata(predictions, axis=1))
     with np.errstate(all="ignore"):
         squares = ((labels - predictions) ** 2).sum(axis=1)
-    return _divide(squares, np.asarray(labels.shape[1]))
+    return divide(squares, np.asarray(labels.shape[1]))
 
 
 def _pearson(left: Array, right: Array) -> Array:
@@ -28,5 +97,5 @@ def _pearson(left: Array, right: Array) -> Array:
         return np.full(len(left), np.nan)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        correlation: Array = np.asarray(pearsonr(left, right, axis=1).statistic)
-    return correlation
+        correlations: Array = np.asarray(pearsonr(left, right, axis=1).statistic)
+    return correlations

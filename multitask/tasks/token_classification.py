@@ -1,13 +1,139 @@
-"""Entities in tagged words, by the scheme that the tags follow: what seqeval counts."""
+"""One tag per word, scored by entities as seqeval counts them.
 
-from collections.abc import Sequence
+Labels are tag ids, int [N, longest], -1 behind a row's last word. Predictions have the same shape,
+-1 for a word that the encoder does not see, which counts as outside of every entity; scores are the
+probability of each predicted tag. Metrics are computed from what is measured per row: they are over
+all entities, and over all words, of the rows.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from multitask.tasks import token_classification as tagging
-from multitask.tasks.examples import LabelReader
+import numpy as np
+
+from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide
+from multitask.tasks.examples import LabelReader, Rows, canonical
+from multitask.tasks.records import measured_columns, read_measured
 from multitask.utils.errors import UserError
 
 OUTSIDE = "O"
+
+
+class TokenClassification(TaskType):
+    """A tag for each word."""
+
+    name = "tags"
+    predicts = "a tag for each word"
+    gives = "a tag for each word"
+    selects = ("f1", "precision", "recall", "accuracy")
+    metrics = selects
+    pipeline = "token-classification"
+    figure = "multitask.reporting.figures.confusion:confusion"
+    counted = "words of dev"
+    # entities in the gold tags, in the predicted ones, in both; words, those with the right tag
+    measured = ("entities", "predicted", "right", "words", "right_words")
+    has_classes = True
+    per_row = one_value = False
+    load_rows = "multitask.data.tags:tagged_rows"
+    rows_of_file = "multitask.data.tags:words_from_file"
+    rows_of_texts = "multitask.data.tags:words_rows"
+    mark_tokens = "multitask.data.tags:placed_tags"
+    read_output = "multitask.data.tags:tags_of_output"
+
+    def check_classes(self, names: Sequence[str], scheme: str) -> None:
+        """Raise UserError unless the tags are those of the scheme, with one for no entity."""
+        prefixes = str(getattr(import_seqeval(), scheme).allowed_prefix).removeprefix("Prefix.")
+        starts = [prefix for prefix in sorted(prefixes.split("|")) if prefix != OUTSIDE]
+        shown = f"{OUTSIDE}, {', '.join(f'{prefix}-TYPE' for prefix in starts)}"
+        for name in names:
+            prefix, dash, kind = name.partition("-")
+            if name != OUTSIDE and not (prefix in starts and dash and kind):
+                raise UserError(
+                    f"{name!r} is no tag of {scheme} ({shown}): name the tags in `labels`, such as "
+                    "{0: O, 1: B-PER, 2: I-PER}, or set `tag_scheme`"
+                )
+        if OUTSIDE not in names:
+            raise UserError(f"the tags lack {OUTSIDE}, for words in no entity")
+
+    def values_in(self, cell: Any, unlabelled: Collection[str], separator: str) -> Sequence[str]:
+        return [canonical(tag) for tag in (cell if isinstance(cell, list) else [cell])]
+
+    def columns(
+        self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
+    ) -> Columns:
+        return measured_columns(self.records(rows, reader, predictions, scores))
+
+    def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
+        sums = [column[rows].sum(axis=1) for column in np.asarray(columns[2], float).T]
+        gold, predicted, right, words, right_words = sums
+        every = {
+            "f1": 2 * right / np.maximum(gold + predicted, 1),
+            "precision": right / np.maximum(predicted, 1),
+            "recall": right / np.maximum(gold, 1),
+            "accuracy": divide(right_words, words),
+        }
+        return {name: np.where(words > 0, every[name], np.nan) for name in names}
+
+    def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
+        """The most frequent tag of the training words, for each word."""
+        most = np.bincount(train.gold[train.gold >= 0]).argmax()
+        return np.full(dev.gold.shape, most), np.ones(dev.gold.shape)
+
+    def confusion_columns(
+        self, rows: Rows, reader: LabelReader, predictions: Array
+    ) -> tuple[Array, Array]:
+        """Gold and predicted tag of every word."""
+        inside = rows.gold >= 0
+        return rows.gold[inside], _seen(predictions, reader)[inside]
+
+    def label(self, rows: Rows, i: int, reader: LabelReader) -> list[str] | None:
+        if rows.labels is None:
+            return None
+        return [reader.names[tag] for tag in rows.labels[i] if tag >= 0]
+
+    def records(
+        self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
+    ) -> Iterator[dict[str, Any]]:
+        """``scores`` are the probabilities of the predicted tags, None for a word not seen."""
+        for i, words in enumerate(rows.words or []):
+            tags = [reader.names[tag] for tag in _seen(predictions[i], reader)[: len(words)]]
+            gold = self.label(rows, i, reader)
+            measured = None if gold is None else outcome(gold, tags, reader.scheme)
+            shown = scores[i, : len(words)].tolist()
+            yield {
+                "words": list(words),
+                "label": gold,
+                "prediction": tags,
+                "scores": [None if np.isnan(one) else round(one, 6) for one in shown],
+                "measured": measured and dict(zip(self.measured, measured, strict=True)),
+            }
+
+    def read_records(self, records: Sequence[Mapping[str, Any]]) -> Columns:
+        return read_measured(records, self.measured)
+
+    def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
+        """The words with a wrong tag; its size is the probability of the surest wrong tag."""
+        gold, predicted, scores = record["label"], record["prediction"], record["scores"]
+        wrong = [i for i, tag in enumerate(gold) if tag != predicted[i]]
+        if not wrong:
+            return None
+        size = max((scores[i] for i in wrong if scores[i] is not None), default=None)
+        words = record["words"]
+        named = (", ".join(f"{words[i]}: {tags[i]}" for i in wrong) for tags in (gold, predicted))
+        return Mistake(size, *named)
+
+    def label_in_words(self, rows: Rows, i: int, reader: LabelReader) -> str:
+        return " ".join(self.label(rows, i, reader) or [])
+
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+        pairs = zip(record["words"], record["prediction"], strict=True)
+        named = [f"{word} ({tag})" for word, tag in pairs if tag != OUTSIDE]
+        return {"prediction": ", ".join(named) or f"{OUTSIDE} alone"}
+
+
+def _seen(predictions: Array, reader: LabelReader) -> Array:
+    """The predicted tags, with that of no entity for words that the encoder does not see."""
+    return np.where(predictions < 0, reader.names.index(OUTSIDE), predictions)
 
 
 def import_seqeval() -> Any:
@@ -19,22 +145,6 @@ def import_seqeval() -> Any:
     return seqeval.scheme
 
 
-def check_tags(names: Sequence[str], scheme: str) -> None:
-    """Raise UserError unless the tags are those of a scheme, with one for words in no entity."""
-    known = str(getattr(import_seqeval(), scheme).allowed_prefix).removeprefix("Prefix.").split("|")
-    starts = [prefix for prefix in sorted(known) if prefix != OUTSIDE]
-    shown = f"{OUTSIDE}, {', '.join(f'{prefix}-TYPE' for prefix in starts)}"
-    for name in names:
-        prefix, dash, kind = name.partition("-")
-        if name != OUTSIDE and not (prefix in starts and dash and kind):
-            raise UserError(
-                f"{name!r} is no tag of {scheme} ({shown}): name the tags in `labels`, such as "
-                "{0: O, 1: B-PER, 2: I-PER}, or set `tag_scheme`"
-            )
-    if OUTSIDE not in names:
-        raise UserError(f"the tags lack {OUTSIDE}, for words in no entity")
-
-
 def entities(tags: Sequence[str], scheme: str) -> set[tuple[str, int, int]]:
     """(type, first word, behind-last word) of each entity of a sentence, strictly by the scheme:
     what does not begin as it says is none."""
@@ -44,12 +154,7 @@ def entities(tags: Sequence[str], scheme: str) -> set[tuple[str, int, int]]:
 
 
 def outcome(gold: Sequence[str], predicted: Sequence[str], scheme: str) -> tuple[int, ...]:
-    """What is measured of one sentence: ``multitask.tasks.metric_names.OUTCOMES`` of tags."""
+    """What is measured of one sentence: ``TokenClassification.measured``."""
     known, found = entities(gold, scheme), entities(predicted, scheme)
     right = sum(one == other for one, other in zip(gold, predicted, strict=True))
     return len(known), len(found), len(known & found), len(gold), right
-
-
-def outside(reader: LabelReader) -> int:
-    """The tag of words in no entity, which a word that the encoder does not see gets."""
-    return reader.names.index(tagging.OUTSIDE)

@@ -104,7 +104,7 @@ def _callbacks(
         callbacks.append(BitLinearStrength(encoders, config.encoder.bitlinear.gradual))
     if config.training.conflict_steps:
         readers = plan.data.readers
-        comparable = [task for task in readers if readers[task].label_type != "views"]
+        comparable = [task for task in readers if not readers[task].task_type.compares_rows]
         every, seed = config.training.conflict_steps, config.seed
         callbacks.append(GradientConflict(loader, comparable, seed=seed, every=every))
     return callbacks

@@ -1,12 +1,10 @@
 """Describe in words what a run is about to do: the data it read and the steps it plans."""
 
 from collections import Counter
-from typing import Any
 
 from multitask.config.in_words import ABOVE_HEADER, above_the_encoder
 from multitask.models.multitask_model import adapter_part, parameter_counts
 from multitask.reporting.tables import Table
-from multitask.tasks.records import numbers_of
 from multitask.training.setup import Plan
 from multitask.training.stages import Stage
 
@@ -36,19 +34,8 @@ def describe_data(plan: Plan) -> list[str]:
             lines.append(f"  {task}: only scored")
             continue
         counts = plan.data.summary[task]["train"]["label_counts"]
-        reader = plan.data.readers[task]
-        shown = ", ".join(f"{name} {count}" for name, count in counts.items())
-        if reader.label_type == "span":
-            shown = "answers in the context"
-        if reader.label_type == "tokens":
-            shown = "masked tokens, others in every pass"
-        if reader.label_type == "views":
-            shown = {
-                "single": "none: each text with itself, under other dropout",
-                "siamese": "none: pairs, all other texts of the batch are negatives",
-                "triplet": "none: pairs with a hard negative, all other texts of the batch too",
-            }[plan.config.tasks[task].input]
-        lines.append(f"  {task}: {shown or f'numbers from {reader.low:g} to {reader.high:g}'}")
+        reader, texts = plan.data.readers[task], plan.config.tasks[task].input
+        lines.append(f"  {task}: {reader.task_type.labels_in_words(counts, reader, texts)}")
     return lines
 
 
@@ -121,21 +108,8 @@ def _inputs(plan: Plan, task: str, count: int = 2) -> list[str]:
     tokens, lines = plan.loaders[task].in_this_pass() if masked else split.tokens, []
     for row in range(min(count, len(tokens))):
         owner = tokens.row_of[row]
-        label: Any = split.rows.gold[owner]
-        if masked:
-            shown = f"{tokens.masked[row]} tokens to predict"
-        elif reader.label_type == "views":
-            shown = "no label"
-        elif reader.label_type == "tags":
-            shown = " ".join(reader.names[tag] for tag in label if tag >= 0)
-        elif reader.label_type == "labels":
-            named = [reader.names[number] for number in numbers_of(label)]
-            shown = f"labels {', '.join(named) or 'none'}"
-        elif reader.label_type == "span":
-            start, end = label
-            shown = f"answer {split.rows.texts[owner][1][start:end]!r}"
-        else:
-            shown = "label " + (reader.names[label] if reader.names else f"{label:g}")
+        shown = f"{tokens.masked[row]} tokens to predict" if masked else ""
+        shown = shown or reader.task_type.label_in_words(split.rows, owner, reader)
         lines.append(f"  {task} ({shown})")
         for side in range(tokens.sides):
             number = side * len(tokens) + row

@@ -7,13 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.inference.scoring import measure
-from multitask.inference.trivial_scores import (
-    trivial_outcome_scores,
-    trivial_scores,
-    trivial_token_scores,
-    trivial_view_scores,
-)
-from multitask.tasks.metric_names import METRICS, OUTCOMES, UNLABELLED
+from multitask.inference.trivial_scores import trivial_scores
 from multitask.training.frozen_probe import Probing, frozen_head_scores
 from multitask.training.setup import Plan
 from multitask.utils import distributed
@@ -49,7 +43,7 @@ def run_baselines(
                 before = measure(plan.scorer.score(name, splits["dev"]), splits["dev"].rows, reader)
                 found[name]["frozen"] = before
             continue
-        if task.only_scored or reader.label_type in (*UNLABELLED, *OUTCOMES):
+        if task.only_scored or not reader.task_type.per_row:
             continue
         whole = config.encoder.freeze is True and task.adapter is None  # the run is the baseline
         if config.training.frozen_baseline and not whole:
@@ -72,15 +66,9 @@ def run_baselines(
 
 def _trivial(plan: Plan, task: str) -> dict[str, Any]:
     """Scores on dev of a predictor that looks at no text; None each for an evaluate-only task."""
-    entry, reader = plan.config.tasks[task], plan.data.readers[task]
+    entry, reader, splits = plan.config.tasks[task], plan.data.readers[task], plan.data.splits
     if entry.evaluate_only:
-        return dict.fromkeys(METRICS[reader.label_type])
-    dev = plan.data.splits[task]["dev"]
-    if reader.label_type == "views":
-        return trivial_view_scores(plan.model.head(task), dev.rows)
-    train = plan.data.splits[plan.config.selecting_tasks()[task]]["train"]
-    if reader.label_type in OUTCOMES:
-        return trivial_outcome_scores(train.rows, dev.rows, reader)
-    if task in plan.data.maskings:
-        return trivial_token_scores(train.tokens, dev, plan.data.maskings[task])
-    return trivial_scores(train.rows, dev.rows, reader)
+        return dict.fromkeys(reader.task_type.metrics)
+    train, dev = splits[plan.config.selecting_tasks()[task]]["train"], splits[task]["dev"]
+    masking = plan.data.maskings.get(task)
+    return trivial_scores(plan.model.head(task), train, dev, reader, masking)

@@ -6,19 +6,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from multitask.config import Config
-from multitask.data.collate import Batch, SharedBatch, by_task, separate
+from multitask.config.registry import imported
+from multitask.data.collate import Batch, SharedBatch, by_task, label_tensor, separate
 from multitask.data.splits import Data
-from multitask.inference.trivial_scores import (
-    trivial_answer_loss,
-    trivial_loss,
-    trivial_token_loss,
-    trivial_view_loss,
-)
 from multitask.models.encoders.bitlinear import BitLinear
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.utils.rng import pack_rng, replayed
@@ -281,21 +275,14 @@ def loss_weights(
     for name, reader in readers.items():
         if "train" not in splits[name]:
             continue
-        if name in maskings:
-            weights[name] /= trivial_token_loss(splits[name]["train"].tokens, maskings[name])
+        train, kind = splits[name]["train"], reader.task_type
+        if kind.guess_loss:
+            weights[name] /= imported(kind.guess_loss)(train.tokens, maskings.get(name))
             continue
-        if reader.label_type == "views":
-            texts = splits[name]["train"].rows.gold.shape[1]
-            weights[name] /= trivial_view_loss(config.tasks[name].batch_size, texts)
-            continue
-        if reader.label_type == "span":
-            weights[name] /= trivial_answer_loss(splits[name]["train"].tokens)
-            continue
-        labels = splits[name]["train"].rows.gold
-        if reader.label_type == "tags":
-            labels = labels[labels >= 0]
-        if len(np.unique(labels)) < 2:
+        labels, size = label_tensor(train.rows.gold).to(device), config.tasks[name].batch_size
+        try:
+            weights[name] /= model.head(name).trivial_loss(labels, len(reader.names), size)
+        except ValueError as error:
             path = ("training", "loss_normalization")
-            raise config.error(path, f"all training labels of task {name} are equal: use none")
-        weights[name] /= trivial_loss(model.head(name), labels, len(reader.names), device)
+            raise config.error(path, f"task {name}: {error}: use none") from error
     return weights

@@ -14,8 +14,8 @@ from multitask.inference.scoring import Scores
 from multitask.models.multitask_model import parameter_counts
 from multitask.tasks import metrics
 from multitask.tasks.bootstrap import intervals
+from multitask.tasks.confusion import confusion
 from multitask.tasks.examples import LabelReader, Rows
-from multitask.tasks.records import confusion_columns, metric_columns
 from multitask.training.setup import Plan
 from multitask.utils import distributed
 from multitask.utils.files import without_nan
@@ -41,9 +41,9 @@ def task_result(
         left = f"without the {len(rows) - unseen['rows']:,} rows in train"
         found_flags.append(f"{left}: {metric} {unseen[metric]:.3f}")
     return {
-        "label_type": reader.label_type,
+        "label_type": reader.task_type.name,
         "classes": list(reader.names) or None,
-        "label_range": [reader.low, reader.high] if reader.label_type == "number" else None,
+        "label_range": [reader.low, reader.high] if reader.task_type.has_range else None,
         "metric": metric,
         "evaluate_only": entry.evaluate_only,
         "input": entry.input,
@@ -65,7 +65,7 @@ def run_result(
 ) -> dict[str, Any]:
     """The whole of report.json: the entries of the tasks, and how they were trained."""
     counted = metrics.joint_tasks(
-        {n: task["label_type"] for n, task in tasks.items() if not task["evaluate_only"]}
+        {n: plan.data.readers[n].task_type for n in tasks if not tasks[n]["evaluate_only"]}
     )
     headline = {name: tasks[name]["dev"][tasks[name]["metric"]] for name in counted}
     found: dict[str, Any] = without_nan(
@@ -111,14 +111,14 @@ def _course_score(tasks: Mapping[str, Mapping[str, Any]]) -> float | None:
 
 def dev_results(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, Any]:
     """The ``dev`` and ``dev_intervals`` entries of a task's report."""
-    columns = metric_columns(rows, reader, scores.predictions, scores.scores)
-    classes = len(reader.names)
-    points = metrics.compute(reader.label_type, *columns, classes)
+    kind = reader.task_type
+    columns = kind.columns(rows, reader, scores.predictions, scores.scores)
+    points = metrics.compute(kind, columns)
     found: dict[str, Any] = {"rows": len(rows), **points, "loss": scores.loss}
-    pairs = confusion_columns(rows, reader, scores.predictions)
+    pairs = kind.confusion_columns(rows, reader, scores.predictions)
     if pairs is not None:
-        found["confusion"] = metrics.confusion(*pairs, classes)
-    spans = intervals(reader.label_type, *columns, classes)
+        found["confusion"] = confusion(*pairs, len(reader.names))
+    spans = intervals(kind, columns)
     return {"dev": found, "dev_intervals": {name: list(span) for name, span in spans.items()}}
 
 
@@ -127,9 +127,9 @@ def unseen_results(
 ) -> dict[str, Any]:
     """The metrics over the dev rows that stand in none of the ``training`` rows, and how many."""
     seen = seen_rows(rows, text_sets(training, len(rows.texts[0])))
-    columns = metric_columns(rows, reader, scores.predictions, scores.scores)
+    columns = reader.task_type.columns(rows, reader, scores.predictions, scores.scores)
     labels, predictions, shown = (column[~seen] for column in columns)
-    points = metrics.compute(reader.label_type, labels, predictions, shown, len(reader.names))
+    points = metrics.compute(reader.task_type, (labels, predictions, shown))
     return {"rows": int((~seen).sum()), **points}
 
 

@@ -26,7 +26,6 @@ from multitask.models.init_from import find_start, start_encoder, start_tasks
 from multitask.models.mlm_generator import load_generators
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_pretrained, pretrained_tokenizer, use_kernels
-from multitask.tasks.metric_names import SELECTABLE
 from multitask.training.gradient_surgery import Surgery, build_surgery
 from multitask.training.loss import loss_weights
 from multitask.training.stages import Stage, plan_stages
@@ -151,7 +150,7 @@ def plan(config: Config, model: MultiTaskModel, data: Data, device: torch.device
         loss_weights=loss_weights(config, model, data, device),
         surgery=build_surgery(config),
         metrics={
-            name: task.metric or SELECTABLE[data.readers[name].label_type][0]
+            name: task.metric or data.readers[name].task_type.selects[0]
             for name, task in config.tasks.items()
         },
         init_from=start.described if start else None,

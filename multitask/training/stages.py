@@ -8,11 +8,10 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 from multitask.config import Config, KeyPath, StageConfig, TrainingConfig
-from multitask.config.registry import build
+from multitask.config.registry import build, task_type
 from multitask.data.dataloader import TrainRows
 from multitask.data.task_sampler import Sizes
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.tasks.metric_names import OUTCOMES, UNLABELLED
 from multitask.training.optimizer import build_optimizer, build_scheduler
 from multitask.utils.errors import suggest
 
@@ -169,10 +168,9 @@ def _check_scores(
 ) -> None:
     """Raise UserError for a task without a training score, which the sampler asks for."""
     for task in tasks:
-        label_type = model.head(task).label_type
-        if label_type in (*UNLABELLED, *OUTCOMES):
-            measured = "it is measured on whole texts"
-            why = "it has no labels" if label_type in UNLABELLED else measured
+        kind = task_type(model.head(task).task_type)
+        if not kind.per_row:
+            why = "it is measured on whole texts" if kind.labelled else "it has no labels"
             message = f"{task} has no training score, for {why}; name another `oversample`"
             raise config.error((*path, "sampler"), message)
 
@@ -230,7 +228,7 @@ def _check_surgery(config: Config, model: MultiTaskModel, stages: Sequence[Stage
     moving = [stage for stage in stages if _encoder(model) - stage.frozen]
     if training.conflict_steps is not None:
         compared = (
-            [task for task in stage.tasks if model.head(task).label_type != "views"]
+            [t for t in stage.tasks if not task_type(model.head(t).task_type).compares_rows]
             for stage in moving
         )
         if not any(len(tasks) > 1 for tasks in compared):

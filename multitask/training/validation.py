@@ -26,7 +26,7 @@ class Monitor:
         self.split = plan.selection_split
         self.joint_tasks = metrics.joint_tasks(
             {
-                task: reader.label_type
+                task: reader.task_type
                 for task, reader in plan.data.readers.items()
                 if any(task in stage.tasks for stage in plan.stages)
             }
@@ -37,7 +37,7 @@ class Monitor:
             for name in self._scored
             if name not in trained
             and tasks[name].input == "siamese"
-            and plan.data.readers[name].label_type == "number"
+            and plan.data.readers[name].task_type.has_range
         ]
 
     def at_start(self, write: Callable[..., None]) -> None:
@@ -67,14 +67,8 @@ class Monitor:
 
     def train_score(self, task: str, scores: Tensor, labels: Tensor) -> float:
         predictions, shown = self.plan.model.head(task).predict(scores)
-        reader = self.plan.data.readers[task]
-        found = metrics.compute(
-            reader.label_type,
-            labels.numpy(),
-            predictions.numpy(),
-            shown.numpy(),
-            len(reader.names),
-        )
+        columns = (labels.numpy(), predictions.numpy(), shown.numpy())
+        found = metrics.compute(self.plan.data.readers[task].task_type, columns)
         return found[self.metrics[task]]
 
     def _split_of(self, task: str) -> str:

@@ -14,7 +14,6 @@ from tests.support.messages import refusal
         ("tasks.t.projection=tan", "unknown projection 'tan' (did you mean 'tanh'?)"),
         ("tasks.t.head=clasification", "did you mean 'classification'?"),
         ("training.sampler=round", "unknown sampler 'round' (did you mean 'round_robin'?)"),
-        ("tasks.t.metric=acuracy", "unknown metric 'acuracy' (did you mean 'accuracy'?)"),
         ("tasks.t.pooling={features: 1}", "the key 'name' is missing"),
         ("tasks.t.pooling=5", "expected a name, or a name and options, not 5"),
         ("tasks.t.pooling={name: 5}", "expected text, not 5"),

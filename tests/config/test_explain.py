@@ -81,7 +81,7 @@ tasks:
         ("parent", "dropout: 0.2", "dropout: 2", "parent.yaml:12: tasks.t.dropout: "),
         ("parent", "classification", "clasification", "parent.yaml:11: tasks.t.head: "),
         ("child", "epochs: 2", "epochs: 0", "child.yaml:3: training.epochs: "),
-        ("child", "metric: accuracy", "metric: acc", "child.yaml:6: tasks.t.metric: "),
+        ("child", "metric: accuracy", "metric: 5", "child.yaml:6: tasks.t.metric: "),
         ("child", "metric: accuracy", "head: x", "child.yaml:6: tasks.t.head: "),
         ("child", "metric: accuracy", "data: {label_range: [1]}", "child.yaml:6: tasks.t.data.lab"),
         # the key that is missing: the block that lacks it

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from multitask.config import registry
-from multitask.tasks.metric_names import METRICS
+from multitask.config.registry import TASK_TYPES
 from multitask.utils.errors import UserError
 
 NAMES = [(kind, name) for kind, names in registry.KINDS.items() for name in names]
@@ -19,7 +19,7 @@ def test_every_name_is_documented(kind, name):
     assert inspect.getmodule(found).__doc__
     if kind == "head":
         assert found.takes in ("vector", "pair", "tokens", "views", "sequence")
-        assert found.label_type in METRICS
+        assert found.task_type in TASK_TYPES
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from multitask.config import load_config
-from multitask.data.answers import asked_rows, characters_of, placed_answers
+from multitask.config.registry import task_type
+from multitask.data.answers import (
+    answers_of_output,
+    asked_rows,
+    characters_of,
+    placed_answers,
+)
 from multitask.data.load import label_reader
 from multitask.data.tokenize import tokenize
 from multitask.tasks.examples import Rows
@@ -29,7 +35,7 @@ def read(tmp_path, tiny_encoder):
         write(tmp_path / name, records)
         file = token_config(tmp_path, tiny_encoder, tmp_path, tasks=("qa",))
         config = load_config(file, [f"tasks.qa.data.{split}={name}", *changes])
-        return asked_rows(config, "qa", split, label_reader(config, "qa", "span"))
+        return asked_rows(config, "qa", split, label_reader(config, "qa", task_type("span")))
 
     return made
 
@@ -186,3 +192,23 @@ def test_windows_share_stride_tokens_and_hold_the_answer_where_it_fits(tiny_enco
         else:
             expected = [-1, -1] if cut else [0, 0]
         assert placed.answers[i].tolist() == expected
+
+
+def test_the_window_with_the_highest_logits_answers(tiny_encoder):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    rows = Rows("here", ["0", "1"], [("who ?", "the man"), ("who ?", "a cat sees dog")], None)
+    options = {"siamese": False, "max_length": 7, "characters": True, "stride": 1}
+    tokens = tokenize(rows, tokenizer, **options)
+    assert tokens.owners.tolist() == [0, 1, 1, 1]
+    # start, end, probability, loss, logits
+    output = np.array(
+        [
+            [4, 5, 0.2, 0.0, -9.0],
+            [5, 5, 0.9, 0.0, 1.0],  # "cat"
+            [4, 5, 0.3, 0.0, 3.0],  # of "cat sees": both
+            [-1, -1, 0.0, 0.0, 0.0],
+        ]
+    )
+    predictions, scores, loss = answers_of_output(output, rows, tokens)
+    assert predictions.tolist() == [[0, 7], [2, 10]]
+    assert scores[:, 0].tolist() == pytest.approx([0.2, 0.3]) and np.isnan(loss)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from multitask.config import Config, load_config
+from multitask.config.registry import task_type
 from multitask.config.yaml_reader import dump_yaml
-from multitask.data.load import canonical, label_reader, load_rows, texts_from_file
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.data.load import label_reader, load_rows, texts_from_file
+from multitask.tasks.examples import LabelReader, Rows, canonical
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT, write_tsv
 
@@ -19,7 +20,7 @@ TABLE = [
     {"id": "a3", "sentence": "None", "label": ""},
     {"id": "a4", "sentence": 'say ""', "label": "1.0"},
 ]
-BINARY = LabelReader("binary", {"0": 0, "1": 1}, ("no", "yes"))
+BINARY = LabelReader(task_type("binary"), {"0": 0, "1": 1}, ("no", "yes"))
 
 
 def make(directory: Path, data: dict, head: str = "binary", **task: object) -> Config:
@@ -149,7 +150,7 @@ def test_pairs_and_numeric_labels(tmp_path):
     (tmp_path / "p.csv").write_text("b,a,score\nsecond,first,2.5\n2,1,0\n")
     data = {"train": "p.csv", "id": None, "text": "a", "text2": "b", "label": "score"}
     config = make(tmp_path, {**data, "label_range": [0, 5]}, "regression", input="cross")
-    rows = load_rows(config, "t", "train", label_reader(config, "t", "number"))
+    rows = load_rows(config, "t", "train", label_reader(config, "t", task_type("number")))
     assert rows.texts == [("first", "second"), ("1", "2")]
     assert rows.labels.tolist() == [2.5, 0.0]
     assert rows.labels.dtype == np.float64
@@ -243,7 +244,7 @@ def test_label_that_is_no_class_names_file_and_row(label, message, split, tmp_pa
 def test_number_out_of_range_names_file_and_row(label, tmp_path):
     (tmp_path / "train.csv").write_text(f"id,sentence,label\n1,a,5\n2,b,{label}\n")
     config = make(tmp_path, {"label_range": [0, 5]}, "regression")
-    found = refusal(load_rows, config, "t", "train", label_reader(config, "t", "number"))
+    found = refusal(load_rows, config, "t", "train", label_reader(config, "t", task_type("number")))
     assert found.startswith(f"{tmp_path / 'train.csv'}, row 2 (id 2): label is ")
     assert found.endswith("expected a number from 0 to 5")
 
@@ -271,7 +272,7 @@ def test_label_maps(label_type, labels, names, pairs, tmp_path):
     lines = [f"{i},text,{value}" for i, value in enumerate(values)]
     (tmp_path / "train.csv").write_text("\n".join(["id,sentence,label", *lines]))
     config = make(tmp_path, {} if labels is None else {"labels": labels})
-    reader = label_reader(config, "t", label_type)
+    reader = label_reader(config, "t", task_type(label_type))
     assert reader.names == names
     assert {value: reader.read(canonical(value)) for value in pairs} == pairs
 
@@ -290,7 +291,7 @@ def test_label_maps(label_type, labels, names, pairs, tmp_path):
 )  # fmt: skip
 def test_labels_that_do_not_fit_the_head(label_type, data, part, tmp_path):
     (tmp_path / "train.csv").write_text("id,sentence,label\n1,a,1\n2,b,1.0\n")
-    assert part in refusal(label_reader, make(tmp_path, data), "t", label_type)
+    assert part in refusal(label_reader, make(tmp_path, data), "t", task_type(label_type))
 
 
 @pytest.mark.parametrize("value", ['["a", "b"]', '{"a": 1}'])
@@ -302,7 +303,7 @@ def test_a_list_or_an_object_where_one_value_belongs(value, key, tmp_path):
     (tmp_path / "train.jsonl").write_text(f"{plain}\n{row}\n")
     config = make(tmp_path, {"train": "train.jsonl"})
     if key == "label":
-        found = refusal(label_reader, config, "t", "class")
+        found = refusal(label_reader, config, "t", task_type("class"))
         assert "train.jsonl, row 2: label is a list or an object" in found
     else:
         found = refusal(load_rows, config, "t", "train", BINARY)
@@ -327,7 +328,7 @@ def test_a_dev_label_that_train_does_not_have_is_an_error(tmp_path):
     (tmp_path / "train.csv").write_text("id,sentence,label\n1,a,x\n2,b,y\n")
     (tmp_path / "dev.csv").write_text("id,sentence,label\n1,a,z\n")
     config = make(tmp_path, {}, "classification")
-    reader = label_reader(config, "t", "class")
+    reader = label_reader(config, "t", task_type("class"))
     assert "row 1 (id 1): label is 'z': expected one of x, y" in refusal(
         load_rows, config, "t", "dev", reader
     )
@@ -481,7 +482,7 @@ def test_texts_that_do_not_fit(name, text, pair, message, tmp_path):
 def course_rows(directory: Path, task: str, split: str) -> Rows:
     config = load_config(ROOT / "configs" / "cs224n.yaml", [f"data_dir={directory}"])
     label_type = {"sst": "class", "qqp": "binary", "sts": "number"}[task]
-    return load_rows(config, task, split, label_reader(config, task, label_type))
+    return load_rows(config, task, split, label_reader(config, task, task_type(label_type)))
 
 
 def test_course_layout(course_files):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from multitask.data.masking import Masking, masking_of, unigram_guess, unigrams
-from multitask.data.tokenize import Tokens, tokenize
+from multitask.data.masking import Masking, guess, masking_of, unigrams
+from multitask.data.tokenize import Split, Tokens, tokenize
 from multitask.tasks.examples import Rows
 from multitask.utils.errors import UserError
 
@@ -131,13 +131,15 @@ def test_unigrams_against_a_loop():
             counts[token] += 1
     total = sum(counts.values())
     top = max(counts, key=lambda token: (counts[token], -token))
-    right, losses = unigram_guess(masked, logs)
+    dev = Split(Rows("", [], [], masked.masked), masked)
+    counted, right, losses = guess(train, dev, masking())
+    assert counted is dev.rows.labels and losses.shape == (150, 1)
     for row in range(len(masked)):
         span = slice(masked.offsets[row], masked.offsets[row + 1])
         gold = [token for token in masked.targets[span].tolist() if token >= 0]
         assert right[row] == gold.count(top)
         loss = -sum(np.log(counts[token] / total) for token in gold)
-        assert losses[row] == pytest.approx(loss, abs=1e-9)
+        assert losses[row, 0] == pytest.approx(loss, abs=1e-9)
     assert np.exp(logs).sum() == pytest.approx(1)
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multitask.config.registry import task_type
 from multitask.data.splits import split_holdout, subset
 from multitask.data.summary import count_overlap, describe, row_key
 from multitask.tasks.examples import LabelReader, Rows
@@ -18,8 +19,8 @@ def rows_of(*texts: str | tuple[str, ...], labels: list | None = None) -> Rows:
     return Rows("file", [str(i) for i in range(len(tuples))], tuples, found)
 
 
-CLASSES = LabelReader("class", {"0": 0, "1": 1, "2": 2}, ("bad", "so so", "good"))
-NUMBERS = LabelReader("number", {}, (), 0.0, 5.0)
+CLASSES = LabelReader(task_type("class"), {"0": 0, "1": 1, "2": 2}, ("bad", "so so", "good"))
+NUMBERS = LabelReader(task_type("number"), {}, (), 0.0, 5.0)
 
 
 def test_describe_counts_what_the_report_shows():

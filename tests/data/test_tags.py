@@ -10,9 +10,18 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from multitask.config import load_config
+from multitask.config.registry import task_type
 from multitask.data.load import label_reader
-from multitask.data.tags import placed_tags, tagged_rows, words_from_file, words_rows
+from multitask.data.tags import (
+    placed_tags,
+    tagged_rows,
+    tags_of_output,
+    words_from_file,
+    words_rows,
+)
 from multitask.data.tokenize import tokenize
+from multitask.tasks import metrics
+from multitask.tasks.examples import LabelReader
 from multitask.utils.errors import UserError
 from tests.conftest import WORDS
 from tests.support.token_run import TAGS, token_config, write_lines
@@ -31,7 +40,7 @@ def read(tmp_path, tiny_encoder):
         write(tmp_path / name, records)
         file = token_config(tmp_path, tiny_encoder, tmp_path, tasks=("ner",))
         config = load_config(file, [f"tasks.ner.data.{split}={name}", *changes])
-        reader = label_reader(config, "ner", "tags")
+        reader = label_reader(config, "ner", task_type("tags"))
         return tagged_rows(config, "ner", split, reader), reader
 
     return made
@@ -146,7 +155,7 @@ words = st.one_of(
 @given(st.lists(st.lists(words, min_size=1, max_size=7), min_size=1, max_size=4), st.data())
 def test_tags_stand_at_the_first_piece_of_each_word(tiny_encoder, sentences, data):
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
-    rows = words_rows(sentences, "here")
+    rows = words_rows(sentences, 1, "here")
     tags = [[data.draw(st.integers(0, 6)) for _ in one] for one in sentences]
     longest = max(map(len, sentences))
     rows.labels = np.array([one + [-1] * (longest - len(one)) for one in tags])
@@ -181,7 +190,7 @@ def test_pieces_of_sub_word_and_byte_level_tokenizers():
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
     )
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", cls_token="<s>")
-    rows = words_rows([["big", "under", "cats"]], "here")
+    rows = words_rows([["big", "under", "cats"]], 1, "here")
     tokens = tokenize(rows, tokenizer, siamese=False, max_length=16, characters=True)
     placed, unseen = placed_tags(rows, tokens)
     assert [made.id_to_token(i) for i in tokens.ids] == [
@@ -202,6 +211,39 @@ def test_words_of_ones_own(read, tmp_path, tiny_encoder):
     (tmp_path / "own.conll").write_text("the\ncat\n\nman\n")
     assert words_from_file(data, tmp_path / "own.conll").words == [("the", "cat"), ("man",)]
     with pytest.raises(UserError, match="expected a list of sentences"):
-        words_rows("the cat", "here")
+        words_rows("the cat", 1, "here")
     with pytest.raises(UserError, match="here, row 2: words is an empty list"):
-        words_rows(["a b", " "], "here")
+        words_rows(["a b", " "], 1, "here")
+
+
+NAMES = ("B-X", "I-X", "O")
+READER = LabelReader(
+    task_type("tags"), {name: i for i, name in enumerate(NAMES)}, NAMES, scheme="IOB2"
+)
+
+
+def test_a_word_without_a_piece_keeps_its_place_and_is_outside(tiny_encoder):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    rows = words_rows([["the", "", "cat"], ["man"]], 1, "here")
+    rows.labels = np.array([[0, 1, 1], [2, -1, -1]])
+    tokens = tokenize(rows, tokenizer, siamese=False, max_length=16, characters=True)
+    tokens, unseen = placed_tags(rows, tokens)
+    assert unseen == 1
+    # tag, probability, loss of each word that has a piece
+    output = np.array([[[0, 0.5, 0.7], [1, 0.25, 1.4]], [[2, 1.0, 0.0], [0, 0, 0]]])
+    predictions, scores, loss = tags_of_output(output, rows, tokens)
+    assert predictions.tolist() == [[0, -1, 1], [2, -1, -1]]
+    assert loss == pytest.approx(2.1 / 3)
+    first, second = READER.task_type.records(rows, READER, predictions, scores)
+    assert first["label"] == ["B-X", "I-X", "I-X"]
+    assert first["prediction"] == ["B-X", "O", "I-X"]
+    assert first["scores"] == [0.5, None, 0.25]
+    assert first["measured"] == {
+        "entities": 1, "predicted": 1, "right": 0, "words": 3, "right_words": 2,
+    }  # fmt: skip
+    assert second["measured"]["right_words"] == second["measured"]["words"] == 1
+    columns = READER.task_type.columns(rows, READER, predictions, scores)
+    found = metrics.compute(READER.task_type, columns)
+    assert found == {"f1": 0, "precision": 0, "recall": 0, "accuracy": 0.75}
+    gold, guessed = READER.task_type.confusion_columns(rows, READER, predictions)
+    assert (gold.tolist(), guessed.tolist()) == ([0, 1, 1, 2], [0, 2, 1, 2])

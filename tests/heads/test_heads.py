@@ -35,7 +35,7 @@ def labels(head):
         "binary": torch.tensor([0, 1, 1, 0, 1]),
         "number": torch.tensor([1.0, 4.8, 2.5, 3.0, 5.0]),
         "labels": torch.tensor([[0, 1, 1], [0, 0, 0], [1, 1, 1], [1, 0, 0], [0, 0, 1]]).float(),
-    }[head.label_type]
+    }[head.task_type]
 
 
 # ---- the contract
@@ -45,7 +45,7 @@ def labels(head):
 def test_declares_what_it_takes_and_predicts(name):
     head = resolve("head", name)
     assert head.takes in ("vector", "pair")
-    assert head.label_type in ("class", "binary", "number", "labels")
+    assert head.task_type in ("class", "binary", "number", "labels")
     arguments = list(inspect.signature(head.forward).parameters)[1:]
     assert len(arguments) == {"vector": 1, "pair": 2}[head.takes]
 
@@ -58,7 +58,7 @@ def test_scores_loss_and_gradients(name, options, same):
     if same:
         inputs = inputs[:1] * len(inputs)
     scores = head(*inputs)
-    assert scores.shape == ((B, C) if head.label_type in ("class", "labels") else (B,))
+    assert scores.shape == ((B, C) if head.task_type in ("class", "labels") else (B,))
     loss = head.loss(scores, labels(head))
     assert loss.shape == () and loss.isfinite()
     loss.backward()
@@ -74,20 +74,20 @@ def test_predictions_are_in_range(name, options):
     with torch.no_grad():
         scores = 10 * head(*vectors(head, rows=50))
     predictions, shown = head.predict(scores)
-    if head.label_type == "labels":
+    if head.task_type == "labels":
         assert predictions.dtype == torch.int64 and shown.shape == (50, C)
         assert torch.equal(predictions, (shown > 0.5).long()) and 0 < predictions.sum() < 50 * C
         return
     assert predictions.shape == (50,) and shown.shape == (
         50,
-        C if head.label_type == "class" else 1,
+        C if head.task_type == "class" else 1,
     )
-    if head.label_type == "number":
+    if head.task_type == "number":
         assert torch.equal(predictions, scores) and torch.equal(shown[:, 0], scores)
         return
     assert predictions.dtype == torch.int64
     assert shown.min() >= 0 and shown.max() <= 1
-    if head.label_type == "class":
+    if head.task_type == "class":
         assert torch.allclose(shown.sum(1), torch.ones(50, dtype=torch.float64))
         assert torch.equal(predictions, shown.argmax(1))
         assert set(predictions.tolist()) <= set(range(C))
@@ -256,7 +256,7 @@ def test_scores_and_loss_equal_the_formula(name, options):
     rows = zip(*(vector.tolist() for vector in inputs), strict=True)
     expected = [NAIVE_SCORES[name](head, *row, **options) for row in rows]
     assert np.abs(np.array(scores.tolist()) - expected).max() < 1e-10
-    loss = NAIVE_LOSS[head.label_type](expected, gold.tolist(), **options)
+    loss = NAIVE_LOSS[head.task_type](expected, gold.tolist(), **options)
     assert head.loss(scores, gold).item() == pytest.approx(loss, rel=1e-10)
 
 

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from multitask.config import CourseFileConfig
+from multitask.config.registry import task_type
 from multitask.inference.predictions import course_text, write_predictions
 from multitask.inference.scoring import Scores
 from multitask.tasks.examples import LabelReader, Rows
 
-NUMBERS = LabelReader("number", {}, (), 0.0, 5.0)
-BINARY = LabelReader("binary", {"0": 0, "1": 1}, ("different", "same"))
+NUMBERS = LabelReader(task_type("number"), {}, (), 0.0, 5.0)
+BINARY = LabelReader(task_type("binary"), {"0": 0, "1": 1}, ("different", "same"))
 # 0 and 1 in the file are one class: it is written as the first of them
-MERGED = LabelReader("class", {"0": 0, "1": 0, "2": 1}, ("bad", "good"))
+MERGED = LabelReader(task_type("class"), {"0": 0, "1": 0, "2": 1}, ("bad", "good"))
 COURSE = CourseFileConfig(name="sts", column="Predicted_Similiary")
 
 

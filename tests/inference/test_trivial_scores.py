@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from multitask.config.registry import build
+from multitask.config.registry import build, task_type
 from multitask.data.collate import collate, separate
 from multitask.data.tokenize import Split, Tokens
 from multitask.inference.scoring import measure, score_split
@@ -22,9 +22,9 @@ from multitask.training.frozen_probe import Probing, frozen_head_scores, frozen_
 
 D = 32
 READERS = {
-    "class": LabelReader("class", {"a": 0, "b": 1, "c": 2}, ("a", "b", "c")),
-    "binary": LabelReader("binary", {"0": 0, "1": 1}, ("0", "1")),
-    "number": LabelReader("number", {}, (), 0.0, 5.0),
+    "class": LabelReader(task_type("class"), {"a": 0, "b": 1, "c": 2}, ("a", "b", "c")),
+    "binary": LabelReader(task_type("binary"), {"0": 0, "1": 1}, ("0", "1")),
+    "number": LabelReader(task_type("number"), {}, (), 0.0, 5.0),
 }
 # task: head, its options, projection, label type, sides, metric
 TASKS = {
@@ -118,7 +118,9 @@ def zero_shot(model, task, split):
     ],
 )
 def test_trivial_scores_know_the_training_labels_alone(label_type, train, dev, expected):
-    found = trivial_scores(make_rows(train), make_rows(dev), READERS[label_type])
+    found = trivial_scores(
+        None, Split(make_rows(train), None), Split(make_rows(dev), None), READERS[label_type]
+    )
     for name, value in expected.items():
         assert found[name] == pytest.approx(value, nan_ok=True), name
 
@@ -145,7 +147,7 @@ def test_learns_separable_data(model, task):
     """Above the trivial score and the untrained head's, nearly perfectly."""
     splits, metric = make_splits(task, "train", "dev"), TASKS[task][5]
     found = frozen(model, task, splits)[metric]
-    trivial = trivial_scores(splits["train"].rows, splits["dev"].rows, READERS[TASKS[task][3]])
+    trivial = trivial_scores(None, splits["train"], splits["dev"], READERS[TASKS[task][3]])
     assert found > 0.95
     assert not found <= trivial[metric]
     assert found > zero_shot(model, task, splits["dev"])[metric]

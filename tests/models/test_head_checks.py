@@ -35,18 +35,28 @@ def config(files, tiny_encoder, tmp_path):
 
 WORDS = "head 'token_classification'"
 ANSWERS = "head 'span'"
+NEEDS = "looks at tokens: it needs"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["tasks.ner.pooling=cls"], f"tasks.ner.pooling: {WORDS}: it needs `pooling: tokens`"),
-        (["tasks.qa.pooling=mean"], f"tasks.qa.pooling: {ANSWERS}: it needs `pooling: tokens`"),
+        (
+            ["tasks.ner.pooling=cls"],
+            f"tasks.ner.pooling: {WORDS} {NEEDS} `pooling: tokens`",
+        ),
+        (
+            ["tasks.qa.pooling=mean"],
+            f"tasks.qa.pooling: {ANSWERS} {NEEDS} `pooling: tokens`",
+        ),
         (
             ["tasks.ner.input=siamese", "tasks.ner.data.text2=other"],
-            f"tasks.ner.input: {WORDS}: it needs `input: single`",
+            f"tasks.ner.input: {WORDS} {NEEDS} `input: single`",
         ),
-        (["tasks.qa.input=siamese"], f"tasks.qa.input: {ANSWERS}: it needs `input: cross`"),
+        (
+            ["tasks.qa.input=siamese"],
+            f"tasks.qa.input: {ANSWERS} {NEEDS} `input: cross`",
+        ),
         (["tasks.ner.smart={}"], f"tasks.ner.smart: {WORDS} has no distance between two outputs"),
         (["tasks.qa.smart={}"], f"tasks.qa.smart: {ANSWERS} has no distance between two outputs"),
         (
@@ -58,7 +68,7 @@ ANSWERS = "head 'span'"
             ["tasks.ner.projection=mlp_batchnorm"],
             f"tasks.ner.projection: {WORDS}: `mlp_batchnorm` is for pairs and views",
         ),
-        (["tasks.qa.eval_pooling=cls"], "tasks.qa.eval_pooling: tokens are not pooled"),
+        (["tasks.qa.eval_pooling=cls"], f"tasks.qa.eval_pooling: {ANSWERS}: tokens are not pooled"),
         (
             [
                 "tasks.ner.data.texts_of=[qa]",

@@ -296,7 +296,7 @@ def test_autocast_stops_before_projection_and_head(make, task, pooling):
 )
 def test_head_class(configure, task, takes, label_type):
     head = head_class(configure(), task)
-    assert (head.takes, head.label_type) == (takes, label_type)
+    assert (head.takes, head.task_type) == (takes, label_type)
 
 
 @pytest.mark.parametrize(

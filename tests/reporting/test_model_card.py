@@ -8,8 +8,8 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard
 
+from multitask.config.registry import task_type
 from multitask.reporting.model_card import Exported, card, write_card
-from multitask.tasks.metric_names import METRICS
 from tests.conftest import ROOT
 from tests.support.fabricated_run import write_run
 
@@ -31,7 +31,7 @@ def test_the_header_is_the_hubs_and_holds_every_dev_score_with_its_interval(run)
         for result in ModelCard(text).data.eval_results
     }
     for task, result in report["tasks"].items():
-        for metric in METRICS[result["label_type"]]:
+        for metric in task_type(result["label_type"]).metrics:
             one = found.pop((task, metric))
             assert one.metric_value == result["dev"][metric]
             assert one.metric_args == {"interval_95": result["dev_intervals"][metric]}

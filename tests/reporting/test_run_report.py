@@ -10,10 +10,10 @@ from urllib.parse import unquote
 import pytest
 import yaml
 
+from multitask.config.registry import task_type
 from multitask.reporting.mistakes import mistakes
 from multitask.reporting.page import markdown_block
 from multitask.reporting.run_report import load_report, terminal_table, write_reports
-from multitask.tasks.metric_names import METRICS
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import CLASSES, write_run
 
@@ -59,7 +59,7 @@ def test_every_score_equals_report_json(run):
     expected = {}
     for task, result in report["tasks"].items():
         frozen = result["baselines"]["frozen"] or {}
-        for name in METRICS[result["label_type"]]:
+        for name in task_type(result["label_type"]).metrics:
             low, high = result["dev_intervals"][name]
             expected[task, name.replace("_", r"\_")] = [
                 f"{result['dev'][name]:.3f} [{low:.3f}, {high:.3f}]",

@@ -9,6 +9,7 @@ import pytest
 
 import run_multitask
 from multitask.config import load_config
+from multitask.config.registry import task_type
 from tests.conftest import ROOT, WORDS
 
 CONFIGS = ROOT / "configs"
@@ -104,7 +105,7 @@ def test_glues_own_files_are_read_as_they_are():
     from multitask.data.load import label_reader, load_rows
 
     config = load_config(CONFIGS / "bert_from_scratch_sst2_minilm.yaml", [f"data_dir={glue}"])
-    reader = label_reader(config, "sst2", "class")
+    reader = label_reader(config, "sst2", task_type("class"))
     counts = [len(load_rows(config, "sst2", split, reader)) for split in ("train", "dev")]
     assert counts == [67_349, 872]
 

@@ -353,7 +353,7 @@ def test_a_run_learns_reports_and_exports(config, input, pooling, tmp_path, caps
     assert vectors.shape == (2, 32) and np.array_equal(
         vectors, run.encode(["a good film", "a bad film"], task="sts")
     )
-    with pytest.raises(UserError, match="predicts nothing: take its vectors"):
+    with pytest.raises(UserError, match="predicts nothing about a text: take its vectors"):
         run.predict("views", ["a", "b"] if input == "single" else [("a", "b"), ("c", "d")])
 
 

@@ -8,6 +8,7 @@ import pytest
 import run_multitask
 from multitask import load
 from multitask.config import load_config
+from multitask.config.registry import task_type
 from multitask.data.load import label_reader, load_rows
 from multitask.inference.serve.answers import answers, open_run
 from multitask.training.save_results import dev_results
@@ -53,7 +54,7 @@ def run_dir(config):
 
 def read(config, *changes):
     changed = load_config(config, list(changes))
-    return load_rows(changed, "about", "dev", label_reader(changed, "about", "labels"))
+    return load_rows(changed, "about", "dev", label_reader(changed, "about", task_type("labels")))
 
 
 @pytest.mark.parametrize("form", ["list", "text"])
@@ -193,4 +194,4 @@ def test_the_local_page_shows_every_class_with_its_probability(run_dir):
 def test_what_has_one_label_a_row_is_refused(config, capsys):
     for file in ("course_file={name: about, column: Predicted}", "glue_file=SST-2"):
         changed = [f"tasks.about.{file}", "output_dir=nowhere"]
-        assert "one label a row" in complaint(capsys, config, *changed)
+        assert "that format has no such predictions" in complaint(capsys, config, *changed)

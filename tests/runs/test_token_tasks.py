@@ -169,7 +169,7 @@ def test_texts_of_ones_own(run_dir, tmp_path, capsys):
     with pytest.raises(UserError, match="row 1: words is an empty list"):
         run.predict("ner", [[]])
     assert run.encode(["a cat"]).shape == (1, 32)  # of the sentence task
-    with pytest.raises(UserError, match="task ner looks at words and has no vector of a text"):
+    with pytest.raises(UserError, match="task ner looks at tokens and has no vector of a text"):
         run.encode(["a cat"], task="ner")
 
     own = tmp_path / "own.txt"
@@ -280,7 +280,7 @@ def test_what_has_no_average_is_left_out_of_an_ensemble(run_dir, tmp_path, capsy
 @pytest.mark.parametrize("task", ["ner", "qa"])
 def test_exports_of_such_tasks_are_refused_but_for_the_encoder(task, run_dir, tmp_path, capsys):
     for form, message in (
-        ("onnx", f"tasks.{task}.head: .* predicts words, not texts: export another task"),
+        ("onnx", f"tasks.{task}.head: .* predicts (a tag for each word|where an answer stands): export"),
         ("transformers", f"tasks.{task}.head: .*: no sequence classifier"),
         ("sentence-transformers", f"tasks.{task}.pooling: tokens: "),
     ):

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from multitask.config.registry import task_type
 from multitask.config.yaml_reader import dump_yaml
 from multitask.tasks import metrics
 from multitask.tasks.bootstrap import intervals
-from multitask.tasks.metric_names import METRICS
+from multitask.tasks.confusion import confusion
+from multitask.tasks.examples import LabelReader, Rows
 
 CLASSES = ["very | negative", "negative", "neutral", "costs $5 or $6", "very positive"]
 PAIR = {"text": "sentence1", "text2": "sentence2"}
@@ -168,11 +170,13 @@ def _texts(row, pair):
 
 def _result(task, label_type, labels, predictions, scores, steps):
     columns = (labels, predictions, scores)
-    guess = metrics.trivial(label_type, labels, len(labels), num_classes=5)
-    dev = {"rows": len(labels), **metrics.compute(label_type, *columns)}
+    rows = Rows("", [""] * len(labels), [("",)] * len(labels), labels)
+    names = {"class": CLASSES, "binary": ("0", "1")}.get(label_type, ())
+    kind = task_type(label_type)
+    guess = kind.trivial(rows, rows, LabelReader(kind, {}, tuple(names)))
+    dev = {"rows": len(labels), **metrics.compute(task_type(label_type), columns)}
     if label_type != "number":
-        size = 5 if label_type == "class" else 2
-        dev["confusion"] = metrics.confusion(labels, predictions, size)
+        dev["confusion"] = confusion(labels, predictions, len(names))
     data = {
         "file": f"{task}-train.csv",
         "rows": 8544,
@@ -185,18 +189,18 @@ def _result(task, label_type, labels, predictions, scores, steps):
     }
     return {
         "label_type": label_type,
-        "classes": CLASSES if label_type == "class" else None,
+        "classes": list(names) or None,
         "label_range": [0, 5] if label_type == "number" else None,
-        "metric": METRICS[label_type][0],
+        "metric": task_type(label_type).metrics[0],
         "input": "single" if task == "sst" else "siamese",
         "pooling": "cls",
         "head": "classification",
         "selected_step": 2 * steps // 3,
         "dev": dev,
-        "dev_intervals": intervals(label_type, *columns, resamples=200),
+        "dev_intervals": intervals(task_type(label_type), columns, resamples=200),
         "baselines": {
-            "trivial": metrics.compute(label_type, labels, *guess),
-            "frozen": dict.fromkeys(METRICS[label_type], 0.3),
+            "trivial": metrics.compute(task_type(label_type), (labels, *guess)),
+            "frozen": dict.fromkeys(task_type(label_type).metrics, 0.3),
         },
         "flags": [],
         "data": {
@@ -229,7 +233,7 @@ def _events(generator, steps, stop, tasks):
                     name: {
                         metric: None if step == steps // 6 and name == "sts" else value * gain
                         for metric, value in result["dev"].items()
-                        if metric in METRICS[result["label_type"]]
+                        if metric in task_type(result["label_type"]).metrics
                     }
                     for name, result in tasks.items()
                 }

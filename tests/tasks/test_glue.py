@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import run_multitask
 from multitask.config import load_config
+from multitask.config.registry import task_type
 from multitask.data.load import label_reader, load_rows
 from multitask.sweep.grid import load_grid
 from multitask.sweep.sweep import plan_runs
@@ -73,7 +74,7 @@ def test_official_files_and_hub_read_alike(task, glue_files, hub):
     for folder, overrides in (("", [f"data_dir={glue_files}"]), ("hub", hub_path(task, hub))):
         config = load_config(PRESETS / folder / f"{task}.yaml", overrides)
         head = {"stsb": "number", "mnli": "class"}.get(task, "binary")
-        reader = label_reader(config, task, head)
+        reader = label_reader(config, task, task_type(head))
         rows = load_rows(config, task, "dev", reader)
         test = load_rows(config, task, "test", reader)
         assert test.labels is None and test.ids == [str(i) for i in range(SIZES["test"])]
@@ -233,6 +234,6 @@ def test_the_files_at_hand_read_as_their_readme_says():
     ):
         overrides = [f"data_dir={data}", *(line.format(task) for line in plain)]
         config = load_config(PRESETS / f"{task}.yaml", overrides)
-        reader = label_reader(config, task, "binary")
+        reader = label_reader(config, task, task_type("binary"))
         sizes = [len(load_rows(config, task, split, reader)) for split in ("train", "dev")]
         assert sizes == [train, dev]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from seqeval.metrics import f1_score, precision_score, recall_score
 from seqeval.scheme import IOB2
 
+from multitask.config.registry import task_type
 from multitask.tasks import metrics
-from multitask.tasks.token_classification import check_tags, entities, outcome
+from multitask.tasks.token_classification import TokenClassification, entities, outcome
 from multitask.utils.errors import UserError
 
 TAGS = ["O", "B-A", "I-A", "B-B", "I-B"]
@@ -43,7 +44,7 @@ def test_entities_of_iob2_are_those_of_a_plain_matcher(tags):
 @given(sentences)
 def test_scores_are_those_of_seqeval_and_of_the_plain_matcher(pairs):
     rows = np.array([outcome(*pair, "IOB2") for pair in pairs], dtype=int).reshape(-1, 5)
-    found = metrics.compute("tags", rows[:, 0], rows[:, 0], rows)
+    found = metrics.compute(task_type("tags"), (rows[:, 0], rows[:, 0], rows))
     words = sum(len(gold) for gold, _ in pairs)
     if not words:
         assert all(np.isnan(value) for value in found.values())
@@ -86,7 +87,7 @@ def test_other_schemes_mark_entities_their_way():
 )
 def test_tags_must_follow_the_scheme(names, scheme, message):
     with pytest.raises(UserError, match=message):
-        check_tags(names, scheme)
+        TokenClassification().check_classes(names, scheme)
 
 
 def test_a_missing_seqeval_is_named_with_its_install(monkeypatch):
@@ -99,4 +100,4 @@ def test_a_missing_seqeval_is_named_with_its_install(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UserError, match="pip install seqeval"):
-        check_tags(["O"], "IOB2")
+        TokenClassification().check_classes(["O"], "IOB2")

@@ -1,12 +1,11 @@
 """A split's rows as columns by name, from a table, a saved `datasets` directory or the hub."""
 
-import math
-import re
 import zlib
 from typing import Any
 
 from multitask.config import Config, DataConfig
 from multitask.data.readers.tables import FORMATS, read_table
+from multitask.tasks.examples import canonical
 from multitask.utils.errors import UserError, suggest
 
 
@@ -96,29 +95,6 @@ def column_of(columns: dict[str, list], data: DataConfig, key: str, source: str)
         or_none = ", null takes the row's number" if key == "id" else ""
         raise UserError(f"{source}: no column {name!r}{hint}; `data.{key}` names it{or_none}")
     return columns[name]
-
-
-def canonical(value: Any) -> str:
-    """One spelling a value: ``1``, ``1.0`` and ``' 1.0 '`` are ``'1'``, ``True`` is ``'true'``;
-    missing is ``''``. ``007`` stays as it is."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    text = str(value).strip()
-    if text.lower() in ("true", "false"):
-        return text.lower()
-    if re.fullmatch(r"[+-]?0\d.*", text):  # `007` is no number
-        return text
-    try:
-        return str(int(text))
-    except ValueError:
-        pass
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    if not math.isfinite(number):  # a class may be called `nan`
-        return text
-    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def text_of(value: Any) -> str:

@@ -18,8 +18,8 @@ from multitask.data.sts_suites import Suite
 from multitask.inference.scoring import over_texts
 from multitask.inference.similarity import cosines
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.tasks import metrics
 from multitask.tasks.examples import Rows
+from multitask.tasks.regression import correlation
 
 POOLINGS = ("cls", "mean", "max")
 FIRST_LAST = "first-last mean"
@@ -104,9 +104,6 @@ def _similarities(
 
 
 def _spearman(gold: np.ndarray, similarities: np.ndarray) -> dict[str, Any]:
-    values = [
-        metrics.compute("number", gold, column, column[:, None])["spearman"]
-        for column in similarities.T
-    ]
+    values = [correlation("spearman", gold, column) for column in similarities.T]
     table = np.array(values[:-1]).reshape(len(POOLINGS), -1).tolist()
     return {**dict(zip(POOLINGS, table, strict=True)), FIRST_LAST: values[-1]}

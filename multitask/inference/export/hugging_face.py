@@ -1,16 +1,10 @@
 """A run's encoder, or a whole classifier, as a directory that `transformers` loads."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from heads.binary import BinaryHead
-from heads.classification import ClassificationHead
-from heads.multi_label import MultiLabelHead
-from heads.regression import RegressionHead
 from multitask.inference.export.parts import TOLERANCE, Parts, largest_difference, plain_encoder
 from multitask.models.projections import Tanh
 from multitask.utils.errors import UserError
@@ -19,13 +13,6 @@ from multitask.utils.errors import UserError
 BERT = ("bert.", "bert.pooler.dense", "classifier")
 ROBERTA = ("roberta.", "classifier.dense", "classifier.out_proj")
 CLASSIFIERS = {"bert": BERT, "roberta": ROBERTA, "xlm-roberta": ROBERTA, "camembert": ROBERTA}
-# label type -> what the model's own loss and pipeline go by
-PROBLEMS = {
-    "class": "single_label_classification",
-    "binary": "multi_label_classification",
-    "labels": "multi_label_classification",
-    "number": "regression",
-}
 
 
 def export_encoder(parts: Parts, directory: Path) -> None:
@@ -47,17 +34,16 @@ def export_classifier(parts: Parts, directory: Path) -> None:
 
     check_classifier(parts)
     config = parts.encoder.config.__class__.from_dict(parts.encoder.config.to_dict())
-    kind, names = parts.reader.label_type, list(parts.reader.names)
-    several = kind in ("class", "labels")
-    config.num_labels = len(names) if several else 1
-    if several:
+    names = list(parts.reader.names)
+    weight, bias = (part.float() for part in parts.head.last_layer())
+    config.num_labels = len(weight)
+    if len(weight) == len(names):
         config.id2label = dict(enumerate(names))
         config.label2id = {name: number for number, name in enumerate(names)}
-    config.problem_type = PROBLEMS[kind]
+    config.problem_type = parts.head.problem_type
     model = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
     prefix, inner, outer = CLASSIFIERS[config.model_type]
     state = {prefix + name: t for name, t in plain_encoder(parts.encoder).state_dict().items()}
-    weight, bias = _last_layer(parts.head)
     dense = parts.projection.dense
     state |= {f"{inner}.weight": dense.weight, f"{inner}.bias": dense.bias}
     state |= {f"{outer}.weight": weight, f"{outer}.bias": bias}
@@ -71,9 +57,7 @@ def check_classifier(parts: Parts) -> None:
     parts.check_encoder("transformers")
     instead = "export it with --format onnx, or the encoder alone with --encoder-only"
     entry, own = parts.config.tasks[parts.task], f"tasks.{parts.task}"
-    if not isinstance(
-        parts.head, ClassificationHead | BinaryHead | MultiLabelHead | RegressionHead
-    ):
+    if not getattr(parts.head, "problem_type", ""):
         reason = "no sequence classifier of transformers has such a head"
         raise UserError(f"{own}.head: {entry.head.name}: {reason}: {instead}")
     kind = parts.encoder.config.model_type
@@ -92,15 +76,6 @@ def check_classifier(parts: Parts) -> None:
             f"tasks.{parts.base}.projection: {named}: {wants}: train with `projection: tanh` or "
             f"`bert_pooler`, {instead}"
         )
-
-
-def _last_layer(head: Any) -> tuple[Tensor, Tensor]:
-    """Weight and bias that give the head's scores; a regression's scale is multiplied in."""
-    weight, bias = head.linear.weight.detach().double(), head.linear.bias.detach().double()
-    if head.label_type == "number":
-        span = head.high - head.low
-        weight, bias = span * weight, head.low + span * bias
-    return weight.float(), bias.float()
 
 
 @torch.no_grad()

@@ -2,7 +2,7 @@
 """The int8 variant of an ONNX export, and what it costs and gains, measured."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,14 @@ from multitask.inference.export.onnx import (
     INT8_FILE,
     Texts,
     feeds,
-    output_name,
     quiet,
     run_session,
     session,
 )
 from multitask.inference.export.parts import Parts
 from multitask.tasks import metrics
-from multitask.tasks.metric_names import SELECTABLE
-from multitask.tasks.records import cells_of
+
+Records = Sequence[Mapping[str, Any]]
 
 
 def _split_gemm(graph: Any) -> None:
@@ -117,16 +116,16 @@ def quantise(directory: Path) -> None:
 
 
 def compare_int8(
-    parts: Parts, directory: Path, texts: Texts, labels: Sequence[Any] | None
+    parts: Parts, directory: Path, texts: Texts, records: Records | None
 ) -> Comparison:
-    """Both files on the same dev rows (``labels`` None: a contrastive task)."""
+    """Both files on the same dev rows (without ``records``: a contrastive task)."""
     metric = None
     given = list(texts)
-    if output_name(parts) == "embeddings":
+    if parts.embeds:
         given = [row[:1] for row in texts]
     else:
         entry = parts.config.tasks[parts.task]
-        metric = entry.metric or SELECTABLE[parts.reader.label_type][0]
+        metric = entry.metric or parts.reader.task_type.selects[0]
     batches = feeds(parts, given)
     files = [directory / FILE, directory / INT8_FILE]
     outputs, speeds = [], []
@@ -136,29 +135,22 @@ def compare_int8(
         began = time.perf_counter()
         outputs.append(run_session(loaded, batches))
         speeds.append(len(given) / (time.perf_counter() - began))
-    if metric is None or labels is None:
+    if metric is None or records is None:
         scores = [1.0, _lowest_cosine(*outputs)]
     else:
-        scores = [_measured(parts, metric, output, labels) for output in outputs]
+        scores = [_measured(parts, metric, output, records) for output in outputs]
     sizes = [file.stat().st_size / 1e6 for file in files]
     return Comparison(
         metric, len(given), (scores[0], scores[1]), (sizes[0], sizes[1]), (speeds[0], speeds[1])
     )
 
 
-def _measured(parts: Parts, metric: str, output: np.ndarray, labels: Sequence[Any]) -> float:
+def _measured(parts: Parts, metric: str, output: np.ndarray, records: Records) -> float:
+    """The metric of the head's scores on saved rows."""
     predictions, shown = parts.head.predict(torch.from_numpy(output))
-    reader = parts.reader
-    if reader.label_type == "labels":
-        labels = [cells_of(numbers, len(reader.names)) for numbers in labels]
-    found = metrics.compute(
-        reader.label_type,
-        np.asarray(labels),
-        predictions.numpy(),
-        shown.numpy(),
-        len(reader.names),
-    )
-    return float(found[metric])
+    kind = parts.reader.task_type
+    labels, _, _ = kind.read_records(records)
+    return metrics.compute(kind, (labels, predictions.numpy(), shown.numpy()))[metric]
 
 
 def _lowest_cosine(one: np.ndarray, other: np.ndarray) -> float:

@@ -35,8 +35,7 @@ def export_onnx(parts: Parts, directory: Path) -> None:
         required(package, PACKAGES)
     if parts.head.takes in ("tokens", "sequence"):
         head = parts.config.tasks[parts.task].head.name
-        what = "masked tokens" if parts.reader.label_type == "tokens" else "words"
-        message = f"tasks.{parts.task}.head: {head} predicts {what}, not texts: "
+        message = f"tasks.{parts.task}.head: {head} predicts {parts.reader.task_type.predicts}: "
         raise UserError(message + "export another task, or --format transformers --encoder-only")
     if parts.config.encoder.bitlinear is not None:
         # onnxruntime sums in another order, and rounding to 8 bits makes other numbers of that
@@ -100,7 +99,9 @@ def input_names(parts: Parts) -> list[str]:
 
 def output_name(parts: Parts) -> str:
     """``logits``, ``numbers`` on the label scale, or ``embeddings`` of a contrastive task."""
-    return {"number": "numbers", "views": "embeddings"}.get(parts.reader.label_type, "logits")
+    if parts.embeds:
+        return "embeddings"
+    return "numbers" if parts.reader.task_type.has_range else "logits"
 
 
 def session(file: Path) -> Any:
@@ -145,12 +146,9 @@ def check_onnx(parts: Parts, directory: Path, texts: Texts) -> float:
 
     Raises UserError above TOLERANCE.
     """
-    given = [row[:1] for row in texts] if output_name(parts) == "embeddings" else list(texts)
+    given = [row[:1] for row in texts] if parts.embeds else list(texts)
     found = run_session(session(directory / FILE), feeds(parts, given))
-    if output_name(parts) == "embeddings":
-        wanted = parts.vectors([row[0] for row in given])
-    else:
-        wanted = parts.scores(given)
+    wanted = parts.vectors([row[0] for row in given]) if parts.embeds else parts.scores(given)
     difference = largest_difference(found, wanted.numpy())
     if not difference <= TOLERANCE:
         raise UserError(

@@ -25,7 +25,7 @@ class PlainTask(nn.Module):
         self.pooler = parts.pooler
         self.projection = parts.projection or nn.Identity()
         self.head = parts.head
-        self.embeds = parts.head.takes == "views"
+        self.embeds = parts.embeds
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """int64 [B, T] each -> logits [B, C] or [B], numbers [B], or vectors [B, d]."""

@@ -78,6 +78,11 @@ class Parts:
         return 2 if self.head.takes == "pair" else 1
 
     @property
+    def embeds(self) -> bool:
+        """Whether the task has vectors of texts and no predictions."""
+        return self.reader.task_type.compares_rows
+
+    @property
     def max_length(self) -> int:
         return self.config.tasks[self.task].max_length
 

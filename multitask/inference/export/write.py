@@ -14,7 +14,7 @@ from multitask.inference.export import hugging_face, int8, onnx, sentences
 from multitask.inference.export.parts import Parts
 from multitask.models.encoders import BertEncoder
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
-from multitask.reporting.model_card import TASK_TYPES, Exported, card
+from multitask.reporting.model_card import Exported, card
 from multitask.utils.errors import UserError
 from multitask.utils.files import replacing, write_text
 from multitask.utils.versions import git_revision, versions
@@ -31,16 +31,18 @@ TEXTS = ("a quiet triumph.", "two men play chess in the park", "why is the sky b
 
 @dataclass
 class DevRows:
-    """Rows on which an export is checked: texts [N], labels [N] or None."""
+    """Rows on which an export is checked."""
 
+    # the texts [N]
     texts: list[tuple[str, ...]]
-    labels: list[Any] | None
+    # the saved predictions [N], with labels; None without
+    records: list[dict[str, Any]] | None
 
     def spread(self, count: int) -> "DevRows":
         """At most ``count`` rows, evenly spread."""
         chosen = np.unique(np.linspace(0, len(self.texts) - 1, count).astype(int))
-        labels = None if self.labels is None else [self.labels[i] for i in chosen]
-        return DevRows([self.texts[i] for i in chosen], labels)
+        records = None if self.records is None else [self.records[i] for i in chosen]
+        return DevRows([self.texts[i] for i in chosen], records)
 
 
 def check_target(directory: Path) -> None:
@@ -169,7 +171,7 @@ def _onnx(
     if with_int8:
         int8.quantise(scratch)
         measured = rows.spread(MEASURED)
-        notes += int8.compare_int8(parts, scratch, measured.texts, measured.labels).lines()
+        notes += int8.compare_int8(parts, scratch, measured.texts, measured.records).lines()
     usage = [
         "import onnxruntime",
         "from transformers import AutoTokenizer",
@@ -187,7 +189,7 @@ def _onnx(
         ]
     usage.append(f"session.run(['{output}'], inputs)")
     what = "The whole way from token ids to the task's scores, with any batch size and length."
-    kind = TASK_TYPES[parts.reader.label_type]
+    kind = parts.reader.task_type.pipeline
     return Exported(parts.task, "onnx", kind, what, "\n".join(usage), notes)
 
 

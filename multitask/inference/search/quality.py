@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from multitask.config import DataConfig
-from multitask.data.readers.columns import canonical
 from multitask.data.readers.tables import read_table, read_text
 from multitask.data.summary import row_key, text_sets
 from multitask.inference.search.index import (
@@ -26,7 +25,7 @@ from multitask.inference.search.index import (
     nearest,
     normalised,
 )
-from multitask.tasks.examples import Rows
+from multitask.tasks.examples import Rows, canonical
 from multitask.utils.errors import UserError
 
 TOP = 10

@@ -13,7 +13,7 @@ from multitask.inference.similarity import cosines
 from multitask.inference.trained_run import TrainedRun, load
 from multitask.reporting.figures.attention import draw_mean
 from multitask.reporting.figures.style import save_figure
-from multitask.tasks.token_classification import OUTSIDE
+from multitask.tasks.base import TaskType
 from multitask.utils.errors import UserError
 
 # of each text
@@ -23,8 +23,6 @@ MAX_SHOWN = 500
 # of a task with many classes, the likeliest
 MOST_CLASSES = 10
 NEIGHBOURS = 10
-# The label type of masked language modelling, which says nothing about a text.
-LEFT_OUT = "tokens"
 PAIRS = ("siamese", "cross")
 
 
@@ -44,20 +42,20 @@ class Served:
     @property
     def takes_pairs(self) -> bool:
         """Whether a second text has any use."""
-        return any(self.kind(task) == "views" or self.needs_pair(task) for task in self.tasks)
+        return any(not self.kind(task).labelled or self.needs_pair(task) for task in self.tasks)
 
     @property
     def takes_singles(self) -> bool:
         """Whether one text alone has any use."""
         return self.vectors is not None or not all(map(self.needs_pair, self.tasks))
 
-    def kind(self, task: str) -> str:
-        """The label type of a task."""
-        return self.run.readers[task].label_type
+    def kind(self, task: str) -> TaskType:
+        """What a task predicts."""
+        return self.run.readers[task].task_type
 
     def needs_pair(self, task: str) -> bool:
         """Whether a task predicts something of two texts."""
-        return self.kind(task) != "views" and self.run.config.tasks[task].input in PAIRS
+        return self.kind(task).labelled and self.run.config.tasks[task].input in PAIRS
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,8 @@ def _is_shown(run: TrainedRun, task: str) -> bool:
     """Whether a task says something of its own: one that only scores another's head does not."""
     entry = run.config.tasks[task]
     again = entry.only_scored and entry.share_head is not None
-    return run.readers[task].label_type != LEFT_OUT and not again
+    silent = not run.readers[task].task_type.labelled and entry.pooling.name == "tokens"
+    return not silent and not again
 
 
 def read_texts(served: Served, first: str, second: str) -> list[str]:
@@ -165,20 +164,13 @@ def read_texts(served: Served, first: str, second: str) -> list[str]:
 
 def about(served: Served, task: str) -> str:
     """Such as ``one text → 5 classes``."""
-    reader = served.run.readers[task]
-    gives = {
-        "class": f"{len(reader.names)} classes",
-        "binary": " or ".join(reader.names),
-        "number": f"a number from {reader.low:g} to {reader.high:g}",
-        "labels": f"any of {len(reader.names)} classes",
-        "views": "a vector each, no prediction",
-        "tags": "a tag for each word",
-        "span": "an answer to the first in the second",
-    }.get(reader.label_type, "more than this page shows")
-    if reader.label_type == "views":
-        return f"one text or two → {gives}"
+    reader, entry = served.run.readers[task], served.run.config.tasks[task]
+    names, low, high = " or ".join(reader.names), reader.low, reader.high
+    kind = reader.task_type
+    gives = kind.gives.format(count=len(reader.names), names=names, low=low, high=high)
     reads = {"siamese": "two texts, read apart", "cross": "two texts, read together"}
-    return f"{reads.get(served.run.config.tasks[task].input, 'one text')} → {gives}"
+    read = reads.get(entry.input, "one text") if kind.labelled else "one text or two"
+    return f"{read} → {gives}"
 
 
 def answers(served: Served, texts: Sequence[str]) -> list[TaskAnswer]:
@@ -188,12 +180,10 @@ def answers(served: Served, texts: Sequence[str]) -> list[TaskAnswer]:
 
 def _answer(served: Served, task: str, texts: Sequence[str]) -> TaskAnswer:
     what, kind = about(served, task), served.kind(task)
-    if kind not in ("class", "binary", "labels", "number", "views", "tags", "span"):
-        return TaskAnswer(task, what, message="Not shown here: use the command `predict`.")
     if served.needs_pair(task) and len(texts) < 2:
         return TaskAnswer(task, what, message="Needs a second text.")
     try:
-        if kind == "views":
+        if not kind.labelled:
             return TaskAnswer(task, what, *_compared(served, task, texts))
         if served.needs_pair(task):
             return TaskAnswer(task, what, [_predicted(served, task, texts, "")])
@@ -207,35 +197,14 @@ def _answer(served: Served, task: str, texts: Sequence[str]) -> TaskAnswer:
 def _predicted(served: Served, task: str, texts: Sequence[str], of: str) -> Result:
     """One prediction; ``texts`` are those that it is of."""
     reader = served.run.readers[task]
-    notes = cut(served, task, texts)
-    (found,) = served.run.predict(task, [texts[0] if len(texts) == 1 else tuple(texts)])
-    if reader.label_type == "tags":
-        pairs = zip(found["words"], found["prediction"], strict=True)
-        named = [f"{word} ({tag})" for word, tag in pairs if tag != OUTSIDE]
-        return Result(of, ", ".join(named) or f"{OUTSIDE} alone", notes=notes)
-    if reader.label_type == "span":
-        chance, start, end = found["scores"][0], found["start"], found["end"]
-        notes.append(f"Probability {chance:.2f}; characters {start} to {end} of the second text.")
-        return Result(of, found["prediction"] or "no answer", notes=notes)
-    if reader.label_type == "number":
-        number = found["prediction"]
-        if not reader.low <= number <= reader.high:
-            notes.append(f"Outside the scale from {reader.low:g} to {reader.high:g}.")
-        return Result(of, f"{number:.3f}", (), number, reader.low, reader.high, notes)
-    scores = found["scores"]
-    if reader.label_type == "binary":
-        scores = [1 - scores[0], scores[0]]
-    several = reader.label_type == "labels"
-    chosen = found["prediction"] if several else [found["prediction"]]
-    shares = [
-        Share(name, score, number in chosen)
-        for number, (name, score) in enumerate(zip(reader.names, scores, strict=True))
-    ]
+    (record,) = served.run.predict(task, [texts[0] if len(texts) == 1 else tuple(texts)])
+    found = reader.task_type.answer(record, reader)
+    notes = [*cut(served, task, texts), *found.pop("notes", ())]
+    shares = [Share(*share) for share in found.pop("shares", ())]
     if len(shares) > MOST_CLASSES:
         notes.append(f"The {MOST_CLASSES} likeliest of {len(shares)} classes.")
         shares = sorted(shares, key=lambda share: -share.probability)[:MOST_CLASSES]
-    shown = ", ".join(found["names"]) or "none" if several else found["name"]
-    return Result(of, shown, shares, notes=notes)
+    return Result(of, shares=shares, notes=notes, **found)
 
 
 def _compared(served: Served, task: str, texts: Sequence[str]) -> tuple[list[Result], str]:

@@ -3,8 +3,10 @@
 Equations 6 to 8 of the layer-wise attention pooling paper; SimCSE (Gao et al. 2021).
 """
 
-from typing import ClassVar
+import math
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -33,7 +35,7 @@ class ContrastiveHead(nn.Module):
     """
 
     takes: ClassVar[str] = "views"
-    label_type: ClassVar[str] = "views"
+    task_type: ClassVar[str] = "views"
 
     def __init__(
         self,
@@ -88,6 +90,29 @@ class ContrastiveHead(nn.Module):
             chance = logits.softmax(1).gather(1, target[:, None])[:, 0]
             found.append(torch.stack([nearest.to(chance.dtype), chance], dim=1))
         return torch.cat(found)
+
+    def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
+        """The views of each row; see ``heads.base.Head``."""
+        return scores
+
+    def results(self, output: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, float]:
+        """Views [N, V, d] -> 1 where the right one is nearest [N], its probability [N, 1], and the
+        mean of -log of it."""
+        if labels is None:
+            raise ValueError("the rows need the numbers of their texts")
+        right, chance = self.outcomes(output, labels).double().cpu().T
+        least = np.finfo(np.float32).tiny
+        loss = float(-np.log(np.maximum(chance.numpy(), least)).mean())
+        return right.long(), chance.unsqueeze(1), loss
+
+    def trivial_loss(self, labels: Tensor, num_labels: int, batch_size: int) -> float:
+        """Of guessing in training: log of the candidates, B or with hard negatives 2B."""
+        return math.log(batch_size * max(1, labels.shape[1] - 1))
+
+    def chance(self, labels: Tensor) -> float:
+        """The mean probability of guessing right among the candidates of each row; CPU tensors."""
+        equal = torch.ones(len(labels), 3 if labels.shape[1] == 3 else 2, 1)
+        return float(self.outcomes(equal, labels)[:, 1].mean())
 
     def _logits(
         self, own: Tensor, labels: Tensor, everyone: Tensor, numbers: Tensor, first: int

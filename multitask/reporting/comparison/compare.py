@@ -34,7 +34,7 @@ from multitask.reporting.comparison.tables import best_of
 from multitask.reporting.comparison.times import training_times
 from multitask.reporting.comparison.transfer import transfer
 from multitask.reporting.html import write_html
-from multitask.tasks.base import Array
+from multitask.tasks.base import Array, TaskType
 from multitask.tasks.bootstrap import percentiles
 from multitask.tasks.metrics import joint_tasks
 from multitask.utils.errors import UserError, suggest
@@ -77,18 +77,18 @@ def compare(
     tasks = list(dict.fromkeys(task for runs in reports for task in runs[0][1]["tasks"]))
     columns: dict[str, Column] = {}
     kinds: dict[str, dict[str, Any]] = {}
-    label_types: dict[str, str] = {}
+    task_types: dict[str, TaskType] = {}
     for task in tasks:
         sets = [_dev_rows(task, runs) for runs in reports]
         first = next(one for found in sets for one in found)
         kinds[task] = {"metric": first.metric, "rows": len(first.rows)}
         every = [report["tasks"].get(task, {}) for runs in reports for _, report in runs]
         if not any(entry.get("evaluate_only") for entry in every):
-            label_types[task] = first.label_type
+            task_types[task] = first.task_type
         columns[task] = _task_column(task, sets, reports, seeds, resamples)
     at = names.index(baseline)
     scored = {task: _scored(column, at) for task, column in columns.items()}
-    counted = joint_tasks(label_types)
+    counted = joint_tasks(task_types)
     means = _overall([columns[task] for task in counted])
     overall = _scored(means, at) if counted else [None] * len(groups)
     settings = differing_settings(

@@ -10,26 +10,15 @@ import numpy as np
 from multitask.reporting.comparison.saved_predictions import ScoredRows, resampled_metric
 from multitask.reporting.tables import Table, score, signed
 from multitask.tasks import metrics
-from multitask.tasks.base import Array
+from multitask.tasks.base import Array, TaskType
 from multitask.tasks.bootstrap import percentiles
 from multitask.utils.files import without_nan
 
 
-def average(label_type: str, members: Sequence[Array]) -> tuple[Array, Array]:
-    """Predictions [N] and scores [N, C or 1] of an ensemble from its members' scores.
-
-    Scores are the plain mean of probabilities or numbers. The class is the most probable one (the
-    first of equals), and 1 where its probability is above one half; of several classes at once
-    all that are above it.
-    """
+def average(kind: TaskType, members: Sequence[Array]) -> tuple[Array, Array]:
+    """Predictions and scores of an ensemble: the plain mean of its members' scores."""
     scores = np.stack(members).mean(axis=0, dtype=np.float64)
-    if label_type == "number":
-        return scores[:, 0], scores
-    if label_type == "labels":
-        return (scores > 0.5).astype(np.int64), scores
-    if label_type == "binary":
-        return (scores[:, 0] > 0.5).astype(np.int64), scores
-    return scores.argmax(axis=1), scores
+    return kind.decide(scores), scores
 
 
 def gains(
@@ -55,13 +44,7 @@ def gains(
             "metric": ensemble.metric,
             "rows": len(ensemble.rows),
             **_compared(runs, *column),
-            "dev": metrics.compute(
-                ensemble.label_type,
-                ensemble.rows.gold,
-                ensemble.predictions,
-                ensemble.scores,
-                ensemble.num_classes,
-            ),
+            "dev": metrics.compute(ensemble.task_type, ensemble.columns),
         }
     counted = [columns[task] for task in tasks if task not in evaluate_only]
     scores, samples = zip(*(counted or columns.values()), strict=True)

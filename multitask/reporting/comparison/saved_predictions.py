@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from multitask.config.registry import task_type
 from multitask.config.run_directory import load_lines
-from multitask.tasks.base import Array
+from multitask.tasks.base import Array, Columns, TaskType
 from multitask.tasks.bootstrap import resampled_rows
 from multitask.tasks.examples import Rows
-from multitask.tasks.metric_names import OUTCOMES
 from multitask.tasks.metrics import resampled_values
-from multitask.tasks.records import cells_of
 from multitask.utils.errors import UserError
 
 # Scores are saved with six digits and may be written again on another device: the predictions
@@ -25,23 +24,28 @@ TOLERANCE = 0.005
 
 @dataclass
 class ScoredRows:
-    """One run's output over a split of a task, N rows in file order.
+    """One run's output over a split of a task, N rows in file order."""
 
-    ``predictions`` [N] and ``scores`` [N, C or 1] are those of `multitask.tasks.metrics`.
-    """
-
+    # the run directory
     run: Path
+    # the rows; ``answers`` are the labels where metrics are measured per row
     rows: Rows
-    label_type: str
-    num_classes: int | None
+    # what the task predicts
+    task_type: TaskType
+    # the metric that is compared
     metric: str
+    # predictions and scores as the task type takes them
     predictions: Array
     scores: Array
 
+    @property
+    def columns(self) -> Columns:
+        """What metrics are computed from."""
+        return self.rows.gold, self.predictions, self.scores
+
     def values(self, drawn: Array) -> Array:
         """The task's metric on each set of rows: int [R, M] to [R]."""
-        columns = (self.rows.gold, self.predictions, self.scores, self.num_classes)
-        return resampled_values(self.label_type, *columns, drawn, [self.metric])[self.metric]
+        return resampled_values(self.task_type, self.columns, drawn, [self.metric])[self.metric]
 
     def value(self) -> float:
         """The task's metric on all rows."""
@@ -52,9 +56,8 @@ def scored_rows(
     run: Path, result: dict[str, Any], rows: Rows, predictions: Array, scores: Array
 ) -> ScoredRows:
     """The output of a run; ``result`` is the task's entry of its report.json."""
-    label_type = result["label_type"]
-    classes = len(result["classes"]) if label_type == "class" else None
-    return ScoredRows(run, rows, label_type, classes, result["metric"], predictions, scores)
+    kind = task_type(result["label_type"])
+    return ScoredRows(run, rows, kind, result["metric"], predictions, scores)
 
 
 def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> ScoredRows:
@@ -67,46 +70,24 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
     advice = f"write it again with: predict {run}"
     if not file.is_file():
         raise UserError(f"{file} does not exist: {advice}")
-    label_type = result["label_type"]
-    kind = np.float64 if result["label_type"] == "number" else np.int64
+    kind = task_type(result["label_type"])
     try:
         records = load_lines(file)
-        if label_type in OUTCOMES:
-            return _checked(_with_outcomes(run, file, result, records), split, result, advice)
-        scores = np.array([record["scores"] for record in records], dtype=float)
-        labels = [record["label"] for record in records]
-        predictions = [record["prediction"] for record in records]
-        if label_type == "labels":
-            labels = [one if one is None else cells_of(one, scores.shape[1]) for one in labels]
-            predictions = [cells_of(one, scores.shape[1]) for one in predictions]
+        unlabelled = split == "test" and any(record["label"] is None for record in records)
+        if unlabelled:
+            records = [{**record, "label": record["prediction"]} for record in records]
+        labels, predictions, scores = kind.read_records(records)
         rows = Rows(
             str(file),
             [str(record["id"]) for record in records],
             [tuple(record["texts"]) for record in records],
-            None if split == "test" and None in labels else np.array(labels, dtype=kind),
+            None if unlabelled else labels,
+            answers=[tuple(one["label"]) for one in records] if kind.measured else None,
         )
-        # Saved numbers are clipped to the label range, reported metrics are not.
-        said = scores[:, 0] if label_type == "number" else np.array(predictions, dtype=kind)
-        found = scored_rows(run, result, rows, said, scores)
+        found = scored_rows(run, result, rows, predictions, scores)
         return _checked(found, split, result, advice)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise UserError(f"{file}: damaged or incomplete: {advice}") from error
-
-
-def _with_outcomes(
-    run: Path, file: Path, result: dict[str, Any], records: Sequence[dict[str, Any]]
-) -> ScoredRows:
-    """Rows of tagged words or of answers: what was measured of each is resampled."""
-    names = OUTCOMES[result["label_type"]]
-    measured = np.array([[one["measured"][name] for name in names] for one in records], dtype=float)
-    rows = Rows(
-        str(file),
-        [str(record["id"]) for record in records],
-        [tuple(record["texts"]) for record in records],
-        measured[:, 0],
-        answers=[tuple(record["label"]) for record in records],
-    )
-    return scored_rows(run, result, rows, measured[:, 0], measured)
 
 
 def _checked(found: ScoredRows, split: str, result: dict[str, Any], advice: str) -> ScoredRows:
@@ -132,9 +113,9 @@ def check_same_rows(task: str, first: ScoredRows, other: ScoredRows, split: str 
     texts, their texts.
     """
     pair = f"{task}: {first.run} and {other.run} cannot be compared"
-    kinds = [(one.label_type, one.num_classes, one.metric) for one in (first, other)]
+    kinds = [(one.task_type, one.scores.shape[1], one.metric) for one in (first, other)]
     if kinds[0] != kinds[1]:
-        words = [f"{one.metric} of {one.label_type} labels" for one in (first, other)]
+        words = [f"{one.metric} of {one.task_type.name} labels" for one in (first, other)]
         words = words if words[0] != words[1] else [f"{kind[1]} classes" for kind in kinds]
         raise UserError(f"{pair}: {words[0]} against {words[1]}; leave one of them out")
     advice = f"score both on the same {split} file"
@@ -142,7 +123,7 @@ def check_same_rows(task: str, first: ScoredRows, other: ScoredRows, split: str 
     if len(one) != len(two):
         sizes = f"{len(one):,} against {len(two):,}"
         raise UserError(f"{pair}: other {split} rows ({sizes}); {advice}")
-    if one.labels is None or two.labels is None or first.label_type == "views":
+    if one.labels is None or two.labels is None or first.task_type.compares_rows:
         texts = [a != b for a, b in zip(one.texts, two.texts, strict=True)]
         content = ("text", texts)
     elif one.answers is not None and two.answers is not None:

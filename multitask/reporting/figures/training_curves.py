@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multitask.config.registry import imported, task_type
 from multitask.config.run_directory import load_lines, load_report, stage_begins
 from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
@@ -29,9 +30,6 @@ LEVELS = {"frozen": "frozen encoder", "trivial": "trivial (labels only)"}
 SCHEDULE_BINS = 120
 # How much of the distance between two rows of the schedule a full bar takes.
 ROW_FILL = 0.8
-# More classes than this leave no room for counts in the cells, or for names on the axes.
-MAX_CLASSES_WITH_COUNTS = 12
-MAX_CLASSES_WITH_NAMES = 30
 
 
 def draw_all(run_dir: Path) -> list[Path]:
@@ -44,11 +42,11 @@ def draw_all(run_dir: Path) -> list[Path]:
     events = load_lines(run_dir / "metrics.jsonl")
     drawn = {"curves": _curves(report, events)}
     for task, result in report["tasks"].items():
-        if result["label_type"] == "number":
-            records = load_lines(run_dir / "predictions" / f"{task}.dev.jsonl")
-            drawn[f"scatter_{task}"] = _scatter(task, result, records)
-        elif "confusion" in result["dev"]:
-            drawn[f"confusion_{task}"] = _confusion(task, result)
+        draw_task = task_type(result["label_type"]).figure
+        if draw_task:
+            name = f"{draw_task.partition(':')[2]}_{task}"
+            predictions = run_dir / "predictions" / f"{task}.dev.jsonl"
+            drawn[name] = imported(draw_task)(task, result, predictions)
     drawn["schedule"] = _schedule(report, events)
     for name, draw in (("conflict", draw_conflict), ("space", draw_space)):
         figure = draw(events, stage_begins(events))
@@ -142,68 +140,6 @@ def _loss_curve(axes: "Axes", task: str, events: list[dict[str, Any]]) -> None:
         axes.plot(steps, losses, **style.LOOKS["raw loss"])
         axes.plot(steps, _smoothed(losses), color=style.DARK, label="training loss, smoothed")
     style.quiet_frame(axes)
-
-
-def _confusion(task: str, result: dict[str, Any]) -> "Figure":
-    """Counts of gold (rows) against predicted (columns); the colour is the share of the row."""
-    counts = np.array(result["dev"]["confusion"])
-    size = len(counts)
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    names = [style.label(str(name), width=18) for name in result["classes"] or range(size)]
-
-    side = min(max(0.85 * size, 2.4), 9.0)
-    figure = style.new_figure(side + 2.6, side + 1.5)
-    axes = figure.subplots()
-    image = axes.imshow(shares, cmap=style.ONE_HUE, vmin=0, vmax=1)
-    label = "share of the gold class"
-    style.colour_bar(figure, image, label, ax=axes, shrink=0.85, format=_percent)
-    axes.set(xlabel="predicted", ylabel="gold")
-    what = "words of dev" if result["label_type"] == "tags" else "dev rows"
-    axes.set_title(
-        f"{style.label(task)}: {counts.trace():,} of {counts.sum():,} {what} right",
-        fontsize=style.TITLE,
-    )
-    axes.spines[:].set_visible(False)
-    if size <= MAX_CLASSES_WITH_NAMES:
-        axes.set_xticks(range(size), names)
-        axes.set_yticks(range(size), names)
-        if max(map(len, names)) > 4:
-            style.tilt(axes, 35)
-    if size <= MAX_CLASSES_WITH_COUNTS:
-        style.separate_cells(axes, size, size)
-        texts = [
-            [f"{count:,}\n{_percent(share)}" for count, share in zip(*row, strict=True)]
-            for row in zip(counts, shares, strict=True)
-        ]
-        style.write_in_cells(axes, texts, image.to_rgba(shares), style.LABEL)
-    return figure
-
-
-def _percent(share: float, _: object = None) -> str:
-    """A share as text; matplotlib also gives a tick's number."""
-    return f"{100 * share:.0f} %"
-
-
-def _scatter(task: str, result: dict[str, Any], records: list[dict[str, Any]]) -> "Figure":
-    """Predicted against gold numbers of the dev set, one dot a row."""
-    known = [record for record in records if record["label"] is not None]
-    gold = style.numbers(record["label"] for record in known)
-    predicted = style.numbers(record["prediction"] for record in known)
-    figure = style.new_figure(5.4, 5.0)
-    axes = figure.subplots()
-    axes.scatter(gold, predicted, **style.LOOKS["dots"])
-    low, high = result["label_range"] or (gold.min(initial=0), gold.max(initial=1))
-    axes.plot([low, high], [low, high], **style.LOOKS["diagonal"], label="predicted = gold")
-    axes.set(xlabel="gold", ylabel="predicted")
-    pearson = result["dev"]["pearson"]
-    score = "undefined" if pearson is None else f"{pearson:.3f}"
-    axes.set_title(
-        f"{style.label(task)}: Pearson {score} on {len(known):,} dev rows",
-        fontsize=style.TITLE,
-    )
-    style.quiet_frame(axes)
-    axes.legend(loc="upper left", frameon=False)
-    return figure
 
 
 def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":

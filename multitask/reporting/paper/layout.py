@@ -20,8 +20,8 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from multitask.config import Strict, explain
+from multitask.config.registry import TASK_TYPES, task_type
 from multitask.config.yaml_tree import load_extended
-from multitask.tasks.metric_names import SELECTABLE
 
 
 class Column(Strict):
@@ -87,7 +87,7 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
         layout = Layout.model_validate(tree.value)
     except ValidationError as error:
         raise explain(error, tree, Layout) from error
-    known = {metric for names in SELECTABLE.values() for metric in names}
+    known = {metric for name in TASK_TYPES for metric in task_type(name).selects}
     for place, column in enumerate(layout.columns):
         if column.metric not in known:
             message = f"expected one of {', '.join(sorted(known))}"

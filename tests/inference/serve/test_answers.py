@@ -12,6 +12,7 @@ from multitask import load
 from multitask.inference.analysis.attention import cls_attention
 from multitask.inference.serve import answers
 from multitask.inference.serve.answers import MAX_CHARACTERS, Served, open_run, read_texts
+from multitask.tasks.base import TaskType
 from multitask.utils.errors import NotFinite, UserError
 from tests.conftest import ROOT
 from tests.support.contrastive_run import write_config, write_triplets
@@ -123,12 +124,17 @@ def test_a_run_of_masked_tokens_alone_is_refused(tiny_run, monkeypatch):
         open_run(tiny_run, None)
 
 
-def test_a_kind_of_task_that_the_page_does_not_know_says_so(served, monkeypatch):
-    reader = dataclasses.replace(served.run.readers["sst"], label_type="spans")
+def test_a_task_type_that_draws_nothing_shows_its_prediction(served, monkeypatch):
+    class Plain(TaskType):
+        gives = "{count} of {names}, {low} to {high}"
+
+    reader = dataclasses.replace(served.run.readers["sst"], task_type=Plain(), names=("a", "b"))
     monkeypatch.setitem(served.run.readers, "sst", reader)
+    monkeypatch.setattr(served.run, "predict", lambda *_: [{"prediction": [1, 0], "scores": [0.5]}])
     found = by_task(served, [TEXT])["sst"]
-    assert found.about == "one text → more than this page shows"
-    assert (found.message, found.results) == ("Not shown here: use the command `predict`.", ())
+    assert found.about == "one text → 2 of a or b, 0.0 to 1.0"
+    (result,) = found.results
+    assert (result.prediction, result.shares, result.number) == ("[1, 0]", [], None)
 
 
 def test_of_many_classes_the_likeliest_are_shown(served, monkeypatch):

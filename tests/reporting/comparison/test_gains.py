@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
+from multitask.config.registry import task_type
 from multitask.reporting.comparison.gains import average, gains, gains_table
 from multitask.reporting.comparison.saved_predictions import ScoredRows
 from multitask.tasks.bootstrap import resampled_rows
@@ -28,9 +29,11 @@ def rows_of(labels):
 
 
 def one(task, run, labels, scores):
-    label_type, classes, metric = KINDS[task]
-    predictions = average(label_type, [scores])[0]
-    return ScoredRows(Path(run), rows_of(labels), label_type, classes, metric, predictions, scores)
+    label_type, _, metric = KINDS[task]
+    predictions = average(task_type(label_type), [scores])[0]
+    return ScoredRows(
+        Path(run), rows_of(labels), task_type(label_type), metric, predictions, scores
+    )
 
 
 def made_up(task, count=3):
@@ -48,7 +51,7 @@ def made_up(task, count=3):
         scores = [0.6 * each + 0.4 * right for each in noise]
         scores = [s / s.sum(1, keepdims=True) if classes else s for s in scores]
     members = [one(task, f"run-{i}", labels, s) for i, s in enumerate(scores)]
-    return one(task, "all", labels, average(label_type, scores)[1]), members
+    return one(task, "all", labels, average(task_type(label_type), scores)[1]), members
 
 
 probabilities = st.lists(
@@ -59,30 +62,34 @@ probabilities = st.lists(
 @given(probabilities)
 def test_averages_equal_plain_loops(table):
     scores = [np.array([[table[c][m] for c in range(4)]]) for m in range(3)]  # one row, 4 classes
-    predictions, shown = average("class", scores)
+    predictions, shown = average(task_type("class"), scores)
     means = [sum(table[c]) / 3 for c in range(4)]
     assert shown[0] == pytest.approx(means)
     assert means[predictions[0]] == pytest.approx(max(means))
 
     columns = [np.array([[table[r][m]] for r in range(4)]) for m in range(3)]  # four rows
-    predictions, shown = average("binary", columns)
+    predictions, shown = average(task_type("binary"), columns)
     for r in range(4):
         assert shown[r, 0] == pytest.approx(means[r])
         if abs(means[r] - 0.5) > 1e-9:
             assert predictions[r] == (1 if means[r] > 0.5 else 0)
-    predictions, shown = average("number", columns)
+    predictions, shown = average(task_type("number"), columns)
     assert predictions == pytest.approx(means) and shown[:, 0] == pytest.approx(means)
 
 
 def test_probability_one_half_is_no_paraphrase_as_in_the_heads():
-    assert average("binary", [np.array([[0.4], [0.5]]), np.array([[0.6], [0.52]])])[0].tolist() == [
+    assert average(task_type("binary"), [np.array([[0.4], [0.5]]), np.array([[0.6], [0.52]])])[
+        0
+    ].tolist() == [
         0,
         1,
     ]
 
 
 def test_numbers_are_not_clipped():
-    assert average("number", [np.array([[6.0]]), np.array([[5.5]])])[0].tolist() == [5.75]
+    assert average(task_type("number"), [np.array([[6.0]]), np.array([[5.5]])])[0].tolist() == [
+        5.75
+    ]
 
 
 def naive_score(task, member, rows):
@@ -155,7 +162,7 @@ def test_a_run_with_itself_gains_nothing(count):
     for task in KINDS:
         member = made_up(task)[1][0]
         label_type = KINDS[task][0]
-        scores = average(label_type, [member.scores] * count)[1]
+        scores = average(task_type(label_type), [member.scores] * count)[1]
         tasks[task] = (one(task, "all", member.rows.labels, scores), [member] * count)
     found = gains(["same"] * count, tasks, resamples=50)
     for entry in (*found["tasks"].values(), found["overall"]):

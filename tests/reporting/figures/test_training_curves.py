@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from matplotlib.image import imread
 
 from multitask.config.run_directory import load_lines
 from multitask.reporting.figures import training_curves as plots
+from multitask.reporting.figures.confusion import confusion
+from multitask.reporting.figures.scatter import scatter
 from multitask.reporting.figures.style import new_figure, save_figure, step_axis
 from tests.support.fabricated_run import write_run
 
@@ -90,7 +93,7 @@ def test_the_curves_show_the_evaluations_baselines_and_selected_step(tmp_path):
 
 def test_the_confusion_matrix_shows_counts_and_names_without_mathematics(tmp_path):
     report = write_run(tmp_path)
-    axes = plots._confusion("sst", report["tasks"]["sst"]).axes[0]
+    axes = confusion("sst", report["tasks"]["sst"], tmp_path).axes[0]
     counts = [int(text.get_text().split("\n")[0].replace(",", "")) for text in axes.texts]
     assert counts == np.ravel(report["tasks"]["sst"]["dev"]["confusion"]).tolist()
     assert [label.get_text() for label in axes.get_yticklabels()][3] == r"costs \$5 or \$6"
@@ -99,7 +102,7 @@ def test_the_confusion_matrix_shows_counts_and_names_without_mathematics(tmp_pat
 
 def test_of_tagged_words_the_words_are_counted():
     dev = {"confusion": [[9, 1], [0, 5]]}
-    figure = plots._confusion("ner", {"classes": None, "dev": dev, "label_type": "tags"})
+    figure = confusion("ner", {"classes": None, "dev": dev, "label_type": "tags"}, Path())
     assert figure.axes[0].get_title() == "ner: 14 of 15 words of dev right"
 
 
@@ -125,7 +128,7 @@ def test_a_task_that_is_only_evaluated_has_a_curve_of_dev(tmp_path):
 
 def test_the_counts_of_the_confusion_matrix_can_be_read_on_every_colour():
     dev = {"confusion": [[99, 1], [30, 70]]}
-    figure = plots._confusion("t", {"classes": None, "dev": dev, "label_type": "class"})
+    figure = confusion("t", {"classes": None, "dev": dev, "label_type": "class"}, Path())
     colours = [text.get_color() for text in figure.axes[0].texts]
     # dark blue, near white, light blue, a blue on which black has the higher contrast
     assert colours == ["white", "black", "black", "black"]
@@ -151,13 +154,13 @@ def test_a_stage_that_evaluates_its_own_tasks_only_is_marked_and_leaves_gaps(tmp
 
 def test_the_scatter_says_pearson(tmp_path):
     report = write_run(tmp_path)
-    records = load_lines(tmp_path / "predictions" / "sts.dev.jsonl")
-    result = report["tasks"]["sts"]
-    axes = plots._scatter("sts", result, [*records, {"label": None, "prediction": 1.0}]).axes[0]
+    file, result = tmp_path / "predictions" / "sts.dev.jsonl", report["tasks"]["sts"]
+    file.write_text(file.read_text() + '{"label": null, "prediction": 1.0}\n')
+    axes = scatter("sts", result, file).axes[0]
     assert axes.get_title() == f"sts: Pearson {result['dev']['pearson']:.3f} on 120 dev rows"
     assert len(axes.collections[0].get_offsets()) == 120
     result["dev"]["pearson"] = None
-    assert "undefined" in plots._scatter("sts", result, records).axes[0].get_title()
+    assert "undefined" in scatter("sts", result, file).axes[0].get_title()
 
 
 def test_the_schedule_marks_skipped_turns_and_the_stop(tmp_path):
@@ -202,7 +205,7 @@ def test_any_number_of_classes_fits(tmp_path, size):
     dev = {"confusion": np.eye(size, dtype=int).tolist()}
     names = [f"intent number {i}" for i in range(size)]
     result = {"classes": names, "dev": dev, "label_type": "class"}
-    figure = plots._confusion("a task with a rather long name", result)
+    figure = confusion("a task with a rather long name", result, tmp_path)
     figure.savefig(tmp_path / "confusion.png", dpi=50)
 
 

@@ -1,0 +1,56 @@
+"""The confusion matrix of a task's dev predictions."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multitask.config.registry import task_type
+from multitask.reporting.figures import style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# More classes than this leave no room for counts in the cells, or for names on the axes.
+MAX_CLASSES_WITH_COUNTS = 12
+MAX_CLASSES_WITH_NAMES = 30
+
+
+def confusion(task: str, result: dict[str, Any], predictions: Path) -> "Figure":
+    """Counts of gold (rows) against predicted (columns); the colour is the share of the row."""
+    counts = np.array(result["dev"]["confusion"])
+    size = len(counts)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    names = [style.label(str(name), width=18) for name in result["classes"] or range(size)]
+
+    side = min(max(0.85 * size, 2.4), 9.0)
+    figure = style.new_figure(side + 2.6, side + 1.5)
+    axes = figure.subplots()
+    image = axes.imshow(shares, cmap=style.ONE_HUE, vmin=0, vmax=1)
+    label = "share of the gold class"
+    style.colour_bar(figure, image, label, ax=axes, shrink=0.85, format=_percent)
+    axes.set(xlabel="predicted", ylabel="gold")
+    what = task_type(result["label_type"]).counted
+    axes.set_title(
+        f"{style.label(task)}: {counts.trace():,} of {counts.sum():,} {what} right",
+        fontsize=style.TITLE,
+    )
+    axes.spines[:].set_visible(False)
+    if size <= MAX_CLASSES_WITH_NAMES:
+        axes.set_xticks(range(size), names)
+        axes.set_yticks(range(size), names)
+        if max(map(len, names)) > 4:
+            style.tilt(axes, 35)
+    if size <= MAX_CLASSES_WITH_COUNTS:
+        style.separate_cells(axes, size, size)
+        texts = [
+            [f"{count:,}\n{_percent(share)}" for count, share in zip(*row, strict=True)]
+            for row in zip(counts, shares, strict=True)
+        ]
+        style.write_in_cells(axes, texts, image.to_rgba(shares), style.LABEL)
+    return figure
+
+
+def _percent(share: float, _: object = None) -> str:
+    """A share as text; matplotlib also gives a tick's number."""
+    return f"{100 * share:.0f} %"

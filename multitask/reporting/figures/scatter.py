@@ -1,0 +1,34 @@
+"""Predicted against gold numbers of a task's dev set."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multitask.config.registry import task_type
+from multitask.config.run_directory import load_lines
+from multitask.reporting.figures import style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def scatter(task: str, result: dict[str, Any], predictions: Path) -> "Figure":
+    """One dot per dev row; the title has the first metric of the task type."""
+    known = [record for record in load_lines(predictions) if record["label"] is not None]
+    gold = style.numbers(record["label"] for record in known)
+    predicted = style.numbers(record["prediction"] for record in known)
+    figure = style.new_figure(5.4, 5.0)
+    axes = figure.subplots()
+    axes.scatter(gold, predicted, **style.LOOKS["dots"])
+    low, high = result["label_range"] or (gold.min(initial=0), gold.max(initial=1))
+    axes.plot([low, high], [low, high], **style.LOOKS["diagonal"], label="predicted = gold")
+    axes.set(xlabel="gold", ylabel="predicted")
+    metric = task_type(result["label_type"]).selects[0]
+    value = result["dev"][metric]
+    score = f"{metric.capitalize()} {'undefined' if value is None else f'{value:.3f}'}"
+    axes.set_title(
+        f"{style.label(task)}: {score} on {len(known):,} dev rows",
+        fontsize=style.TITLE,
+    )
+    style.quiet_frame(axes)
+    axes.legend(loc="upper left", frameon=False)
+    return figure

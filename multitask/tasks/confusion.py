@@ -1,0 +1,63 @@
+"""Metrics of one class per row, from the confusion matrices of resampled rows."""
+
+import numpy as np
+
+from multitask.tasks.base import Array, count, divide
+
+
+def confusions(labels: Array, predictions: Array, classes: int, rows: Array) -> Array:
+    """Confusion matrix of each set of rows [R, M]: int [R, C, C], gold first.
+
+    Raises ValueError for a label or prediction outside the classes.
+    """
+    pairs = (np.asarray(labels, dtype=np.int64), np.asarray(predictions, dtype=np.int64))
+    cells = np.ravel_multi_index(pairs, (classes, classes))
+    return count(cells[rows], classes**2).reshape(-1, classes, classes)
+
+
+def confusion(labels: Array, predictions: Array, classes: int) -> list[list[int]]:
+    """Row counts [C][C]: rows are gold classes, columns are predicted ones; see ``confusions``."""
+    every_row = np.arange(len(labels))[None]
+    counts: list[list[int]] = confusions(labels, predictions, classes, every_row)[0].tolist()
+    return counts
+
+
+def class_value(name: str, counts: Array) -> Array:
+    """A metric of confusion matrices [R, C, C]: [R]."""
+    if name == "accuracy":
+        return divide(counts.trace(axis1=1, axis2=2), counts.sum(axis=(1, 2)))
+    if name == "mae":
+        classes = np.arange(counts.shape[1])
+        distance = np.abs(classes[:, None] - classes)
+        return divide((counts * distance).sum(axis=(1, 2)), counts.sum(axis=(1, 2)))
+    if name == "mcc":
+        return _matthews(counts)
+    f1, occurs = _f1(counts)
+    if name == "macro_f1":
+        return divide(f1.sum(axis=1), occurs.sum(axis=1))
+    return np.where(counts.any(axis=(1, 2)), f1[:, 1], np.nan)
+
+
+def _f1(counts: Array) -> tuple[Array, Array]:
+    """F1 of each class and whether it occurs at all, both [R, C], from counts [R, C, C]."""
+    hits = counts.diagonal(axis1=1, axis2=2)
+    gold_and_predicted = counts.sum(axis=1) + counts.sum(axis=2)
+    return 2 * hits / np.maximum(gold_and_predicted, 1), gold_and_predicted > 0
+
+
+def _matthews(counts: Array) -> Array:
+    """Matthews' correlation coefficient of confusion matrices [R, C, C]: [R]."""
+    total = counts.sum(axis=(1, 2)).astype(float)
+    gold, predicted = counts.sum(axis=2).astype(float), counts.sum(axis=1).astype(float)
+    together = counts.trace(axis1=1, axis2=2) * total - (gold * predicted).sum(axis=1)
+    spread = np.sqrt((total**2 - (gold**2).sum(axis=1)) * (total**2 - (predicted**2).sum(axis=1)))
+    value = np.where(spread > 0, together / np.where(spread > 0, spread, 1.0), 0.0)
+    return np.where(total > 0, value, np.nan)
+
+
+def frequencies(labels: Array, classes: int) -> Array:
+    """The share of each class among labels [N]. Raises ValueError without labels."""
+    if not len(labels):
+        raise ValueError("the trivial baseline needs training labels")
+    counts = np.bincount(np.asarray(labels, dtype=np.int64), minlength=classes)
+    return counts / counts.sum()

@@ -1,0 +1,46 @@
+"""Texts compared with one another: which of a batch goes with the first text of a row.
+
+Labels number the texts of each row [N, texts], equal texts alike. Predictions are 1 where the text
+that goes with the first is nearest to it of all candidates (int [N]), scores are its probability
+[N, 1].
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from multitask.tasks.base import Array, Columns, TaskType
+from multitask.tasks.examples import LabelReader, Rows
+
+TEXTS = {
+    "single": "none: each text with itself, under other dropout",
+    "siamese": "none: pairs, all other texts of the batch are negatives",
+    "triplet": "none: pairs with a hard negative, all other texts of the batch too",
+}
+
+
+class Contrastive(TaskType):
+    """Which texts go together."""
+
+    name = "views"
+    predicts = "which texts go together"
+    gives = "a vector each, no prediction"
+    selects = ("probability", "accuracy")
+    metrics = selects
+    pipeline = "feature-extraction"
+    no_classes = "compares texts: it has no labels"
+    labelled = per_row = one_value = False
+    compares_rows = True
+
+    def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
+        every = {"probability": columns[2][:, 0], "accuracy": columns[1]}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of no rows
+            return {name: np.asarray(every[name], float)[rows].mean(axis=1) for name in names}
+
+    def label_in_words(self, rows: Rows, i: int, reader: LabelReader) -> str:
+        return "no label"
+
+    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, texts: str) -> str:
+        return TEXTS[texts]

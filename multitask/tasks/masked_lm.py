@@ -1,0 +1,38 @@
+"""Masked tokens of a text (Devlin et al. 2019).
+
+Labels are the number of masked tokens per text, predictions are how many of them were predicted
+right (int [N]), scores are their summed negative log-likelihood [N, 1]. A metric is over all masked
+tokens of the rows.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from multitask.tasks.base import Array, Columns, TaskType, divide
+from multitask.tasks.examples import LabelReader
+
+
+class MaskedLM(TaskType):
+    """Masked tokens."""
+
+    name = "tokens"
+    predicts = "masked tokens"
+    gives = "masked tokens"
+    selects = ("accuracy",)
+    metrics = (*selects, "perplexity")
+    pipeline = "fill-mask"
+    no_classes = "predicts masked tokens: it has no labels"
+    labelled = per_row = one_value = False
+    masks_tokens = True
+    guess_loss = "multitask.data.masking:guess_loss"
+    guess = "multitask.data.masking:guess"
+
+    def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
+        sides = (columns[0], columns[1], columns[2][:, 0])
+        masked, right, losses = (np.asarray(c, float)[rows].sum(axis=1) for c in sides)
+        every = {"accuracy": divide(right, masked), "perplexity": np.exp(divide(losses, masked))}
+        return {name: every[name] for name in names}
+
+    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, texts: str) -> str:
+        return "masked tokens, others in every pass"

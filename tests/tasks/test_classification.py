@@ -1,0 +1,48 @@
+"""One class per row: metrics against their formulas and scikit-learn."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score, matthews_corrcoef
+
+from multitask.config.registry import task_type
+from multitask.tasks.metrics import compute
+from tests.support.metric_sets import (
+    guess,
+    naive_f1,
+    naive_mcc,
+    two_columns,
+)
+
+pytestmark = pytest.mark.usefixtures("no_warnings")
+
+
+@given(two_columns(st.integers(0, 3)))
+def test_class_metrics_equal_their_formulas(columns):
+    labels, predictions = columns
+    values = compute(task_type("class"), (labels, predictions, np.full((len(labels), 4), 0.25)))
+    pairs = list(zip(labels.tolist(), predictions.tolist(), strict=True))
+    occurring = {value for pair in pairs for value in pair}
+    macro = [naive_f1(labels, predictions, c) for c in occurring]
+    assert values == pytest.approx(
+        {
+            "accuracy": sum(g == p for g, p in pairs) / len(pairs),
+            "macro_f1": sum(macro) / len(macro),
+            "mcc": naive_mcc(labels, predictions),
+            "mae": sum(abs(g - p) for g, p in pairs) / len(pairs),
+        },
+        abs=1e-12,
+    )
+    if len(occurring) > 1:  # else scikit-learn warns
+        assert values["mcc"] == pytest.approx(matthews_corrcoef(labels, predictions), abs=1e-12)
+    library = f1_score(labels, predictions, average="macro", zero_division=0)
+    assert values["macro_f1"] == pytest.approx(library)
+
+
+def test_the_trivial_model_knows_only_the_training_labels():
+    predictions, scores = guess("class", np.array([1, 1, 0, 2]), 3, classes=4)
+    assert predictions.tolist() == [1, 1, 1]
+    assert scores.tolist() == [[0.25, 0.5, 0.25, 0.0]] * 3
+    with pytest.raises(ValueError, match="training labels"):
+        guess("class", np.array([]), 3, classes=4)

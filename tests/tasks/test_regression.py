@@ -1,0 +1,84 @@
+"""One number per row: metrics against their formulas."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multitask.config.registry import task_type
+from multitask.tasks.bootstrap import intervals
+from multitask.tasks.metrics import compute
+from tests.support.metric_sets import (
+    guess,
+    number_set,
+    two_columns,
+)
+
+pytestmark = pytest.mark.usefixtures("no_warnings")
+
+
+def naive_pearson(left, right):
+    if len(set(left)) < 2 or len(set(right)) < 2:
+        return math.nan
+    left = [x - math.fsum(left) / len(left) for x in left]
+    right = [y - math.fsum(right) / len(right) for y in right]
+    covariance = math.fsum(x * y for x, y in zip(left, right, strict=True))
+    return covariance / math.sqrt(math.fsum(x * x for x in left) * math.fsum(y * y for y in right))
+
+
+def naive_ranks(values):
+    """1 + how many are smaller + half of how many others are equal."""
+    return [1 + sum(v < x for v in values) + (values.count(x) - 1) / 2 for x in values]
+
+
+@given(two_columns(st.sampled_from([-1.5, 0.0, 0.2, 1.0, 3.4, 5.0])))
+def test_number_metrics_equal_their_formulas(columns):
+    labels, predictions = columns
+    values = compute(task_type("number"), (labels, predictions, predictions[:, None]))
+    left, right = labels.tolist(), predictions.tolist()
+    assert values == pytest.approx(
+        {
+            "pearson": naive_pearson(left, right),
+            "spearman": naive_pearson(naive_ranks(left), naive_ranks(right)),
+            "mse": math.fsum((x - y) ** 2 for x, y in zip(left, right, strict=True)) / len(left),
+        },
+        abs=1e-12,
+        nan_ok=True,
+    )
+
+
+@pytest.mark.parametrize("constant", ["labels", "predictions"])
+def test_a_correlation_with_a_constant_is_nan(constant):
+    # 0.1 has a rounded mean: the variance computed naively is not exactly 0.
+    sides = {"labels": np.arange(7.0), "predictions": np.arange(7.0), constant: np.full(7, 0.1)}
+    labels, predictions = sides["labels"], sides["predictions"]
+    values = compute(task_type("number"), (labels, predictions, predictions[:, None]))
+    assert math.isnan(values["pearson"]) and math.isnan(values["spearman"])
+    assert values["mse"] > 0
+    bounds = intervals(
+        task_type("number"), (labels, predictions, predictions[:, None]), resamples=10
+    )
+    assert np.isnan(bounds["pearson"]).all() and np.isfinite(bounds["mse"]).all()
+
+
+def test_a_diverged_model_scores_nan_and_has_no_interval():
+    labels, predictions, scores = number_set(rows=20)
+    predictions[3] = math.nan
+    assert np.isnan(
+        list(compute(task_type("number"), (labels, predictions, scores)).values())
+    ).all()
+    bounds = intervals(task_type("number"), (labels, predictions, scores), resamples=50)
+    assert np.isnan(list(bounds.values())).all()
+
+
+def test_nan_resamples_are_ignored():
+    numbers = np.array([0.0, 1.0, 5.0])
+    bounds = intervals(task_type("number"), (numbers, numbers[::-1], numbers[:, None]))
+    assert np.isfinite(list(bounds.values())).all()
+
+
+def test_the_trivial_model_knows_only_the_training_labels():
+    predictions, scores = guess("number", np.array([1.0, 2.0, 4.5]), 2)
+    assert predictions.tolist() == [2.5, 2.5] and scores.tolist() == [[2.5], [2.5]]
