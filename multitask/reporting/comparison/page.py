@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from multitask.reporting.comparison import tables
 from multitask.reporting.comparison.figures import (
     CURVES,
     GAPS,
@@ -13,27 +14,6 @@ from multitask.reporting.comparison.figures import (
 )
 from multitask.reporting.comparison.grid_axes import axis_labels, long_axes
 from multitask.reporting.comparison.settings import shown
-from multitask.reporting.comparison.tables import (
-    GAIN_TITLE,
-    HOLDOUT_TITLE,
-    MATRIX_TITLE,
-    SCORES_TITLE,
-    TIME_TITLE,
-    best_of,
-    columns,
-    difference_cell,
-    difference_parts,
-    difference_table,
-    difference_title,
-    entries,
-    explanations,
-    gain_table,
-    holdout_table,
-    matrix_table,
-    score_cell,
-    score_table,
-    time_table,
-)
 from multitask.reporting.page import Block, Image, Lines, Page, Section, Text, Tile
 from multitask.reporting.tables import Table
 
@@ -53,14 +33,14 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
     """What report.html shows, from the comparison and the figures of ``draw_all`` beside it."""
     groups = comparison["groups"]
     alt = "Scores of each group by task: one dot a seed, the mean and its interval"
-    scores: list[Block] = [score_table(comparison), Image(directory / "figure.png", alt)]
-    sections = [Section(SCORES_TITLE, scores)]
-    if found := holdout_table(comparison):
-        sections.append(Section(HOLDOUT_TITLE, [found], label="Holdout"))
-    if difference_table(comparison):
+    scores: list[Block] = [tables.score_table(comparison), Image(directory / "figure.png", alt)]
+    sections = [Section(tables.SCORES_TITLE, scores)]
+    if found := tables.holdout_table(comparison):
+        sections.append(Section(tables.HOLDOUT_TITLE, [found], label="Holdout"))
+    if tables.difference_table(comparison):
         sections.append(_differences(comparison))
-    if times := time_table(comparison):
-        sections.append(Section(TIME_TITLE, [times], label="Training time"))
+    if times := tables.time_table(comparison):
+        sections.append(Section(tables.TIME_TITLE, [times], label="Training time"))
     if comparison["notes"]:
         sections.append(Section("Notes", [Lines(comparison["notes"])], alert=True))
     if settings := settings_table(groups):
@@ -71,7 +51,7 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
         sections.append(_curves(directory, comparison, drawn))
     sections += _transfer_section(comparison)
     sections += [
-        Section("How to read this", [Lines(explanations(comparison))]),
+        Section("How to read this", [Lines(tables.explanations(comparison))]),
         Section("Runs", parts=[Section("Their directories", [_runs(groups)], folded=True)]),
     ]
     return Page(
@@ -85,8 +65,8 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
 
 
 def _column(comparison: dict[str, Any], at: int) -> dict[str, dict[str, Any]]:
-    """The scored entries of a column by group."""
-    found = {g["name"]: entries(comparison, g)[at] for g in comparison["groups"]}
+    """The scored tables.entries of a column by group."""
+    found = {g["name"]: tables.entries(comparison, g)[at] for g in comparison["groups"]}
     return {name: entry for name, entry in found.items() if entry and entry["mean"] is not None}
 
 
@@ -99,13 +79,14 @@ def _summary(comparison: dict[str, Any]) -> str:
     best = next((name for name, entry in overall.items() if entry["best"]), None)
     if best is None:
         return text
-    text += f" Best mean over the tasks: {best} with {score_cell(overall[best])}"
+    text += f" Best mean over the tasks: {best} with {tables.score_cell(overall[best])}"
     if best == baseline:
         return f"{text}, the baseline."
     if baseline not in overall:
         return f"{text}."
-    difference = difference_cell(overall[best]["difference"])
-    return f"{text}; the baseline has {score_cell(overall[baseline])} (difference {difference})."
+    difference = tables.difference_cell(overall[best]["difference"])
+    base = tables.score_cell(overall[baseline])
+    return f"{text}; the baseline has {base} (difference {difference})."
 
 
 def _counted(count: int, word: str) -> str:
@@ -114,7 +95,7 @@ def _counted(count: int, word: str) -> str:
 
 def _tiles(comparison: dict[str, Any]) -> list[Tile]:
     """For the mean and for each task: the best group beside the baseline."""
-    titles = columns(comparison)
+    titles = tables.columns(comparison)
     first = [-1] if len(comparison["tasks"]) > 1 else []
     return [
         _tile(comparison["baseline"], "mean of the tasks" if at < 0 else titles[at], found)
@@ -144,19 +125,24 @@ def _clear(difference: dict[str, Any] | None) -> bool:
 
 def _differences(comparison: dict[str, Any]) -> Section:
     """The differences, the clear ones marked; a cell's interval has a line of its own."""
-    rows: list[list[str]] = []
-    marked = set()
-    for group in comparison["groups"]:
-        found = [(entry or {}).get("difference") for entry in entries(comparison, group)]
-        if not any(found):
-            continue
-        marked |= {(len(rows), 1 + at) for at, each in enumerate(found) if _clear(each)}
-        parts = [difference_parts(each) if each else None for each in found]
-        cells = [f"{each[0]} {each[2]}\n{each[1]}" if each else "-" for each in parts]
-        rows.append([group["name"], *cells])
-    table = Table(("group", *columns(comparison)), rows, frozenset(marked))
+    found = tables.differences(comparison)
+    rows = [[name, *map(_two_lines, row)] for name, row in found.items()]
+    marked = {
+        (line, 1 + at)
+        for line, row in enumerate(found.values())
+        for at, each in enumerate(row)
+        if _clear(each)
+    }
+    table = Table(("group", *tables.columns(comparison)), rows, frozenset(marked))
     text = f"Bold: p below {CLEAR}."
-    return Section(difference_title(comparison), [Text(text), table], label="Differences")
+    return Section(tables.difference_title(comparison), [Text(text), table], label="Differences")
+
+
+def _two_lines(difference: tables.Entry) -> str:
+    if difference is None:
+        return "-"
+    value, interval, p = tables.difference_parts(difference)
+    return f"{value} {p}\n{interval}"
 
 
 def settings_table(groups: Sequence[dict[str, Any]]) -> Table | None:
@@ -208,16 +194,13 @@ def marginal_table(comparison: dict[str, Any], axis: dict[str, Any]) -> Table:
     labels = axis_labels(axis)
     lines = [each for each in comparison["marginals"] if each["axis"] == axis["key"]]
     means = [[*line["tasks"].values(), line["overall"]] for line in lines]
-    marked = set()
-    for at, column in enumerate(zip(*means, strict=True)):
-        best = best_of([entry["mean"] for entry in column if entry])
-        marked |= {(i, 2 + at) for i, entry in enumerate(column) if entry and entry["mean"] == best}
     rows = []
     for line, found in zip(lines, means, strict=True):
         counts = sorted({entry["cells"] for entry in found if entry})
         cells = " to ".join(map(str, dict.fromkeys((*counts[:1], *counts[-1:]))))
-        rows.append([labels[line["label"]], cells, *map(score_cell, found)])
-    return Table(("value", "cells", *columns(comparison)), rows, frozenset(marked))
+        rows.append([labels[line["label"]], cells, *map(tables.score_cell, found)])
+    header = ("value", "cells", *tables.columns(comparison))
+    return Table(header, rows, tables.best_cells(means, 2))
 
 
 def _curves(directory: Path, comparison: dict[str, Any], drawn: Sequence[str]) -> Section:
@@ -235,8 +218,11 @@ def _curves(directory: Path, comparison: dict[str, Any], drawn: Sequence[str]) -
 
 
 def _transfer_section(comparison: dict[str, Any]) -> list[Section]:
-    tables = {GAIN_TITLE: gain_table(comparison), MATRIX_TITLE: matrix_table(comparison)}
-    parts = [Section(title, [table]) for title, table in tables.items() if table is not None]
+    found = {
+        tables.GAIN_TITLE: tables.gain_table(comparison),
+        tables.MATRIX_TITLE: tables.matrix_table(comparison),
+    }
+    parts = [Section(title, [table]) for title, table in found.items() if table is not None]
     return [Section("Transfer between tasks", parts=parts, label="Transfer")] if parts else []
 
 

@@ -7,6 +7,8 @@ from typing import Any
 from multitask.reporting.page import Lines, Page, Section, markdown_page
 from multitask.reporting.tables import Table, latex_float, score, signed, text_page
 
+Entry = dict[str, Any] | None  # a score with its statistics
+
 SCORES_TITLE = "Dev scores"
 HOLDOUT_TITLE = "Scores on the held-out rows of train: choose by these, report dev"
 GAIN_TITLE = "Relative gain over single-task training in %, and its mean Δm"
@@ -39,24 +41,22 @@ def csv_text(comparison: dict[str, Any]) -> str:
     overall; low and high bound the difference to the baseline, p is Holm's. Then the seconds of
     an epoch and their ratio to the baseline's.
     """
-    names = [*comparison["tasks"], "overall"]
     parts = ("mean", "sd", "diff", "low", "high", "p")
-    header = ["group", "seeds", *(f"{name}_{part}" for name in names for part in parts), *TIMES]
+    scores = [f"{name}_{part}" for name in [*comparison["tasks"], "overall"] for part in parts]
     rows = []
     for group in comparison["groups"]:
         row = [group["name"], len(group["seeds"])]
         for entry in entries(comparison, group):
-            entry = entry or {}
-            difference = entry.get("difference") or {}
-            row += [entry.get("mean"), entry.get("sd")]
+            difference = (entry or {}).get("difference") or {}
+            row += [(entry or {}).get(key) for key in ("mean", "sd")]
             row += [difference.get(key) for key in ("value", "low", "high", "p_holm")]
-        row += [(group.get("training_time") or {}).get(key) for key in ("epoch_seconds", "ratio")]
-        rows.append(row)
-    return Table(header, rows).csv()
+        time = group.get("training_time") or {}
+        rows.append([*row, time.get("epoch_seconds"), time.get("ratio")])
+    return Table(["group", "seeds", *scores, *TIMES], rows).csv()
 
 
-def entries(comparison: dict[str, Any], group: dict[str, Any]) -> list[dict[str, Any] | None]:
-    """A group's entry in each column: the tasks, then overall."""
+def entries(comparison: dict[str, Any], group: dict[str, Any]) -> list[Entry]:
+    """The entry of a group, or of its holdout, in each column: the tasks, then overall."""
     return [*(group["tasks"].get(task) for task in comparison["tasks"]), group["overall"]]
 
 
@@ -108,63 +108,69 @@ def best_of(means: Sequence[float]) -> float | None:
     return max(means) if len(means) > 1 else None
 
 
-def holdout_table(comparison: dict[str, Any]) -> Table | None:
-    """Mean ± standard deviation on the holdout, the best marked; None with fewer than two."""
-    groups = [group for group in comparison["groups"] if group.get("holdout")]
-    if len(groups) < 2:
-        return None
-    tasks = [*comparison["tasks"]]
-    found = [
-        [*(group["holdout"]["tasks"].get(task) for task in tasks), group["holdout"]["overall"]]
-        for group in groups
-    ]
+def best_cells(rows: Sequence[Sequence[Entry]], first: int) -> frozenset[tuple[int, int]]:
+    """The best means of the columns of ``rows``, as a table marks them from column ``first`` on."""
     marked = set()
-    for column in range(len(tasks) + 1):
-        means = [(line[column] or {}).get("mean") for line in found]
+    for column, found in enumerate(zip(*rows, strict=True), first):
+        means = [entry["mean"] if entry else None for entry in found]
         best = best_of([mean for mean in means if mean is not None])
         marked |= {
-            (i, 1 + column) for i, mean in enumerate(means) if best is not None and mean == best
+            (row, column) for row, mean in enumerate(means) if mean is not None and mean == best
         }
-    rows = [
-        [group["name"], *map(score_cell, line)] for group, line in zip(groups, found, strict=True)
-    ]
-    return Table(("group", *columns(comparison)), rows, frozenset(marked))
+    return frozenset(marked)
+
+
+def holdout_table(comparison: dict[str, Any]) -> Table | None:
+    """Mean ± standard deviation on the holdout, the best marked; None with fewer than two."""
+    found = {
+        group["name"]: entries(comparison, group["holdout"])
+        for group in comparison["groups"]
+        if group.get("holdout")
+    }
+    rows = [[name, *map(score_cell, row)] for name, row in found.items()]
+    header = ("group", *columns(comparison))
+    return Table(header, rows, best_cells([*found.values()], 1)) if len(rows) > 1 else None
 
 
 def difference_title(comparison: dict[str, Any]) -> str:
     return f"Difference to {comparison['baseline']}, its 95 % interval, Holm's p"
 
 
+def differences(comparison: dict[str, Any]) -> dict[str, list[Entry]]:
+    """The differences of each group that can be compared with the baseline, in each column."""
+    found = {
+        group["name"]: [(entry or {}).get("difference") for entry in entries(comparison, group)]
+        for group in comparison["groups"]
+    }
+    return {name: row for name, row in found.items() if any(row)}
+
+
 def difference_table(comparison: dict[str, Any]) -> Table | None:
     """Each group against the baseline; None where nothing can be compared."""
-    rows = []
-    for group in comparison["groups"]:
-        found = [(entry or {}).get("difference") for entry in entries(comparison, group)]
-        if any(found):
-            rows.append([group["name"], *map(difference_cell, found)])
+    rows = [[name, *map(difference_cell, row)] for name, row in differences(comparison).items()]
     return Table(("group", *columns(comparison)), rows) if rows else None
 
 
 def time_table(comparison: dict[str, Any]) -> Table | None:
     """Seconds of an epoch and their ratio to the baseline's; None with fewer than two groups."""
-    found = {group["name"]: group.get("training_time") for group in comparison["groups"]}
     rows = [
-        [name, f"{time['epoch_seconds']:.1f}", f"x{time['ratio']:.2f}" if time["ratio"] else "-"]
-        for name, time in found.items()
-        if time
+        [group["name"], f"{time['epoch_seconds']:.1f}", f"x{ratio:.2f}" if ratio else "-"]
+        for group in comparison["groups"]
+        if (time := group.get("training_time"))
+        for ratio in [time["ratio"]]
     ]
     header = ("group", "seconds an epoch", f"ratio to {comparison['baseline']}")
     return Table(header, rows) if len(rows) > 1 else None
 
 
-def score_cell(entry: dict[str, Any] | None) -> str:
+def score_cell(entry: Entry) -> str:
     """``0.712 ± 0.004``; ``-`` without score."""
     if entry is None or entry["mean"] is None:
         return "-"
     return f"{score(entry['mean'])} ± {score(entry['sd'])}"
 
 
-def difference_cell(difference: dict[str, Any] | None) -> str:
+def difference_cell(difference: Entry) -> str:
     """``+0.012 [-0.003, +0.027] p 0.123``; ``-`` without difference."""
     return " ".join(difference_parts(difference)) if difference else "-"
 
@@ -179,27 +185,22 @@ def difference_parts(difference: dict[str, Any]) -> tuple[str, str, str]:
 
 def gain_table(comparison: dict[str, Any]) -> Table | None:
     """Relative gains over the single-task groups, in percent; None without such groups."""
-    if not comparison["transfer"]:
-        return None
-    tasks = [*comparison["tasks"]]
     rows = []
-    for name, gain in comparison["transfer"]["gains"].items():
-        values = [*(gain["tasks"].get(task) for task in tasks), gain["delta_m"]]
+    for name, gain in comparison["transfer"].get("gains", {}).items():
+        values = [*map(gain["tasks"].get, comparison["tasks"]), gain["delta_m"]]
         rows.append([name, *(signed(value, digits=1) for value in values)])
-    return Table(("group", *tasks, "Δm"), rows)
+    return Table(("group", *comparison["tasks"], "Δm"), rows) if rows else None
 
 
 def matrix_table(comparison: dict[str, Any]) -> Table | None:
     """What adding one task changes of another's score; None without pairs of tasks."""
-    matrix = comparison["transfer"].get("matrix")
-    if not matrix:
-        return None
+    matrix = comparison["transfer"].get("matrix", {})
     tasks = [task for task in comparison["tasks"] if task in matrix]
-    rows = []
-    for added in tasks:
-        changes = [matrix[added].get(task, {}).get("change") for task in tasks]
-        rows.append([added, *(signed(change) for change in changes)])
-    return Table(("added task", *tasks), rows)
+    rows = [
+        [added, *(signed(matrix[added].get(task, {}).get("change")) for task in tasks)]
+        for added in tasks
+    ]
+    return Table(("added task", *tasks), rows) if rows else None
 
 
 def _all_notes(comparison: dict[str, Any]) -> list[str]:
