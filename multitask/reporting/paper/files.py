@@ -1,3 +1,4 @@
+# Tested by tests/reporting/paper/test_table.py
 """A paper's table (``multitask.reporting.paper.table``) as text, Markdown, CSV, LaTeX and JSON."""
 
 import json

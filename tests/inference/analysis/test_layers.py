@@ -1,7 +1,6 @@
-"""Scores by layer and pooling against `transformers` and scipy, and their pictures."""
+"""Scores by layer and pooling against `transformers` and scipy."""
 
 import json
-import math
 import shutil
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from multitask.data.sts_suites import read_suites
 from multitask.inference.analysis.layers import FIRST_LAST, POOLINGS, score_layers
 from multitask.inference.embeddings import open_vectors
 from multitask.inference.similarity import cosines
-from multitask.reporting.figures.layers import draw_domains, draw_layers
 from tests.conftest import save_tiny_encoder
 from tests.support.sts_files import write_suites
 
@@ -86,20 +84,3 @@ def test_the_command_writes_scores_and_pictures(tiny_run, tmp_path):
     for name in ("layers", "domains"):
         assert (run / "scores" / f"{name}.png").stat().st_size > 10_000
         assert (run / "scores" / f"{name}.svg").is_file()
-
-
-def test_pictures_show_every_suite_and_subset():
-    values = {"cls": [None, 0.2, 0.3], "mean": [0.4, 0.5, 0.6], "max": [0.1, 0.1, math.nan]}
-    entry = {**values, "first-last mean": 0.55}
-    found = {
-        "STS12": {"all": entry, "subsets": {"MSRpar": entry, "MSRvid": entry}},
-        "SICK-R": {"all": {**entry, "first-last mean": None}, "subsets": {"test": entry}},
-    }
-    figure = draw_layers(found, "costs $5")
-    assert [axes.get_title() for axes in figure.axes] == ["STS12", "SICK-R"]
-    line = figure.axes[0].lines[1]
-    np.testing.assert_allclose(line.get_ydata(), [40, 50, 60])
-    (axes,) = draw_domains(found, "costs $5").axes
-    labels = [label.get_text() for label in axes.get_yticklabels()]
-    assert labels == ["STS12 MSRpar", "STS12 MSRvid", "SICK-R"]
-    assert len(axes.collections) == 4

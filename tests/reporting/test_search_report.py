@@ -1,0 +1,74 @@
+"""A measurement of search as text and Markdown, from what search.json holds."""
+
+import copy
+
+import pytest
+
+from multitask.reporting.search_report import markdown_page, terminal_table
+
+MODE = {
+    "mrr_at_10": 0.51234,
+    "recall_at_10": 0.75,
+    "batch_ms_per_query": 0.1234,
+    "single_ms_median": 1.5,
+    "single_ms_p95": 2.25,
+    "index_bytes": 12_340_000,
+}
+FOUND = {
+    "of": "runs/a_b",
+    "modes": {"exact": MODE, "compatible": {**MODE, "mrr_at_10": 0.4}},
+    "lists": 100,
+    "probes": 5,
+    "faiss_threads": 2,
+    "gold_pairs_known": {"trained_on": 1200, "selected": 30},
+    "corpus": 50_000,
+    "queries": 1_000,
+    "queries_with_gold": 900,
+    "keyed_by": "id",
+    "gold_pairs": 2_000,
+    "queries_in_corpus_verbatim": 12,
+    "dim": 384,
+    "matrix_bytes": 76_800_000,
+    "encode_and_search_ms": 7.89,
+    "max_length": 48,
+    "warning": None,
+    "command": "python run_multitask.py evaluate-search",
+    "git_revision": "abc1234",
+}
+
+
+def test_both_ways_of_search_are_rows_in_percent_and_milliseconds():
+    lines = terminal_table(FOUND).splitlines()
+    exact, compatible = (
+        next(line for line in lines if line.lstrip().startswith(start))
+        for start in ("exact (Flat)", "the paper's (IVF100, nprobe 5)")
+    )
+    assert exact.split()[-6:] == ["51.23", "75.00", "0.123", "1.500", "2.250", "12.3"]
+    assert compatible.split()[-6:][0] == "40.00"
+
+
+def test_the_page_tells_what_was_searched_and_how():
+    page = markdown_page(FOUND)
+    assert page.startswith("# Search: runs/a\\_b\n")
+    for part in (
+        "50,000 texts of the corpus, 1,000 queries, 900 of them with something to find",
+        "1,200 of them stand in the run's training rows, 30 in those that selected",
+        "the matrix of 50,000 x 384 fp32 numbers: 76.8 MB",
+        "7.9 ms (median)",
+        "    python run_multitask.py evaluate-search\n",
+        "git revision: abc1234",
+    ):
+        assert part in page
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "part"),
+    [
+        ("gold_pairs_known", None, "which of them training saw is not known here"),
+        ("warning", "few queries: x_y", "- few queries: x\\_y"),
+        ("git_revision", None, "git revision: -"),
+    ],
+)
+def test_what_is_not_known_is_said(key, value, part):
+    assert part not in markdown_page(FOUND)
+    assert part in markdown_page({**copy.deepcopy(FOUND), key: value})
