@@ -29,6 +29,7 @@ PACKAGES = ("torch", "transformers", "numpy", "tokenizers")
 THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM", "RAYON")
 COMMAND_LIMIT = 600.0  # seconds
 WORKING_TREE = "."
+CHECKPOINTS = "checkpoints/step-*"
 
 running: set[int] = set()  # process groups that are alive
 stopped = threading.Event()
@@ -241,6 +242,7 @@ def run_step(side: Side, directory: Path, number: int, step: Any) -> tuple[int, 
     """Run one command; its exit code, and why the case cannot go on (None where it can)."""
     killed = isinstance(step, dict)
     words = shlex.split(filled(step["kill"] if killed else step, side, directory.name))
+    run = Path(filled(step["run"], side, directory.name)) if killed else None
     printed = directory / f"printed-{number:02}.txt"
     errors = directory / f"printed-{number:02}.err"
     with printed.open("w") as out, errors.open("w") as err:
@@ -255,15 +257,16 @@ def run_step(side: Side, directory: Path, number: int, step: Any) -> tuple[int, 
         )
         running.add(process.pid)
         try:
-            run = Path(filled(step["run"], side, directory.name)) if killed else None
             code = wait(process, run)
         finally:
             kill_group(process.pid)
             running.discard(process.pid)
-    if killed:
+    if run is not None:
         printed.unlink()  # how far it came is chance
-        error = None if code == -signal.SIGKILL else "the run ended before it could be killed"
-        return code, error
+        if code != -signal.SIGKILL or (run / "report.json").exists():
+            return code, f"command {number} ended before it could be killed, with exit code {code}"
+        saved = any(run.glob(CHECKPOINTS))
+        return code, None if saved else f"command {number} saved no checkpoint"
     last = " ".join(errors.read_text().strip().splitlines()[-1:])
     return code, f"command {number} ended with exit code {code}: {last}" if code else None
 
@@ -272,7 +275,7 @@ def wait(process: subprocess.Popen[bytes], run: Path | None) -> int:
     """Wait for the end; with ``run``, kill the process once it has saved a checkpoint there."""
     began = time.monotonic()
     while (code := process.poll()) is None:
-        saved = run is not None and any(run.glob("checkpoints/step-*"))
+        saved = run is not None and any(run.glob(CHECKPOINTS))
         if saved or stopped.is_set() or time.monotonic() - began > COMMAND_LIMIT:
             kill_group(process.pid)
             return process.wait()
