@@ -74,6 +74,7 @@ def git(*arguments: str, **environment: str) -> str:
 
 def resolve(revision: str) -> str:
     """The full hash of a revision; of the working tree, that of a commit made of it."""
+    git("rev-parse", "--git-dir")  # says so where this is no repository
     if revision == WORKING_TREE:
         return commit_of_working_tree()
     try:
