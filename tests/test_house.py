@@ -71,7 +71,6 @@ MANY_POSITIONAL: set[str] = {
     "multitask/sweep/probe_grid.py: task_result",
     "multitask/sweep/probe_grid.py: write_predictions",
     "multitask/sweep/sweep.py: _compare",
-    "multitask/training/frozen_baselines.py: trivial_scores",
     "multitask/training/train_run.py: task_result",
     "multitask/training/train_run.py: write_predictions",
 }
@@ -95,8 +94,6 @@ UNTESTED: set[str] = {
     "multitask/models/build.py",
     "multitask/reporting/comparison/notes.py",
     "multitask/reporting/comparison/saved_predictions.py",
-    "multitask/reporting/figures/confusion.py",
-    "multitask/reporting/figures/scatter.py",
     "multitask/reporting/mistakes.py",
     "multitask/sweep/pool.py",
     "multitask/sweep/progress.py",

@@ -23,7 +23,7 @@ def mistake(key: str, message: str) -> PydanticCustomError:
 
 
 class Strict(BaseModel):
-    """Keys of a config: no unknown one, no value of another type, no number beyond all bounds.
+    """Keys of a config: no unknown one, no value of another type, no endless number.
 
     A config does not change after it is loaded.
     """
@@ -33,9 +33,9 @@ class Strict(BaseModel):
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         for key, value in self:
-            wide = isinstance(value, int | float) and abs(value) > LARGEST_NUMBER
+            wide = isinstance(value, int) and abs(value) > LARGEST_NUMBER
             if wide and key != "seed":
-                raise mistake(key, f"expected a number of at most {LARGEST_NUMBER:,}")
+                raise mistake(key, f"expected a whole number of at most {LARGEST_NUMBER:,}")
         return self
 
 

@@ -113,7 +113,7 @@ def _rows(config: Config, task: str, kind: TaskType) -> list[Misfit]:
         (
             "data",
             not kind.per_row and (entry.data.same_rows_as or shared),
-            ": it needs rows of its own",
+            ": it needs rows of its own" + ("" if kind.labelled else ": see `data.texts_of`"),
         ),
         (
             "data",

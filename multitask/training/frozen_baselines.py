@@ -71,4 +71,4 @@ def _trivial(plan: Plan, task: str) -> dict[str, Any]:
         return dict.fromkeys(reader.task_type.metrics)
     train, dev = splits[plan.config.selecting_tasks()[task]]["train"], splits[task]["dev"]
     masking = plan.data.maskings.get(task)
-    return trivial_scores(plan.model.head(task), train, dev, reader, masking)
+    return trivial_scores(plan.model.head(task), train, dev, reader, masking=masking)

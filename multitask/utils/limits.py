@@ -5,5 +5,5 @@ CONFIG_BYTES = 2**20  # of one YAML file
 CONFIG_NODES = 50_000  # values of one YAML file, each use of an alias counted
 CONFIG_FILES = 50  # that extend one another
 TASKS = 500  # of one config
-LARGEST_NUMBER = 10**12  # of a config, but for the seed: a larger one is a slip of the pen
+LARGEST_NUMBER = 10**12  # a whole number of a config; the seed may be larger
 MOST_DROPOUT = 0.95  # what is left is divided by 1 - dropout

@@ -294,7 +294,7 @@ def test_own_encoder_and_transformers_train_the_same_steps(overrides, tmp_path):
         ("tasks.mlm.metric=f1", "has the metrics accuracy, not 'f1'"),
         ("tasks.mlm.head.mask_share=1.5", "mask_share must be between 0 and 1"),
         ("tasks.mlm.head.whole_word=true", "did you mean 'whole_words'"),
-        ("tasks.mlm.course_file={name: mlm, column: X}", "it needs no course file"),
+        ("tasks.mlm.course_file={name: mlm, column: X}", "there is nothing to hand in"),
         (
             "training.sampler={name: round_robin, oversample: {while_train_score_below: 0.4}}",
             "mlm has no training score",
@@ -308,5 +308,5 @@ def test_mistakes_are_one_line(overrides, change, message):
 
 
 def test_shared_rows_are_refused(overrides):
-    with pytest.raises(UserError, match=r"texts of its own: see `data\.texts_of`"):
+    with pytest.raises(UserError, match=r"rows of its own: see `data\.texts_of`"):
         prepared(*overrides, "tasks.mlm.data={texts_of: null, same_rows_as: sst}")

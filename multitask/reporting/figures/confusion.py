@@ -1,3 +1,4 @@
+# Tested by tests/reporting/figures/test_training_curves.py
 """The confusion matrix of a task's dev predictions."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# Tested by tests/reporting/figures/test_training_curves.py
 """Predicted against gold numbers of a task's dev set."""
 
 from pathlib import Path
