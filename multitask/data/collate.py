@@ -1,7 +1,8 @@
-"""Padded tensors from token ids: rows in, one batch out."""
+"""From token ids to padded batches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,21 +15,26 @@ from multitask.tasks.examples import is_missing
 
 @dataclass
 class Batch:
-    """B rows of one task.
+    """B rows of one task, as S padded sequences of T tokens.
 
-    ``input_ids``, ``attention_mask`` and ``token_type_ids`` are int64 [S, T] with S = 2B for
-    siamese pairs (all first sentences, then all second ones), 3B for triplets, 2B for texts that
-    stand twice, and S = B otherwise. ``labels`` [B] ([B, texts] of numbered texts), or [M] where
-    only the M rows ``labelled`` (int64 [M]) have one. ``share`` is the part that these are of its
-    step's ``step_rows`` labelled rows, on all ranks.
+    S = B for single texts and cross-encoded pairs, 2B for siamese pairs (all first sentences, then
+    all second ones) and for texts that occur twice, and 3B for triplets.
 
-    Of masked texts ``places`` (int64 [M], in [S * T]) are the tokens to predict, ``labels`` [M]
-    their ids, and ``share`` is the part of the step's masked tokens. ``masked_ids`` int64 [S, T]
-    are the inputs with tokens masked, where the loss also wants those. Of tagged words they are the
-    first pieces and the tags' ids.
-
-    Of questions ``context`` (bool [S, T]) are the tokens that an answer may have, and ``labels``
-    [B, 2] the answer's first and last token, -1 where it is not known.
+    Attributes:
+        input_ids: int64 [S, T].
+        attention_mask: 1 for tokens and 0 for pads, int64 [S, T].
+        token_type_ids: int64 [S, T].
+        labels: [B], or [B, texts] of numbered texts; [M] if only M rows have one, or of M tokens;
+            of answers the first and last token [B, 2], -1 if not known; None without labels.
+        sides: S / B.
+        pad_id: the tokenizer's.
+        labelled: the M rows that have a label, int64 [M]; None: all.
+        share: the part that these labels (rows, or tokens) are of their step's, on all processes.
+        step_rows: the number of labels of their step, on all processes.
+        places: the tokens that have labels, int64 [M] in [S * T]: masked tokens, whose labels are
+            their ids, or the first pieces of tagged words.
+        masked_ids: the inputs with masked tokens, for a loss that needs both, int64 [S, T].
+        context: the tokens that may be part of an answer, bool [S, T].
     """
 
     input_ids: Tensor
@@ -50,29 +56,18 @@ class Batch:
 
     @property
     def gold(self) -> Tensor:
-        """The labels of a batch that must have them. Raises ValueError where it has none."""
+        """The labels of a batch that must have them. Raises ValueError if it has none."""
         if self.labels is None:
             raise ValueError("the batch has no labels")
         return self.labels
 
     def to(self, device: torch.device) -> "Batch":
-        return Batch(
-            self.input_ids.to(device),
-            self.attention_mask.to(device),
-            self.token_type_ids.to(device),
-            None if self.labels is None else self.labels.to(device),
-            self.sides,
-            self.pad_id,
-            None if self.labelled is None else self.labelled.to(device),
-            self.share,
-            self.step_rows,
-            None if self.places is None else self.places.to(device),
-            None if self.masked_ids is None else self.masked_ids.to(device),
-            None if self.context is None else self.context.to(device),
-        )
+        tensors = {name: v for name, v in vars(self).items() if isinstance(v, Tensor)}
+        moved: dict[str, Any] = {name: tensor.to(device) for name, tensor in tensors.items()}
+        return replace(self, **moved)
 
     def parts(self, size: int) -> list["Batch"]:
-        """The inputs alone, at most ``size`` sequences at a time."""
+        """Cut the inputs, without labels, into parts of at most ``size`` sequences."""
         tensors = (self.input_ids, self.attention_mask, self.token_type_ids)
         return [
             Batch(ids, mask, types, None, 1, self.pad_id)
@@ -80,7 +75,7 @@ class Batch:
         ]
 
     def with_labels(self, labels: np.ndarray, share: float, step_rows: int) -> "Batch":
-        """The same inputs with another task's labels [B]; see ``is_missing``."""
+        """Return the same inputs with another task's labels [B]; see ``is_missing``."""
         missing = is_missing(labels)
         labelled = None
         if missing.any():
@@ -113,15 +108,15 @@ def by_task(batches: Sequence[SharedBatch]) -> dict[str, Batch]:
 
 
 def label_tensor(labels: np.ndarray) -> Tensor:
-    """Class ids int64 [N], or numbers float32 [N]; of several classes at once float32 [N, C]."""
+    """Convert labels: class ids int64 [N], numbers float32 [N], several classes float32 [N, C]."""
     made = torch.from_numpy(labels)
     return made.float() if made.is_floating_point() else made
 
 
 def collate(tokens: Tokens, index: np.ndarray, *, pad_id: int) -> Batch:
-    """Rows ``index`` of a split, padded to the longest sequence among them.
+    """Make a batch of the rows ``index`` of a split, padded to the longest sequence among them.
 
-    Without labels, but those that stand in the tokens.
+    It has labels only if they are in the tokens (masked tokens, tags, answers).
     """
     places, inside = tokens.places(index)
 
@@ -150,7 +145,7 @@ def collate(tokens: Tokens, index: np.ndarray, *, pad_id: int) -> Batch:
 
 
 def joined(batches: Sequence[Batch]) -> tuple[Tensor, Tensor, Tensor]:
-    """(input ids, token types, mask) of several batches together, padded to the longest."""
+    """Join batches to (input ids, token types, mask), padded to the longest sequence."""
     width = max(batch.input_ids.shape[1] for batch in batches)
 
     def stack(name: str, fill: int) -> Tensor:

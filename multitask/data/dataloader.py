@@ -20,11 +20,14 @@ from multitask.utils import distributed
 class TrainRows:
     """The training rows of one stream.
 
-    ``labels`` holds, for each task that trains on them, the labels [N]; a row may lack one (see
-    ``is_missing``), but never all. With ``masking`` the labels are masked tokens instead: others in
-    every pass over the rows, a function of the stream's seed and of the pass alone. With
-    ``keep_text`` the labels stay, and the masked texts come beside the texts. Tags and answers
-    stand in ``tokens``.
+    Attributes:
+        tokens: the tokenized rows; tags and answers are in them.
+        labels: the labels [N] of each task that trains on the rows. A row may lack some of them
+            (see ``is_missing``), but never all.
+        stream: says which rows come next.
+        masking: masks tokens, which are the labels then: other ones in every pass over the rows, a
+            function of the stream's seed and of the pass alone.
+        keep_text: with masking, batches have the labels and the texts too.
     """
 
     tokens: Tokens
@@ -36,11 +39,11 @@ class TrainRows:
 
     @property
     def in_tokens(self) -> bool:
-        """Whether the labels stand in the tokens."""
+        """True if the labels are in the tokens."""
         return self.in_this_pass().labelled and not self.keep_text
 
     def in_this_pass(self) -> Tokens:
-        """The tokens as the pass under way sees them."""
+        """Return the tokens of the current pass: masked, if there is a masking."""
         if self.masking is None:
             return self.tokens
         passes = self.stream.passes
@@ -49,29 +52,29 @@ class TrainRows:
         return self._masked[1]
 
     def inputs(self, rows: np.ndarray, pad_id: int) -> Batch:
-        """The rows as the pass under way sees them, padded."""
+        """Make a batch of these rows, as the current pass sees them."""
         if not self.keep_text:
             return collate(self.in_this_pass(), rows, pad_id=pad_id)
         masked = collate(self.in_this_pass(), rows, pad_id=pad_id).input_ids
         return replace(collate(self.tokens, rows, pad_id=pad_id), masked_ids=masked)
 
     def count(self, task: str, rows: np.ndarray) -> int:
-        """What a mean loss over these rows is a mean over: rows with a label, or tokens."""
+        """Count what a mean loss over these rows is a mean over: rows with a label, or tokens."""
         if self.in_tokens:
             return self.in_this_pass().count(rows)
         return int(np.sum(~is_missing(self.labels[task][rows])))
 
     def labelled(
-        self, task: str, inputs: Batch, rows: np.ndarray, share: float, whole: int
+        self, task: str, inputs: Batch, rows: np.ndarray, *, share: float, step_rows: int
     ) -> Batch:
-        """``inputs`` with the task's labels of these rows; see ``Batch``."""
+        """Return ``inputs`` with the task's labels of these rows; see ``Batch``."""
         if self.in_tokens:
-            return replace(inputs, share=share, step_rows=whole)
+            return replace(inputs, share=share, step_rows=step_rows)
         labels = self.labels[task][rows]
         contrastive = labels.ndim == 2 and labels.dtype.kind == "i"
         if contrastive and not share:  # a row that counts on another rank
             labels = np.full_like(labels, -1)
-        return inputs.with_labels(labels, share, whole)
+        return inputs.with_labels(labels, share, step_rows)
 
 
 def train_loaders(
@@ -145,62 +148,64 @@ class MultiTaskLoader:
 
 
 def next_batches(
-    feeds: Mapping[str, TrainRows],
+    loaders: Mapping[str, TrainRows],
     turns: Collection[str],
     tasks: Collection[str],
     *,
     pad_id: int,
     device: torch.device,
 ) -> list[list[SharedBatch]]:
-    """One optimizer step: for each micro-batch, this rank's rows and the tasks with labels there.
+    """Draw the micro-batches of one optimizer step: this process's rows, with labels.
 
     Args:
-        feeds: the streams by name.
+        loaders: the training rows of each stream.
         turns: streams whose turn it is; each moves on by one step.
-        tasks: of the tasks on these streams, those that train.
+        tasks: the tasks that train. Other tasks on these streams are left out.
         pad_id: the tokenizer's.
         device: where the batches go.
     """
     micro_batches: list[list[SharedBatch]] = []
     for name in turns:
-        feed = feeds[name]
-        indices = feed.stream.next()
-        rows = np.concatenate(indices)
-        counts = {task: feed.count(task, rows) for task in feed.labels if task in tasks}
+        loader = loaders[name]
+        indices = loader.stream.next()
+        step_rows = np.concatenate(indices)
+        counts = {task: loader.count(task, step_rows) for task in loader.labels if task in tasks}
         for number, index in enumerate(indices):
-            own, counted = distributed.shard(index)
-            inputs = feed.inputs(own, pad_id).to(device)
+            rows, counted = distributed.shard(index)
+            inputs = loader.inputs(rows, pad_id).to(device)
             if number == len(micro_batches):
                 micro_batches.append([])
-            tasks_here = {}
-            for task, whole in counts.items():
-                if whole:
-                    here = feed.count(task, own) if counted else 0
-                    tasks_here[task] = feed.labelled(task, inputs, own, here / whole, whole)
-            if tasks_here:
-                micro_batches[number].append(SharedBatch(inputs, tasks_here))
-    return [batches for batches in micro_batches if batches]
+            batches = {}
+            for task, total in counts.items():
+                if total:
+                    share = (loader.count(task, rows) if counted else 0) / total
+                    batches[task] = loader.labelled(
+                        task, inputs, rows, share=share, step_rows=total
+                    )
+            if batches:
+                micro_batches[number].append(SharedBatch(inputs, batches))
+    return [shared for shared in micro_batches if shared]
 
 
 def sampled_batches(
-    feeds: Mapping[str, TrainRows],
+    loaders: Mapping[str, TrainRows],
     tasks: Collection[str],
     *,
     seed: Sequence[int],
     pad_id: int,
     device: torch.device,
 ) -> dict[str, Batch]:
-    """A batch of random training rows of each task; no stream moves. The same for one ``seed``."""
-    found = {}
-    for feed in feeds.values():
-        for task in feed.labels:
+    """Draw a batch of random training rows for each task, from ``seed`` alone; no stream moves."""
+    batches = {}
+    for loader in loaders.values():
+        for task in loader.labels:
             if task in tasks:
-                known = np.arange(len(feed.tokens))
-                if not feed.in_tokens:
-                    known = np.flatnonzero(~is_missing(feed.labels[task]))
-                size = min(feed.stream.batch_size, len(known))
+                known = np.arange(len(loader.tokens))
+                if not loader.in_tokens:
+                    known = np.flatnonzero(~is_missing(loader.labels[task]))
+                size = min(loader.stream.batch_size, len(known))
                 rows = np.random.default_rng(seed).choice(known, size, replace=False)
-                rows = rows[: feed.stream.fitting(rows)]
-                inputs = feed.inputs(rows, pad_id).to(device)
-                found[task] = feed.labelled(task, inputs, rows, 1.0, len(rows))
-    return {task: found[task] for task in tasks}
+                rows = rows[: loader.stream.fitting(rows)]
+                inputs = loader.inputs(rows, pad_id).to(device)
+                batches[task] = loader.labelled(task, inputs, rows, share=1.0, step_rows=len(rows))
+    return {task: batches[task] for task in tasks}

@@ -1,4 +1,4 @@
-"""Per-task patience, and which step was best for each task and for all together."""
+"""Early stopping per task, and the best step of each task and of all together."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,13 @@ from multitask.tasks.metrics import improves
 
 @dataclass
 class Best:
-    """The best value so far, the step it was reached at, and the evaluations since a gain."""
+    """The best value of a task so far.
+
+    Attributes:
+        value: the value; None before the first one that is a number.
+        step: the step that reached it.
+        waited: evaluations since the last gain.
+    """
 
     value: float | None = None
     step: int | None = None
@@ -19,25 +25,31 @@ class Best:
 
 @dataclass
 class Selection:
-    """Early stopping per task, and the best step per task and jointly.
+    """Stops each task that no longer improves, and remembers the best steps.
 
-    ``patience`` (evaluations; None: never stops) and ``min_delta`` are given by task. NaN never
-    improves anything and counts as an evaluation without gain. A stopped task is still evaluated,
-    since the shared encoder moves on, and may still reach a new best.
+    NaN never improves anything and counts as an evaluation without gain. A stopped task is still
+    evaluated, since the shared encoder moves on, and may still reach a new best.
+
+    Attributes:
+        patience: evaluations without gain after which a task stops; None: it never stops.
+        min_delta: what counts as a gain, by task.
+        best: the best value of each task and of ``joint``, however small the gain was.
+        stopped: the step at which each stopped task of this stage stopped.
+        reference: each task's value at its last gain of ``min_delta``; patience counts from there.
+        latest: the step of the latest evaluation.
+        last_stops: the step at which a task stopped, if no later stage has trained it.
     """
 
     patience: Mapping[str, int | None]
     min_delta: Mapping[str, float]
     best: dict[str, Best] = field(default_factory=dict)
     stopped: dict[str, int] = field(default_factory=dict)
-    # patience compares with the last gain of at least min_delta, `best` keeps every maximum
     reference: dict[str, float | None] = field(default_factory=dict)
     latest: int = 0
-    # where tasks stopped that no later stage has trained
     last_stops: dict[str, int] = field(default_factory=dict)
 
     def begin_anew(self, tasks: Collection[str]) -> None:
-        """A new stage of ``tasks``: all start again, patience counts from zero; bests stay."""
+        """Begin a stage of ``tasks``: all start again, patience counts from zero; bests stay."""
         self.last_stops = {t: at for t, at in self.last_stops.items() if t not in tasks}
         self.stopped, self.reference = {}, {}
         for best in self.best.values():
@@ -46,12 +58,12 @@ class Selection:
     def update(
         self, step: int, values: Mapping[str, float], joint: float, training: Collection[str]
     ) -> list[str]:
-        """Take one evaluation's values; returns those of the ``training`` tasks that stop now."""
+        """Take the values of an evaluation; return the ``training`` tasks that stop now."""
         self.latest = step
-        self._keep(JOINT, step, joint)
+        self._improve(JOINT, step, joint)
         now = []
         for task, value in values.items():
-            best = self._keep(task, step, value)
+            best = self._improve(task, step, value)
             if improves(value, self.reference.get(task), self.min_delta[task]):
                 self.reference[task] = value
                 best.waited = 0
@@ -64,14 +76,14 @@ class Selection:
                 now.append(task)
         return now
 
-    def _keep(self, name: str, step: int, value: float) -> Best:
+    def _improve(self, name: str, step: int, value: float) -> Best:
         best = self.best.setdefault(name, Best())
         if improves(value, best.value):
             best.value, best.step = value, step
         return best
 
     def best_steps(self) -> dict[str, int]:
-        """The best step of every task and of ``joint``; the latest one while all were NaN."""
+        """Return the best step of each task and of ``joint``; the latest one if all were NaN."""
         return {
             name: self.latest if best.step is None else best.step
             for name, best in self.best.items()

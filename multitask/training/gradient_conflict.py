@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import combinations
 from statistics import fmean
 from typing import Any
 
@@ -16,10 +17,10 @@ from multitask.training.loss import task_losses, without_dropout
 def gradient_cosines(
     model: MultiTaskModel, batches: Mapping[str, Batch]
 ) -> dict[str, dict[str, float]]:
-    """cos(g_i, g_j) of each pair of tasks, in the whole encoder ("all") and in each part of it.
+    """Compute cos(g_i, g_j) for each pair of tasks, over the encoder ("all") and over each part.
 
-    Each task's own loss on its batch, without dropout; neither weights nor random states change.
-    Parts without a gradient are left out.
+    g_i is the gradient of task i's loss on its batch, without dropout. Neither weights nor random
+    states change. Parts without a gradient are left out.
 
     Returns:
         {part: {"one-other": cosine}}.
@@ -30,36 +31,33 @@ def gradient_cosines(
             gradients.backward(task, task_losses(model, separate({task: batch}))[task].loss)
     model.zero_grad(set_to_none=True)
     parts = gradients.gramians()
-    whole = {"all": torch.stack(list(parts.values())).sum(0), **parts} if parts else {}
-    names = list(batches)
+    if parts:
+        parts = {"all": torch.stack(list(parts.values())).sum(0), **parts}
+    pairs = list(combinations(enumerate(batches), 2))
     return {
-        part: {
-            f"{names[i]}-{names[j]}": found[i, j].item()
-            for i in range(len(names))
-            for j in range(i + 1, len(names))
-        }
-        for part, found in ((part, cosines(gramian)) for part, gramian in whole.items())
+        part: {f"{one}-{other}": matrix[i, j].item() for (i, one), (j, other) in pairs}
+        for part, matrix in ((part, cosines(gramian)) for part, gramian in parts.items())
     }
 
 
 def conflict_summary(events: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]] | None:
-    """What the ``conflict`` lines of metrics.jsonl say of the whole encoder, pair by pair.
+    """Summarise the ``conflict`` lines of metrics.jsonl over the encoder, pair by pair.
 
     Returns:
-        {"one-other": {"measured": times, "mean": cosine, "below_0": share of times}}; None where
+        {"one-other": {"measured": times, "mean": cosine, "below_0": share of times}}; None if
         nothing was measured.
     """
-    found: dict[str, list[float]] = defaultdict(list)
+    cosines_of: dict[str, list[float]] = defaultdict(list)
     for event in events:
         if event["event"] == "conflict":
             for pair, cosine in event["cosines"].get("all", {}).items():
                 if cosine is not None:  # a task had no gradient
-                    found[pair].append(cosine)
+                    cosines_of[pair].append(cosine)
     return {
         pair: {
             "measured": len(values),
             "mean": fmean(values),
             "below_0": fmean(value < 0 for value in values),
         }
-        for pair, values in found.items()
+        for pair, values in cosines_of.items()
     } or None

@@ -1,8 +1,8 @@
-"""Gradient surgery: one direction for the shared parameters from the tasks' own gradients.
+"""Gradient surgery: one gradient of the shared parameters from the tasks' gradients.
 
-Every method here needs no more than the Gramian of the gradients, G_ij = g_i . g_j, and gives a
-weight a task: the shared parameters get sum_i w_i g_i. The library torchjd (an extra) has the
-methods; what is here names them for YAML, and collects the gradients.
+Every method needs only the Gramian of the gradients, G_ij = g_i . g_j, and gives one weight per
+task: the shared parameters get sum_i w_i g_i. The methods are those of the library torchjd (an
+extra). This file names them for YAML and collects the gradients.
 """
 
 import math
@@ -27,7 +27,7 @@ INSTALL = "pip install 'torchjd[cagrad]>=0.18,<0.19'"
 
 
 def _made(name: str, **options: float) -> Any:
-    """A weighting of torchjd. Raises UserError where it, or what it needs, is not installed."""
+    """Make a weighting of torchjd. Raises UserError if it, or what it needs, is not installed."""
     try:
         import torchjd.aggregation as library
 
@@ -86,12 +86,13 @@ def aligned_mtl() -> Any:
 
 
 class Surgery:
-    """A weighting that takes part in every ``every``-th step, and what it remembers.
-
-    The weights of a method that gives ``a_mean`` of the gradients are multiplied by the number of
-    tasks, for plain steps add the gradients up.
+    """Combines the tasks' gradients in every ``every``-th step.
 
     Attributes:
+        weighting: of torchjd: from a Gramian to one weight per task.
+        every: steps from one with surgery to the next.
+        a_mean: the weighting gives something like the mean of the gradients. Its weights are
+            multiplied by the number of tasks, since plain steps add the gradients up.
         phi: Gradient Vaccine's running cosine of each "task.other"; empty for other methods.
     """
 
@@ -102,18 +103,19 @@ class Surgery:
         self.phi: dict[str, float] = {}
 
     def due(self, step: int) -> bool:
-        """Whether the step after the first ``step`` ones has surgery."""
+        """Return True if the step after the first ``step`` ones has surgery."""
         return (step + 1) % self.every == 0
 
     def begin_anew(self) -> None:
-        """Forget, for a stage whose gradients are of other tasks or other parameters."""
+        """Forget ``phi``: a new stage has other tasks or other parameters."""
         self.phi = {}
 
     def weights(self, gramian: Tensor, tasks: Sequence[str]) -> list[float]:
-        """w [tasks] of a Gramian [tasks, tasks]; a single task keeps its gradient.
+        """Compute w [tasks] from a Gramian [tasks, tasks]; a single task keeps its gradient.
 
-        The first rank decides: some methods take the tasks in random order. All are NaN for a
-        Gramian that is not finite, which not every method would pass on: the step then refuses it.
+        The first process decides, since some methods take the tasks in random order. All weights
+        are NaN for a Gramian that is not finite (not every method would pass it on), and the step
+        is refused.
         """
         if len(tasks) == 1:
             return [1.0]
@@ -125,10 +127,10 @@ class Surgery:
         return distributed.on_first(decide)
 
     def _decide(self, gramian: Tensor, tasks: Sequence[str]) -> list[float]:
-        """The library's weights, which do not depend on the gradients' scale.
+        """Ask the library for the weights, which do not depend on the gradients' scale.
 
-        It is handed a Gramian of trace 1, for it takes short gradients (1e-2) for zeros. It keeps
-        running cosines by place: it is handed those of these tasks.
+        It gets a Gramian of trace 1, since it takes short gradients (1e-2) for zeros. It keeps
+        running cosines by position, so it gets those of these tasks.
         """
         trace = gramian.trace()
         gramian = gramian / trace if trace else gramian
@@ -148,7 +150,7 @@ class Surgery:
         return found
 
     def state_dict(self) -> dict[str, Tensor]:
-        """``phi``, as fp64 scalars."""
+        """Return ``phi`` as fp64 scalars."""
         return {pair: torch.tensor(value, dtype=torch.float64) for pair, value in self.phi.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:

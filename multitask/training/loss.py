@@ -1,4 +1,4 @@
-"""What one step minimises: the tasks' own losses, and SMART's terms where a task has them."""
+"""What a step minimises: the tasks' losses, and SMART's terms for the tasks that have them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,9 +21,12 @@ from smart.divergence import DIVERGENCES
 
 
 class Outcome(NamedTuple):
-    """A task's mean loss over the labelled rows of a batch (a scalar in fp32), and their scores.
+    """A task's losses on a batch.
 
-    ``penalty`` is the weighted sum of SMART's terms, a scalar; None where the task goes without.
+    Attributes:
+        loss: the mean loss over the rows with a label, a scalar in fp32.
+        scores: the head's scores of these rows.
+        penalty: the weighted sum of SMART's terms, a scalar; None if the task has none now.
     """
 
     loss: Tensor
@@ -41,7 +44,7 @@ class Smoothing:
         bregman: mu of the term against the momentum teacher.
         perturb: what is perturbed: the "embeddings", or the "pooled" vectors.
         dropout: "same_mask": f(x + delta) drops what f(x) dropped. "eval": both without dropout.
-            "independent": each with masks of its own.
+            "independent": each draws its masks.
         every: the task's steps from one with SMART to the next.
     """
 
@@ -53,7 +56,7 @@ class Smoothing:
     every: int = 1
 
     def due(self, trained: int) -> bool:
-        """Whether the step after the task's first ``trained`` ones has SMART's terms."""
+        """Return True if the step after the task's first ``trained`` ones has SMART's terms."""
         return (trained + 1) % self.every == 0 and (self.weight > 0 or self.bregman > 0)
 
 
@@ -93,10 +96,11 @@ def task_losses(
     teacher: MultiTaskModel | None = None,
     apart: bool = False,
 ) -> dict[str, Outcome]:
-    """Each task's outcome on its batch, from one encoder pass; 0 where no row has a label.
+    """Compute each task's outcome on its batch; the loss is 0 if no row has a label.
 
-    Tasks in ``smoothing`` have a penalty and an encoder pass of their own, and so has every task
-    if ``apart``; ``teacher`` is that of the Bregman terms.
+    The tasks share an encoder pass as far as they can (``MultiTaskModel.passes``). A task in
+    ``smoothing`` has a pass for itself and a penalty. With ``apart`` every task has a pass for
+    itself. ``teacher`` is the one of the Bregman terms.
     """
     smooth = smoothing or {}
     found: dict[str, Outcome] = {}
@@ -113,9 +117,9 @@ def task_losses(
 
 
 def weighted(model: MultiTaskModel, task: str, value: Tensor, share: float) -> Tensor:
-    """A task's part in the step's objective: ``value``, its learned weight applied if it has one.
+    """Apply a task's learned weight to its part of the objective, if it has one.
 
-    value / (2 exp(s)) + s / 2, of which the last term counts ``share`` (Kendall et al. 2018).
+    value / (2 exp(s)) + share * s / 2 (Kendall et al. 2018).
     """
     if task not in model.log_variances:
         return value
@@ -124,7 +128,7 @@ def weighted(model: MultiTaskModel, task: str, value: Tensor, share: float) -> T
 
 
 def learned_weights(model: MultiTaskModel) -> dict[str, float]:
-    """What ``weighted`` multiplies each task's value by; empty where no weight is learned."""
+    """Return the factor that ``weighted`` applies to each task; empty if no weight is learned."""
     return {task: 1 / (2 * s.exp().item()) for task, s in model.log_variances.items()}
 
 
@@ -142,9 +146,9 @@ def _loss(model: MultiTaskModel, task: str, batch: Batch, scores: Tensor) -> Ten
 
 
 def _smoothed(view: "_View", teacher: MultiTaskModel | None) -> Outcome:
-    """Loss and penalty: the pass that gives the loss serves as f(x).
+    """Compute loss and penalty; the pass that gives the loss serves as f(x).
 
-    In fp32 where encoded outputs are compared: in bf16 a number near 1 moves in steps of .004, and
+    Outputs of the encoder are compared in fp32: in bf16 a number near 1 moves in steps of .004, and
     perturbations are 1e-5.
     """
     model, task, settings = view.model, view.task, view.settings
@@ -173,7 +177,14 @@ def _smoothed(view: "_View", teacher: MultiTaskModel | None) -> Outcome:
 
 
 class _Point(NamedTuple):
-    """x [S, T, d], its mask [S, T], f(x), and the random states that f(x) began with."""
+    """Where the perturbation starts.
+
+    Attributes:
+        x: what is perturbed [S, T, d].
+        mask: 1 for tokens, 0 for pads [S, T].
+        scores: f(x).
+        drawn: the random states that f(x) began with.
+    """
 
     x: Tensor
     mask: Tensor
@@ -191,7 +202,7 @@ class _View:
     settings: Smoothing
 
     def point(self) -> _Point:
-        """x as it is, and f(x)."""
+        """Compute x without a perturbation, and f(x)."""
         embedded, mask = self.model.embed(separate({self.task: self.batch}))
         drawn = pack_rng()
         if self.settings.perturb == "embeddings":
@@ -201,16 +212,16 @@ class _View:
         return _Point(pooled, torch.ones_like(mask[:, :1]), self(pooled), drawn)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """f(x): scores of the labelled rows."""
+        """Compute f(x): the scores of the rows with a label."""
         vectors = self._pool(x) if self.settings.perturb == "embeddings" else x.squeeze(1)
         return _scores(self.model, self.task, self.batch, vectors)
 
     def _pool(self, embedded: Tensor) -> Tensor:
-        own = separate({self.task: self.batch})
-        mask = self.batch.attention_mask
+        alone, mask = separate({self.task: self.batch}), self.batch.attention_mask
         # perturbed pooled vectors meet the head alone, which is in fp32 anyway
-        alone = self.settings.perturb == "pooled" and not self.settings.bregman
-        return self.model.pool(own, embedded, mask, autocast=None if alone else False)[self.task]
+        only_head = self.settings.perturb == "pooled" and not self.settings.bregman
+        autocast = None if only_head else False
+        return self.model.pool(alone, embedded, mask, autocast=autocast)[self.task]
 
 
 def _smoothness(
@@ -221,7 +232,7 @@ def _smoothness(
     divergence: Callable[[Tensor, Tensor], Tensor],
     same: Callable[[], AbstractContextManager[Any]],
 ) -> Tensor:
-    """mean_i l_s(f(x_i + delta_i), f(x_i)) with the delta that the ascent finds; a scalar."""
+    """Compute mean_i l_s(f(x_i + delta_i), f(x_i)), a scalar, with the delta that ascent finds."""
     plain = point.scores.detach()
 
     def gap(x: Tensor) -> Tensor:
@@ -236,7 +247,7 @@ def _smoothness(
 
 @contextmanager
 def _untracked(model: MultiTaskModel, task: str) -> Iterator[None]:
-    """Batch norms go by their batch and keep their running statistics: inputs are perturbed."""
+    """Keep the running statistics of batch norms as they are: the inputs are perturbed."""
     used = (model.module(owner) for owner in model.owners_of(task))
     norms = [m for module in used for m in module.modules() if isinstance(m, nn.BatchNorm1d)]
     for norm in norms:
@@ -250,7 +261,7 @@ def _untracked(model: MultiTaskModel, task: str) -> Iterator[None]:
 
 @contextmanager
 def without_dropout(model: MultiTaskModel) -> Iterator[None]:
-    """The model as it trains, with the poolings that it trains with, but without dropout."""
+    """Run the model as in training, with its training poolers, but without dropout."""
     training = model.training
     model.eval()
     for module in model.tasks.values():

@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from multitask.config import TrainingConfig
 from multitask.models.multitask_model import MultiTaskModel, adapter_part
 
-# names of the encoder's parameter groups; no task is called so
+# names of the encoder's parameter groups; no task may have one of them
 ENCODER_GROUPS = r"encoder|embeddings|layer_\d+"
 
 
@@ -21,13 +21,18 @@ def build_optimizer(
     head_lrs: Mapping[str, float],
     adapter_lrs: Mapping[str, float] | None = None,
 ) -> torch.optim.AdamW:
-    """Fused AdamW over the parameters that are not frozen.
+    """Build a fused AdamW over the parameters that are not frozen.
 
-    The encoder's last layer has ``training.lr``, each layer below ``layer_decay`` times the rate
-    of the one above; each task named in ``head_lrs`` trains what it owns at the rate given there,
-    and its adapter at that of ``adapter_lrs``, by default ``training.lr``.
-    Biases and LayerNorms (every parameter with fewer than two dimensions) are not decayed, nor
-    are learned loss weights, which train at ``training.head_lr``.
+    Learning rates:
+
+    - The encoder's last layer has ``training.lr``. Each layer below has ``layer_decay`` times the
+      rate of the layer above it.
+    - Each task in ``head_lrs`` trains its modules at the rate given there, and its adapter at the
+      rate in ``adapter_lrs`` (default: ``training.lr``).
+    - Learned loss weights train at ``training.head_lr``.
+
+    Biases, LayerNorms (every parameter with fewer than two dimensions) and learned loss weights
+    have no weight decay.
     """
     groups: list[dict[str, Any]] = []
     inside = dict.fromkeys(head_lrs, training.lr) | dict(adapter_lrs or {})
@@ -64,7 +69,7 @@ def _encoder(
 
 
 def encoder_rate(rates: Mapping[str, float]) -> float:
-    """Of the groups' rates by name the highest of the encoder's; 0 where nothing of it trains."""
+    """Return the highest rate of the encoder's parameter groups; 0 if the encoder is frozen."""
     parts = [rate for name, rate in rates.items() if re.fullmatch(ENCODER_GROUPS, name)]
     return max(parts, default=0.0)
 
@@ -75,20 +80,20 @@ def _owned(
     rates: Mapping[str, float],
     name: Callable[[str], str],
 ) -> list[tuple[str, list[nn.Parameter], float]]:
-    """Each module once, at the rate of the task that owns it, or else of the first that uses it."""
-    found: dict[str, tuple[str, list[nn.Parameter], float]] = {}
+    """List each module once, at the rate of its owner, else of the first task that uses it."""
+    groups: dict[str, tuple[str, list[nn.Parameter], float]] = {}
     for task in sorted(rates, key=lambda task: model.owners_of(task) != [task]):
         for owner in model.owners_of(task):
             if owner in modules:
-                own = list(modules[owner].parameters())
-                found.setdefault(owner, (name(owner), own, rates[task]))
-    return list(found.values())
+                parameters = list(modules[owner].parameters())
+                groups.setdefault(owner, (name(owner), parameters, rates[task]))
+    return list(groups.values())
 
 
 def build_scheduler(
     optimizer: torch.optim.Optimizer, training: TrainingConfig, total_steps: int
 ) -> LambdaLR:
-    """The schedule of ``training.schedule`` over ``total_steps``, after a linear warm-up."""
+    """Build the learning-rate schedule over ``total_steps``, with a linear warm-up."""
     from transformers import get_scheduler
 
     name = training.schedule

@@ -15,7 +15,7 @@ from multitask.training.setup import Plan
 
 @dataclass
 class Monitor:
-    """The measurements that the trainer asks for (``multitask.training.trainer.Measures``)."""
+    """Evaluates all tasks for the trainer (implements ``multitask.training.trainer.Measures``)."""
 
     plan: Plan
 
