@@ -84,7 +84,6 @@ UNTESTED: set[str] = {
     "multitask/commands/source.py",
     "multitask/commands/table.py",
     "multitask/commands/train.py",
-    "multitask/data/dataloader.py",
     "multitask/data/readers/columns.py",
     "multitask/data/readers/tables.py",
     "multitask/data/splits.py",

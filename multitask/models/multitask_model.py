@@ -143,7 +143,7 @@ class MultiTaskModel(nn.Module):
         found = {}
         start = 0
         with torch.autocast(mask.device.type, torch.bfloat16, enabled=autocast):
-            hidden = self.encoder.encode(embedded, mask, layers, tokens, adapter)
+            hidden = self.encoder.encode(embedded, mask, layers, tokens, adapter=adapter)
             for shared in batches:
                 rows, length = shared.inputs.input_ids.shape
                 for task, batch in shared.tasks.items():
@@ -220,10 +220,10 @@ class MultiTaskModel(nn.Module):
             return self.head(task).detection_loss(
                 torch.cat(views.unbind(1)),
                 batch.labels,
-                batch.input_ids,
-                batch.masked_ids,
-                batch.token_type_ids,
-                batch.attention_mask,
+                ids=batch.input_ids,
+                masked=batch.masked_ids,
+                types=batch.token_type_ids,
+                mask=batch.attention_mask,
             )
 
     def head(self, task: str) -> Any:

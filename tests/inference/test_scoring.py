@@ -121,7 +121,9 @@ def test_of_pairs_each_distinct_text_is_encoded_once(model, task, monkeypatch):
     predictions, shown, loss = row_by_row(model, task, split)
     encoded, encode = [], model.encoder.encode
     monkeypatch.setattr(
-        model.encoder, "encode", lambda e, *rest: encoded.append(len(e)) or encode(e, *rest)
+        model.encoder,
+        "encode",
+        lambda e, *rest, **more: encoded.append(len(e)) or encode(e, *rest, **more),
     )
     found = score(model, task, split, 4)
     assert encoded == [8, 8, 7]  # 23 texts

@@ -89,7 +89,9 @@ def test_siamese_is_one_batch_of_both_sides(make, monkeypatch, pooling):
     calls = []
     encode = model.encoder.encode
     monkeypatch.setattr(
-        model.encoder, "encode", lambda e, *rest: calls.append(e.shape) or encode(e, *rest)
+        model.encoder,
+        "encode",
+        lambda e, *rest, **more: calls.append(e.shape) or encode(e, *rest, **more),
     )
     scores = scores_of(model, "qqp", both)
     assert calls == [(6, 8, D)]
@@ -204,7 +206,9 @@ def test_tasks_together_are_as_each_alone_and_encoded_once(make, monkeypatch):
     calls = []
     encode = model.encoder.encode
     monkeypatch.setattr(
-        model.encoder, "encode", lambda e, *rest: calls.append(e.shape) or encode(e, *rest)
+        model.encoder,
+        "encode",
+        lambda e, *rest, **more: calls.append(e.shape) or encode(e, *rest, **more),
     )
     together = task_losses(model, separate(batches))
     assert calls == [(5 + 8 + 8, 14, D)]

@@ -191,7 +191,9 @@ def test_a_joint_step_trains_every_task_and_encodes_once(tiny_overrides, tmp_pat
     calls = []
     encode = made.model.encoder.encode
     monkeypatch.setattr(
-        made.model.encoder, "encode", lambda e, *rest: calls.append(len(e)) or encode(e, *rest)
+        made.model.encoder,
+        "encode",
+        lambda e, *rest, **more: calls.append(len(e)) or encode(e, *rest, **more),
     )
     loop = build_trainer(made, tmp_path, lambda line: None)
     loop._evaluation_due = lambda: False
@@ -313,7 +315,9 @@ def test_tasks_that_share_rows_train_together_on_their_own_labels(reviews, tmp_p
     calls = []
     encode = made.model.encoder.encode
     monkeypatch.setattr(
-        made.model.encoder, "encode", lambda e, *rest: calls.append(len(e)) or encode(e, *rest)
+        made.model.encoder,
+        "encode",
+        lambda e, *rest, **more: calls.append(len(e)) or encode(e, *rest, **more),
     )
     run_dir = tmp_path / "run"
     run_dir.mkdir()

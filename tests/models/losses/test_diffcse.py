@@ -97,7 +97,9 @@ def test_h_stands_in_place_of_the_cls_embedding_as_it_is(monkeypatch):
     seen = []
     encode = head.discriminator.encode
     monkeypatch.setattr(
-        head.discriminator, "encode", lambda e, *rest: seen.append(e) or encode(e, *rest)
+        head.discriminator,
+        "encode",
+        lambda e, *rest, **more: seen.append(e) or encode(e, *rest, **more),
     )
     detection(head, h)
     assert torch.equal(seen[0][:, 0], h)
