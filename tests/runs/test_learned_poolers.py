@@ -159,7 +159,9 @@ def test_no_layer_is_kept_that_is_not_pooled(make, monkeypatch, pooling, layers)
     asked = []
     encode = model.encoder.encode
     monkeypatch.setattr(
-        model.encoder, "encode", lambda *given: asked.append(given[2:4]) or encode(*given)
+        model.encoder,
+        "encode",
+        lambda *given, **more: asked.append(given[2:4]) or encode(*given, **more),
     )
     model(separate({"sst": batch("sst")}))
     assert asked == [(layers, "first" if pooling == "max_cls" else "all")]

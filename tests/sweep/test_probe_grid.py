@@ -144,9 +144,9 @@ def test_the_encoder_runs_once_for_each_task_and_split(desk, monkeypatch):
     rows = []
     original = BertEncoder.encode
 
-    def counting(self, embeddings, *arguments):
+    def counting(self, embeddings, *arguments, **more):
         rows.append(len(embeddings))
-        return original(self, embeddings, *arguments)
+        return original(self, embeddings, *arguments, **more)
 
     monkeypatch.setattr(BertEncoder, "encode", counting)
     assert ablate("g.yaml") == 0
