@@ -194,7 +194,7 @@ def test_a_mistake_is_one_line(arguments, line):
 def clone_with_another_constant(directory: Path) -> Path:
     """A clone of HEAD whose working tree clips gradients at half the norm."""
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(directory)], check=True)
-    declared = re.compile(r"(clip_norm: float \| None = Field\()1\.0")
+    declared = re.compile(r"(clip_norm: float \| None = Field\(\s*)1\.0")
     changed = 0
     for file in directory.rglob("*.py"):
         if not file.is_relative_to(directory / "tests"):
