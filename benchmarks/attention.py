@@ -24,7 +24,7 @@ from multitask.models.encoders import varlen
 from multitask.models.encoders.bert import packed_attention
 from multitask.models.encoders.packing import Packing
 from multitask.models.pretrained import load_tokenizer, packaged_directory
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 
 HEADS, WIDTH = 12, 384
 Attention = Callable[[Tensor, Tensor, Tensor, Packing, int, float], Tensor]

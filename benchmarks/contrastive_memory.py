@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.course_batches import headline, parser, peak_mib, started
 from benchmarks.our_trainer import BF16, CONFIG, Stepper, prepared_run
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 
 PRESET = CONFIG.parent / "simcse" / "minilm.yaml"
 SHAPES = [(64, None), (256, None), (1024, None), (1024, 256), (1024, 64)]  # batch, chunk

@@ -38,7 +38,7 @@ from multitask.models.build import assemble
 from multitask.models.encoders import BertEncoder
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_pretrained, pretrained_tokenizer
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 from multitask.tasks.examples import Rows
 
 ROOT = Path(__file__).parent.parent

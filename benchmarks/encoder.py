@@ -35,7 +35,7 @@ from benchmarks.course_batches import (
 )
 from multitask.models.encoders.bert_weights import encoder_from_pretrained
 from multitask.models.pretrained import load_tokenizer, packaged_directory
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 
 FORWARD_FLOP = 64.3e6 / 3  # a useful token through MiniLM's six layers, attention left out
 KINDS = ("eager", "sdpa", "ours", "ours, compiled kernels")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.course_batches import headline, in_turn, parser, ratio, started
 from benchmarks.our_trainer import Stepper, prepared_run
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 
 ALTERNATE: dict[str, list[str]] = {
     "plain": [],

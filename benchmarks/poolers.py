@@ -30,7 +30,7 @@ from multitask.models.encoders.bert_weights import encoder_from_pretrained
 from multitask.models.poolers import attending, fusion, gru
 from multitask.models.poolers.gru import final_states
 from multitask.models.pretrained import load_tokenizer, packaged_directory
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 
 TORCHS_ATTENTION = "mha, torch's attention"
 TORCHS_GRU = "hire, torch's GRU"

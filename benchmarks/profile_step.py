@@ -22,7 +22,7 @@ from benchmarks.course_batches import headline, mixed_steps, parser, read_tokens
 from benchmarks.our_trainer import BATCHING, Stepper, prepared_run
 from benchmarks.training_step import Loop, train
 from multitask.models.pretrained import load_tokenizer, packaged_directory
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 
 KINDS = {
     "compiled kernels": ("multitask::",),

@@ -21,7 +21,7 @@ from benchmarks.course_batches import headline, in_turn, parser, ratio, read_tex
 from multitask.inference.embeddings import open_vectors
 from multitask.inference.search.index import exact_index, nearest, normalised
 from multitask.models.pretrained import packaged_directory
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 from multitask.utils.names import PACKAGED_ENCODER
 
 CORPUS, TOGETHER, TOP = 10_000, 640, 10

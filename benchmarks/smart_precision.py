@@ -17,7 +17,7 @@ from multitask.config import load_config
 from multitask.data.collate import separate
 from multitask.data.dataloader import sampled_batches
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 from multitask.training.loss import Smoothing, task_losses
 from multitask.training.setup import set_up
 from multitask.utils.versions import git_revision

@@ -25,7 +25,7 @@ from multitask.config import load_config
 from multitask.data.collate import Batch, SharedBatch, by_task, separate
 from multitask.data.dataloader import next_batches
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 from multitask.training.loss import Objective, Smoothing
 from multitask.training.optimizer import build_optimizer
 from multitask.training.setup import set_up

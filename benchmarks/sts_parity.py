@@ -14,9 +14,9 @@ import numpy as np
 from benchmarks.course_batches import headline, parser, started
 from multitask.data.sts_suites import read_suites
 from multitask.inference.embeddings import MAX_LENGTH, open_vectors
-from multitask.inference.sts import score_suites
+from multitask.inference.sts_scores import score_suites
 from multitask.models.pretrained import packaged_directory
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 from multitask.utils.names import PACKAGED_ENCODER
 
 

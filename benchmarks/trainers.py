@@ -33,7 +33,7 @@ from transformers import (
 
 from benchmarks.course_batches import BATCH, SIZES, headline, parser, started, weights
 from benchmarks.our_trainer import BF16, COMPILED, FP32, Stepper, prepared_run, training_rows
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 from multitask.tasks.examples import Rows
 
 WARM = 6

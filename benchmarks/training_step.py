@@ -36,7 +36,7 @@ from benchmarks.course_batches import (
 from multitask.models import linear
 from multitask.models.encoders.bert_weights import encoder_from_pretrained
 from multitask.models.pretrained import load_tokenizer
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 
 # A training step of all layers: 3 x 2 x weights of their matrix products
 FLOP_PER_TOKEN = {"minilm": 64.3e6, "base": 509.6e6}

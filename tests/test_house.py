@@ -51,7 +51,7 @@ LONG_FILES: set[str] = {
 LONG_FUNCTIONS: set[str] = {
     "multitask/inference/analysis/importance.py: importance",
     "multitask/reporting/comparison/compare.py: compare",
-    "multitask/reporting/paper/table.py: paper_table",
+    "multitask/reporting/paper/paper_table.py: paper_table",
 }
 MANY_PARAMETERS: set[str] = {
     "multitask/inference/analysis/importance.py: importance",
@@ -64,10 +64,10 @@ MANY_POSITIONAL: set[str] = {
     "multitask/commands/predict.py: write_predictions",
     "multitask/inference/ensemble.py: scored_rows",
     "multitask/inference/ensemble.py: write_predictions",
-    "multitask/models/losses/contrastive.py: _logits",
+    "multitask/models/losses/contrastive_loss.py: _logits",
     "multitask/reporting/comparison/compare.py: _task_column",
     "multitask/reporting/comparison/saved_predictions.py: scored_rows",
-    "multitask/reporting/paper/table.py: _column",
+    "multitask/reporting/paper/paper_table.py: _column",
     "multitask/sweep/probe_grid.py: task_result",
     "multitask/sweep/probe_grid.py: write_predictions",
     "multitask/sweep/sweep.py: _compare",
@@ -95,7 +95,7 @@ UNTESTED: set[str] = {
     "multitask/reporting/comparison/saved_predictions.py",
     "multitask/reporting/mistakes.py",
     "multitask/sweep/pool.py",
-    "multitask/sweep/progress.py",
+    "multitask/sweep/progress_bars.py",
     "multitask/sweep/runs.py",
     "multitask/tasks/base.py",
     "multitask/tasks/examples.py",
@@ -199,6 +199,18 @@ def test_each_test_file_mirrors_a_source_file_or_is_a_contract():
         if name not in expected
     ]
     assert not wrong, "name a test after its source file"
+
+
+def test_no_two_modules_have_one_file_name():
+    """A reader finds a file by its name alone. A command's file is called like the command."""
+    names = [
+        file.name
+        for file in sources()
+        if name_of(file).startswith("multitask/")
+        and not name_of(file).startswith("multitask/commands/")
+        and file.name not in ("__init__.py", "base.py")
+    ]
+    assert not {name for name in names if names.count(name) > 1}
 
 
 def imports(tree: ast.AST) -> set[str]:

@@ -9,7 +9,7 @@ arithmetic of docs/smart.md.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 from tools.benchmark_tables import TABLES, read_rows
 
 KERNELS = ", compiled kernels"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from multitask.reporting.figures.importance import Importance
+    from multitask.reporting.figures.importance_map import Importance
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from multitask.config.yaml_tree import is_override
-    from multitask.reporting.figures.importance import draw_examples, draw_lengths, draw_tasks
+    from multitask.reporting.figures.importance_map import draw_examples, draw_lengths, draw_tasks
     from multitask.reporting.figures.style import write_pictures
     from multitask.utils.errors import UserError, check_text
     from multitask.utils.files import without_nan
@@ -160,7 +160,7 @@ def _computed(
 def _logged(directory: Path, tasks: Sequence[str]) -> list["Importance"]:
     """What the run logged at the steps whose weights it was reported with."""
     from multitask.config.run_directory import load_report
-    from multitask.reporting.figures.importance import read_log
+    from multitask.reporting.figures.importance_map import read_log
 
     trained = load_report(directory)["tasks"]
     steps = {task: trained[task]["selected_step"] for task in tasks if task in trained}

@@ -27,8 +27,8 @@ def run(arguments: argparse.Namespace) -> None:
     import_flask()
     load_run_config(arguments.run)  # a missing run is said before torch is loaded
     with listen(arguments.port) as listening:
-        from multitask.inference.serve.answers import open_run
         from multitask.inference.serve.app import make_app
+        from multitask.inference.serve.responses import open_run
 
         served = open_run(arguments.run, arguments.index)
         address, port = listening.getsockname()

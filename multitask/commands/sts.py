@@ -54,8 +54,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     from multitask.inference.analysis.layers import score_layers
     from multitask.inference.embeddings import open_vectors
-    from multitask.inference.sts import score_suites
-    from multitask.reporting.figures.layers import draw_domains, draw_layers
+    from multitask.inference.sts_scores import score_suites
+    from multitask.reporting.figures.layer_curves import draw_domains, draw_layers
     from multitask.reporting.figures.style import save_figure
     from multitask.reporting.sts_report import average, markdown_page, notes, terminal_table
     from multitask.utils.files import without_nan, write_text

@@ -32,9 +32,9 @@ def run(arguments: argparse.Namespace) -> None:
         check_no_run(arguments.output)
     layout = load_layout(arguments.layout)
 
-    from multitask.reporting.paper.figures import draw_paper_table
-    from multitask.reporting.paper.files import paper_text, write_paper_table
-    from multitask.reporting.paper.table import paper_table
+    from multitask.reporting.paper.paper_figures import draw_paper_table
+    from multitask.reporting.paper.paper_files import paper_text, write_paper_table
+    from multitask.reporting.paper.paper_table import paper_table
 
     rows, notes = _rows(arguments.directories)
     table = paper_table(layout, rows, notes=notes)

@@ -17,7 +17,7 @@ from multitask.config.config import Config
 from multitask.config.data import TEXT_KEYS, DataConfig
 from multitask.config.encoder import BitLinearConfig, EncoderConfig, InitFromConfig
 from multitask.config.explain import explain
-from multitask.config.load import load_config
+from multitask.config.read_config import load_config
 from multitask.config.run_directory import load_run_config, load_saved_config
 from multitask.config.task import CourseFileConfig, EarlyStoppingConfig, SmartConfig, TaskConfig
 from multitask.config.training import StageConfig, TrainingConfig

@@ -61,7 +61,7 @@ HEADS = {
     "token_classification": "heads.token_classification:TokenClassificationHead",
     "span": "heads.span:SpanHead",
     "masked_lm": "heads.masked_lm:MaskedLMHead",
-    "contrastive": "multitask.models.losses.contrastive:ContrastiveHead",
+    "contrastive": "multitask.models.losses.contrastive_loss:ContrastiveHead",
     "diffcse": "multitask.models.losses.diffcse:DiffCSEHead",
 }
 

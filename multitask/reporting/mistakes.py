@@ -4,7 +4,7 @@ from typing import Any
 
 from multitask.config.registry import task_type
 from multitask.reporting.page import Text
-from multitask.reporting.tables import Table, score
+from multitask.reporting.table_formats import Table, score
 
 MISTAKES = 20
 TEXT_WIDTH = 200

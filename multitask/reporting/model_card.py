@@ -19,7 +19,7 @@ from multitask.reporting.run_report import (
     run_settings,
     score_rows,
 )
-from multitask.reporting.tables import Table, markdown
+from multitask.reporting.table_formats import Table, markdown
 from multitask.utils.files import write_text
 
 # the packaged weights under the name that the hub has for them

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import quote
 
-from multitask.reporting.tables import Table, markdown
+from multitask.reporting.table_formats import Table, markdown
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from multitask.config.in_words import TRAINED_HEADER, trained_with, training_lin
 from multitask.config.registry import task_type
 from multitask.config.run_directory import load_lines, load_report
 from multitask.reporting.figures.training_curves import draw_all
-from multitask.reporting.html import write_html
+from multitask.reporting.html_page import write_html
 from multitask.reporting.mistakes import MISTAKES, mistakes
 from multitask.reporting.page import (
     Block,
@@ -25,7 +25,7 @@ from multitask.reporting.page import (
     Tile,
     markdown_page,
 )
-from multitask.reporting.tables import Table, score
+from multitask.reporting.table_formats import Table, score
 from multitask.utils.errors import UserError
 from multitask.utils.files import write_text
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from multitask.reporting.tables import Table, markdown
+from multitask.reporting.table_formats import Table, markdown
 
 HEADER = (
     "",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.reporting.tables import Table, markdown
+from multitask.reporting.table_formats import Table, markdown
 from multitask.tasks.sts import NAMES
 
 SPACE = {

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from multitask.sweep.claims import Claim, highest, holder, renewing, try_claim
-from multitask.sweep.progress import Progress
+from multitask.sweep.progress_bars import Progress
 from multitask.sweep.runs import (
     Failure,
     Run,

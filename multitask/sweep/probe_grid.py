@@ -26,7 +26,7 @@ from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import TaskModule
 from multitask.sweep.claims import exclusive, holder
 from multitask.sweep.grid import PROBED, Cell, Grid
-from multitask.sweep.progress import Progress
+from multitask.sweep.progress_bars import Progress
 from multitask.sweep.runs import Failure, Run, mean_score
 from multitask.training.frozen_probe import (
     Pooled,

@@ -18,7 +18,7 @@ from multitask.config.yaml_reader import dump_override, dump_yaml
 from multitask.config.yaml_tree import load_extended
 from multitask.sweep.claims import exclusive, held
 from multitask.sweep.grid import TASKS, Cell, Grid
-from multitask.sweep.progress import Progress
+from multitask.sweep.progress_bars import Progress
 from multitask.sweep.runs import Failure, Run
 from multitask.utils.errors import UserError
 from multitask.utils.files import write_text
@@ -140,7 +140,7 @@ def _compare(
         compare,
         write_comparison,
     )
-    from multitask.reporting.comparison.tables import terminal_page
+    from multitask.reporting.comparison.score_tables import terminal_page
 
     found = finished_cells(grid, runs)
     if not any(found[cell.name] for cell in cells if cell.row == grid.baseline):

@@ -25,7 +25,7 @@ class Binary(TaskType):
     gives = "{names}"
     selects = ("accuracy", "f1", "average_precision", "mcc")
     metrics = selects
-    figure = "multitask.reporting.figures.confusion:confusion"
+    figure = "multitask.reporting.figures.confusion_matrix:confusion"
     has_classes = True
     default_labels = {"0": "0", "1": "1", "false": "0", "true": "1"}
 

@@ -26,7 +26,7 @@ class Classification(TaskType):
     gives = "{count} classes"
     selects = ("accuracy", "macro_f1", "mcc")
     metrics = (*selects, "mae")
-    figure = "multitask.reporting.figures.confusion:confusion"
+    figure = "multitask.reporting.figures.confusion_matrix:confusion"
     has_classes = True
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:

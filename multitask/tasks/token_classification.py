@@ -28,7 +28,7 @@ class TokenClassification(TaskType):
     selects = ("f1", "precision", "recall", "accuracy")
     metrics = selects
     pipeline = "token-classification"
-    figure = "multitask.reporting.figures.confusion:confusion"
+    figure = "multitask.reporting.figures.confusion_matrix:confusion"
     counted = "words of dev"
     # entities in the gold tags, in the predicted ones, in both; words, those with the right tag
     measured = ("entities", "predicted", "right", "words", "right_words")

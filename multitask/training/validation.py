@@ -8,7 +8,7 @@ from torch import Tensor
 
 from multitask.inference.analysis.layer_weights import summary, watched_weights, weighs_states
 from multitask.inference.scoring import measure
-from multitask.inference.sts import pair_space
+from multitask.inference.sts_scores import pair_space
 from multitask.tasks import metrics
 from multitask.training.setup import Plan
 

@@ -15,7 +15,7 @@ from multitask.reporting.page import (
     markdown_block,
     markdown_page,
 )
-from multitask.reporting.tables import Table
+from multitask.reporting.table_formats import Table
 
 FOLDER = Path("/runs/a run")
 

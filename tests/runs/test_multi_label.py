@@ -10,7 +10,7 @@ from multitask import load
 from multitask.config import load_config
 from multitask.config.registry import task_type
 from multitask.data.load import label_reader, load_rows
-from multitask.inference.serve.answers import answers, open_run
+from multitask.inference.serve.responses import answers, open_run
 from multitask.training.save_results import dev_results
 from multitask.utils.errors import UserError
 from tests.support.messages import complaint

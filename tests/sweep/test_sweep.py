@@ -19,7 +19,7 @@ from multitask.config import load_config
 from multitask.sweep import claims, pool
 from multitask.sweep.grid import load_grid
 from multitask.sweep.pool import environment, train_all
-from multitask.sweep.progress import Progress, steps_done
+from multitask.sweep.progress_bars import Progress, steps_done
 from multitask.sweep.runs import Failure, error_line
 from multitask.sweep.sweep import sweep
 from multitask.utils.errors import UserError
@@ -38,7 +38,7 @@ from pathlib import Path
 from multitask.sweep import claims, pool
 from tests.support import comparison_stand_in
 pool.PROGRAM, pool.TICK, claims.RENEW_EVERY = Path(sys.argv[1]), 0.02, 0.05
-for name in ("compare", "tables"):
+for name in ("compare", "score_tables"):
     sys.modules[f"multitask.reporting.comparison.{name}"] = comparison_stand_in
 import run_multitask
 sys.exit(run_multitask.main(sys.argv[2:]))
@@ -53,7 +53,7 @@ def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr(pool, "PROGRAM", FAKE)
     monkeypatch.setattr(pool, "TICK", 0.02)
-    for name in ("compare", "tables"):
+    for name in ("compare", "score_tables"):
         monkeypatch.setitem(
             sys.modules, f"multitask.reporting.comparison.{name}", comparison_stand_in
         )

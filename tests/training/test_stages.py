@@ -10,7 +10,7 @@ import torch
 import run_multitask
 from multitask.config import load_config
 from multitask.data.collate import separate
-from multitask.sweep.progress import steps_done
+from multitask.sweep.progress_bars import steps_done
 from multitask.training.build_trainer import build_trainer
 from multitask.training.setup import set_up
 from multitask.training.stages import trained_parameters

@@ -6,10 +6,10 @@ from typing import Any
 
 from scipy.stats import ttest_rel
 
-from multitask.reporting.comparison import tables
+from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.significance import holm
-from multitask.reporting.paper.files import paper_markdown
-from multitask.reporting.tables import Table, markdown, markdown_table
+from multitask.reporting.paper.paper_files import paper_markdown
+from multitask.reporting.table_formats import Table, markdown, markdown_table
 from tools.measured_docs.store import RESULTS, source_line
 
 GRIDS = RESULTS / "grids"
@@ -49,7 +49,7 @@ def grid(name: str) -> str | None:
         return None
     parts = [
         f"{markdown(title)}:\n\n{table.markdown()}"
-        for title, table in tables.titled_tables(comparison)
+        for title, table in score_tables.titled_tables(comparison)
     ]
     return "\n\n".join([*parts, *_notes(comparison), source_line(comparison)]) + "\n"
 
@@ -62,12 +62,14 @@ def scores(name: str) -> str | None:
     comparison = _load(GRIDS / f"{name}.json")
     if comparison is None:
         return None
-    score_table = tables.score_table(comparison)
+    score_table = score_tables.score_table(comparison)
     header, rows = [*score_table.header], [[*row] for row in score_table.rows]
-    difference = f"mean: {tables.difference_title(comparison).replace('Difference', 'difference')}"
+    difference = (
+        f"mean: {score_tables.difference_title(comparison).replace('Difference', 'difference')}"
+    )
     for title, other in (
-        (difference, tables.difference_table(comparison)),
-        ("time of an epoch", tables.time_table(comparison)),
+        (difference, score_tables.difference_table(comparison)),
+        ("time of an epoch", score_tables.time_table(comparison)),
     ):
         if other is not None:
             last = {name: cells[-1] for name, *cells in other.rows}
@@ -89,17 +91,17 @@ def paired(name: str) -> str | None:
     groups = comparison["groups"]
     pairs = list(zip(groups[::2], groups[1::2], strict=True))
     rows = [[f"{second['name']} - {first['name']}"] for first, second in pairs]
-    for column, _ in enumerate(tables.columns(comparison)):
+    for column, _ in enumerate(score_tables.columns(comparison)):
         entries: list[list[Any]] = [
-            [tables.entries(comparison, group)[column] for group in pair] for pair in pairs
+            [score_tables.entries(comparison, group)[column] for group in pair] for pair in pairs
         ]
         tests = [ttest_rel(second["values"], first["values"]) for first, second in entries]
         corrected = holm([test.pvalue for test in tests])
         for row, (first, second), test, p in zip(rows, entries, tests, corrected, strict=True):
             low, high = test.confidence_interval(comparison["confidence"])
             gain = {"value": second["mean"] - first["mean"], "low": low, "high": high, "p_holm": p}
-            row.append(tables.difference_cell(gain))
-    table = Table(("over seeds", *tables.columns(comparison)), rows)
+            row.append(score_tables.difference_cell(gain))
+    table = Table(("over seeds", *score_tables.columns(comparison)), rows)
     return table.markdown() + "\n"
 
 

@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from multitask.reporting.tables import markdown_table
+from multitask.reporting.table_formats import markdown_table
 from tools.measured_docs.store import RESULTS, ROOT, run_command, source_line
 
 RUNS_SCRIPT = ROOT / "benchmarks" / "cs224n_results.sh"

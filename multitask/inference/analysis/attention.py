@@ -12,7 +12,7 @@ from multitask.data.tokenize import tokenize
 from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.encoders.adapter import Adapter
 from multitask.models.encoders.bert import SelfAttention, softmax
-from multitask.reporting.figures.attention import ClsAttention
+from multitask.reporting.figures.attention_map import ClsAttention
 from multitask.tasks.examples import Rows
 from multitask.utils.errors import UserError
 

@@ -11,7 +11,7 @@ from multitask.data.tokenize import Tokens
 from multitask.inference.analysis.layer_weights import summary, watched_weights
 from multitask.inference.scoring import over_rows
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.reporting.figures.importance import Importance, by_length
+from multitask.reporting.figures.importance_map import Importance, by_length
 
 
 def importance(

@@ -5,10 +5,10 @@ No script runs in the page, and its content security policy lets it ask for noth
 
 from typing import TYPE_CHECKING, Any
 
-from multitask.inference.serve import answers
-from multitask.inference.serve.answers import MAX_CHARACTERS, Served
+from multitask.inference.serve import responses
+from multitask.inference.serve.responses import MAX_CHARACTERS, Served
 from multitask.inference.serve.server import ADDRESS, import_flask
-from multitask.reporting.html import html
+from multitask.reporting.html_page import html
 from multitask.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -81,19 +81,19 @@ def filled(served: Served, first: str, second: str, task: str) -> Any:
     """The page with its answers to two typed texts, of which the second may be empty."""
     typed = {"first": first[:MAX_CHARACTERS], "second": second[:MAX_CHARACTERS], "task": task}
     try:
-        texts = answers.read_texts(served, first, second)
-        choices = answers.attention_tasks(served)
+        texts = responses.read_texts(served, first, second)
+        choices = responses.attention_tasks(served)
         if task and task not in choices:
             raise UserError("There is no such task to draw the attention of.")
     except UserError as error:
         return page(served, problem=str(error), **typed), 400
-    more: dict[str, Any] = {"texts": texts, "found": answers.answers(served, texts)}
+    more: dict[str, Any] = {"texts": texts, "found": responses.answers(served, texts)}
     try:
-        more["pictures"] = answers.attention(served, task or choices[0], texts)
+        more["pictures"] = responses.attention(served, task or choices[0], texts)
     except UserError as error:
         more["no_picture"] = str(error)
     try:
-        more["nearest"] = [answers.neighbours(served, text) for text in texts]
+        more["nearest"] = [responses.neighbours(served, text) for text in texts]
     except UserError as error:
         more["no_nearest"] = str(error)
     return page(served, **typed, **more)
@@ -123,8 +123,8 @@ def page(served: Served, **values: Any) -> str:
             "sections": [],
         },
         served=served,
-        tasks=[(task, answers.about(served, task)) for task in served.tasks],
-        choices=answers.attention_tasks(served),
+        tasks=[(task, responses.about(served, task)) for task in served.tasks],
+        choices=responses.attention_tasks(served),
         limit=MAX_CHARACTERS,
         has_report=(run.directory / "report.html").is_file(),
     )

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from multitask.models.losses.contrastive import ContrastiveHead, at_least_fp32
+from multitask.models.losses.contrastive_loss import ContrastiveHead, at_least_fp32
 from multitask.utils import distributed
 
 # (masked ids, token types, mask) [S, T] each -> the most probable token at every place [S, T]

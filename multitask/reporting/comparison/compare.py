@@ -15,25 +15,25 @@ from typing import Any
 import numpy as np
 
 from multitask.config.run_directory import load_report
-from multitask.reporting.comparison import tables
-from multitask.reporting.comparison.figures import draw_all
+from multitask.reporting.comparison import score_tables
+from multitask.reporting.comparison.comparison_figures import draw_all
+from multitask.reporting.comparison.comparison_page import comparison_page
 from multitask.reporting.comparison.grid_axes import marginals
 from multitask.reporting.comparison.groups import Group, group_runs, is_probe, run_config
 from multitask.reporting.comparison.holdout import held_out, over_seeds
 from multitask.reporting.comparison.notes import notes
-from multitask.reporting.comparison.page import comparison_page
 from multitask.reporting.comparison.saved_predictions import (
     ScoredRows,
     check_same_rows,
     load_split,
     resampled_metric,
 )
+from multitask.reporting.comparison.score_tables import best_of
 from multitask.reporting.comparison.settings import differing_settings
 from multitask.reporting.comparison.significance import drawn_seeds, holm, p_value, seed_means
-from multitask.reporting.comparison.tables import best_of
 from multitask.reporting.comparison.times import training_times
 from multitask.reporting.comparison.transfer import transfer
-from multitask.reporting.html import write_html
+from multitask.reporting.html_page import write_html
 from multitask.tasks.base import Array, TaskType
 from multitask.tasks.bootstrap import percentiles
 from multitask.tasks.metrics import joint_tasks
@@ -133,9 +133,9 @@ def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     texts = {
         "comparison.json": json.dumps(comparison, indent=1, ensure_ascii=False) + "\n",
-        "table.md": tables.markdown_text(comparison),
-        "table.csv": tables.csv_text(comparison),
-        "table.tex": tables.latex_text(comparison),
+        "table.md": score_tables.markdown_text(comparison),
+        "table.csv": score_tables.csv_text(comparison),
+        "table.tex": score_tables.latex_text(comparison),
     }
     for name, text in texts.items():
         write_text(directory / name, text)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multitask.reporting.comparison.saved_predictions import ScoredRows, resampled_metric
-from multitask.reporting.tables import Table, score, signed
+from multitask.reporting.table_formats import Table, score, signed
 from multitask.tasks import metrics
 from multitask.tasks.base import Array, TaskType
 from multitask.tasks.bootstrap import percentiles

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from multitask.reporting.comparison.settings import shown
-from multitask.reporting.figures.grid import Heatmap
+from multitask.reporting.figures.grid_figures import Heatmap
 
 Point = tuple[str, ...]
 # a cell's score of one column, and the seeds that its values are of

@@ -14,7 +14,7 @@ from multitask.config.registry import imported, task_type
 from multitask.config.run_directory import load_lines, load_report, stage_begins
 from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
-from multitask.reporting.figures.gradient_conflict import draw_conflict
+from multitask.reporting.figures.gradient_cosines import draw_conflict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import run_multitask
 from multitask import load
-from multitask.inference.serve import answers
-from multitask.inference.serve.answers import Served, open_run
+from multitask.inference.serve import responses
+from multitask.inference.serve.responses import Served, open_run
 from multitask.utils.errors import UserError
 from tests.support.html_page import ADDRESSES, Parsed, page_text
 from tests.support.token_run import token_config, write_token_files
@@ -139,7 +139,7 @@ def test_what_is_typed_is_text_and_nothing_else(typed, client):
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_any_text_gives_a_sound_page(first, second, client, monkeypatch):
-    monkeypatch.setattr(answers, "attention", lambda *_: [])  # slow, and has tests of its own
+    monkeypatch.setattr(responses, "attention", lambda *_: [])  # slow, and has tests of its own
     reply = post(client, first, second)
     check(reply)
     typed = first.encode(errors="replace").decode()  # a browser sends no half characters either
@@ -186,7 +186,7 @@ def test_where_there_is_no_picture_a_sentence_stands(client, monkeypatch):
     def fail(*_):
         raise UserError("an encoder of type odd tells no attention weights")
 
-    monkeypatch.setattr(answers, "attention", fail)
+    monkeypatch.setattr(responses, "attention", fail)
     reply = post(client, TEXT)
     assert "an encoder of type odd tells no attention weights" in check(reply)
     assert not Parsed(reply.get_data(as_text=True)).all("img")
@@ -198,7 +198,7 @@ def test_a_failure_is_a_sentence_in_the_page_and_a_traceback_in_the_terminal(
     def fail(*_):
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(answers, "answers", fail)
+    monkeypatch.setattr(responses, "answers", fail)
     reply = post(client, TEXT)
     assert reply.status_code == 500
     assert "Something failed here." in check(reply) and "secret" not in reply.text
@@ -207,7 +207,7 @@ def test_a_failure_is_a_sentence_in_the_page_and_a_traceback_in_the_terminal(
 
 def test_one_text_is_answered_at_a_time(served, monkeypatch):
     inside, most = 0, 0
-    lock, usual = threading.Lock(), answers.answers
+    lock, usual = threading.Lock(), responses.answers
 
     def counted(*arguments):
         nonlocal inside, most
@@ -219,7 +219,7 @@ def test_one_text_is_answered_at_a_time(served, monkeypatch):
             inside -= 1
         return found
 
-    monkeypatch.setattr(answers, "answers", counted)
+    monkeypatch.setattr(responses, "answers", counted)
     app = make_app(served)
     codes = []
     ask = [
@@ -251,7 +251,7 @@ def test_neighbours_stand_in_the_page(served, tmp_path):
     reply = post(make_app(indexed).test_client(), TEXT, OTHER)
     text = check(reply)
     assert "Nearest texts" in text and "To the second text" in text
-    for found in answers.neighbours(indexed, TEXT):
+    for found in responses.neighbours(indexed, TEXT):
         assert f"{found.cosine:.3f} {' '.join(found.text.split())} line {found.line}" in text
 
 
@@ -261,7 +261,7 @@ def test_tagged_words_and_answers_are_what_predict_says(tiny_encoder, tmp_path):
     assert run_multitask.main([str(config), "training.max_steps=8"]) == 0
     made = open_run(tmp_path / "run", None)
     context = "eats man . today dog sees house"
-    found = {one.task: one for one in answers.answers(made, ["who is there ?", context])}
+    found = {one.task: one for one in responses.answers(made, ["who is there ?", context])}
     assert found["ner"].about == "one text → a tag for each word"
     _, second = found["ner"].results
     (expected,) = made.run.predict("ner", [context])
@@ -274,7 +274,7 @@ def test_tagged_words_and_answers_are_what_predict_says(tiny_encoder, tmp_path):
     assert result.notes[-1].endswith(
         f"{expected['start']} to {expected['end']} of the second text."
     )
-    needs = {one.task: one.message for one in answers.answers(made, [context])}
+    needs = {one.task: one.message for one in responses.answers(made, [context])}
     assert needs == {"ner": "", "qa": "Needs a second text."}
     shown = check(post(make_app(made).test_client(), "who is there ?", context))
     assert result.prediction in shown and second.prediction in shown

@@ -8,7 +8,7 @@ from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score
 
 from multitask.config.run_directory import load_lines
-from multitask.reporting.comparison import tables
+from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.compare import Group, compare
 from tests.support.fabricated_run import write_run
 
@@ -50,7 +50,7 @@ def test_scores_are_those_of_the_held_out_rows(groups):
         assert entry["sd"] == pytest.approx(statistics.stdev(scores[task] for scores in naive))
     means = [statistics.fmean(scores.values()) for scores in naive]
     assert one["overall"]["values"] == pytest.approx(means)
-    assert tables.holdout_table(comparison) is None, "one group alone is no choice"
+    assert score_tables.holdout_table(comparison) is None, "one group alone is no choice"
 
 
 def test_the_table_marks_the_best_and_stands_after_the_dev_scores(groups):
@@ -58,12 +58,12 @@ def test_the_table_marks_the_best_and_stands_after_the_dev_scores(groups):
         for run in groups[name].runs:
             hold_out(run)
     comparison = compare(list(groups.values()), "one", resamples=20)
-    table = tables.holdout_table(comparison)
+    table = score_tables.holdout_table(comparison)
     assert [row[0] for row in table.rows] == ["one", "two"]
     assert table.marked == {(1, column) for column in range(1, len(table.header))}, "less noise"
     for group in comparison["groups"][1:]:  # alone, nothing is best
         if group["holdout"]:
             group["holdout"]["overall"] = None
-    assert (0, len(table.header) - 1) not in tables.holdout_table(comparison).marked
-    titles = [title for title, _ in tables.titled_tables(comparison)]
-    assert titles[:2] == ["Dev scores", tables.HOLDOUT_TITLE]
+    assert (0, len(table.header) - 1) not in score_tables.holdout_table(comparison).marked
+    titles = [title for title, _ in score_tables.titled_tables(comparison)]
+    assert titles[:2] == ["Dev scores", score_tables.HOLDOUT_TITLE]

@@ -6,9 +6,9 @@ import statistics
 
 import pytest
 
-from multitask.reporting.comparison import tables
+from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.compare import Group, compare, write_comparison
-from multitask.reporting.comparison.page import comparison_page
+from multitask.reporting.comparison.comparison_page import comparison_page
 from tests.support.fabricated_run import write_run
 
 SECONDS = {"base": (8.0, 10.0, 30.0), "slow": (24.0, 26.0, 25.0), "probe": (None, None, None)}
@@ -41,13 +41,13 @@ def test_times_are_medians_and_their_ratios_in_every_format(groups, tmp_path):
     assert slow == {"epoch_seconds": medians[1], "ratio": medians[1] / medians[0]}
     assert probe is None
 
-    table = tables.time_table(comparison)
+    table = score_tables.time_table(comparison)
     assert table.header == ("group", "seconds an epoch", "ratio to base")
     assert table.rows == [["base", "10.0", "x1.00"], ["slow", "25.0", "x2.50"]]
     write_comparison(tmp_path / "out", comparison)
     for name, row in (("md", "| slow | 25.0 | x2.50 |"), ("tex", r"slow & 25.0 & x2.50 \tab")):
         text = (tmp_path / "out" / f"table.{name}").read_text()
-        assert tables.TIME_TITLE in text and row in text
+        assert score_tables.TIME_TITLE in text and row in text
         assert "on whatever load the machine had" in text
     lines = list(csv.DictReader((tmp_path / "out" / "table.csv").open()))
     times = [(line["epoch_seconds"], line["epoch_seconds_ratio"]) for line in lines]
@@ -55,7 +55,7 @@ def test_times_are_medians_and_their_ratios_in_every_format(groups, tmp_path):
     (section,) = [
         section
         for section in comparison_page(tmp_path / "out", comparison).sections
-        if section.title == tables.TIME_TITLE
+        if section.title == score_tables.TIME_TITLE
     ]
     assert section.blocks == [table]
 
@@ -68,7 +68,7 @@ def test_times_of_several_machines_are_left_out_with_a_note(change, words, group
     edited(groups[1].runs[2], **change)
     comparison = compare(groups, "base", resamples=20)
     assert [group["training_time"] for group in comparison["groups"]] == [None] * 3
-    assert tables.TIME_TITLE not in tables.markdown_text(comparison)
+    assert score_tables.TIME_TITLE not in score_tables.markdown_text(comparison)
     (note,) = comparison["notes"]
     assert note.startswith(f"Training times do not compare, the runs differ in {words}")
 
@@ -77,7 +77,7 @@ def test_a_report_older_than_the_count_of_threads_is_no_other_machine(groups):
     for run in groups[0].runs:
         edited(run, threads=None)
     comparison = compare(groups, "base", resamples=20)
-    assert tables.time_table(comparison) and not comparison["notes"]
+    assert score_tables.time_table(comparison) and not comparison["notes"]
 
 
 def test_without_times_there_is_no_table(groups):
@@ -85,7 +85,7 @@ def test_without_times_there_is_no_table(groups):
     comparison = compare(groups, "base", resamples=20)
     assert comparison["groups"][0]["training_time"] is None
     assert comparison["groups"][1]["training_time"]["ratio"] is None
-    assert tables.time_table(comparison) is None
+    assert score_tables.time_table(comparison) is None
     for group in comparison["groups"]:  # a comparison that was saved before times were
         del group["training_time"]
-    assert tables.time_table(comparison) is None and tables.csv_text(comparison)
+    assert score_tables.time_table(comparison) is None and score_tables.csv_text(comparison)

@@ -12,7 +12,7 @@ from matplotlib.image import imread
 
 from multitask.config.run_directory import load_lines
 from multitask.reporting.figures import training_curves as plots
-from multitask.reporting.figures.confusion import confusion
+from multitask.reporting.figures.confusion_matrix import confusion
 from multitask.reporting.figures.scatter import scatter
 from multitask.reporting.figures.style import new_figure, save_figure, step_axis
 from tests.support.fabricated_run import write_run

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from multitask.reporting.comparison.figures import draw_comparison
+from multitask.reporting.comparison.comparison_figures import draw_comparison
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ import pytest
 import run_multitask
 from multitask import load
 from multitask.inference.analysis.attention import cls_attention
-from multitask.inference.serve import answers
-from multitask.inference.serve.answers import MAX_CHARACTERS, Served, open_run, read_texts
+from multitask.inference.serve import responses
+from multitask.inference.serve.responses import MAX_CHARACTERS, Served, open_run, read_texts
 from multitask.tasks.base import TaskType
 from multitask.utils.errors import NotFinite, UserError
 from tests.conftest import ROOT
@@ -51,8 +51,8 @@ def cross(tiny_encoder, course_files, tmp_path_factory) -> Served:
     return open_run(run, None)
 
 
-def by_task(served: Served, texts: list[str]) -> dict[str, answers.TaskAnswer]:
-    return {answer.task: answer for answer in answers.answers(served, texts)}
+def by_task(served: Served, texts: list[str]) -> dict[str, responses.TaskAnswer]:
+    return {answer.task: answer for answer in responses.answers(served, texts)}
 
 
 def test_every_kind_of_label_is_what_predict_says(tiny_run, served):
@@ -119,7 +119,7 @@ def test_masked_tokens_are_left_out(tiny_encoder, course_files, tmp_path):
 
 
 def test_a_run_of_masked_tokens_alone_is_refused(tiny_run, monkeypatch):
-    monkeypatch.setattr(answers, "_is_shown", lambda *_: False)
+    monkeypatch.setattr(responses, "_is_shown", lambda *_: False)
     with pytest.raises(UserError, match="no task of the run says anything about a text"):
         open_run(tiny_run, None)
 
@@ -150,7 +150,7 @@ def test_of_many_classes_the_likeliest_are_shown(served, monkeypatch):
 
 def test_a_number_outside_its_scale_says_so(served, monkeypatch):
     monkeypatch.setattr(served.run, "predict", lambda *_: [{"prediction": 5.25, "scores": [5.25]}])
-    result = answers._predicted(served, "sts", [TEXT, OTHER], "")
+    result = responses._predicted(served, "sts", [TEXT, OTHER], "")
     assert result.prediction == "5.250" and result.notes == ["Outside the scale from 0 to 5."]
 
 
@@ -208,13 +208,13 @@ def test_what_the_tasks_need_is_asked_for(served):
 
 def test_the_picture_is_drawn_of_the_tasks_attention(cross, served, monkeypatch):
     drawn = []
-    monkeypatch.setattr(answers, "draw_mean", lambda *a: drawn.append(a) or real(*a))
-    from multitask.reporting.figures.attention import draw_mean as real
+    monkeypatch.setattr(responses, "draw_mean", lambda *a: drawn.append(a) or real(*a))
+    from multitask.reporting.figures.attention_map import draw_mean as real
 
-    assert answers.attention_tasks(served) == ["sst"]  # one set of weights, no pair in one input
-    assert answers.attention_tasks(cross) == ["sst", "qqp"]
-    assert len(answers.attention(cross, "sst", [TEXT, OTHER])) == 2
-    (picture,) = answers.attention(cross, "qqp", [TEXT, OTHER])
+    assert responses.attention_tasks(served) == ["sst"]  # one set of weights, no pair in one input
+    assert responses.attention_tasks(cross) == ["sst", "qqp"]
+    assert len(responses.attention(cross, "sst", [TEXT, OTHER])) == 2
+    (picture,) = responses.attention(cross, "qqp", [TEXT, OTHER])
     assert picture.png.startswith(b"\x89PNG") and picture.note == ""
     assert picture.alt == f"What [CLS] attends to in “{TEXT}” and “{OTHER}”"
     for (found, source), (task, own) in zip(
@@ -226,10 +226,10 @@ def test_the_picture_is_drawn_of_the_tasks_attention(cross, served, monkeypatch)
         assert found.tokens == expected.tokens and source == f"run, task {task}"
     assert (drawn[0][0].mean != served_mean(cross, TEXT)).any()  # the adapter counts
     with pytest.raises(UserError, match="Task qqp reads two texts together: type a second one"):
-        answers.attention(cross, "qqp", [TEXT])
+        responses.attention(cross, "qqp", [TEXT])
     with pytest.raises(UserError, match="65 tokens, special ones included; the encoder takes 64"):
-        answers.attention(served, "sst", ["cat " * 63])
-    (picture,) = answers.attention(served, "sst", ["cat " * 50])
+        responses.attention(served, "sst", ["cat " * 63])
+    (picture,) = responses.attention(served, "sst", ["cat " * 50])
     assert picture.note == "The picture is of the whole text."
 
 
@@ -251,8 +251,8 @@ def index(tiny_run, tmp_path_factory) -> Path:
 def test_neighbours_are_those_that_search_finds(tiny_run, index, capsys):
     served = open_run(tiny_run, index)
     served.run.model.autocast = True  # as on hardware with bf16: an index is in fp32 all the same
-    answers.answers(served, [TEXT, OTHER])
-    found = answers.neighbours(served, TEXT)
+    responses.answers(served, [TEXT, OTHER])
+    found = responses.neighbours(served, TEXT)
     assert served.run.model.autocast
     capsys.readouterr()
     assert run_multitask.main(["search", str(index), TEXT, "--top", "3"]) == 0
@@ -262,8 +262,8 @@ def test_neighbours_are_those_that_search_finds(tiny_run, index, capsys):
         len(lines) == 3 and [line[: len(s)] for line, s in zip(lines, shown, strict=True)] == shown
     )
     (long,) = [n.text for n in found if n.line == 4]
-    assert len(long) == answers.MAX_SHOWN and long.endswith("…")
-    assert answers.neighbours(Served(served.run, served.tasks), TEXT) == []
+    assert len(long) == responses.MAX_SHOWN and long.endswith("…")
+    assert responses.neighbours(Served(served.run, served.tasks), TEXT) == []
 
 
 def test_weights_of_another_task_do_not_change_the_neighbours(tiny_run, index, tmp_path):
@@ -283,11 +283,11 @@ def test_weights_of_another_task_do_not_change_the_neighbours(tiny_run, index, t
     save_file(moved, run / "weights" / "step-00000099.safetensors")
     (run / "best.json").write_text(json.dumps(steps | {"sst": 99, "qqp": step, "sts": step}))
     served = open_run(run, index)
-    before = answers.neighbours(served, TEXT)
-    answers.answers(served, [TEXT])
+    before = responses.neighbours(served, TEXT)
+    responses.answers(served, [TEXT])
     assert served.run._loaded == 99
-    assert answers.neighbours(served, TEXT) == before
-    assert answers.attention_tasks(served) == ["sst", "qqp"]
+    assert responses.neighbours(served, TEXT) == before
+    assert responses.attention_tasks(served) == ["sst", "qqp"]
 
 
 def test_an_index_of_another_run_is_refused(contrastive, index):
@@ -307,10 +307,10 @@ def test_another_encoder_of_transformers_has_pictures_too(tmp_path, course_files
     config = str(ROOT / "configs" / "cs224n.yaml")
     assert run_multitask.main([config, *names, *lengths, *changes]) == 0
     served = open_run(run, None)
-    (picture,) = answers.attention(served, "sst", [TEXT])
+    (picture,) = responses.attention(served, "sst", [TEXT])
     assert picture.png.startswith(b"\x89PNG")
     model = served.run.model.encoder.model
     model.set_attn_implementation = lambda name: None
     model.forward = lambda *_, **__: type("Output", (), {"attentions": None})()
     with pytest.raises(UserError, match="an encoder of type electra tells no attention weights"):
-        answers.attention(served, "sst", [TEXT])
+        responses.attention(served, "sst", [TEXT])

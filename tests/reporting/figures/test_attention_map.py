@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
-from multitask.reporting.figures import attention as attention_figure
-from multitask.reporting.figures.attention import ClsAttention, draw_heads, draw_mean
+from multitask.reporting.figures import attention_map as attention_figure
+from multitask.reporting.figures.attention_map import ClsAttention, draw_heads, draw_mean
 from multitask.reporting.figures.style import VERMILLION, save_figure
 from multitask.utils.errors import UserError
 

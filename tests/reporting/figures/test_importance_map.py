@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitask.reporting.figures.importance import (
+from multitask.reporting.figures.importance_map import (
     Importance,
     by_length,
     draw_examples,

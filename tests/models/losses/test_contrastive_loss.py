@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitask.config.registry import build
-from multitask.models.losses.contrastive import ContrastiveHead
+from multitask.models.losses.contrastive_loss import ContrastiveHead
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support.processes import TORCHRUN, launch
@@ -164,7 +164,7 @@ SCRIPT = """
 import json, sys
 import torch
 from torch import distributed
-from multitask.models.losses.contrastive import ContrastiveHead
+from multitask.models.losses.contrastive_loss import ContrastiveHead
 distributed.init_process_group("gloo")
 rank = distributed.get_rank()
 out, rows, weight = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
@@ -216,7 +216,7 @@ def test_two_processes_have_the_gradient_of_one_with_the_whole_batch(rows, tmp_p
 
 def test_losses_import_neither_encoders_nor_poolers_nor_heads():
     code = (
-        "import sys, multitask.models.losses.contrastive\n"
+        "import sys, multitask.models.losses.contrastive_loss\n"
         "bad = ('multitask.models.encoders', 'multitask.models.poolers', 'heads', 'pals')\n"
         "sys.exit(any(name.startswith(bad) for name in sys.modules))"
     )

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from multitask.reporting.comparison import tables
-from multitask.reporting.comparison.figures import (
+from multitask.reporting.comparison import score_tables
+from multitask.reporting.comparison.comparison_figures import (
     CURVES,
     GAPS,
     MAX_CURVES,
@@ -15,7 +15,7 @@ from multitask.reporting.comparison.figures import (
 from multitask.reporting.comparison.grid_axes import axis_labels, long_axes
 from multitask.reporting.comparison.settings import shown
 from multitask.reporting.page import Block, Image, Lines, Page, Section, Text, Tile
-from multitask.reporting.tables import Table
+from multitask.reporting.table_formats import Table
 
 LEGEND = (
     "The best mean of each column. Dot: the mean over seeds; bar: its 95 % interval; stroke: the "
@@ -33,14 +33,17 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
     """What report.html shows, from the comparison and the figures of ``draw_all`` beside it."""
     groups = comparison["groups"]
     alt = "Scores of each group by task: one dot a seed, the mean and its interval"
-    scores: list[Block] = [tables.score_table(comparison), Image(directory / "figure.png", alt)]
-    sections = [Section(tables.SCORES_TITLE, scores)]
-    if found := tables.holdout_table(comparison):
-        sections.append(Section(tables.HOLDOUT_TITLE, [found], label="Holdout"))
-    if tables.difference_table(comparison):
+    scores: list[Block] = [
+        score_tables.score_table(comparison),
+        Image(directory / "figure.png", alt),
+    ]
+    sections = [Section(score_tables.SCORES_TITLE, scores)]
+    if found := score_tables.holdout_table(comparison):
+        sections.append(Section(score_tables.HOLDOUT_TITLE, [found], label="Holdout"))
+    if score_tables.difference_table(comparison):
         sections.append(_differences(comparison))
-    if times := tables.time_table(comparison):
-        sections.append(Section(tables.TIME_TITLE, [times], label="Training time"))
+    if times := score_tables.time_table(comparison):
+        sections.append(Section(score_tables.TIME_TITLE, [times], label="Training time"))
     if comparison["notes"]:
         sections.append(Section("Notes", [Lines(comparison["notes"])], alert=True))
     if settings := settings_table(groups):
@@ -51,7 +54,7 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
         sections.append(_curves(directory, comparison, drawn))
     sections += _transfer_section(comparison)
     sections += [
-        Section("How to read this", [Lines(tables.explanations(comparison))]),
+        Section("How to read this", [Lines(score_tables.explanations(comparison))]),
         Section("Runs", parts=[Section("Their directories", [_runs(groups)], folded=True)]),
     ]
     return Page(
@@ -65,8 +68,8 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
 
 
 def _column(comparison: dict[str, Any], at: int) -> dict[str, dict[str, Any]]:
-    """The scored tables.entries of a column by group."""
-    found = {g["name"]: tables.entries(comparison, g)[at] for g in comparison["groups"]}
+    """Return the entries of a column that have a score, by group."""
+    found = {g["name"]: score_tables.entries(comparison, g)[at] for g in comparison["groups"]}
     return {name: entry for name, entry in found.items() if entry and entry["mean"] is not None}
 
 
@@ -79,13 +82,13 @@ def _summary(comparison: dict[str, Any]) -> str:
     best = next((name for name, entry in overall.items() if entry["best"]), None)
     if best is None:
         return text
-    text += f" Best mean over the tasks: {best} with {tables.score_cell(overall[best])}"
+    text += f" Best mean over the tasks: {best} with {score_tables.score_cell(overall[best])}"
     if best == baseline:
         return f"{text}, the baseline."
     if baseline not in overall:
         return f"{text}."
-    difference = tables.difference_cell(overall[best]["difference"])
-    base = tables.score_cell(overall[baseline])
+    difference = score_tables.difference_cell(overall[best]["difference"])
+    base = score_tables.score_cell(overall[baseline])
     return f"{text}; the baseline has {base} (difference {difference})."
 
 
@@ -95,7 +98,7 @@ def _counted(count: int, word: str) -> str:
 
 def _tiles(comparison: dict[str, Any]) -> list[Tile]:
     """For the mean and for each task: the best group beside the baseline."""
-    titles = tables.columns(comparison)
+    titles = score_tables.columns(comparison)
     first = [-1] if len(comparison["tasks"]) > 1 else []
     return [
         _tile(comparison["baseline"], "mean of the tasks" if at < 0 else titles[at], found)
@@ -125,7 +128,7 @@ def _clear(difference: dict[str, Any] | None) -> bool:
 
 def _differences(comparison: dict[str, Any]) -> Section:
     """The differences, the clear ones marked; a cell's interval has a line of its own."""
-    found = tables.differences(comparison)
+    found = score_tables.differences(comparison)
     rows = [[name, *map(_two_lines, row)] for name, row in found.items()]
     marked = {
         (line, 1 + at)
@@ -133,15 +136,17 @@ def _differences(comparison: dict[str, Any]) -> Section:
         for at, each in enumerate(row)
         if _clear(each)
     }
-    table = Table(("group", *tables.columns(comparison)), rows, frozenset(marked))
+    table = Table(("group", *score_tables.columns(comparison)), rows, frozenset(marked))
     text = f"Bold: p below {CLEAR}."
-    return Section(tables.difference_title(comparison), [Text(text), table], label="Differences")
+    return Section(
+        score_tables.difference_title(comparison), [Text(text), table], label="Differences"
+    )
 
 
-def _two_lines(difference: tables.Entry) -> str:
+def _two_lines(difference: score_tables.Entry) -> str:
     if difference is None:
         return "-"
-    value, interval, p = tables.difference_parts(difference)
+    value, interval, p = score_tables.difference_parts(difference)
     return f"{value} {p}\n{interval}"
 
 
@@ -198,9 +203,9 @@ def marginal_table(comparison: dict[str, Any], axis: dict[str, Any]) -> Table:
     for line, found in zip(lines, means, strict=True):
         counts = sorted({entry["cells"] for entry in found if entry})
         cells = " to ".join(map(str, dict.fromkeys((*counts[:1], *counts[-1:]))))
-        rows.append([labels[line["label"]], cells, *map(tables.score_cell, found)])
-    header = ("value", "cells", *tables.columns(comparison))
-    return Table(header, rows, tables.best_cells(means, 2))
+        rows.append([labels[line["label"]], cells, *map(score_tables.score_cell, found)])
+    header = ("value", "cells", *score_tables.columns(comparison))
+    return Table(header, rows, score_tables.best_cells(means, 2))
 
 
 def _curves(directory: Path, comparison: dict[str, Any], drawn: Sequence[str]) -> Section:
@@ -219,8 +224,8 @@ def _curves(directory: Path, comparison: dict[str, Any], drawn: Sequence[str]) -
 
 def _transfer_section(comparison: dict[str, Any]) -> list[Section]:
     found = {
-        tables.GAIN_TITLE: tables.gain_table(comparison),
-        tables.MATRIX_TITLE: tables.matrix_table(comparison),
+        score_tables.GAIN_TITLE: score_tables.gain_table(comparison),
+        score_tables.MATRIX_TITLE: score_tables.matrix_table(comparison),
     }
     parts = [Section(title, [table]) for title, table in found.items() if table is not None]
     return [Section("Transfer between tasks", parts=parts, label="Transfer")] if parts else []

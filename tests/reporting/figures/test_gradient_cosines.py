@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from multitask.reporting.figures.gradient_conflict import draw_conflict
+from multitask.reporting.figures.gradient_cosines import draw_conflict
 
 
 def event(step, **cosines):

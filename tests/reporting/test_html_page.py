@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from multitask.reporting import html as html_report
+from multitask.reporting import html_page as html_report
 from multitask.reporting.page import (
     Code,
     Image,
@@ -20,7 +20,7 @@ from multitask.reporting.page import (
     markdown_block,
 )
 from multitask.reporting.run_report import write_reports
-from multitask.reporting.tables import Table
+from multitask.reporting.table_formats import Table
 from tests.support.fabricated_run import write_run
 from tests.support.html_page import Parsed, check_page, page_text
 

@@ -11,7 +11,7 @@ from multitask.inference.embeddings import Vectors, run_vectors
 from multitask.inference.search.index import TextIndex, check_origin, open_index
 from multitask.inference.similarity import cosines
 from multitask.inference.trained_run import TrainedRun, load
-from multitask.reporting.figures.attention import draw_mean
+from multitask.reporting.figures.attention_map import draw_mean
 from multitask.reporting.figures.style import save_figure
 from multitask.tasks.base import TaskType
 from multitask.utils.errors import UserError

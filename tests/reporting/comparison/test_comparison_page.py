@@ -8,9 +8,9 @@ import warnings
 import pytest
 
 from multitask.reporting.comparison.compare import Group, compare, group_runs, write_comparison
-from multitask.reporting.comparison.figures import MAX_CURVES, curve_groups
-from multitask.reporting.comparison.page import comparison_page, settings_table
-from multitask.reporting.comparison.tables import score_cell
+from multitask.reporting.comparison.comparison_figures import MAX_CURVES, curve_groups
+from multitask.reporting.comparison.comparison_page import comparison_page, settings_table
+from multitask.reporting.comparison.score_tables import score_cell
 from tests.support.fabricated_run import write_run
 from tests.support.html_page import Parsed, check_page, page_text
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from multitask.reporting.comparison.compare import Group, compare
-from multitask.reporting.paper import files as paper_files
-from multitask.reporting.paper import table as paper_table_module
-from multitask.reporting.paper.figures import draw_paper_table
+from multitask.reporting.paper import paper_files as paper_files
+from multitask.reporting.paper import paper_table as paper_table_module
 from multitask.reporting.paper.layout import Column, Layout, load_layout
-from multitask.reporting.paper.table import columns_average, official_average, paper_table
+from multitask.reporting.paper.paper_figures import draw_paper_table
+from multitask.reporting.paper.paper_table import columns_average, official_average, paper_table
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support.fabricated_run import write_run

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multitask.reporting.comparison.grid_axes import heatmaps, long_axes
-from multitask.reporting.comparison.tables import columns
+from multitask.reporting.comparison.score_tables import columns
 from multitask.reporting.figures import style
-from multitask.reporting.figures.grid import draw_curve_bands, draw_gap_bands, draw_heatmaps
+from multitask.reporting.figures.grid_figures import draw_curve_bands, draw_gap_bands, draw_heatmaps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

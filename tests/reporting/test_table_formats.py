@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitask.reporting.tables import Table, latex, score
+from multitask.reporting.table_formats import Table, latex, score
 
 
 def test_latex_escapes_what_would_be_a_command():

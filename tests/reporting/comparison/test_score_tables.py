@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from multitask.reporting.comparison import tables
+from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.compare import compare, group_runs, write_comparison
 from tests.support.fabricated_run import write_run
 
@@ -36,7 +36,7 @@ def lines_of(text, name):
 
 
 def test_the_text_is_aligned_and_marks_the_best(comparison):
-    text = tables.terminal_page(comparison)
+    text = score_tables.terminal_page(comparison)
     header, rule, *rows = text.splitlines()[: len(comparison["groups"]) + 2]
     starts = [match.start() for match in re.finditer("-+", rule)]
     cells = [
@@ -64,7 +64,7 @@ def test_the_text_is_aligned_and_marks_the_best(comparison):
 
 
 def test_markdown_is_escaped_and_bold(comparison):
-    page = tables.markdown_text(comparison)
+    page = score_tables.markdown_text(comparison)
     best = comparison["groups"][1]
     assert best["name"] == "good|<i>" and best["overall"]["best"]
     (row,) = lines_of(page, r"| good\|&lt;i&gt; | 2 |")
@@ -79,7 +79,7 @@ def test_markdown_is_escaped_and_bold(comparison):
 
 
 def test_latex_is_escaped_and_every_row_has_its_columns(comparison):
-    page = tables.latex_text(comparison)
+    page = score_tables.latex_text(comparison)
     assert (
         r"base\_100\%\&\$x & 2 & " in page and r"good\textbar{}\textless{}i\textgreater{}" in page
     )
@@ -95,10 +95,10 @@ def test_latex_is_escaped_and_every_row_has_its_columns(comparison):
 
 
 def test_csv_reads_back_as_the_numbers(comparison):
-    rows = list(csv.DictReader(tables.csv_text(comparison).splitlines()))
+    rows = list(csv.DictReader(score_tables.csv_text(comparison).splitlines()))
     parts = ("mean", "sd", "diff", "low", "high", "p")
     columns = [f"{name}_{part}" for name in ("sst", "para", "sts", "overall") for part in parts]
-    assert list(rows[0]) == ["group", "seeds", *columns, *tables.TIMES]
+    assert list(rows[0]) == ["group", "seeds", *columns, *score_tables.TIMES]
 
     def number(text):
         return float(text) if text else None
@@ -118,7 +118,7 @@ def test_undefined_scores_are_dashes(comparison):
     broken = copy.deepcopy(comparison)
     entry = broken["groups"][2]["tasks"]["sst"]
     entry |= dict.fromkeys(("mean", "sd", "low", "high", "difference")) | {"values": [None]}
-    text = tables.terminal_page(broken)
+    text = score_tables.terminal_page(broken)
     scores, differences = lines_of(text, "lone ")[:2]
     assert scores.split()[:3] == ["lone", "1", "-"]
     assert differences.split()[:2] == ["lone", "-"]
@@ -133,7 +133,7 @@ def test_trained_parameters_stand_beside_the_scores_where_they_differ(comparison
     groups = copy.deepcopy(comparison["groups"][:2])
     for group, count in zip(groups, counts, strict=True):
         group["trained_parameters"] = count
-    table = tables.score_table(comparison | {"groups": groups})
+    table = score_tables.score_table(comparison | {"groups": groups})
     assert ("trained parameters" in table.header) == shown
     assert all(len(row) == len(table.header) for row in table.rows)
     if shown:
@@ -142,13 +142,13 @@ def test_trained_parameters_stand_beside_the_scores_where_they_differ(comparison
 
 def test_one_group_alone_has_no_differences(comparison):
     alone = copy.deepcopy(comparison) | {"transfer": {}, "groups": comparison["groups"][1:2]}
-    text = tables.terminal_page(alone)
+    text = score_tables.terminal_page(alone)
     assert "Difference" not in text and "paired bootstrap" not in text
 
 
 def test_tiny_p_values_and_zero_differences_are_written_plainly():
     difference = {"value": -1e-9, "low": -0.0, "high": 0.0, "p_holm": 0.0004}
-    assert tables.difference_cell(difference) == "+0.000 [+0.000, +0.000] p<0.001"
+    assert score_tables.difference_cell(difference) == "+0.000 [+0.000, +0.000] p<0.001"
 
 
 def test_all_files_are_written_anew(comparison, tmp_path):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from multitask.reporting.paper.figures import draw_gains, draw_paper_table, draw_scores
 from multitask.reporting.paper.layout import load_layout
+from multitask.reporting.paper.paper_figures import draw_gains, draw_paper_table, draw_scores
 from tests.conftest import ROOT
 
 SIZES = {"cola": 8551, "mrpc": 3668, "sst2": 67349, "rte": 2490, "wnli": 635}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from multitask.reporting.figures import grid as plots_grid
+from multitask.reporting.figures import grid_figures as plots_grid
 from multitask.reporting.figures.style import group_style
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run

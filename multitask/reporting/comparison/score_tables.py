@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.reporting.page import Lines, Page, Section, markdown_page
-from multitask.reporting.tables import Table, latex_float, score, signed, text_page
+from multitask.reporting.table_formats import Table, latex_float, score, signed, text_page
 
 Entry = dict[str, Any] | None  # a score with its statistics
 

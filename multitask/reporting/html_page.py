@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from multitask.reporting.figures.style import DPI
 from multitask.reporting.page import Page, Tile
-from multitask.reporting.tables import Table, score
+from multitask.reporting.table_formats import Table, score
 from multitask.utils.files import write_text
 
 # Cells up to this many characters stay on one line.

@@ -1,5 +1,5 @@
-# Tested by tests/reporting/paper/test_table.py
-"""A paper's table (``multitask.reporting.paper.table``) as text, Markdown, CSV, LaTeX and JSON."""
+# Tested by tests/reporting/paper/test_paper_table.py
+"""Write the table of ``paper_table`` as text, Markdown, CSV, LaTeX and JSON."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.reporting.page import Lines, Page, Section, markdown_page
-from multitask.reporting.tables import Table, latex_float, signed, text_page
+from multitask.reporting.table_formats import Table, latex_float, signed, text_page
 from multitask.utils.files import write_text
 
 CSV_PARTS = ("mean", "median", "sd", "printed")

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from multitask.reporting.figures.layers import draw_domains, draw_layers
+from multitask.reporting.figures.layer_curves import draw_domains, draw_layers
 
 
 def test_pictures_show_every_suite_and_subset():
