@@ -261,7 +261,7 @@ def test_undefined_scores_of_a_diverged_run(run):
 
 
 def test_reports_need_no_torch():
-    names = ("run_report", "figures.training_curves", "figures.grid")
+    names = ("run_report", "figures.training_curves", "figures.grid_figures")
     modules = ", ".join(f"multitask.reporting.{name}" for name in names)
     modules += ", multitask.tasks.metrics"
     code = f"import {modules}, sys; assert not {{'torch', 'matplotlib'}} & {{*sys.modules}}"
