@@ -67,8 +67,8 @@ def run(arguments: argparse.Namespace) -> None:
         parts,
         run_dir,
         arguments.directory,
-        form,
-        _dev_rows(run_dir, config, task),
+        form=form,
+        rows=_dev_rows(run_dir, config, task),
         encoder_only=arguments.encoder_only,
         with_int8=arguments.int8,
     )

@@ -62,9 +62,7 @@ def run(arguments: argparse.Namespace) -> None:
     overrides = [word for word in arguments.more if is_override(word)]
     runs = [arguments.run, *(Path(word) for word in arguments.more if word not in overrides)]
     found = [
-        (directory, one)
-        for directory in runs
-        for one in _of_run(directory, overrides, arguments.task, arguments.text, arguments.examples)
+        (directory, one) for directory in runs for one in _of_run(directory, overrides, arguments)
     ]
     names = [one.task for _, one in found]
     labels = names
@@ -86,11 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _of_run(
-    directory: Path,
-    overrides: Sequence[str],
-    only: str | None,
-    texts: Sequence[str] | None,
-    examples: int,
+    directory: Path, overrides: Sequence[str], arguments: argparse.Namespace
 ) -> list["Importance"]:
     """The weights of a run's tasks, those that weigh hidden states."""
     from multitask.config import load_config, load_run_config
@@ -103,16 +97,16 @@ def _of_run(
         if removed
         else load_run_config(directory, list(overrides))
     )
-    tasks = list(config.tasks)
+    tasks, only = list(config.tasks), arguments.task
     if only is not None and only not in tasks:
         raise UserError(f"{directory}: no task {only!r}{suggest(only, tasks)}")
     chosen = [name for name in tasks if only in (None, name)]
-    if removed and texts:
+    if removed and arguments.text:
         raise UserError(f"{directory}: its weights are gone, so --text has no use: train it anew")
     found = (
         _logged(directory, chosen)
         if removed
-        else list(_computed(directory, overrides, chosen, texts, examples))
+        else list(_computed(directory, overrides, chosen, arguments))
     )
     if not found:
         where = f"{directory}: task {only}" if only else f"{directory}"
@@ -125,14 +119,13 @@ def _computed(
     directory: Path,
     overrides: Sequence[str],
     tasks: Sequence[str],
-    texts: Sequence[str] | None,
-    examples: int,
+    arguments: argparse.Namespace,
 ) -> Iterator["Importance"]:
     from multitask.inference.analysis.importance import importance
     from multitask.inference.analysis.layer_weights import weighs_states
     from multitask.inference.trained_run import load
 
-    trained = load(directory, list(overrides))
+    trained, texts = load(directory, list(overrides)), arguments.text
     for task in tasks:
         if not weighs_states(trained.model.module(task).scoring_pooler):
             continue
@@ -145,15 +138,12 @@ def _computed(
             split = trained.load_split(task, "dev")
             rows, tokens = split.rows.texts, split.tokens
         yield importance(
-            trained.model_for(task),
+            trained.scorer_for(task),
             task,
             tokens,
             rows,
             split="texts" if texts else "dev",
-            examples=len(rows) if texts else examples,
-            batch_size=trained.config.training.eval_batch_size,
-            pad_id=trained.tokenizer.pad_token_id,
-            device=trained.device,
+            examples=len(rows) if texts else arguments.examples,
         )
 
 

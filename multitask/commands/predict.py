@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
     if (arguments.task is None) != (arguments.file is None):
         raise UserError("predict: --task and --file go together")
     if arguments.file is not None:
-        _own_texts(runs, overrides, arguments.task, arguments.file, arguments.output)
+        _predict_file(runs, overrides, arguments)
     elif len(runs) > 1:
         _ensemble(runs, overrides, arguments.output)
     elif arguments.output is not None:
@@ -63,12 +63,19 @@ def _splits(run_dir: Path, overrides: list[str]) -> None:
 
     trained = TrainedRun(run_dir, config)
     for task in trained.tasks:
-        entry, reader = trained.config.tasks[task], trained.readers[task]
+        entry = trained.config.tasks[task]
         for split in entry.data.scored:
             made = trained.load_split(task, split)
-            scores = trained.score_split(task, made)
-            files = (entry.course_file, entry.glue_file)
-            for file in write_predictions(run_dir, task, split, made.rows, scores, reader, *files):
+            written = write_predictions(
+                run_dir,
+                task,
+                split,
+                rows=made.rows,
+                scores=trained.score_split(task, made),
+                reader=trained.readers[task],
+                entry=entry,
+            )
+            for file in written:
                 print(f"written: {file}")
 
 
@@ -87,15 +94,14 @@ def _ensemble(runs: list[Path], overrides: list[str], output: Path | None) -> No
             print(f"written: {file}")
 
 
-def _own_texts(
-    runs: list[Path], overrides: list[str], task: str, file: Path, output: Path | None
-) -> None:
+def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Namespace) -> None:
     import json
 
     from multitask.config import load_run_config
     from multitask.utils.errors import UserError, suggest
     from multitask.utils.files import write_text
 
+    task, file, output = arguments.task, arguments.file, arguments.output
     if output is not None:
         _check_output(output, file)
     configs = [load_run_config(run, overrides) for run in runs]

@@ -8,7 +8,7 @@ found.gains["tasks"]["sst"]["gain_over_mean"]
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +87,10 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
         first, *others = (found[task, split] for found in outputs)
         for other in others:
             check_same_rows(task, first, other, split)
-        found = average(first.task_type, [one[task, split].scores for one in outputs])
-        result = runs[0][2]["tasks"][task]
-        output[task, split] = scored_rows(Path("ensemble"), result, first.rows, *found)
+        predictions, scores = average(first.task_type, [one[task, split].scores for one in outputs])
+        output[task, split] = replace(
+            first, run=Path("ensemble"), predictions=predictions, scores=scores
+        )
     dev = {task: (output[task, "dev"], [one[task, "dev"] for one in outputs]) for task in dev_tasks}
     only = [t for t in dev_tasks if any(r["tasks"][t].get("evaluate_only") for _, _, r in runs)]
     gained = {
@@ -115,10 +116,14 @@ def write_ensemble(directory: Path, found: Ensemble) -> list[Path]:
     written = [file]
     for (task, split), one in found.output.items():
         scores = Scores(one.predictions, one.scores, float("nan"))
-        entry = found.config.tasks[task]
-        files = (entry.course_file, entry.glue_file)
         written += write_predictions(
-            directory, task, split, one.rows, scores, found.readers[task], *files
+            directory,
+            task,
+            split,
+            rows=one.rows,
+            scores=scores,
+            reader=found.readers[task],
+            entry=found.config.tasks[task],
         )
     return written
 
@@ -234,7 +239,11 @@ def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | 
         made = trained.load_split(task, split)
         scores = trained.score_split(task, made)
         found[task, split] = scored_rows(
-            directory, result, made.rows, scores.predictions, scores.scores
+            directory,
+            result,
+            rows=made.rows,
+            predictions=scores.predictions,
+            scores=scores.scores,
         )
     return found
 

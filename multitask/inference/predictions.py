@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multitask.config import CourseFileConfig
+from multitask.config import TaskConfig
 from multitask.inference.scoring import Scores
 from multitask.tasks.examples import LabelReader, Rows
 from multitask.tasks.glue import submission
@@ -17,16 +17,17 @@ def write_predictions(
     run_dir: Path,
     task: str,
     split: str,
+    *,
     rows: Rows,
     scores: Scores,
     reader: LabelReader,
-    course_file: CourseFileConfig | None,
-    glue_file: str | None = None,
+    entry: TaskConfig | None = None,
 ) -> list[Path]:
-    """Write ``predictions/TASK.SPLIT.jsonl``; for dev and test also the course's file, for test
-    also the GLUE server's (``predictions/glue/NAME.tsv``).
+    """Write ``predictions/TASK.SPLIT.jsonl`` and return the paths of all files.
 
-    Numbers are clipped to the label range in the files (and nowhere else).
+    ``entry`` is the task's config, which may name two more files: the course's for dev and test,
+    and the GLUE server's for test (``predictions/glue/NAME.tsv``). Numbers are clipped to the label
+    range in the files (and nowhere else).
     """
     directory = run_dir / "predictions"
     directory.mkdir(exist_ok=True)
@@ -35,6 +36,7 @@ def write_predictions(
     lines = [json.dumps(record, ensure_ascii=False) for record in records]
     written = [directory / f"{task}.{split}.jsonl"]
     write_text(written[0], "\n".join(lines) + "\n")
+    course_file, glue_file = (entry.course_file, entry.glue_file) if entry else (None, None)
     if course_file is not None and split in ("dev", "test"):
         written.append(directory / f"{course_file.name}-{split}-output.csv")
         write_text(written[1], course_text(course_file.column, rows.ids, predictions, reader))

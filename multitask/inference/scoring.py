@@ -164,6 +164,18 @@ class Scorer:
             between_batches=between_batches,
         )
 
+    def over(self, tokens: Tokens, function: Callable[[Batch], Tensor], title: str) -> Tensor:
+        """Apply ``function`` to every row; see ``over_rows``."""
+        return over_rows(
+            self.model,
+            tokens,
+            function,
+            batch_size=self.batch_size,
+            pad_id=self.tokenizer.pad_token_id,
+            device=self.device,
+            title=title,
+        )
+
     def vectors(
         self, task: str, texts: Sequence[str], max_length: int, title: str = ""
     ) -> np.ndarray:

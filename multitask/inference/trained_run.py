@@ -134,6 +134,11 @@ class TrainedRun:
         self._use(task)
         return self.model
 
+    def scorer_for(self, task: str) -> Scorer:
+        """Return what scores the model, with the weights that serve a task."""
+        self._use(task)
+        return self.scorer
+
     def inputs(self, task: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """The encoder's inputs of texts in which a tab separates a pair: pairs that stand in one
         input (UserError for others); of siamese pairs each text by itself."""

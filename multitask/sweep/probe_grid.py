@@ -10,7 +10,7 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,10 @@ from multitask.training.frozen_probe import (
     splits_in_use,
     train_probe,
 )
-from multitask.training.save_results import run_result, task_result
+from multitask.training.save_results import run_result, save_report, task_result
 from multitask.training.setup import Plan, set_up
 from multitask.utils.device import pick_device
 from multitask.utils.errors import NotFinite, UserError
-from multitask.utils.files import write_text
 from multitask.utils.versions import git_revision
 
 # a task and what its probe depends on beside the seed
@@ -248,7 +247,7 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
     trivial = trivial_scores(model.module(task).head, splits["train"], splits["dev"], reader)
     baselines = {"trivial": trivial, "frozen": None}
     entry = {
-        **task_result(plan, config, task, probe.dev, baselines),
+        **task_result(replace(plan, config=config), task, probe.dev, baselines),
         "selected_step": probe.selected_step,
         "turns": {"trained": probe.steps, "skipped": 0},
         "stopped_at_step": None,
@@ -261,8 +260,14 @@ def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | N
     run.directory.mkdir(parents=True, exist_ok=True)
     save_config(run.config.with_labels(plan.data.label_values()))
     for task, probed in probes.items():
-        rows, reader = plan.data.splits[task]["dev"].rows, plan.data.readers[task]
-        write_predictions(run.directory, task, "dev", rows, probed.probe.dev, reader, None)
+        write_predictions(
+            run.directory,
+            task,
+            "dev",
+            rows=plan.data.splits[task]["dev"].rows,
+            scores=probed.probe.dev,
+            reader=plan.data.readers[task],
+        )
     steps = sum(probed.probe.steps for probed in probes.values())
     training = {
         "probe": True,
@@ -272,5 +277,4 @@ def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | N
         "select": "per_task",
     }
     entries = {task: probed.entry for task, probed in probes.items()}
-    report = run_result(plan, run.config, entries, training)
-    write_text(run.directory / "report.json", json.dumps(report, indent=1))
+    save_report(run.directory, run_result(replace(plan, config=run.config), entries, training))

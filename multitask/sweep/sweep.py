@@ -9,7 +9,7 @@ who trains it.
 import contextlib
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 
@@ -17,7 +17,7 @@ from multitask.config.run_directory import config_differences
 from multitask.config.yaml_reader import dump_override, dump_yaml
 from multitask.config.yaml_tree import load_extended
 from multitask.sweep.claims import exclusive, held
-from multitask.sweep.grid import TASKS, Cell, Grid
+from multitask.sweep.grid import TASKS, Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.runs import Failure, Run
 from multitask.utils.errors import UserError
@@ -115,7 +115,8 @@ def write_table(
         lost = [failure for failure in failed if failure.run.cell in names]
         if label:
             print(f"{label}:")
-        files += _compare(grid, cells, own, output / "tasks" / label if label else output, lost)
+        directory = output / "tasks" / label if label else output
+        files += _compare(replace(grid, cells=cells), own, directory, lost)
     return files
 
 
@@ -129,11 +130,7 @@ def finished_cells(grid: Grid, runs: Sequence[Run]) -> dict[str, list[Path]]:
 
 
 def _compare(
-    grid: Grid,
-    cells: Sequence[Cell],
-    runs: Sequence[Run],
-    output: Path,
-    failed: Sequence[Failure],
+    grid: Grid, runs: Sequence[Run], output: Path, failed: Sequence[Failure]
 ) -> list[Path]:
     from multitask.reporting.comparison.compare import (  # scipy, matplotlib
         Group,
@@ -143,14 +140,14 @@ def _compare(
     from multitask.reporting.comparison.score_tables import terminal_page
 
     found = finished_cells(grid, runs)
-    if not any(found[cell.name] for cell in cells if cell.row == grid.baseline):
+    if not any(found[cell.name] for cell in grid.cells if cell.row == grid.baseline):
         print(f"no table: no run of the baseline {grid.baseline} is finished", flush=True)
         return []
     axes = [asdict(axis) for axis in grid.axes if axis.key != TASKS]
     kept = [axis["key"] for axis in axes]
     groups = [
         Group(cell.row, found[cell.name], {key: cell.point[key] for key in kept})
-        for cell in cells
+        for cell in grid.cells
         if found[cell.name]
     ]
     try:

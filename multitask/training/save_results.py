@@ -1,35 +1,137 @@
-"""What report.json holds: each task's scores and baselines, and what it takes to repeat the run."""
+"""Save what a run has learned: its predictions, report.json, the report's pages, the model card."""
 
+import json
 import shlex
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from multitask.config import Config
 from multitask.config.config import seen_corpora
+from multitask.config.run_directory import load_lines, selected_steps, weights_file
 from multitask.data.summary import seen_rows, text_sets, training_rows
+from multitask.inference.predictions import write_predictions
 from multitask.inference.scoring import Scores
 from multitask.models.multitask_model import parameter_counts
+from multitask.models.weights import read_tensors
+from multitask.reporting.model_card import write_card
+from multitask.reporting.run_report import write_reports
 from multitask.tasks import metrics
 from multitask.tasks.bootstrap import intervals
 from multitask.tasks.confusion import confusion
 from multitask.tasks.examples import LabelReader, Rows
+from multitask.training.gradient_conflict import conflict_summary
 from multitask.training.setup import Plan
+from multitask.training.stages import trained_parameters
+from multitask.training.trainer import Trainer
 from multitask.utils import distributed
-from multitask.utils.files import without_nan
+from multitask.utils.files import without_nan, write_text
 from multitask.utils.versions import versions
 
 
-def task_result(
+def save_results(
     plan: Plan,
-    config: Config,
-    task: str,
-    scores: Scores,
-    baselines: Mapping[str, Any],
+    trainer: Trainer,
+    baselines: Mapping[str, Mapping[str, Any]],
+    revision: str | None,
+) -> dict[str, Any]:
+    """Score every split with the selected weights and save what that gives.
+
+    Returns what is in report.json. All ranks score; the first one writes.
+    """
+    run_dir, best = Path(plan.config.output_dir), trainer.selection.best_steps()
+    steps = selected_steps(best, plan.config.selecting_tasks(), plan.config.training.select)
+    tasks: dict[str, dict[str, Any]] = {}
+    seconds: dict[str, float] = {}
+    loaded = None
+    distributed.on_first(lambda: None)  # the first rank has written the weights
+    for task, step in steps.items():
+        if step != loaded:
+            loaded = step
+            plan.model.load_state_dict(read_tensors(weights_file(run_dir, step)))
+        dev = save_task_predictions(plan, task, run_dir)
+        if dev is not None:
+            scores, seconds[task] = dev
+            tasks[task] = task_result(plan, task, scores, baselines[task])
+            tasks[task] |= _how_trained(trainer, task, step)
+            if task in plan.config.trained_tasks() and not trainer.progress.trained[task]:
+                tasks[task]["flags"].append("no step trained it")
+    training = {
+        "git_revision": revision,
+        **_speed(trainer, seconds),
+        "trained_parameters": trained_parameters(plan.model, plan.stages),
+        "select": plan.config.training.select,
+        "conflict": conflict_summary(load_lines(run_dir / "metrics.jsonl")),
+    }
+    report = run_result(plan, tasks, training)
+    if distributed.rank() == 0:
+        save_report(run_dir, report)
+        write_reports(run_dir)
+        write_card(run_dir)
+    return report
+
+
+def save_report(run_dir: Path, report: Mapping[str, Any]) -> None:
+    """Write report.json, which makes the run a finished one."""
+    write_text(run_dir / "report.json", json.dumps(report, indent=1))
+
+
+def save_task_predictions(plan: Plan, task: str, run_dir: Path) -> tuple[Scores, float] | None:
+    """Score all splits of a task but train and write their predictions.
+
+    Returns the scores of dev and how many seconds they took; None without dev rows.
+    """
+    dev = None
+    for name, split in plan.data.splits[task].items():
+        if name == "train":
+            continue
+        began = time.perf_counter()
+        scores = plan.scorer.score(task, split)
+        if name == "dev":
+            dev = scores, time.perf_counter() - began
+        if distributed.rank() == 0:
+            write_predictions(
+                run_dir,
+                task,
+                name,
+                rows=split.rows,
+                scores=scores,
+                reader=plan.data.readers[task],
+                entry=plan.config.tasks[task],
+            )
+    return dev
+
+
+def _how_trained(trainer: Trainer, task: str, step: int) -> dict[str, Any]:
+    """The keys of a task's entry that say how it was trained; ``step`` is the selected one."""
+    progress = trainer.progress
+    return {
+        "selected_step": step,
+        "turns": {"trained": progress.trained[task], "skipped": progress.skipped[task]},
+        "stopped_at_step": trainer.selection.last_stops.get(task),
+    }
+
+
+def _speed(trainer: Trainer, dev_seconds: Mapping[str, float]) -> dict[str, Any]:
+    """How long the run took, and its steps."""
+    progress = trainer.progress
+    return {
+        "wall_time_s": progress.wall_seconds(),
+        "train_sentences_per_s": progress.all_sentences() / max(progress.seconds, 1e-9),
+        "epoch_seconds": progress.seconds / max(trainer.epoch, 1e-9),
+        "dev_seconds": dev_seconds,
+        "steps": {"planned": trainer.stages.total_steps, "done": trainer.step},
+    }
+
+
+def task_result(
+    plan: Plan, task: str, scores: Scores, baselines: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A task's entry in report.json, but for how it was trained, from its dev ``scores``."""
+    config = plan.config
     entry, reader = config.tasks[task], plan.data.readers[task]
     metric = plan.metrics[task]
     rows = plan.data.splits[task]["dev"].rows
@@ -58,12 +160,10 @@ def task_result(
 
 
 def run_result(
-    plan: Plan,
-    config: Config,
-    tasks: Mapping[str, Mapping[str, Any]],
-    training: Mapping[str, Any],
+    plan: Plan, tasks: Mapping[str, Mapping[str, Any]], training: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The whole of report.json: the entries of the tasks, and how they were trained."""
+    """Everything in report.json: the entries of the tasks, and how they were trained."""
+    config = plan.config
     counted = metrics.joint_tasks(
         {n: plan.data.readers[n].task_type for n in tasks if not tasks[n]["evaluate_only"]}
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from multitask.config import CourseFileConfig
+from multitask.config import Choice, CourseFileConfig, DataConfig, TaskConfig
 from multitask.config.registry import task_type
 from multitask.inference.predictions import course_text, write_predictions
 from multitask.inference.scoring import Scores
@@ -16,7 +16,11 @@ NUMBERS = LabelReader(task_type("number"), {}, (), 0.0, 5.0)
 BINARY = LabelReader(task_type("binary"), {"0": 0, "1": 1}, ("different", "same"))
 # 0 and 1 in the file are one class: it is written as the first of them
 MERGED = LabelReader(task_type("class"), {"0": 0, "1": 0, "2": 1}, ("bad", "good"))
-COURSE = CourseFileConfig(name="sts", column="Predicted_Similiary")
+COURSE = TaskConfig(
+    data=DataConfig(train="train.csv"),
+    head=Choice(name="cosine_regression"),
+    course_file=CourseFileConfig(name="sts", column="Predicted_Similiary"),
+)
 
 
 def scores_of(*predictions: float) -> Scores:
@@ -43,7 +47,9 @@ def test_files_of_a_split(split, tmp_path: Path):
     labels = None if split == "test" else np.array([1.0, 2.0, 5.0])
     rows = Rows("file", ["x", "y", "z"], [("a\u2028b", "é"), ("c\nd", ""), ("e", "f")], labels)
     scores = scores_of(-0.5, 2.25, 7.0)
-    written = write_predictions(tmp_path, "similarity", split, rows, scores, NUMBERS, COURSE)
+    written = write_predictions(
+        tmp_path, "similarity", split, rows=rows, scores=scores, reader=NUMBERS, entry=COURSE
+    )
     names = [f"similarity.{split}.jsonl"]
     names += [] if split == "holdout" else [f"sts-{split}-output.csv"]
     assert [file.relative_to(tmp_path / "predictions").name for file in written] == names
@@ -65,5 +71,7 @@ def test_files_of_a_split(split, tmp_path: Path):
 
 def test_no_course_file_without_its_settings(tmp_path):
     rows = Rows("file", ["x"], [("a",)], None)
-    (file,) = write_predictions(tmp_path, "t", "dev", rows, scores_of(1.0), NUMBERS, None)
+    (file,) = write_predictions(
+        tmp_path, "t", "dev", rows=rows, scores=scores_of(1.0), reader=NUMBERS
+    )
     assert file.name == "t.dev.jsonl"

@@ -57,9 +57,9 @@ def write_export(
     parts: Parts,
     run_dir: Path,
     directory: Path,
+    *,
     form: str,
     rows: DevRows,
-    *,
     encoder_only: bool = False,
     with_int8: bool = False,
 ) -> list[str]:

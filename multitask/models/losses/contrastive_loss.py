@@ -68,7 +68,7 @@ class ContrastiveHead(nn.Module):
         everyone = distributed.gather_rows(own)
         numbers = distributed.gather_rows(labels, fill=-1)
         first = distributed.rank() * (len(everyone) // distributed.world())
-        logits, target = self._logits(own, labels, everyone, numbers, first)
+        logits, target = self._logits(own, labels, everyone, candidate_labels=numbers, first=first)
         return functional.cross_entropy(logits, target)
 
     def outcomes(self, scores: Tensor, labels: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ class ContrastiveHead(nn.Module):
             scores.tensor_split(count), labels.tensor_split(count), strict=True
         ):
             own = unit_length(block)
-            logits, target = self._logits(own, numbers, own, numbers, 0)
+            logits, target = self._logits(own, numbers, own, candidate_labels=numbers, first=0)
             right = logits.gather(1, target[:, None])
             others = logits.scatter(1, target[:, None], float("-inf"))
             nearest = right[:, 0] > others.amax(1)
@@ -115,18 +115,27 @@ class ContrastiveHead(nn.Module):
         return float(self.outcomes(equal, labels)[:, 1].mean())
 
     def _logits(
-        self, own: Tensor, labels: Tensor, everyone: Tensor, numbers: Tensor, first: int
+        self,
+        own: Tensor,
+        labels: Tensor,
+        candidates: Tensor,
+        *,
+        candidate_labels: Tensor,
+        first: int,
     ) -> tuple[Tensor, Tensor]:
-        """Each row's logits [B, (V - 1) C] over the C rows of ``everyone``, among which the B rows
-        stand from place ``first`` on, and the right one's place [B]."""
+        """Compare B rows with C rows of candidates, of which they are number ``first`` and on.
+
+        Returns each row's logits [B, (V - 1) C] and the place of the right candidate [B].
+        """
         target = torch.arange(first, first + len(own), device=own.device)
         with torch.autocast(own.device.type, enabled=False):
-            logits = own[:, 0] @ everyone[:, 1:].transpose(0, 1).flatten(0, 1).T / self.temperature
+            others = candidates[:, 1:].transpose(0, 1).flatten(0, 1)
+            logits = own[:, 0] @ others.T / self.temperature
         if own.shape[1] == 3 and self.hard_negative_weight:
             weights = torch.zeros_like(logits)
-            weights.scatter_(1, target[:, None] + len(everyone), self.hard_negative_weight)
+            weights.scatter_(1, target[:, None] + len(candidates), self.hard_negative_weight)
             logits = logits + weights
-        left_out = no_negatives(labels, numbers, own.shape[1])
+        left_out = no_negatives(labels, candidate_labels, own.shape[1])
         left_out.scatter_(1, target[:, None], False)
         return logits.masked_fill(left_out, float("-inf")), target
 

@@ -85,7 +85,7 @@ def compare(
         every = [report["tasks"].get(task, {}) for runs in reports for _, report in runs]
         if not any(entry.get("evaluate_only") for entry in every):
             task_types[task] = first.task_type
-        columns[task] = _task_column(task, sets, reports, seeds, resamples)
+        columns[task] = _task_column(task, sets, reports, resamples)
     at = names.index(baseline)
     scored = {task: _scored(column, at) for task, column in columns.items()}
     counted = joint_tasks(task_types)
@@ -170,7 +170,6 @@ def _task_column(
     task: str,
     sets: list[list[ScoredRows]],
     reports: list[list[tuple[Path, dict[str, Any]]]],
-    seeds: list[list[int]],
     resamples: int,
 ) -> Column:
     """The reported score of every seed of each group, and the resampled means over seeds."""
@@ -180,7 +179,7 @@ def _task_column(
     values = resampled_metric(task, every, resamples)
     column: Column = []
     start = 0
-    for found, runs, numbers in zip(sets, reports, seeds, strict=True):
+    for found, runs in zip(sets, reports, strict=True):
         if not found:
             column.append(None)
             continue
@@ -189,7 +188,8 @@ def _task_column(
         entries = [report["tasks"][task] for _, report in runs]
         scores = [entry["dev"][entry["metric"]] for entry in entries]
         known = [math.nan if score is None else float(score) for score in scores]
-        column.append((known, seed_means(own, drawn_seeds(numbers, resamples))))
+        seeds = [report["seed"] for _, report in runs]
+        column.append((known, seed_means(own, drawn_seeds(seeds, resamples))))
     return column
 
 
