@@ -45,6 +45,7 @@ __all__ = ["Group", "compare", "group_runs", "transfer", "write_comparison"]
 # one column of the table: for each group its score of each seed and its resampled means [R], or
 # None where the group does not have it
 Column = list[tuple[list[float], Array] | None]
+Runs = list[tuple[Path, dict[str, Any]]]  # the runs of a group with their report.json
 
 
 def compare(
@@ -68,27 +69,10 @@ def compare(
     names = [group.name for group in groups]
     if baseline not in names:
         raise UserError(f"no group is called {baseline!r}{suggest(baseline, names)}")
-    reports = [_reports(group) for group in groups]
-    if metrics is not None:
-        for _, report in (run for runs in reports for run in runs):
-            entries = {task: report["tasks"][task] for task in metrics if task in report["tasks"]}
-            report["tasks"] = {t: {**entry, "metric": metrics[t]} for t, entry in entries.items()}
-    seeds = [[report["seed"] for _, report in runs] for runs in reports]
-    tasks = list(dict.fromkeys(task for runs in reports for task in runs[0][1]["tasks"]))
-    columns: dict[str, Column] = {}
-    kinds: dict[str, dict[str, Any]] = {}
-    task_types: dict[str, TaskType] = {}
-    for task in tasks:
-        sets = [_dev_rows(task, runs) for runs in reports]
-        first = next(one for found in sets for one in found)
-        kinds[task] = {"metric": first.metric, "rows": len(first.rows)}
-        every = [report["tasks"].get(task, {}) for runs in reports for _, report in runs]
-        if not any(entry.get("evaluate_only") for entry in every):
-            task_types[task] = first.task_type
-        columns[task] = _task_column(task, sets, reports, resamples)
     at = names.index(baseline)
+    reports = [_reports(group, metrics) for group in groups]
+    tasks, columns, counted = _columns(reports, resamples)
     scored = {task: _scored(column, at) for task, column in columns.items()}
-    counted = joint_tasks(task_types)
     means = _overall([columns[task] for task in counted])
     overall = _scored(means, at) if counted else [None] * len(groups)
     settings = differing_settings(
@@ -100,13 +84,13 @@ def compare(
         "baseline": baseline,
         "resamples": resamples,
         "confidence": 0.95,
-        "tasks": kinds,
+        "tasks": tasks,
         "axes": list(axes),
         "groups": [
             {
                 "name": group.name,
                 "runs": [str(run) for run, _ in runs],
-                "seeds": seeds[i],
+                "seeds": _seeds(runs),
                 "point": group.point,
                 "settings": settings[i],
                 "trained_parameters": runs[0][1].get("trained_parameters"),
@@ -145,8 +129,12 @@ def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     return [*(directory / name for name in texts), *figures, page]
 
 
-def _reports(group: Group) -> list[tuple[Path, dict[str, Any]]]:
-    """The runs of a group with their reports, in order of seeds."""
+def _seeds(runs: Runs) -> list[int]:
+    return [report["seed"] for _, report in runs]
+
+
+def _reports(group: Group, metrics: Mapping[str, str] | None) -> Runs:
+    """The runs of a group with their reports, in order of seeds; ``metrics`` as in ``compare``."""
     runs = [(run, load_report(run)) for run in group.runs]
     first, tasks = runs[0][0], set(runs[0][1]["tasks"])
     for run, report in runs[1:]:
@@ -154,10 +142,14 @@ def _reports(group: Group) -> list[tuple[Path, dict[str, Any]]]:
             raise UserError(f"{first} and {run} are no seeds of one setting: they have other tasks")
         if is_probe(report) != is_probe(runs[0][1]):
             raise UserError(f"{first} and {run} are no seeds of one setting: one is a probe")
+    if metrics is not None:
+        for _, report in runs:
+            entries = {task: report["tasks"][task] for task in metrics if task in report["tasks"]}
+            report["tasks"] = {t: {**entry, "metric": metrics[t]} for t, entry in entries.items()}
     return sorted(runs, key=lambda run: run[1]["seed"])
 
 
-def _dev_rows(task: str, runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[ScoredRows]:
+def _dev_rows(task: str, runs: Runs) -> list[ScoredRows]:
     """The dev rows of each run of a group; none where the group lacks the task."""
     return [
         load_split(run, task, "dev", report["tasks"][task])
@@ -166,10 +158,28 @@ def _dev_rows(task: str, runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[Sc
     ]
 
 
+def _columns(
+    reports: list[Runs], resamples: int
+) -> tuple[dict[str, dict[str, Any]], dict[str, Column], list[str]]:
+    """Metric and rows of each task, its column, and the tasks that count for the mean."""
+    tasks: dict[str, dict[str, Any]] = {}
+    columns: dict[str, Column] = {}
+    trained: dict[str, TaskType] = {}
+    for task in dict.fromkeys(task for runs in reports for task in runs[0][1]["tasks"]):
+        sets = [_dev_rows(task, runs) for runs in reports]
+        first = next(one for found in sets for one in found)
+        tasks[task] = {"metric": first.metric, "rows": len(first.rows)}
+        every = [report["tasks"].get(task, {}) for runs in reports for _, report in runs]
+        if not any(entry.get("evaluate_only") for entry in every):
+            trained[task] = first.task_type
+        columns[task] = _task_column(task, sets, reports, resamples)
+    return tasks, columns, joint_tasks(trained)
+
+
 def _task_column(
     task: str,
     sets: list[list[ScoredRows]],
-    reports: list[list[tuple[Path, dict[str, Any]]]],
+    reports: list[Runs],
     resamples: int,
 ) -> Column:
     """The reported score of every seed of each group, and the resampled means over seeds."""
@@ -188,8 +198,7 @@ def _task_column(
         entries = [report["tasks"][task] for _, report in runs]
         scores = [entry["dev"][entry["metric"]] for entry in entries]
         known = [math.nan if score is None else float(score) for score in scores]
-        seeds = [report["seed"] for _, report in runs]
-        column.append((known, seed_means(own, drawn_seeds(seeds, resamples))))
+        column.append((known, seed_means(own, drawn_seeds(_seeds(runs), resamples))))
     return column
 
 

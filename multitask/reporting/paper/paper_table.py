@@ -76,7 +76,7 @@ def paper_table(
     used: dict[Path, None] = {}
     undefined: list[str] = []
     for place, column in enumerate(layout.columns):
-        found = _column(column, own[place], reports, baseline, resamples)
+        found = _column(column, own[place], reports, baseline=baseline, resamples=resamples)
         runs = [run for score in found.values() for run in map(Path, score["runs"])]
         used |= dict.fromkeys(runs)
         undefined += score_notes([(run, _under(column, reports[run])) for run in runs])
@@ -95,24 +95,22 @@ def paper_table(
         "source": layout.source,
         "statistic": layout.statistic,
         "baseline": baseline,
-        "baseline_title": (layout.rows[baseline].title if baseline in layout.rows else None)
-        or baseline,
+        "baseline_title": _title(layout, baseline),
         "curve": layout.curve,
         "resamples": resamples,
         "columns": [column.model_dump() for column in layout.columns],
         "rows": [
-            {
-                "name": name,
-                "title": (layout.rows[name].title if name in layout.rows else None) or name,
-                "cells": cells[name],
-            }
-            for name in names
+            {"name": name, "title": _title(layout, name), "cells": cells[name]} for name in names
         ],
         "averages": _averages(layout, cells) if layout.averages else [],
         "notes": [*notes, *run_notes([(run, reports[run]) for run in used]), *undefined],
     }
     result: dict[str, Any] = without_nan(table)
     return result
+
+
+def _title(layout: Layout, row: str) -> str:
+    return (layout.rows[row].title if row in layout.rows else None) or row
 
 
 def _under(column: Column, report: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,6 +129,7 @@ def _column(
     column: Column,
     rows: Rows,
     reports: Mapping[Path, Mapping[str, Any]],
+    *,
     baseline: str,
     resamples: int,
 ) -> dict[str, dict[str, Any]]:
