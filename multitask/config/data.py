@@ -101,9 +101,11 @@ class DataConfig(Strict):
     labels: dict[str, str] | None = Field(
         None,
         description="Class labels in the order of their ids: a mapping from the value in the file "
-        "to a name, or a list of values. `1`, `1.0` and `'1'` are the same value (`01` is not), "
-        "and so are `true` and `True`. Two values with the same name are one class. "
-        "Default: the values in train; 0 and 1 (or false and true) for a binary head.",
+        "to a name, or a list of values. Two values with the same name are one class. A value in "
+        "the file that is not in the mapping may be another spelling of one that is: `1.0` or `+1` "
+        "for `1`, `True` for `true`, and white space around it. `01`, `1e0` and `1_1` are not "
+        "spellings of `1`. Default: the values in train, each different text is a class; 0 and 1 "
+        "(or false and true) for a binary head.",
     )
     label_separator: str = Field(
         ",",

@@ -163,7 +163,7 @@ class _Reader:
             if not isinstance(key, str | int | float):
                 shown = repr(key) if simple else "a list or a mapping"
                 raise UserError(f"{place}: a key must be a word, not {shown}")
-            key = key if isinstance(key, str) else str(key)
+            key = key if isinstance(key, str) else key_node.value  # `007` and `5E2` as written
             if key in mapping:
                 keys = ".".join(map(str, (*path, key)))
                 raise UserError(f"{place}: {keys}: the key stands twice; keep one")

@@ -17,7 +17,7 @@ from multitask.config.registry import task_type as type_named
 from multitask.data.readers.columns import column_of, read_columns, text_of
 from multitask.data.readers.tables import read_text, table_of
 from multitask.tasks.base import TaskType
-from multitask.tasks.examples import LabelReader, Rows, canonical, is_missing
+from multitask.tasks.examples import LabelReader, Rows, canonical, is_missing, number_of
 from multitask.utils.errors import UserError
 
 
@@ -50,10 +50,7 @@ def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
     names = tuple(dict.fromkeys(mapping.values()))
     with config.errors_at((*path, "labels")):
         task_type.check_classes(names, data.tag_scheme)
-    ids = {canonical(value): names.index(name) for value, name in mapping.items()}
-    if len(ids) < len(mapping):
-        message = f"two of the keys {', '.join(mapping)} are the same value"
-        raise config.error((*path, "labels"), message)
+    ids = {value: names.index(name) for value, name in mapping.items()}
     return LabelReader(task_type, ids, names, scheme=data.tag_scheme)
 
 
@@ -86,21 +83,19 @@ def _label_values(config: Config, task: str, task_type: TaskType) -> list[str]:
             values.update(task_type.values_in(cell, skip, data.label_separator) or ())
         except ValueError as error:
             raise UserError(f"{source}, row {row}: {data.label} {error}") from None
-    values -= skip
+    values = {value for value in values if canonical(value) not in skip}
     if not cells:
         raise UserError(f"{source}: no rows")
     if len(values) < 2:
         found = ", ".join(sorted(values)) or "none"
         message = f"column {data.label!r} must hold two labels at least, found: {found}"
         raise UserError(f"{source}: {message}; `data.label` names it, `data.labels` its values")
-    return sorted(values, key=lambda value: (_number(value), value))
 
+    def order(value: str) -> tuple[float, str]:
+        number = number_of(value)
+        return math.inf if math.isnan(number) else number, value
 
-def _number(value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        return math.inf
+    return sorted(values, key=order)
 
 
 def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:

@@ -1,5 +1,6 @@
 """What is worth knowing about a run's data before training, for plan, report and warnings."""
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from itertools import combinations
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 from multitask.config import Config
 from multitask.config.config import seen_corpora
 from multitask.data.tokenize import Split
-from multitask.tasks.examples import LabelReader, Rows, class_counts
+from multitask.tasks.examples import LabelReader, Rows, class_counts, number_of
 from multitask.tasks.glue import check_index
 
 
@@ -61,6 +62,12 @@ def data_warnings(
     found = []
     seen = seen_corpora(config)
     for task, parts in data.items():
+        if config.tasks[task].data.labels is None:
+            for names in alike(parts.get("train", {}).get("label_counts", {})):
+                found.append(
+                    f"{task}: {' and '.join(map(repr, names))} are different labels: give them one "
+                    "name in `data.labels` if they mean the same"
+                )
         corpus = config.tasks[task].data.corpus
         if corpus in seen:
             name = config.encoder.name
@@ -91,6 +98,16 @@ def data_warnings(
             why = "in no stage" if left_out else "nothing to train (frozen encoder, no parameters)"
             found.append(f"{task}: {why}: only evaluated")
     return found
+
+
+def alike(names: Iterable[str]) -> list[list[str]]:
+    """The groups of class names that differ only in case, white space or a number's spelling."""
+    groups: dict[str | float, list[str]] = {}
+    for name in names:
+        number = number_of(name)
+        key = name.strip().casefold() if math.isnan(number) else number
+        groups.setdefault(key, []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def glue_remarks(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> list[str]:

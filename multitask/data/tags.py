@@ -12,7 +12,7 @@ from multitask.data.load import ids_if_any, rows_of, texts_from_file
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.readers.tables import table_of
 from multitask.data.tokenize import Tokens
-from multitask.tasks.examples import LabelReader, Rows, canonical
+from multitask.tasks.examples import LabelReader, Rows, label_text
 from multitask.utils.errors import UserError
 
 
@@ -42,7 +42,7 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
             raise UserError(f"{where}: {len(words[i])} words, but {len(tags)} tags")
         for place, (word, tag) in enumerate(zip(words[i], tags, strict=True)):
             try:
-                labels[i, place] = reader.read(canonical(tag))
+                labels[i, place] = reader.read(label_text(tag))
             except ValueError as error:
                 raise UserError(f"{where}: the tag of {word!r} is {tag!r}: {error}") from None
     if split == "test" and missing.any():

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from multitask.tasks.examples import LabelReader, Rows, canonical
+from multitask.tasks.examples import LabelReader, Rows, canonical, label_text
 
 Array = npt.NDArray[Any]
 # labels, predictions and scores of N rows; docs/extending.md says which arrays a type takes
@@ -94,14 +94,14 @@ class TaskType:
     def values_in(
         self, cell: Any, unlabelled: Collection[str], separator: str
     ) -> Sequence[str] | None:
-        """The canonical label values in a table's cell; None where the cell has no label.
+        """The label values in a table's cell; None where the cell has no label.
 
         Raises ValueError for a cell of another form.
         """
         if isinstance(cell, list | dict):
             raise ValueError("is a list or an object: this head takes one label a row")
-        value = canonical(cell)
-        return None if value in unlabelled else [value]
+        value = label_text(cell)
+        return None if canonical(value) in unlabelled else [value]
 
     def read(self, values: Sequence[str], reader: LabelReader) -> Any:
         """The label that a cell's values name. Raises ValueError with what was expected."""

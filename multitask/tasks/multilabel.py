@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, saved_scores
-from multitask.tasks.examples import LabelReader, Rows, canonical
+from multitask.tasks.examples import LabelReader, Rows, canonical, label_text
 from multitask.tasks.records import shares
 
 
@@ -31,10 +31,10 @@ class MultiLabel(TaskType):
     ) -> Sequence[str] | None:
         """The items of a list, or the parts of a text that is cut at ``separator``."""
         if isinstance(cell, list):
-            return [canonical(value) for value in cell]
+            return [label_text(value) for value in cell]
         if cell is None or canonical(cell) in unlabelled:
             return None
-        return [canonical(part) for part in str(cell).split(separator) if part.strip()]
+        return [part.strip() for part in label_text(cell).split(separator) if part.strip()]
 
     def read(self, values: Sequence[str], reader: LabelReader) -> Array:
         cells = np.zeros(len(reader.names))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide
-from multitask.tasks.examples import LabelReader, Rows, canonical
+from multitask.tasks.examples import LabelReader, Rows, label_text
 from multitask.tasks.records import measured_columns, read_measured
 from multitask.utils.errors import UserError
 
@@ -56,7 +56,7 @@ class TokenClassification(TaskType):
             raise UserError(f"the tags lack {OUTSIDE}, for words in no entity")
 
     def values_in(self, cell: Any, unlabelled: Collection[str], separator: str) -> Sequence[str]:
-        return [canonical(tag) for tag in (cell if isinstance(cell, list) else [cell])]
+        return [label_text(tag) for tag in (cell if isinstance(cell, list) else [cell])]
 
     def columns(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array

@@ -161,3 +161,9 @@ def test_aliases_are_counted_as_often_as_they_are_used(files):
 def test_a_value_that_yaml_itself_cannot_build_is_one_line(text, files):
     files(a=f"x: 1\ny: {text}\n")
     assert tree_refusal().startswith("a.yaml:2: malformed YAML: ")
+
+
+def test_a_key_is_the_text_as_written(tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_text("007: a\n5E2: b\n1.50: c\ntrue: d\n+1: e\n")
+    assert list(load_tree(file).value) == ["007", "5E2", "1.50", "true", "+1"]

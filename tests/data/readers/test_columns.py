@@ -1,0 +1,57 @@
+"""Columns by name: rows that `where` or `dev_share` leave, and data that is not there."""
+
+import pytest
+
+from multitask.data.load import load_rows
+from tests.support.data_files import BINARY, make, refusal
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"where": {"label": "7"}}, "tasks.t.data.where: keeps none of the 2 rows of "),
+        ({"dev": None, "dev_share": 1e-9}, "tasks.t.data.dev_share: of the 2 rows of "),
+    ],
+)
+def test_rows_of_which_nothing_is_left(data, message, tmp_path):
+    (tmp_path / "train.csv").write_text("id,sentence,label\n1,a,1\n2,b,0\n")
+    split = "dev" if "dev" in data else "train"
+    found = refusal(load_rows, make(tmp_path, data), "t", split, BINARY)
+    assert message in found
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"train": "none.csv"}, "data.train: no such file: {dir}/none.csv (is `data_dir` right?)"),
+        ({"train": None}, "data.train: the task has no train data: name it as `train:`"),
+        ({"train": "."}, "data.train: no such file: {dir}"),
+        ({"format": "disk", "path": "nowhere"}, "data.path: cannot load the data set 'nowhere'"),
+        ({"format": "hub", "path": "no/where"}, "data.path: cannot load the data set 'no/where'"),
+    ],
+)
+def test_missing_data_names_the_key(data, message, tmp_path):
+    config = make(tmp_path, data)
+    found = refusal(load_rows, config, "t", "train", BINARY)
+    assert found.startswith(f"{tmp_path / 'config.yaml'}:")
+    assert message.format(dir=tmp_path) in found
+
+
+def test_a_missing_test_file_may_be_left_out(tmp_path):
+    found = refusal(load_rows, make(tmp_path, {"test": "none.csv"}), "t", "test", BINARY)
+    assert found.endswith("none.csv (is `data_dir` right?; null where there is none)")
+
+
+def test_saved_data_set_without_the_split(tmp_path):
+    import datasets
+
+    split = datasets.Dataset.from_list([{"id": "1", "sentence": "a", "label": "1"}])
+    datasets.DatasetDict({"training": split}).save_to_disk(tmp_path / "saved")
+    split.save_to_disk(tmp_path / "single")
+    data = {"format": "disk", "path": "saved", "train": "train"}
+    assert "its splits are training" in refusal(
+        load_rows, make(tmp_path, data), "t", "train", BINARY
+    )
+    # one Dataset would serve as train and as dev
+    data["path"] = "single"
+    assert "it has no splits" in refusal(load_rows, make(tmp_path, data), "t", "train", BINARY)

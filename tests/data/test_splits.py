@@ -1,0 +1,77 @@
+"""The held-out slice of the training rows, and the fixed subset."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multitask.data.splits import split_holdout, subset
+from multitask.data.summary import row_key
+from multitask.tasks.examples import Rows
+
+
+def rows_of(*texts: str | tuple[str, ...], labels: list | None = None) -> Rows:
+    tuples = [(text,) if isinstance(text, str) else text for text in texts]
+    found = None if labels is None else np.array(labels)
+    return Rows("file", [str(i) for i in range(len(tuples))], tuples, found)
+
+
+def texts(rows: Rows) -> list[str]:
+    return [text for (text,) in rows.texts]
+
+
+@settings(deadline=None)
+@given(
+    words=st.lists(st.sampled_from([f"w{i}" for i in range(40)]), min_size=1, max_size=80),
+    share=st.floats(0.05, 0.6),
+)
+def test_holdout_divides_the_rows(words, share):
+    rows = rows_of(*words, labels=list(range(len(words))))
+    rows.unlabelled_dropped = 4
+    kept, held = split_holdout(rows, share)
+    # every row once, in file order, with its own id and label
+    assert sorted([*kept.ids, *held.ids], key=int) == rows.ids
+    for part in (kept, held):
+        numbers = [int(name) for name in part.ids]
+        assert numbers == sorted(numbers)
+        assert part.labels.tolist() == numbers
+        assert texts(part) == [words[i] for i in numbers]
+    # equal texts stand on one side, and the size is that share of the distinct ones
+    assert not set(texts(kept)) & set(texts(held))
+    assert len(set(texts(held))) == round(share * len(set(words)))
+    assert (kept.unlabelled_dropped, held.unlabelled_dropped) == (4, 0)
+    assert split_holdout(rows, share)[1].ids == held.ids
+
+
+def test_holdout_keeps_a_pair_and_its_mirror_together():
+    pairs = [(f"a{i}", f"b{i}") for i in range(20)]
+    kept, held = split_holdout(rows_of(*pairs, *[(b, a) for a, b in pairs]), 0.3)
+    assert len(held) == 12
+    assert Counter(map(row_key, held.texts)).most_common()[-1][1] == 2
+    assert len(kept) == 28
+
+
+def test_holdout_is_drawn_at_random_but_always_the_same():
+    rows = rows_of(*(f"w{i}" for i in range(1000)))
+    held = [int(name) for name in split_holdout(rows, 0.1)[1].ids]
+    assert len(held) == 100
+    assert 350 < np.mean(held) < 650  # from all over the file
+    np.random.seed(5)
+    assert [int(name) for name in split_holdout(rows, 0.1)[1].ids] == held
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1, 1), (7, 7), (50, 50), (51, 50)])
+def test_subset_is_fixed_and_in_file_order(size, expected):
+    rows = rows_of(*(f"w{i}" for i in range(50)), labels=list(range(50)))
+    rows.unlabelled_dropped = 2
+    taken = subset(rows, size)
+    numbers = taken.labels.tolist()
+    assert len(taken) == expected
+    assert numbers == sorted(set(numbers))
+    assert taken.unlabelled_dropped == 2
+    assert subset(rows, size).ids == taken.ids
+    if size == 7:
+        assert numbers != list(range(7))  # not the head of the file
+        assert set(numbers) <= set(subset(rows, 20).labels.tolist())

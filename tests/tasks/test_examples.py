@@ -1,0 +1,35 @@
+"""Labels as the file has them, one spelling per value, and rows that stay together."""
+
+import numpy as np
+import pytest
+
+from multitask.config.registry import task_type
+from multitask.tasks.examples import LabelReader, Rows, canonical
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1, "1"), (1.0, "1"), ("1", "1"), (" 1.0 ", "1"), (-1, "-1"), (2.5, "2.5"), ("+1", "1"),
+        ("01", "01"), ("007", "007"), ("0", "0"), ("0.50", "0.5"), (2**53 + 1, str(2**53 + 1)),
+        ("2.50", "2.5"), ("1e2", "1e2"), ("1_1", "1_1"), ("١", "١"), ("-1.0", "-1"),
+        (None, ""), (float("nan"), ""), ("", ""), (" x ", "x"),
+        ("nan", "nan"), ("inf", "inf"), (True, "true"), ("True", "true"), ("FALSE", "false"),
+        ("contradiction", "contradiction"), ("-", "-"),
+    ],
+)  # fmt: skip
+def test_one_spelling_a_value(value, expected):
+    assert canonical(value) == expected
+
+
+def test_take_keeps_rows_together():
+    rows = Rows("f", ["a", "b", "c"], [("x",), ("y",), ("z",)], np.array([0, 1, 2]), 5)
+    taken = rows.take([2, 0])
+    assert (taken.ids, taken.texts, taken.labels.tolist()) == (["c", "a"], [("z",), ("x",)], [2, 0])
+    assert Rows("f", ["a"], [("x",)], None).take([0]).labels is None
+
+
+def test_a_spelling_of_two_classes_is_refused():
+    reader = LabelReader(task_type("class"), {"1.0": 0, "+1": 1}, ("a", "b"))
+    with pytest.raises(ValueError, match=r"expected one of 1\.0, \+1"):
+        reader.read("1")
