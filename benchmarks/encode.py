@@ -31,15 +31,12 @@ from benchmarks.course_batches import (
     weights,
 )
 from multitask.config import load_config
-from multitask.data.collate import separate
-from multitask.data.tokenize import tokenize
-from multitask.inference.scoring import over_rows
+from multitask.inference.scoring import Scorer
 from multitask.models.build import assemble
 from multitask.models.encoders import BertEncoder
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_pretrained, pretrained_tokenizer
 from multitask.reporting.table_formats import markdown_table
-from multitask.tasks.examples import Rows
 
 ROOT = Path(__file__).parent.parent
 CPU = torch.device("cpu")
@@ -60,11 +57,7 @@ def sentences(directory: Path, count: int) -> list[str]:
 
 def encode(model: MultiTaskModel, tokenizer: object, texts: Sequence[str]) -> np.ndarray:
     """float32 [N, d] in order: what ``load(RUN).encode`` does."""
-    rows = Rows("texts", [str(i) for i in range(len(texts))], [(text,) for text in texts], None)
-    tokens = tokenize(rows, tokenizer, siamese=False, max_length=128)
-    found = over_rows(model, tokens, lambda batch: model.pooled(separate({"sts": batch}))["sts"],
-                      batch_size=32, pad_id=0, device=CPU)  # fmt: skip
-    return found.numpy()
+    return Scorer(model, tokenizer, 32, CPU).vectors("sts", texts, 128)
 
 
 def ours(directory: str, name: str) -> Encode:

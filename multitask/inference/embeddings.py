@@ -3,13 +3,11 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from multitask.config import Choice, load_run_config
@@ -17,7 +15,7 @@ from multitask.config.registry import KINDS, build, resolve
 from multitask.config.run_directory import check_encoder
 from multitask.data.splits import load_splits
 from multitask.inference.analysis.layers import layer_vectors
-from multitask.inference.scoring import over_texts
+from multitask.inference.scoring import Scorer
 from multitask.inference.trained_run import TrainedRun
 from multitask.models.multitask_model import MultiTaskModel, TaskModule
 from multitask.models.pretrained import load_encoder_and_tokenizer
@@ -41,7 +39,8 @@ class Vectors:
         task: the task of the run; None for an encoder.
         pooling: the pooling's name.
         max_length: tokens of a text, special ones included; the rest is cut.
-        model, part: the model, and the name of the task in it that pools.
+        scorer: runs the model over texts.
+        part: the task of the model that pools.
         run: the run, None for an encoder.
     """
 
@@ -49,11 +48,8 @@ class Vectors:
     task: str | None
     pooling: str
     max_length: int
-    model: MultiTaskModel
+    scorer: Scorer
     part: str
-    tokenizer: Any
-    batch_size: int
-    device: torch.device
     run: TrainedRun | None = None
 
     @property
@@ -65,37 +61,20 @@ class Vectors:
         """float32 [N, d] in order; with a ``title``, behind a progress bar."""
         if self.run is not None and self.task is not None:
             self.run.encoder(self.task)  # its weights may have made room for another task's
-        return over_texts(
-            self.model,
-            self.tokenizer,
-            texts,
-            partial(self.model.vectors, self.part),
-            max_length=self.max_length,
-            batch_size=self.batch_size,
-            device=self.device,
-            title=title,
-        )
+        return self.scorer.vectors(self.part, texts, self.max_length, title)
 
     def layers(self, texts: Sequence[str], title: str = "") -> np.ndarray:
         """Vectors of every layer under each fixed pooling: see ``analysis.layers``."""
-        return layer_vectors(
-            self.model,
-            self.model.adapter(self.part),
-            self.tokenizer,
-            texts,
-            max_length=self.max_length,
-            batch_size=self.batch_size,
-            device=self.device,
-            title=title,
-        )
+        adapter = self.scorer.model.adapter(self.part)
+        return layer_vectors(self.scorer, adapter, texts, self.max_length, title)
 
     def fingerprint(self) -> str:
         """A hash of what a vector depends on: the model's weights, tokenizer, task and pooling."""
-        tokenizer = json.loads(self.tokenizer.backend_tokenizer.to_str())
+        tokenizer = json.loads(self.scorer.tokenizer.backend_tokenizer.to_str())
         tokenizer.pop("padding"), tokenizer.pop("truncation")  # they change with every call
         settings = [self.task, self.pooling, self.max_length, tokenizer]
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-        for name, tensor in self.model.state_dict().items():
+        for name, tensor in self.scorer.model.state_dict().items():
             digest.update(f"{name} {tuple(tensor.shape)}".encode())
             digest.update(tensor.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
@@ -164,8 +143,8 @@ def open_vectors(
     length = min(max_length or MAX_LENGTH, encoder.max_positions)
     device = best_device()
     name = pooling or DEFAULT_POOLING
-    model = _fixed(encoder, name, None).to(device)
-    return Vectors(source, None, name, length, model, ALONE, tokenizer, BATCH_SIZE, device)
+    scorer = Scorer(_fixed(encoder, name, None).to(device), tokenizer, BATCH_SIZE, device)
+    return Vectors(source, None, name, length, scorer, ALONE)
 
 
 def run_vectors(
@@ -180,19 +159,17 @@ def run_vectors(
     task = task or run.vector_task()
     encoder, adapter = run.encoder(task)
     entry = run.config.tasks[task]
-    model, part, name = run.model, task, _shown(entry.eval_pooling or entry.pooling)
+    scorer, part, name = run.scorer, task, _shown(entry.eval_pooling or entry.pooling)
     if pooling is not None:
-        model, part, name = _fixed(encoder, pooling, adapter), ALONE, pooling
+        scorer = replace(run.scorer, model=_fixed(encoder, pooling, adapter))
+        part, name = ALONE, pooling
     elif name == "tokens":
         raise UserError(
             f"{source}: task {task} looks at tokens and gives no vector of a text: name "
             "another task (--task) or a pooling (--pooling mean)"
         )
     length = min(max_length or entry.max_length, encoder.max_positions)
-    batch_size = run.config.training.eval_batch_size
-    return Vectors(
-        source, task, name, length, model, part, run.tokenizer, batch_size, run.device, run
-    )
+    return Vectors(source, task, name, length, scorer, part, run)
 
 
 def _shown(choice: Choice) -> str:

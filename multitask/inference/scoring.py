@@ -76,67 +76,9 @@ def _evaluating(model: MultiTaskModel) -> Iterator[None]:
         model.train(training)
 
 
-@torch.no_grad()
-def over_rows(
-    model: MultiTaskModel,
-    tokens: Tokens,
-    function: Callable[[Batch], Tensor],
-    *,
-    batch_size: int,
-    pad_id: int,
-    device: torch.device,
-    between_batches: Callable[[], None] = lambda: None,
-    title: str = "",
-) -> Tensor:
-    """Apply ``function`` (a batch of B rows -> [B, ...]) to every row, in evaluation mode.
-
-    Rows are batched by length and put back in file order; the model's mode is restored.
-
-    Returns:
-        [N, ...] on the device, in file order.
-    """
-    order = np.argsort(tokens.lengths, kind="stable")
-    parts = []
-    starts = range(0, len(order), batch_size)[distributed.rank() :: distributed.world()]
-    hidden = None if title and distributed.rank() == 0 else True
-    with _evaluating(model):
-        for start in tqdm(starts, desc=title, leave=False, disable=hidden):
-            between_batches()
-            index = order[start : start + batch_size]
-            batch = collate(tokens, index, pad_id=pad_id).to(device)
-            parts.append((start, function(batch)))
-    together = torch.cat(distributed.in_order(parts, device))
-    return together[torch.from_numpy(np.argsort(order, kind="stable")).to(device)]
-
-
-def over_texts(
-    model: MultiTaskModel,
-    tokenizer: Any,
-    texts: Sequence[str],
-    function: Callable[[Batch], Tensor],
-    *,
-    max_length: int,
-    batch_size: int,
-    device: torch.device,
-    title: str = "",
-) -> np.ndarray:
-    """``over_rows`` for N texts, each cut at ``max_length`` tokens: float32 [N, ...] in order."""
-    rows = Rows("texts", [str(i) for i in range(len(texts))], [(text,) for text in texts], None)
-    found = over_rows(
-        model,
-        tokenize(rows, tokenizer, siamese=False, max_length=max_length),
-        function,
-        batch_size=batch_size,
-        pad_id=tokenizer.pad_token_id,
-        device=device,
-        title=title,
-    )
-    return found.cpu().numpy()
-
-
 @dataclass(frozen=True)
 class Scorer:
-    """Runs a model over splits and texts.
+    """Runs a model over rows and texts, in evaluation mode; the model's mode is restored.
 
     Attributes:
         model: the model, with the weights that it has when it is asked.
@@ -150,118 +92,107 @@ class Scorer:
     batch_size: int
     device: torch.device
 
-    def score(
-        self, task: str, split: Split, between_batches: Callable[[], None] = lambda: None
-    ) -> Scores:
-        """Score a split of a task; see ``score_split``."""
-        return score_split(
-            self.model,
-            task,
-            split,
-            batch_size=self.batch_size,
-            pad_id=self.tokenizer.pad_token_id,
-            device=self.device,
-            between_batches=between_batches,
-        )
+    @torch.no_grad()
+    def over_rows(
+        self,
+        tokens: Tokens,
+        function: Callable[[Batch], Tensor],
+        *,
+        batch_size: int | None = None,
+        between_batches: Callable[[], None] = lambda: None,
+        title: str = "",
+    ) -> Tensor:
+        """Apply ``function`` (a batch of B rows -> [B, ...]) to every row.
 
-    def over(self, tokens: Tokens, function: Callable[[Batch], Tensor], title: str) -> Tensor:
-        """Apply ``function`` to every row; see ``over_rows``."""
-        return over_rows(
-            self.model,
-            tokens,
-            function,
-            batch_size=self.batch_size,
-            pad_id=self.tokenizer.pad_token_id,
-            device=self.device,
-            title=title,
-        )
+        Rows are batched by length and put back in file order. A ``title`` shows a progress bar;
+        ``batch_size`` replaces the scorer's.
+
+        Returns:
+            [N, ...] on the device, in file order.
+        """
+        size = batch_size or self.batch_size
+        order = np.argsort(tokens.lengths, kind="stable")
+        parts = []
+        starts = range(0, len(order), size)[distributed.rank() :: distributed.world()]
+        hidden = None if title and distributed.rank() == 0 else True
+        with _evaluating(self.model):
+            for start in tqdm(starts, desc=title, leave=False, disable=hidden):
+                between_batches()
+                index = order[start : start + size]
+                batch = collate(tokens, index, pad_id=self.tokenizer.pad_token_id)
+                parts.append((start, function(batch.to(self.device))))
+        together = torch.cat(distributed.in_order(parts, self.device))
+        return together[torch.from_numpy(np.argsort(order, kind="stable")).to(self.device)]
+
+    def over_texts(
+        self,
+        texts: Sequence[str],
+        function: Callable[[Batch], Tensor],
+        max_length: int,
+        title: str = "",
+    ) -> np.ndarray:
+        """``over_rows`` for N texts, each cut at ``max_length`` tokens: float32 [N, ...]."""
+        rows = Rows("texts", [str(i) for i in range(len(texts))], [(text,) for text in texts], None)
+        tokens = tokenize(rows, self.tokenizer, siamese=False, max_length=max_length)
+        return self.over_rows(tokens, function, title=title).cpu().numpy()
 
     def vectors(
         self, task: str, texts: Sequence[str], max_length: int, title: str = ""
     ) -> np.ndarray:
-        """Return a task's sentence vectors, float32 [N, d] in order; see ``over_texts``."""
-        return over_texts(
-            self.model,
-            self.tokenizer,
-            texts,
-            partial(self.model.vectors, task),
-            max_length=max_length,
-            batch_size=self.batch_size,
-            device=self.device,
-            title=title,
-        )
+        """Return a task's sentence vectors, float32 [N, d] in order."""
+        return self.over_texts(texts, partial(self.model.vectors, task), max_length, title)
 
+    def score(
+        self, task: str, split: Split, between_batches: Callable[[], None] = lambda: None
+    ) -> Scores:
+        """Score a split of a task, in file order; of pairs each distinct text is encoded once.
 
-def score_split(
-    model: MultiTaskModel,
-    task: str,
-    split: Split,
-    *,
-    batch_size: int,
-    pad_id: int,
-    device: torch.device,
-    between_batches: Callable[[], None] = lambda: None,
-) -> Scores:
-    """A task's scores over a split, in file order; of pairs each distinct text is encoded once.
+        Raises NotFinite for scores that are NaN or infinite.
+        """
+        head, siamese = self.model.head(task), split.tokens.sides > 1
+        score = self._score_sides if siamese else self._score_rows
+        output = score(task, split.tokens, between_batches=between_batches, title=f"scoring {task}")
+        if not output.isfinite().all():
+            raise NotFinite(f"task {task}: the model's scores are not finite numbers")
+        read_output = task_type(head.task_type).read_output
+        if not read_output:
+            return scores_of(head, output, split.rows)
+        found = imported(read_output)(output.double().cpu().numpy(), split.rows, split.tokens)
+        return Scores(*found)
 
-    Raises NotFinite for scores that are NaN or infinite.
-    """
-    head, siamese = model.head(task), split.tokens.sides > 1
-    output = (_of_sides if siamese else _of_rows)(
-        model,
-        task,
-        split.tokens,
-        batch_size=batch_size,
-        pad_id=pad_id,
-        device=device,
-        between_batches=between_batches,
-        title=f"scoring {task}",
-    )
-    if not output.isfinite().all():
-        raise NotFinite(f"task {task}: the model's scores are not finite numbers")
-    read_output = task_type(head.task_type).read_output
-    if not read_output:
-        return scores_of(head, output, split.rows)
-    return Scores(*imported(read_output)(output.double().cpu().numpy(), split.rows, split.tokens))
+    def _score_rows(self, task: str, tokens: Tokens, **how: Any) -> Tensor:
+        """Return the head's output for each row [N, ...]; see ``heads.base.Head.per_row``."""
+        head = self.model.head(task)
+        longest = 0 if tokens.targets is None else int(tokens.masked.max())
 
+        def output(batch: Batch) -> Tensor:
+            scores = self.model(separate({task: batch}))[task]
+            rows = None if batch.places is None else batch.places // batch.input_ids.shape[1]
+            shape = (batch.rows, longest)
+            found: Tensor = head.per_row(
+                scores, labels=batch.labels, rows=rows, shape=shape, context=batch.context
+            )
+            return found
 
-def _of_rows(model: MultiTaskModel, task: str, tokens: Tokens, **how: Any) -> Tensor:
-    """What the head says of each row, [N, ...]; see ``heads.base.Head.per_row``. ``how``: as for
-    ``over_rows``."""
-    head = model.head(task)
-    longest = 0 if tokens.targets is None else int(tokens.masked.max())
+        return self.over_rows(tokens, output, **how)
 
-    def output(batch: Batch) -> Tensor:
-        scores = model(separate({task: batch}))[task]
-        rows = None if batch.places is None else batch.places // batch.input_ids.shape[1]
-        shape = (batch.rows, longest)
-        kept: Tensor = head.per_row(
-            scores, labels=batch.labels, rows=rows, shape=shape, context=batch.context
-        )
-        return kept
+    @torch.no_grad()
+    def _score_sides(self, task: str, tokens: Tokens, **how: Any) -> Tensor:
+        """Return the head's scores [N, ...] of N pairs or triplets."""
+        texts, which = tokens.inputs
 
-    return over_rows(model, tokens, output, **how)
+        def pooled(batch: Batch) -> Tensor:
+            return self.model.pooled(separate({task: batch}))[task]
 
-
-@torch.no_grad()
-def _of_sides(
-    model: MultiTaskModel, task: str, tokens: Tokens, batch_size: int, **how: Any
-) -> Tensor:
-    """The head's scores [N, ...] of N pairs or triplets; each distinct text is encoded once."""
-    texts, which = tokens.inputs
-
-    def pooled(batch: Batch) -> Tensor:
-        return model.pooled(separate({task: batch}))[task]
-
-    vectors = over_rows(model, texts, pooled, batch_size=tokens.sides * batch_size, **how)
-    rows = torch.from_numpy(which).to(vectors.device)
-    with _evaluating(model):
-        parts = rows.split(batch_size)
-        return torch.cat([model.module(task)(vectors[part.T.flatten()]) for part in parts])
+        vectors = self.over_rows(texts, pooled, batch_size=tokens.sides * self.batch_size, **how)
+        rows = torch.from_numpy(which).to(vectors.device)
+        with _evaluating(self.model):
+            parts = rows.split(self.batch_size)
+            return torch.cat([self.model.module(task)(vectors[p.T.flatten()]) for p in parts])
 
 
 def scores_of(head: Any, output: Tensor, rows: Rows) -> Scores:
-    """What ``over_rows`` found of N rows ([N, ...]) as predictions, scores and mean loss."""
+    """Turn a head's output for N rows [N, ...] into predictions, scores and the mean loss."""
     labels = None if rows.labels is None else label_tensor(rows.labels).to(output.device)
     predictions, scores, loss = head.results(output, labels)
     return Scores(predictions.cpu().numpy(), scores.cpu().numpy(), loss)

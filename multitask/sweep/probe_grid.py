@@ -179,16 +179,12 @@ def _encoded(
         {names[pooling]: module for pooling, module in modules.items()},
         autocast=plan.model.autocast,
     )
+    scorer, parts = replace(plan.scorer, model=model), plan.data.splits[task]
     found = {
         split: frozen_vectors(
-            model,
-            list(names.values()),
-            plan.data.splits[task][split],
-            pad_id=plan.data.tokenizer.pad_token_id,
-            device=plan.device,
-            title=f"encoding {task} {split}",
+            scorer, list(names.values()), parts[split], f"encoding {task} {split}"
         )
-        for split in splits_in_use(plan.data.splits[task])
+        for split in splits_in_use(parts)
     }
     return {
         pooling: {split: vectors[name] for split, vectors in found.items()}

@@ -48,17 +48,10 @@ def run_baselines(
         whole = config.encoder.freeze is True and task.adapter is None  # the run is the baseline
         if config.training.frozen_baseline and not whole:
             say(f"baseline: {name}'s head on the frozen encoder")
-            found[name]["frozen"] = frozen_head_scores(
-                plan.model,
-                name,
-                splits,
-                reader,
-                how=Probing(
-                    task.head_lr or config.training.head_lr, plan.metrics[name], config.seed
-                ),
-                pad_id=plan.data.tokenizer.pad_token_id,
-                device=plan.device,
-            )
+            lr = task.head_lr or config.training.head_lr
+            how = Probing(lr, plan.metrics[name], config.seed)
+            scores = frozen_head_scores(plan.scorer, name, splits, reader, how=how)
+            found[name]["frozen"] = scores
     found = without_nan(found)
     distributed.on_first(lambda: write_text(file, json.dumps(found, indent=1)))
     return found

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from multitask.data.collate import Batch, SharedBatch, collate, label_tensor
 from multitask.data.tokenize import Split, Tokens
-from multitask.inference.scoring import Scores, measure, over_rows, scores_of
+from multitask.inference.scoring import Scorer, Scores, measure, scores_of
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import TaskModule
 from multitask.tasks import metrics
@@ -45,13 +45,7 @@ class Probing:
 
 
 def frozen_vectors(
-    model: MultiTaskModel,
-    tasks: Sequence[str],
-    split: Split,
-    *,
-    pad_id: int,
-    device: torch.device,
-    title: str,
+    scorer: Scorer, tasks: Sequence[str], split: Split, title: str
 ) -> dict[str, Tensor]:
     """Pool one split for each task with the encoder as it is.
 
@@ -62,32 +56,18 @@ def frozen_vectors(
     """
 
     def pooled(batch: Batch) -> Tensor:
-        found = model.pooled([SharedBatch(batch, dict.fromkeys(tasks, batch))])
+        found = scorer.model.pooled([SharedBatch(batch, dict.fromkeys(tasks, batch))])
         return torch.cat([found[task] for task in tasks], dim=-1)
 
     texts, which = split.tokens.inputs
-    together = over_rows(
-        model,
-        texts,
-        pooled,
-        batch_size=BATCH_SIZE * split.tokens.sides,
-        pad_id=pad_id,
-        device=device,
-        title=title,
-    )
-    widths = [model.module(task).pooler.output_dim for task in tasks]
+    size = BATCH_SIZE * split.tokens.sides
+    together = scorer.over_rows(texts, pooled, batch_size=size, title=title)
+    widths = [scorer.model.module(task).pooler.output_dim for task in tasks]
     return dict(zip(tasks, together[which].split(widths, dim=-1), strict=True))
 
 
 def frozen_head_scores(
-    model: MultiTaskModel,
-    task: str,
-    splits: Mapping[str, Split],
-    reader: LabelReader,
-    *,
-    how: Probing,
-    pad_id: int,
-    device: torch.device,
+    scorer: Scorer, task: str, splits: Mapping[str, Split], reader: LabelReader, *, how: Probing
 ) -> dict[str, float] | None:
     """Train a task's projection and head on the frozen encoder and return their dev metrics.
 
@@ -97,13 +77,12 @@ def frozen_head_scores(
         None for a pooler with parameters, which vectors of the encoder cannot train, and for a task
         that is scored with another pooler than it trains with, or with another task's.
     """
-    module = model.module(task)
+    module = scorer.model.module(task)
     learned = has_parameters(module.pooler)
-    if learned or len(model.owners_of(task)) > 1 or module.eval_pooler is not None:
+    if learned or len(scorer.model.owners_of(task)) > 1 or module.eval_pooler is not None:
         return None
-    where: dict[str, Any] = {"pad_id": pad_id, "device": device, "title": f"encoding {task}"}
     vectors = {
-        name: frozen_vectors(model, [task], splits[name], **where)[task]
+        name: frozen_vectors(scorer, [task], splits[name], f"encoding {task}")[task]
         for name in splits_in_use(splits)
     }
     probe = train_probe(module, fixed(vectors), splits, reader, how=how, task=task)

@@ -1,6 +1,7 @@
 """Scores of a split in file order, whatever the batches, and without a trace on the run."""
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from torch import nn
 from multitask.config.registry import build, task_type
 from multitask.data.collate import collate, label_tensor, separate
 from multitask.data.tokenize import Split, Tokens
-from multitask.inference.scoring import measure, score_split
+from multitask.inference.scoring import Scorer, measure
 from multitask.models.encoders.hf import encoder_from_pretrained
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import TaskModule
@@ -72,9 +73,8 @@ def make_split(task, labelled=True):
 
 
 def score(model, task, split, batch_size=8, **options):
-    return score_split(
-        model, task, split, batch_size=batch_size, pad_id=0, device=torch.device("cpu"), **options
-    )
+    scorer = Scorer(model, SimpleNamespace(pad_token_id=0), batch_size, torch.device("cpu"))
+    return scorer.score(task, split, **options)
 
 
 def row_by_row(model, task, split):

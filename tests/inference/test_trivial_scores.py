@@ -2,6 +2,7 @@
 
 import math
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from torch import nn
 from multitask.config.registry import build, task_type
 from multitask.data.collate import collate, separate
 from multitask.data.tokenize import Split, Tokens
-from multitask.inference.scoring import measure, score_split
+from multitask.inference.scoring import Scorer, measure
 from multitask.inference.trivial_scores import trivial_scores
 from multitask.models.encoders.hf import encoder_from_pretrained
 from multitask.models.multitask_model import MultiTaskModel
@@ -84,20 +85,22 @@ def make_splits(task, *names):
     return {name: make_split(task, sizes[name], len(name)) for name in names}
 
 
+def scorer_of(model):
+    return Scorer(model, SimpleNamespace(pad_token_id=0), 16, torch.device("cpu"))
+
+
 def frozen(model, task, splits=None, seed=1):
     return frozen_head_scores(
-        model,
+        scorer_of(model),
         task,
         splits or make_splits(task, "train", "dev"),
         READERS[TASKS[task][3]],
         how=Probing(lr=1e-2, metric=TASKS[task][5], seed=seed),
-        pad_id=0,
-        device=torch.device("cpu"),
     )
 
 
 def untrained(model, task, split):
-    return score_split(model, task, split, batch_size=16, pad_id=0, device=torch.device("cpu"))
+    return scorer_of(model).score(task, split)
 
 
 def zero_shot(model, task, split):
@@ -132,8 +135,7 @@ def test_trivial_scores_know_the_training_labels_alone(label_type, train, dev, e
 def test_frozen_vectors_are_in_file_order(model, task):
     model.eval()
     split = make_split(task, 9, 0)
-    options = {"pad_id": 0, "device": torch.device("cpu"), "title": ""}
-    found = frozen_vectors(model, [task], split, **options)[task]
+    found = frozen_vectors(scorer_of(model), [task], split, "")[task]
     assert found.shape == (9, TASKS[task][4], D) and not found.requires_grad
     for i in range(9):
         batch = collate(split.tokens, np.array([i]), pad_id=0)
@@ -226,9 +228,9 @@ def test_only_the_splits_in_use_are_encoded(model, monkeypatch):
     seen = []
     original = frozen_probe.frozen_vectors
 
-    def recording(model, tasks, split, **options):
+    def recording(scorer, tasks, split, title):
         seen.append(len(split.rows))
-        return original(model, tasks, split, **options)
+        return original(scorer, tasks, split, title)
 
     monkeypatch.setattr(frozen_probe, "frozen_vectors", recording)
     frozen(model, "mood", make_splits("mood", "train", "dev", "test"))

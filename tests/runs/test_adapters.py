@@ -12,7 +12,7 @@ from multitask import load
 from multitask.config import load_config
 from multitask.data.collate import separate
 from multitask.data.load import load_rows
-from multitask.inference.scoring import measure, score_split
+from multitask.inference.scoring import Scorer, measure
 from multitask.models.build import assemble
 from multitask.models.multitask_model import parameter_counts
 from multitask.models.pretrained import load_pretrained
@@ -286,11 +286,8 @@ def test_evaluation_takes_the_tasks_own_adapter(prepared):
             parameter += 0.3 * torch.randn_like(parameter)
 
     def scores():
-        arguments = {"batch_size": 5, "pad_id": 0, "device": torch.device("cpu")}
-        return {
-            task: score_split(made.model, task, made.data.splits[task]["dev"], **arguments).scores
-            for task in TASKS
-        }
+        scorer = Scorer(made.model, made.data.tokenizer, 5, torch.device("cpu"))
+        return {t: scorer.score(t, made.data.splits[t]["dev"]).scores for t in TASKS}
 
     before = scores()
     made.model.load_state_dict(swap(made.model.state_dict()))

@@ -215,7 +215,7 @@ def test_masked_lm_alone_selects_by_its_own_accuracy(overrides, tmp_path, course
             "after",
             7,
         ),  # in the first stage, between checkpoints
-        ("multitask.inference.scoring:score_split", "before", 4),
+        ("multitask.inference.scoring:Scorer.score", "before", 4),
     ],
 )
 def test_killed_run_resumes_to_the_same_numbers(place, when, nth, command, run_dir, tmp_path):

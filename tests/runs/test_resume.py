@@ -40,7 +40,7 @@ def uninterrupted(overrides: list[str], tmp_path_factory: pytest.TempPathFactory
     [
         ("multitask.training.trainer:train_step", "before", 3),  # no checkpoint yet
         ("multitask.training.trainer:train_step", "after", 14),  # between two checkpoints
-        ("multitask.inference.scoring:score_split", "before", 5),  # inside an evaluation
+        ("multitask.inference.scoring:Scorer.score", "before", 5),  # inside an evaluation
         (
             "multitask.training.checkpoint:Checkpoints.save_best",
             "after",

@@ -74,7 +74,7 @@ def test_joint_steps_and_stages_are_recorded(tiny_overrides, tmp_path):
 def test_a_killed_run_goes_on_without_a_doubled_step(tiny_overrides, tmp_path):
     settings = ("training.epochs=3", "training.checkpoint_steps=4")
     run_dir = tmp_path / "run"
-    inside_an_evaluation = ("multitask.inference.scoring:score_split", "before", 5)
+    inside_an_evaluation = ("multitask.inference.scoring:Scorer.score", "before", 5)
     kill_inside(*inside_an_evaluation, command(tiny_overrides, *settings))
     assert list((run_dir / "tensorboard").iterdir())  # a file that must not count any more
     assert run_multitask.main(command(tiny_overrides, *settings, "--resume")) == 0

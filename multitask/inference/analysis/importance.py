@@ -43,9 +43,8 @@ def importance(
             model.pooled(separate({task: batch}))
             return seen.weights[-1]
 
-        found = scorer.over(inputs, weights_of, title=f"scoring the layers of {task}")
+        found = scorer.over_rows(inputs, weights_of, title=f"scoring the layers of {task}")
     weights = found.cpu().numpy()
-    kept = which[:examples].ravel()
     sentences = [
         text
         for row in texts[:examples]
@@ -58,5 +57,5 @@ def importance(
         **summary(pooler, seen, scorer.device),
         **by_length(weights, np.diff(inputs.offsets)),
         texts=sentences,
-        weights=weights[kept].tolist(),
+        weights=weights[which[:examples].ravel()].tolist(),
     )

@@ -15,9 +15,8 @@ from torch import Tensor
 from multitask.config.registry import resolve
 from multitask.data.collate import Batch
 from multitask.data.sts_suites import Suite
-from multitask.inference.scoring import over_texts
+from multitask.inference.scoring import Scorer
 from multitask.inference.similarity import cosines
-from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.examples import Rows
 from multitask.tasks.regression import correlation
 
@@ -26,18 +25,10 @@ FIRST_LAST = "first-last mean"
 
 
 def layer_vectors(
-    model: MultiTaskModel,
-    adapter: Any,
-    tokenizer: Any,
-    texts: Sequence[str],
-    *,
-    max_length: int,
-    batch_size: int,
-    device: torch.device,
-    title: str = "",
+    scorer: Scorer, adapter: Any, texts: Sequence[str], max_length: int, title: str = ""
 ) -> np.ndarray:
     """Vectors of N texts from every layer 0 (embeddings) to L: float32 [N, POOLINGS, L + 1, d]."""
-    encoder = model.encoder
+    encoder = scorer.model.encoder
     layers = range(encoder.num_layers + 1)
     # a pooler of the last layer, told that another one is the last
     poolers = [[resolve("pooling", name)(encoder.dim, n) for n in layers] for name in POOLINGS]
@@ -50,16 +41,7 @@ def layer_vectors(
             [torch.stack([pool(hidden, mask) for pool in row], 1) for row in poolers], 1
         )
 
-    return over_texts(
-        model,
-        tokenizer,
-        texts,
-        pooled,
-        max_length=max_length,
-        batch_size=batch_size,
-        device=device,
-        title=title,
-    )
+    return scorer.over_texts(texts, pooled, max_length, title)
 
 
 def score_layers(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from multitask.config import Config
 from multitask.data.collate import separate
 from multitask.data.tokenize import tokenize
-from multitask.inference.scoring import over_rows
+from multitask.inference.scoring import Scorer
 from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.encoders.bert_weights import to_transformers
 from multitask.models.multitask_model import MultiTaskModel
@@ -129,14 +129,9 @@ class Parts:
         rows = Rows("texts", [str(i) for i in range(len(texts))], texts, None)
         siamese = apart and self.sides == 2
         tokens = tokenize(rows, self.tokenizer, siamese=siamese, max_length=self.max_length)
-        return over_rows(
-            self.model,
-            tokens,
-            function,
-            batch_size=self.config.training.eval_batch_size,
-            pad_id=self.tokenizer.pad_token_id,
-            device=torch.device("cpu"),
-        )
+        batch_size = self.config.training.eval_batch_size
+        scorer = Scorer(self.model, self.tokenizer, batch_size, torch.device("cpu"))
+        return scorer.over_rows(tokens, function)
 
 
 def plain_encoder(encoder: Encoder) -> Any:

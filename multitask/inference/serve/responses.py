@@ -267,11 +267,12 @@ def neighbours(served: Served, text: str) -> list[Neighbour]:
     index, vectors = served.index, served.vectors
     if index is None or vectors is None:
         return []
-    usual, vectors.model.autocast = vectors.model.autocast, False
+    model = vectors.scorer.model
+    usual, model.autocast = model.autocast, False
     try:
         query = vectors.encode([text])
     finally:
-        vectors.model.autocast = usual
+        model.autocast = usual
     scores, places = index.search(query, min(NEIGHBOURS, len(index.texts)))
     return [
         Neighbour(shortened(index.texts[place]), index.lines[place], float(score))
