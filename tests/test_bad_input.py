@@ -352,7 +352,7 @@ def run_dir(
         (["--output", "{tmp}/x.jsonl"], "predict: --output is for --file"),
         (
             ["--task", "sst2", "--file", "{tmp}/good.txt"],
-            "no task 'sst2' in ",
+            "no task 'sst2'",
         ),
         (["--task", "sst", "--file", "{tmp}/none.txt"], "no such file: {tmp}/none.txt"),
         (["--task", "sst", "--file", "{tmp}"], "no such file: {tmp}"),

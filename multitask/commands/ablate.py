@@ -1,31 +1,26 @@
 """Train every cell of a grid with every seed and compare them in one table.
 
-The same command goes on where an earlier start, killed or interrupted, has left off; several
-processes or machines may work on one output directory.
+Repeat the command to continue after a kill or an interruption. Several processes or machines may
+work on one output directory.
 """
 
 import argparse
 from functools import partial
 from pathlib import Path
 
+from multitask.commands.arguments import add_output, add_overrides, check_number
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("grid", metavar="GRID", help="YAML file: see docs/ablations.md")
-    parser.add_argument(
-        "overrides",
-        metavar="key=value",
-        nargs="*",
-        help="config values of every cell, such as data_dir=DIR",
-    )
+    add_overrides(parser, "config values of every cell, such as data_dir=DIR")
     parser.add_argument("--jobs", metavar="N", type=int, default=1, help="runs at once (default 1)")
     parser.add_argument(
         "--keep-weights",
         action="store_true",
         help="keep each run's weights, checkpoints and encoder copy",
     )
-    parser.add_argument(
-        "--output", metavar="DIR", type=Path, help="default: runs/NAME-OF-THE-GRID-FILE"
-    )
+    add_output(parser, "DIR", "default: runs/NAME-OF-THE-GRID-FILE")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -35,8 +30,7 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.utils.errors import UserError
 
     jobs, keep_weights = arguments.jobs, arguments.keep_weights
-    if jobs < 1:
-        raise UserError(f"--jobs: expected a whole number ≥ 1, not {jobs}")
+    check_number("--jobs", jobs)
     grid = load_grid(arguments.grid, arguments.overrides)
     output = arguments.output or Path("runs") / Path(arguments.grid).stem
     if not grid.probe:

@@ -6,7 +6,13 @@ Writes NAME.png, NAME.svg and the numbers as NAME.json (docs/bert-from-scratch.m
 import argparse
 from pathlib import Path
 
-from multitask.commands.source import add_overrides, add_source
+from multitask.commands.arguments import (
+    add_output,
+    add_overrides,
+    add_source,
+    add_task,
+    check_task,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,17 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the text; given twice: a pair in one input",
     )
     parser.add_argument("--heads", action="store_true", help="also a panel for each head")
-    parser.add_argument(
-        "--task",
-        metavar="T",
-        help="take the run's weights and adapter that serve this task (default: the first)",
-    )
-    parser.add_argument(
-        "--output",
-        metavar="NAME",
-        type=Path,
-        help="name of the files, or a directory for them (default: attention, in the run or here)",
-    )
+    add_task(parser, "take the run's weights and adapter that serve this task (default: the first)")
+    place = "name of the files, or a directory for them (default: attention, in the run or here)"
+    add_output(parser, "NAME", place)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -38,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from multitask.config import load_run_config
     from multitask.config.run_directory import check_encoder
-    from multitask.utils.errors import UserError, check_text, suggest
+    from multitask.utils.errors import UserError, check_text
 
     name, texts, task = Path(arguments.run), arguments.text, arguments.task
     if len(texts) > 2:
@@ -51,8 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
         fixed = ["device=cpu", "training.precision=fp32"]
         config = load_run_config(name, [*fixed, *arguments.overrides])
         task = task or next(iter(config.tasks))
-        if task not in config.tasks:
-            raise UserError(f"{name}: no task {task!r}{suggest(task, list(config.tasks))}")
+        check_task(name, config, task)
     else:
         check_encoder(arguments.run, task, arguments.overrides)
 

@@ -3,12 +3,11 @@
 import argparse
 from pathlib import Path
 
+from multitask.commands.arguments import add_config
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", metavar="CONFIG", help="YAML file, such as configs/demo.yaml")
-    parser.add_argument(
-        "overrides", metavar="key=value", nargs="*", help="values that replace the file's"
-    )
+    add_config(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

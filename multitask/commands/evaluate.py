@@ -1,25 +1,22 @@
 """Score a trained run on a labelled split (dev unless told otherwise)."""
 
 import argparse
-from pathlib import Path
+
+from multitask.commands.arguments import add_overrides, add_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", type=Path, help="run directory")
-    parser.add_argument(
-        "overrides", metavar="key=value", nargs="*", help="values to change, such as data_dir=DIR"
-    )
+    add_run(parser)
+    add_overrides(parser)
     parser.add_argument(
         "--split", choices=("dev", "test"), default="dev", help="labelled split (default: dev)"
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    import json
-
     from multitask.config import load_run_config
     from multitask.utils.errors import UserError
-    from multitask.utils.files import without_nan, write_text
+    from multitask.utils.files import write_json
 
     config = load_run_config(arguments.run, arguments.overrides)
 
@@ -43,5 +40,5 @@ def run(arguments: argparse.Namespace) -> None:
     if not results:
         raise UserError(f"{arguments.run}: no task has a labelled {arguments.split} split")
     file = arguments.run / f"evaluation-{arguments.split}.json"
-    write_text(file, json.dumps(without_nan(results), indent=1))
+    write_json(file, results)
     print(f"written: {file}")

@@ -1,13 +1,20 @@
 """Measure search on pairs of questions: exact, and as the layer-attention paper does it.
 
-The second questions are the corpus, the first ones the queries, the duplicates what is to be found.
+The second questions are the corpus and the first ones the queries; each query should find its
+duplicates.
 Writes search.md and search.json (docs/search.md).
 """
 
 import argparse
 from pathlib import Path
 
-from multitask.commands.source import add_source
+from multitask.commands.arguments import (
+    add_output,
+    add_pooling,
+    add_source,
+    add_task,
+    check_number,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,18 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=100_000,
         help="distinct questions in the corpus at most (default 100,000, as in the paper)",
     )
-    parser.add_argument("--task", metavar="T", help="the run's task whose vectors count")
-    parser.add_argument("--pooling", metavar="P", help="a pooling without weights of its own")
-    parser.add_argument(
-        "--output", metavar="DIR", type=Path, help="default: RUN/scores; ./scores for an encoder"
-    )
+    add_task(parser, "the run's task whose vectors count")
+    add_pooling(parser)
+    add_output(parser, "DIR", "default: RUN/scores; ./scores for an encoder")
 
 
 def run(arguments: argparse.Namespace) -> None:
     import contextlib
     import json
-    import shlex
-    import sys
 
     from multitask.inference.search.index import import_faiss
     from multitask.inference.search.quality import MAX_LENGTH, evaluate, known_pairs, read_questions
@@ -47,12 +50,10 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.utils.files import write_text
 
     import_faiss()
-    if arguments.limit < 1:
-        raise UserError(f"--limit: expected a whole number ≥ 1, not {arguments.limit}")
+    check_number("--limit", arguments.limit)
     questions = read_questions(arguments.pairs, arguments.limit)
 
     from multitask.inference.embeddings import open_vectors
-    from multitask.utils.versions import git_revision
 
     vectors = open_vectors(
         arguments.run, task=arguments.task, pooling=arguments.pooling, max_length=MAX_LENGTH
@@ -65,15 +66,8 @@ def run(arguments: argparse.Namespace) -> None:
     output = arguments.output or vectors.scores_directory
     output.mkdir(parents=True, exist_ok=True)
     found = {
-        "format": 1,
-        "of": vectors.describe(),
-        "source": vectors.source,
-        "task": vectors.task,
-        "pooling": vectors.pooling,
-        "max_length": vectors.max_length,
+        **vectors.facts(),
         "pairs_file": str(arguments.pairs),
-        "command": shlex.join(["python", *sys.argv]),
-        "git_revision": git_revision(),
         "gold_pairs_known": known,
         **evaluate(questions, vectors.encode, lambda texts: vectors.encode(texts, "questions")),
     }

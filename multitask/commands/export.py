@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitask.commands.source import add_overrides
+from multitask.commands.arguments import add_overrides, add_run, add_task, check_task
 
 if TYPE_CHECKING:
     from multitask.config import Config
@@ -18,13 +18,13 @@ FORMATS = ("transformers", "sentence-transformers", "onnx", "ternary")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", type=Path, help="run directory")
+    add_run(parser)
     parser.add_argument(
-        "directory", metavar="DIR", type=Path, help="where to: a directory that is not there yet"
+        "directory", metavar="DIR", type=Path, help="where to: a directory that does not exist yet"
     )
     add_overrides(parser)
     parser.add_argument("--format", required=True, choices=FORMATS, help="who is to load it")
-    parser.add_argument("--task", metavar="T", help="the task; needed where the run has several")
+    add_task(parser, "the task; needed if the run has several")
     parser.add_argument(
         "--encoder-only",
         action="store_true",
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_run_config
-    from multitask.utils.errors import UserError, suggest
+    from multitask.utils.errors import UserError
 
     run_dir, form, task = arguments.run, arguments.format, arguments.task
     for option, needed in (("encoder_only", "transformers"), ("int8", "onnx")):
@@ -53,8 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
     if task is None and len(tasks) > 1:
         raise UserError(f"{run_dir}: several tasks: say which with --task: {', '.join(tasks)}")
     task = task or tasks[0]
-    if task not in tasks:
-        raise UserError(f"{run_dir}: no task {task!r}{suggest(task, tasks)}")
+    check_task(run_dir, config, task)
 
     from multitask.inference.export.parts import Parts
     from multitask.inference.export.write import check_target, write_export

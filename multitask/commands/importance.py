@@ -11,19 +11,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from multitask.commands.arguments import (
+    add_output,
+    add_runs,
+    add_task,
+    check_number,
+    check_task,
+    runs_and_overrides,
+)
+
 if TYPE_CHECKING:
     from multitask.reporting.figures.importance_map import Importance
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", type=Path, help="run directory")
-    parser.add_argument(
-        "more",
-        metavar="RUN|key=value",
-        nargs="*",
-        help="more runs, drawn below one another; values to change, such as data_dir=DIR",
-    )
-    parser.add_argument("--task", metavar="T", help="this task alone (default: all that can)")
+    add_runs(parser, "drawn below one another")
+    add_task(parser, "only this task (default: every task whose pooling weighs hidden states)")
     parser.add_argument(
         "--text",
         metavar="T",
@@ -37,30 +40,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=20,
         help="rows of dev that are drawn one by one (default: 20)",
     )
-    parser.add_argument(
-        "--output",
-        metavar="NAME",
-        type=Path,
-        help="name of the files, or a directory for them (default: importance, in the run or, of "
-        "several, here)",
-    )
+    place = "name of the files, or a directory for them"
+    add_output(parser, "NAME", f"{place} (default: importance, in the run or, of several, here)")
 
 
 def run(arguments: argparse.Namespace) -> None:
     import json
 
-    from multitask.config.yaml_tree import is_override
     from multitask.reporting.figures.importance_map import draw_examples, draw_lengths, draw_tasks
     from multitask.reporting.figures.style import write_pictures
-    from multitask.utils.errors import UserError, check_text
+    from multitask.utils.errors import check_text
     from multitask.utils.files import without_nan
 
-    if arguments.examples < 0:
-        raise UserError(f"--examples: 0 or more, not {arguments.examples}")
+    check_number("--examples", arguments.examples, least=0)
     for text in arguments.text or []:
         check_text(text, "--text: the text")
-    overrides = [word for word in arguments.more if is_override(word)]
-    runs = [arguments.run, *(Path(word) for word in arguments.more if word not in overrides)]
+    runs, overrides = runs_and_overrides(arguments)
     found = [
         (directory, one) for directory in runs for one in _of_run(directory, overrides, arguments)
     ]
@@ -88,7 +83,7 @@ def _of_run(
 ) -> list["Importance"]:
     """The weights of a run's tasks, those that weigh hidden states."""
     from multitask.config import load_config, load_run_config
-    from multitask.utils.errors import UserError, suggest
+    from multitask.utils.errors import UserError
 
     removed = (directory / "metrics.jsonl").is_file() and not (directory / "encoder").is_dir()
     removed = removed and (directory / "report.json").is_file()  # as `ablate` leaves a run
@@ -98,8 +93,8 @@ def _of_run(
         else load_run_config(directory, list(overrides))
     )
     tasks, only = list(config.tasks), arguments.task
-    if only is not None and only not in tasks:
-        raise UserError(f"{directory}: no task {only!r}{suggest(only, tasks)}")
+    if only is not None:
+        check_task(directory, config, only)
     chosen = [name for name in tasks if only in (None, name)]
     if removed and arguments.text:
         raise UserError(f"{directory}: its weights are gone, so --text has no use: train it anew")

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from multitask.commands.source import add_source
+from multitask.commands.arguments import add_pooling, add_source, add_task, check_number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--probes", metavar="N", type=int, help="lists searched with --ivf (default 5)"
     )
-    parser.add_argument("--task", metavar="T", help="the run's task whose vectors count")
-    parser.add_argument("--pooling", metavar="P", help="a pooling without weights of its own")
+    add_task(parser, "the run's task whose vectors count")
+    add_pooling(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace the index that DIR holds")
 
 
@@ -35,8 +35,8 @@ def run(arguments: argparse.Namespace) -> None:
     import_faiss()
     check_output(arguments.out, arguments.overwrite)
     lists, probes = arguments.ivf, arguments.probes
-    if lists is not None and lists < 1:
-        raise UserError(f"--ivf: expected a whole number ≥ 1, not {lists}")
+    if lists is not None:
+        check_number("--ivf", lists)
     if probes is not None and (lists is None or not 1 <= probes <= lists):
         most = "--ivf N beside it" if lists is None else f"1 to {lists}"
         raise UserError(f"--probes {probes}: expected {most}")

@@ -6,16 +6,18 @@ Several runs are averaged: an ensemble of the tasks they share (docs/comparing.m
 import argparse
 from pathlib import Path
 
+from multitask.commands.arguments import (
+    add_output,
+    add_runs,
+    add_task,
+    check_task,
+    runs_and_overrides,
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", type=Path, help="run directory")
-    parser.add_argument(
-        "more",
-        metavar="RUN|key=value",
-        nargs="*",
-        help="more runs, for the average of all; values to change, such as data_dir=DIR",
-    )
-    parser.add_argument("--task", metavar="T", help="task for --file")
+    add_runs(parser, "for the average of all")
+    add_task(parser, "task for --file")
     parser.add_argument(
         "--file",
         metavar="F",
@@ -23,21 +25,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="texts of one's own: .txt with one a line (a pair separated by a tab; the id is the "
         "line's number from 0), or a csv, tsv, jsonl or parquet file with the task's columns",
     )
-    parser.add_argument(
-        "--output",
-        metavar="O",
-        type=Path,
-        help="JSON lines for --file (default: the terminal); for several runs without --file, the "
+    add_output(
+        parser,
+        "O",
+        "JSON lines for --file (default: the terminal); for several runs without --file, the "
         "directory of ensemble.json and predictions/",
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.config.yaml_tree import is_override
     from multitask.utils.errors import UserError
 
-    overrides = [word for word in arguments.more if is_override(word)]
-    runs = [arguments.run, *(Path(word) for word in arguments.more if word not in overrides)]
+    runs, overrides = runs_and_overrides(arguments)
     if (arguments.task is None) != (arguments.file is None):
         raise UserError("predict: --task and --file go together")
     if arguments.file is not None:
@@ -98,7 +97,7 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
     import json
 
     from multitask.config import load_run_config
-    from multitask.utils.errors import UserError, suggest
+    from multitask.utils.errors import UserError
     from multitask.utils.files import write_text
 
     task, file, output = arguments.task, arguments.file, arguments.output
@@ -106,9 +105,7 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
         _check_output(output, file)
     configs = [load_run_config(run, overrides) for run in runs]
     for run, config in zip(runs, configs, strict=True):
-        if task not in config.tasks:
-            hint = suggest(task, list(config.tasks))
-            raise UserError(f"no task {task!r} in {run}{hint}")
+        check_task(run, config, task)
     if not file.is_file():
         raise UserError(f"no such file: {file}")
 

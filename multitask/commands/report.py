@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from multitask.commands.arguments import add_output
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -17,12 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="row that the others are compared with, as the table names it (default: the first)",
     )
-    parser.add_argument(
-        "--output",
-        metavar="DIR",
-        type=Path,
-        help="also write report.html, table.md, .csv and .tex, comparison.json and figures there",
-    )
+    files = "report.html, table.md, .csv and .tex, comparison.json and figures"
+    add_output(parser, "DIR", f"also write {files} there")
 
 
 def run(arguments: argparse.Namespace) -> None:

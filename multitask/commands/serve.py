@@ -6,9 +6,11 @@ The page is on this machine's loopback address: no other machine can reach it (d
 import argparse
 from pathlib import Path
 
+from multitask.commands.arguments import add_run
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", type=Path, help="run directory")
+    add_run(parser)
     parser.add_argument(
         "--index",
         metavar="DIR",

@@ -6,7 +6,13 @@ Writes sts.md and sts.json; --layers also the scores of every layer and fixed po
 import argparse
 from pathlib import Path
 
-from multitask.commands.source import add_overrides, add_source
+from multitask.commands.arguments import (
+    add_output,
+    add_overrides,
+    add_pooling,
+    add_source,
+    add_task,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,30 +28,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="file to be read as STS-B, such as the course's sts-dev.csv (default: its test split "
         "below DIR)",
     )
-    parser.add_argument(
-        "--task",
-        metavar="T",
-        help="the run's task whose weights, adapter and pooling count (default: the first that "
-        "compares two sentences)",
+    add_task(
+        parser,
+        "the run's task whose weights, adapter and pooling count (default: the first that compares "
+        "two sentences)",
     )
-    parser.add_argument(
-        "--pooling",
-        metavar="P",
-        help="a pooling without weights of its own: cls, mean, ... (default: the task's; mean for "
-        "an encoder)",
-    )
+    add_pooling(parser, ": cls, mean, ... (default: the task's; mean for an encoder)")
     parser.add_argument(
         "--layers", action="store_true", help="also score every layer under each fixed pooling"
     )
-    parser.add_argument(
-        "--output", metavar="DIR", type=Path, help="default: RUN/scores; ./scores for an encoder"
-    )
+    add_output(parser, "DIR", "default: RUN/scores; ./scores for an encoder")
 
 
 def run(arguments: argparse.Namespace) -> None:
     import json
-    import shlex
-    import sys
     from typing import Any
 
     from multitask.data.sts_suites import read_suites
@@ -58,8 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.reporting.figures.layer_curves import draw_domains, draw_layers
     from multitask.reporting.figures.style import save_figure
     from multitask.reporting.sts_report import average, markdown_page, notes, terminal_table
-    from multitask.utils.files import without_nan, write_text
-    from multitask.utils.versions import git_revision
+    from multitask.utils.files import without_nan, write_json, write_text
 
     vectors = open_vectors(
         arguments.run, task=arguments.task, pooling=arguments.pooling, overrides=arguments.overrides
@@ -74,21 +69,14 @@ def run(arguments: argparse.Namespace) -> None:
         selecting,
     )
     found: dict[str, Any] = {
-        "format": 1,
-        "of": vectors.describe(),
-        "source": vectors.source,
-        "task": vectors.task,
-        "pooling": vectors.pooling,
-        "max_length": vectors.max_length,
-        "command": shlex.join(["python", *sys.argv]),
-        "git_revision": git_revision(),
+        **vectors.facts(),
         "average": {name: average(entries, name) for name in ("spearman", "pearson")},
         "suites": entries,
     }
     print(vectors.describe())
     print(terminal_table(found))
     print("\n".join(f"note: {line}" for line in notes(found)))
-    write_text(output / "sts.json", json.dumps(without_nan(found), indent=1))
+    write_json(output / "sts.json", found)
     write_text(output / "sts.md", markdown_page(found))
     print(f"written: {output / 'sts.md'}, sts.json")
     if arguments.layers:

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from multitask.commands.arguments import add_output
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -16,12 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what `ablate` has written, or a run directory; runs that differ only in their seed "
         "make one row",
     )
-    parser.add_argument(
-        "--output",
-        metavar="DIR",
-        type=Path,
-        help="also write paper.md, .csv, .tex, .json and figures there",
-    )
+    add_output(parser, "DIR", "also write paper.md, .csv, .tex, .json and figures there")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -23,6 +23,7 @@ from multitask.tasks.examples import Rows
 from multitask.tasks.metrics import joint_tasks
 from multitask.utils.device import best_device
 from multitask.utils.errors import UserError
+from multitask.utils.versions import command_line, git_revision
 
 DEFAULT_POOLING = "mean"
 MAX_LENGTH = 128
@@ -66,7 +67,7 @@ class Vectors:
     def layers(self, texts: Sequence[str], title: str = "") -> np.ndarray:
         """Vectors of every layer under each fixed pooling: see ``analysis.layers``."""
         adapter = self.scorer.model.adapter(self.part)
-        return layer_vectors(self.scorer, adapter, texts, self.max_length, title)
+        return layer_vectors(self.scorer, adapter, texts, self.max_length, title=title)
 
     def fingerprint(self) -> str:
         """A hash of what a vector depends on: the model's weights, tokenizer, task and pooling."""
@@ -87,6 +88,19 @@ class Vectors:
     def describe(self) -> str:
         """Such as ``runs/sts, task sts, mean pooling``."""
         return f"{self.weights()}, {self.pooling} pooling"
+
+    def facts(self) -> dict[str, Any]:
+        """What sts.json and search.json say of the vectors and of how they were measured."""
+        return {
+            "format": 1,
+            "of": self.describe(),
+            "source": self.source,
+            "task": self.task,
+            "pooling": self.pooling,
+            "max_length": self.max_length,
+            "command": command_line(),
+            "git_revision": git_revision(),
+        }
 
     def weights(self) -> str:
         """Such as ``runs/sts, task sts``."""

@@ -1,7 +1,9 @@
-"""Which versions made a file: of Python, of packages, of this project."""
+"""What made a file: the command, and the versions of Python, of packages and of this project."""
 
 import platform
+import shlex
 import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -9,6 +11,11 @@ from pathlib import Path
 def versions(*packages: str) -> dict[str, str]:
     """Of Python and of installed packages."""
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def command_line() -> str:
+    """The command that this process was started with, for a shell."""
+    return shlex.join(["python", *sys.argv])
 
 
 def git_revision() -> str | None:

@@ -266,7 +266,7 @@ def test_a_task_that_is_scored_with_another_pooling_has_no_weights(attention_run
         (["RUN", "--task", "sts"], "RUN: task sts: no weights of hidden states: `pooling: hire`"),
         (["RUN", "--text", " "], "--text: the text is empty"),
         (["RUN", "--text", "caf\udce9"], "--text: the text is not UTF-8"),
-        (["RUN", "--examples", "-1"], "--examples: 0 or more, not -1"),
+        (["RUN", "--examples", "-1"], "--examples: expected a whole number ≥ 0, not -1"),
         (["NONE"], "NONE: no run there (config.yaml is missing)"),
         (["RUN", "seeed=1"], "seeed: unknown key (did you mean 'seed'?)"),
     ],

@@ -1,7 +1,5 @@
 """Write one export: into a scratch directory, checked there, then renamed to its own name."""
 
-import shlex
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.reporting.model_card import Exported, card
 from multitask.utils.errors import UserError
 from multitask.utils.files import replacing, write_text
-from multitask.utils.versions import git_revision, versions
+from multitask.utils.versions import command_line, git_revision, versions
 
 CHECKED, MEASURED = 64, 1000  # rows, evenly spread over dev
 PACKAGES = {  # that write a format and read it back
@@ -94,7 +92,7 @@ def write_export(
         exported = replace(
             exported,
             config=_changed(parts, run_dir),
-            command=shlex.join(["python", *sys.argv]),
+            command=command_line(),
             versions={**versions(*PACKAGES[form]), "git revision": str(git_revision())},
         )
         write_text(scratch / "README.md", card(run_dir, exported))

@@ -1,0 +1,81 @@
+"""Arguments that several commands have, and the checks of their values."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitask.utils.errors import UserError, suggest
+from multitask.utils.names import PACKAGED_ENCODER
+
+if TYPE_CHECKING:
+    from multitask.config import Config
+
+CHANGES = "values of the run to change, such as data_dir=DIR"
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add CONFIG and the values that replace some of its keys."""
+    parser.add_argument("config", metavar="CONFIG", help="YAML file, such as configs/demo.yaml")
+    add_overrides(parser, "values that replace the file's")
+
+
+def add_overrides(parser: argparse.ArgumentParser, text: str = CHANGES) -> None:
+    """Add key=value ...; ``text`` is the help."""
+    parser.add_argument("overrides", metavar="key=value", nargs="*", help=text)
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Add RUN, a run directory."""
+    parser.add_argument("run", metavar="RUN", type=Path, help="run directory")
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """Add RUN, a run directory or an encoder."""
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        help=f"run directory, or an encoder: a directory, a hub id or {PACKAGED_ENCODER}",
+    )
+
+
+def add_runs(parser: argparse.ArgumentParser, why: str) -> None:
+    """Add RUN, then more runs (``why`` is their use) and overrides in any order."""
+    add_run(parser)
+    text = f"more runs, {why}; {CHANGES}"
+    parser.add_argument("more", metavar="RUN|key=value", nargs="*", help=text)
+
+
+def runs_and_overrides(arguments: argparse.Namespace) -> tuple[list[Path], list[str]]:
+    """Tell apart what ``add_runs`` collected."""
+    from multitask.config.yaml_tree import is_override
+
+    overrides = [word for word in arguments.more if is_override(word)]
+    return [arguments.run, *(Path(w) for w in arguments.more if w not in overrides)], overrides
+
+
+def add_task(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add --task; ``text`` is the help."""
+    parser.add_argument("--task", metavar="T", help=text)
+
+
+def add_pooling(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Add --pooling; the help ends with ``more``."""
+    text = f"a pooling without weights of its own{more}"
+    parser.add_argument("--pooling", metavar="P", help=text)
+
+
+def add_output(parser: argparse.ArgumentParser, metavar: str, text: str) -> None:
+    """Add --output; ``text`` is the help."""
+    parser.add_argument("--output", metavar=metavar, type=Path, help=text)
+
+
+def check_number(option: str, number: int, least: int = 1) -> None:
+    """Raise UserError unless ``number`` is at least ``least``."""
+    if number < least:
+        raise UserError(f"{option}: expected a whole number ≥ {least}, not {number}")
+
+
+def check_task(run: Path, config: "Config", task: str) -> None:
+    """Raise UserError unless the run has the task."""
+    if task not in config.tasks:
+        raise UserError(f"{run}: no task {task!r}{suggest(task, list(config.tasks))}")
