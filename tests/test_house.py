@@ -57,7 +57,6 @@ UNTESTED: set[str] = {
     "multitask/commands/evaluate_search.py",
     "multitask/commands/index.py",
     "multitask/commands/predict.py",
-    "multitask/commands/arguments.py",
     "multitask/commands/table.py",
     "multitask/commands/train.py",
     "multitask/inference/analysis/importance.py",

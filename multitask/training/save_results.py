@@ -1,8 +1,6 @@
 """Save what a run has learned: its predictions, report.json, the report's pages, the model card."""
 
 import json
-import shlex
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,7 +27,7 @@ from multitask.training.stages import trained_parameters
 from multitask.training.trainer import Trainer
 from multitask.utils import distributed
 from multitask.utils.files import without_nan, write_text
-from multitask.utils.versions import versions
+from multitask.utils.versions import command_line, versions
 
 
 def save_results(
@@ -171,7 +169,7 @@ def run_result(
     found: dict[str, Any] = without_nan(
         {
             "format": 1,
-            "command": shlex.join(["python", *sys.argv]),
+            "command": command_line(),
             "seed": config.seed,
             "versions": versions("torch", "transformers", "datasets", "scikit-learn"),
             "device": str(plan.device),
