@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from multitask.utils.errors import UserError, suggest
+from multitask.utils.limits import LAYERS, SIZE
 
 if TYPE_CHECKING:
     from multitask.tasks.base import TaskType
@@ -180,6 +181,10 @@ def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str
             if not shown.startswith(("one of", "true", "null")):
                 shown = f"a {shown}"
             message = f"{kind} {name!r}: {option} must be {shown}, not {value!r}"
+            raise UserError(message, (option,))
+        most = LAYERS if "layers" in option else SIZE
+        if isinstance(value, int) and value > most:
+            message = f"{kind} {name!r}: {option} is {value:,}, the largest is {most:,}"
             raise UserError(message, (option,))
     for option in allowed:
         if taken[option].default is inspect.Parameter.empty and option not in options:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from multitask.config import Config, load_run_config
 from multitask.config.registry import imported
@@ -29,8 +30,8 @@ from multitask.models.build import assemble
 from multitask.models.encoders import Encoder
 from multitask.models.head_checks import head_class
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.models.pretrained import load_saved, use_kernels
-from multitask.models.weights import read_tensors
+from multitask.models.pretrained import saved_encoder, saved_tokenizer, use_kernels
+from multitask.models.weights import check_fit, read_tensors
 from multitask.tasks.examples import LabelReader, Rows
 from multitask.tasks.records import predicted_records
 from multitask.utils.device import pick_device, use_autocast
@@ -74,17 +75,22 @@ class TrainedRun:
         for task in self.tasks:
             head_class(config, task)
         self.readers: dict[str, LabelReader] = label_readers(config)
-        encoder, self.tokenizer = load_saved(directory / "encoder", config)
-        use_kernels(config, encoder, self.device, partial(print, file=sys.stderr))
+        owners = config.selecting_tasks()
+        self.steps = selected_steps(best_steps(directory), owners, config.training.select)
         context = {task: reader.head_context() for task, reader in self.readers.items()}
+        with torch.device("meta"):  # sizes that the weights do not have would fill the memory
+            skeleton = assemble(config, saved_encoder(directory / "encoder", config), context)
+        for step in set(self.steps.values()):
+            check_fit(weights_file(directory, step), skeleton.state_dict())
+        self.tokenizer = saved_tokenizer(directory / "encoder")
+        encoder = saved_encoder(directory / "encoder", config)
+        use_kernels(config, encoder, self.device, partial(print, file=sys.stderr))
         autocast = use_autocast(config.training.precision, self.device)
         self.model = assemble(config, encoder, context, autocast=autocast)
         self.model.to(self.device).eval()
         batch_size = config.training.eval_batch_size
         self.scorer = Scorer(self.model, self.tokenizer, batch_size, self.device)
         self._maskings = task_maskings(self.model, self.tokenizer, self.readers)
-        owners = config.selecting_tasks()
-        self.steps = selected_steps(best_steps(directory), owners, config.training.select)
         self._loaded: int | None = None
 
     def predict(self, task: str, texts: Sequence[Text]) -> list[dict[str, Any]]:
@@ -195,12 +201,5 @@ class TrainedRun:
         if task not in self.tasks:
             raise UserError(f"{self.directory}: no task {task!r}{suggest(task, self.tasks)}")
         if self.steps[task] != self._loaded:
-            file = weights_file(self.directory, self.steps[task])
-            try:
-                self.model.load_state_dict(read_tensors(file))
-            except RuntimeError as error:
-                raise UserError(
-                    f"{file}: the weights do not fit the config: overrides may change data, device "
-                    "and precision, not the model"
-                ) from error
+            self.model.load_state_dict(read_tensors(weights_file(self.directory, self.steps[task])))
             self._loaded = self.steps[task]

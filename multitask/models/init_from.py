@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from multitask.config import Config, load_run_config
 from multitask.config.registry import resolve
 from multitask.config.run_directory import best_steps, selected_steps, weights_file
+from multitask.models.encoders.architecture import load_architecture
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_tokenizer
 from multitask.models.weights import below, read_tensors
@@ -101,15 +102,13 @@ def find_start(config: Config) -> Start | None:
 
 def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: Any) -> None:
     """Give the encoder the run's weights. Raises UserError where it is another one."""
-    from transformers import AutoConfig
-
     run, name = start.described["run"], start.described["encoder"]
     with config.errors_at(("init_from",)):
         tensors = below(start.tensors, "encoder.")
     other = (
         f"{run} was trained with the encoder {name!r}, this config names {config.encoder.name!r}: "
     )
-    source = AutoConfig.from_pretrained(Path(run) / "encoder", trust_remote_code=False)
+    source = load_architecture(str(Path(run) / "encoder"))
     for key in BESIDE_SHAPES:
         there, here = getattr(source, key, None), getattr(encoder.config, key, None)
         if there != here:

@@ -12,8 +12,13 @@ from multitask.config.run_directory import best_steps, selected_steps, weights_f
 from multitask.models.encoders import Encoder, bert_weights
 from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.models.pretrained import load_encoder_and_tokenizer, load_saved, place
-from multitask.models.weights import below, read_tensors
+from multitask.models.pretrained import (
+    load_encoder_and_tokenizer,
+    place,
+    saved_encoder,
+    saved_tokenizer,
+)
+from multitask.models.weights import below, check_fit, read_tensors
 from multitask.utils.errors import UserError
 
 TOKENS = 1024  # whose logits over the vocabulary are held at a time
@@ -82,9 +87,13 @@ def _of_run(run: Path) -> tuple[MaskedLM, Any]:
         if getattr(config.tasks[tasks[0]], key) is not None:
             message = f"its task {tasks[0]} has a `{key}`, which a generator goes without"
             raise UserError(f"{run}: {message}: take another run")
-    encoder, tokenizer = load_saved(run / "encoder", config)
     step = selected_steps(best_steps(run), config.selecting_tasks(), "per_task")[tasks[0]]
-    weights = read_tensors(weights_file(run, step))
+    file = weights_file(run, step)
+    with torch.device("meta"):
+        skeleton = saved_encoder(run / "encoder", config)
+    check_fit(file, skeleton.state_dict(), prefix="encoder.")
+    encoder, tokenizer = saved_encoder(run / "encoder", config), saved_tokenizer(run / "encoder")
+    weights = read_tensors(file)
     encoder.load_state_dict(below(weights, "encoder."))
     head = _head(encoder, below(weights, f"tasks.{tasks[0]}.head."))
     return MaskedLM(encoder, head), tokenizer

@@ -12,6 +12,7 @@ import torch
 
 from multitask.config import Config
 from multitask.models.encoders import BertEncoder, Encoder, bert_weights, hf
+from multitask.models.encoders.architecture import load_architecture
 from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.mlm_weights import mlm_weights
@@ -157,34 +158,46 @@ def use_kernels(
         say(f"encoder.kernels: cannot be compiled ({reason}): torch's operators are used")
 
 
-def load_saved(directory: Path, config: Config) -> tuple[Encoder, Any]:
-    """Architecture (random weights) and tokenizer of a run's ``encoder/`` directory."""
-    _quiet()
+def saved_tokenizer(directory: Path) -> Any:
+    """Load the tokenizer of a run's ``encoder/`` directory."""
+    with _rebuilding(directory):
+        return load_tokenizer(str(directory))
+
+
+def saved_encoder(directory: Path, config: Config) -> Encoder:
+    """Build the encoder of a run's ``encoder/`` directory, with random weights."""
     where = str(directory)
-    try:
+    with _rebuilding(directory):
         loader = _implementation(config.encoder.implementation, where, None, lambda line: None)
-        encoder = loader.encoder_from_config(where, config.encoder.dropout)
-        tokenizer = load_tokenizer(where)
-    except Exception as error:  # the libraries raise many kinds, all of them about these files
-        reason = " ".join(str(error).split())[:200]
-        kind = type(error).__name__
-        raise UserError(f"{directory}: cannot rebuild the encoder: {kind}: {reason}") from error
+        encoder: Encoder = loader.encoder_from_config(where, config.encoder.dropout)
     if encoder.pooler_weights is None:  # `bert_pooler` gets the run's own with the tasks' weights
         encoder.pooler_weights = (torch.zeros(encoder.dim, encoder.dim), torch.zeros(encoder.dim))
     if isinstance(encoder, BertEncoder):
         _quantise(config, encoder)
-    return encoder, tokenizer
+    return encoder
+
+
+@contextmanager
+def _rebuilding(directory: Path) -> Iterator[None]:
+    """Say in a UserError which run's files cannot be loaded, and why."""
+    _quiet()
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # the libraries raise many kinds, all of them about these files
+        reason = " ".join(str(error).split())[:200]
+        kind = type(error).__name__
+        raise UserError(f"{directory}: cannot rebuild the encoder: {kind}: {reason}") from error
 
 
 def _implementation(
     wanted: str, where: str, revision: str | None, say: Callable[[str], None]
 ) -> Any:
     """The module that loads the encoder at ``where``: ours or that for `transformers`."""
-    from transformers import AutoConfig
-
     if wanted == "transformers":
         return hf
-    architecture = AutoConfig.from_pretrained(where, revision=revision, trust_remote_code=False)
+    architecture = load_architecture(where, revision)
     reason = bert_weights.unsupported(architecture)
     if reason is None:
         return bert_weights

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from multitask.utils.errors import UserError
 from multitask.utils.files import replacing
+from multitask.utils.limits import HEADER_BYTES
 
 Tensors = dict[str, Tensor]
 
@@ -28,9 +29,44 @@ def write_tensors(file: Path, tensors: Tensors) -> None:
 def read_tensors(file: Path, device: str = "cpu") -> Tensors:
     """Tensors of a safetensors file. Raises UserError when it is missing or damaged."""
     try:
+        check_header(file)
         return load_file(file, device=device)
     except (SafetensorError, OSError) as error:
         raise UserError(f"{file}: cannot be read ({error}): train again or resume") from error
+
+
+def check_header(file: Path) -> None:
+    """Raise UserError for a safetensors file whose header takes too long to read.
+
+    The file begins with the header's size: 8 bytes, the lowest first.
+    """
+    with file.open("rb") as opened:
+        size = int.from_bytes(opened.read(8), "little")
+    if size > HEADER_BYTES:
+        message = f"its header has {size:,} bytes, the most is {HEADER_BYTES:,}"
+        raise UserError(f"{file}: damaged, or not made by training: {message}")
+
+
+def check_fit(file: Path, model: Mapping[str, Tensor], prefix: str = "") -> None:
+    """Raise UserError unless a file has just the tensors of ``model`` below ``prefix``.
+
+    Only the file's header is read. With a model on the device `meta`, whose tensors take no memory,
+    the check comes before the model is built.
+    """
+    try:
+        check_header(file)
+        with safe_open(file, "pt") as opened:
+            shapes = {name: list(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{file}: cannot be read ({error}): train again or resume") from error
+    wanted = {prefix + name: list(tensor.shape) for name, tensor in model.items()}
+    for name in [*wanted, *(name for name in shapes if name.startswith(prefix))]:
+        there, here = shapes.get(name, "nothing"), wanted.get(name, "nothing")
+        if there != here:
+            raise UserError(
+                f"{file}: the weights do not fit the config: {name} is {there} there and {here} by "
+                "the config: overrides may change data, device and precision, not the model"
+            )
 
 
 def below(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:

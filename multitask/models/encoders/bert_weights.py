@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
+from multitask.models.encoders.architecture import load_architecture
 from multitask.models.encoders.bert import BertEncoder
+from multitask.models.weights import read_tensors
 
 MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert")
 
@@ -57,9 +59,7 @@ def encoder_from_pretrained(
         ValueError: not an architecture for this encoder, or a weight that is missing or has
             another shape than config.json says.
     """
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=False)
+    config = load_architecture(name, revision)
     weights = read_weights(name, revision)
     with torch.device("meta"):  # no random weights that the next line would replace
         encoder = _new_encoder(config, dropout)
@@ -76,10 +76,7 @@ def encoder_from_config(directory: str, dropout: float | None = None) -> BertEnc
     Raises:
         OSError, ValueError: no such file, or not an architecture for this encoder.
     """
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(directory, trust_remote_code=False)
-    return _new_encoder(config, dropout)
+    return _new_encoder(load_architecture(directory), dropout)
 
 
 def _new_encoder(config: Any, dropout: float | None) -> BertEncoder:
@@ -163,7 +160,8 @@ def read_weights(name: str, revision: str | None = None) -> dict[str, Tensor]:
         except OSError:
             raise error from None
         files, _ = get_checkpoint_shard_files(name, index, revision=revision)
-    return {_name(key): tensor for file in files for key, tensor in load_file(file).items()}
+    tensors = [read_tensors(Path(file)) for file in files]
+    return {_name(key): tensor for part in tensors for key, tensor in part.items()}
 
 
 def _name(key: str) -> str:

@@ -2,10 +2,14 @@
 
 import inspect
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from multitask.models.encoders.architecture import load_architecture
+from multitask.models.weights import check_header
 
 
 class HFEncoder(nn.Module):
@@ -135,9 +139,11 @@ def encoder_from_pretrained(
         OSError: nothing to load there.
         ValueError: not a BERT-family encoder, or a checkpoint that lacks encoder weights.
     """
-    from transformers import AutoConfig, AutoModel
+    from transformers import AutoModel
 
-    config = AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=False)
+    config = load_architecture(name, revision)
+    for file in Path(name).glob("*.safetensors"):
+        check_header(file)
     _set_dropout(config, dropout)
     _check_architecture(config)
     model, info = AutoModel.from_pretrained(
@@ -164,9 +170,9 @@ def encoder_from_config(directory: str, dropout: float | None = None) -> HFEncod
     Raises:
         OSError, ValueError: no such file, or not a BERT-family encoder.
     """
-    from transformers import AutoConfig, AutoModel
+    from transformers import AutoModel
 
-    config = AutoConfig.from_pretrained(directory, trust_remote_code=False)
+    config = load_architecture(directory)
     _set_dropout(config, dropout)
     _check_architecture(config)
     return HFEncoder(AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False))

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from multitask.models.encoders.bert import BertEncoder
 from multitask.models.encoders.bert_weights import encoder_from_config
 from multitask.models.encoders.bitlinear import bit_layers, eight_bit, rescaled, ternarise
 from multitask.models.linear import linear
+from multitask.models.weights import read_tensors
 from multitask.utils.errors import UserError
 
 FILE = "ternary.safetensors"
@@ -100,9 +100,9 @@ def load_ternary(directory: Path) -> BertEncoder:
     """
     file = directory / FILE
     try:
-        tensors = load_file(file)
+        tensors = read_tensors(file)
         encoder = encoder_from_config(str(directory))
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError, UserError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{directory}: cannot be loaded ({reason}): export it again") from error
     for name, module in list(encoder.named_modules()):

@@ -1,0 +1,42 @@
+"""What an encoder's config.json says of its architecture; sizes are bounded before it is used."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from multitask.utils.errors import UserError, reading
+from multitask.utils.files import read_bounded
+from multitask.utils.limits import JSON_BYTES, LAYERS, SIZE
+
+_SIZES = re.compile("layer|size|dim|position|head|embed|width|length|expert")
+
+
+def load_architecture(name: str, revision: str | None = None) -> Any:
+    """Load the `transformers` config of a hub id or a directory.
+
+    Raises:
+        OSError: no config.json there.
+        UserError: a config.json that is too large or damaged, a size beyond the limits, or an
+            architecture that `transformers` does not know.
+    """
+    from transformers import AutoConfig
+    from transformers.utils.hub import cached_file
+
+    file = Path(cached_file(name, "config.json", revision=revision))
+    with reading(file):
+        _check_sizes(file, json.loads(read_bounded(file, JSON_BYTES)))
+        return AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=False)
+
+
+def _check_sizes(file: Path, values: Any) -> None:
+    if isinstance(values, list):
+        for value in values:
+            _check_sizes(file, value)
+    if not isinstance(values, dict):
+        return
+    for key, value in values.items():
+        most = LAYERS if "layers" in key else SIZE
+        if isinstance(value, int | float) and _SIZES.search(key) and value > most:
+            raise UserError(f"{file}: {key} is {value:,}, the largest is {most:,}: correct it")
+        _check_sizes(file, value)

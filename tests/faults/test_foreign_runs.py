@@ -1,0 +1,65 @@
+"""A run directory, an encoder or an index from someone else: one line, and no time or memory."""
+
+import json
+import shutil
+import struct
+
+import pytest
+
+import run_multitask
+from tests.conftest import ROOT
+
+OLD = ROOT / "tests" / "old_run"
+DATA = f"data_dir={OLD / 'data'}"
+SIZES = ["num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size"]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A finished run of one tiny encoder layer, eight wide."""
+    return shutil.copytree(OLD / "finished", tmp_path / "run")
+
+
+def refused(capsys, *arguments) -> str:
+    """The one line of a command that fails."""
+    assert run_multitask.main([str(argument) for argument in arguments]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("error: "), lines
+    return lines[0]
+
+
+def change(file, key, value) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | {key: value}))
+
+
+@pytest.mark.parametrize("key", SIZES)
+@pytest.mark.parametrize("size", [96, 10**9, 1e9])
+def test_a_size_of_the_encoder_that_its_weights_do_not_have(key, size, run, capsys):
+    change(run / "encoder" / "config.json", key, size)
+    line = refused(capsys, "evaluate", run, DATA)
+    assert "do not fit the config" in line if size == 96 else f"config.json: {key} is" in line
+
+
+def test_an_encoder_directory_with_a_thousand_million_layers(run, capsys):
+    change(run / "encoder" / "config.json", "num_hidden_layers", 10**9)
+    line = refused(capsys, "check", ROOT / "configs/demo.yaml", f"encoder.name={run}/encoder")
+    assert "num_hidden_layers is 1,000,000,000, the largest is 1,000" in line
+
+
+@pytest.mark.parametrize("size", [10**6, 10**8])
+def test_a_method_of_the_saved_config_that_is_larger_than_the_weights(size, run, capsys):
+    config = run / "config.yaml"
+    text, written = config.read_text(), "projection:\n      name: tanh\n"
+    assert written in text
+    larger = f"projection:\n      name: linear\n      output_dim: {size}\n"
+    config.write_text(text.replace(written, larger, 1))
+    line = refused(capsys, "evaluate", run, DATA)
+    assert ("do not fit the config" if size == 10**6 else "output_dim is 100,000,000") in line
+
+
+def test_a_header_of_the_weights_that_takes_long_to_read(run, capsys):
+    file = min((run / "weights").iterdir())
+    content = json.dumps({f"t{i}": i for i in range(800_000)}).encode()
+    file.write_bytes(struct.pack("<Q", len(content)) + content)
+    line = refused(capsys, "evaluate", run, DATA)
+    assert str(file) in line and f"its header has {len(content):,} bytes" in line
