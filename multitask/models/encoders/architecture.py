@@ -1,3 +1,4 @@
+# Tested by tests/faults/test_foreign_runs.py
 """What an encoder's config.json says of its architecture; sizes are bounded before it is used."""
 
 import json
