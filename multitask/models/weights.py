@@ -1,6 +1,7 @@
 """Named tensors in safetensors files."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -12,6 +13,7 @@ from multitask.utils.files import replacing
 from multitask.utils.limits import HEADER_BYTES
 
 Tensors = dict[str, Tensor]
+ANEW = "train again or resume"
 
 
 def write_tensors(file: Path, tensors: Tensors) -> None:
@@ -26,25 +28,22 @@ def write_tensors(file: Path, tensors: Tensors) -> None:
             raise OSError(f"{file}: {error}") from error
 
 
-def read_tensors(file: Path, device: str = "cpu") -> Tensors:
-    """Tensors of a safetensors file. Raises UserError when it is missing or damaged."""
-    try:
+def read_tensors(file: Path, device: str = "cpu", advice: str = ANEW) -> Tensors:
+    """Tensors of a safetensors file. Raises UserError with ``advice``: it is missing or damaged."""
+    with _explained(file, advice):
         check_header(file)
         return load_file(file, device=device)
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{file}: cannot be read ({error}): train again or resume") from error
 
 
 def check_header(file: Path) -> None:
-    """Raise UserError for a safetensors file whose header takes too long to read.
+    """Raise SafetensorError for a file whose header takes too long to read.
 
     The file begins with the header's size: 8 bytes, the lowest first.
     """
     with file.open("rb") as opened:
         size = int.from_bytes(opened.read(8), "little")
     if size > HEADER_BYTES:
-        message = f"its header has {size:,} bytes, the most is {HEADER_BYTES:,}"
-        raise UserError(f"{file}: damaged, or not made by training: {message}")
+        raise SafetensorError(f"a header of {size:,} bytes, the most is {HEADER_BYTES:,}")
 
 
 def check_fit(file: Path, model: Mapping[str, Tensor], prefix: str = "") -> None:
@@ -53,12 +52,10 @@ def check_fit(file: Path, model: Mapping[str, Tensor], prefix: str = "") -> None
     Only the file's header is read. With a model on the device `meta`, whose tensors take no memory,
     the check comes before the model is built.
     """
-    try:
+    with _explained(file, ANEW):
         check_header(file)
         with safe_open(file, "pt") as opened:
             shapes = {name: list(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{file}: cannot be read ({error}): train again or resume") from error
     wanted = {prefix + name: list(tensor.shape) for name, tensor in model.items()}
     for name in [*wanted, *(name for name in shapes if name.startswith(prefix))]:
         there, here = shapes.get(name, "nothing"), wanted.get(name, "nothing")
@@ -67,6 +64,14 @@ def check_fit(file: Path, model: Mapping[str, Tensor], prefix: str = "") -> None
                 f"{file}: the weights do not fit the config: {name} is {there} there and {here} by "
                 "the config: overrides may change data, device and precision, not the model"
             )
+
+
+@contextmanager
+def _explained(file: Path, advice: str) -> Iterator[None]:
+    try:
+        yield
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{file}: cannot be read ({error}): {advice}") from error
 
 
 def below(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:

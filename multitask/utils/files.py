@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import hashlib
 import json
 import math
 import os
@@ -111,6 +112,12 @@ def read_bounded(file: Path, limit: int) -> bytes:
     if len(content) > limit:
         raise UserError(f"{file}: larger than {limit:,} bytes, the most that is read")
     return content
+
+
+def file_digest(file: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def write_text(file: Path, text: str) -> None:

@@ -62,4 +62,4 @@ def test_a_header_of_the_weights_that_takes_long_to_read(run, capsys):
     content = json.dumps({f"t{i}": i for i in range(800_000)}).encode()
     file.write_bytes(struct.pack("<Q", len(content)) + content)
     line = refused(capsys, "evaluate", run, DATA)
-    assert str(file) in line and f"its header has {len(content):,} bytes" in line
+    assert str(file) in line and f"a header of {len(content):,} bytes" in line

@@ -1,27 +1,31 @@
 """Semantic search: a FAISS index of texts by the cosine of their vectors (Johnson et al. 2019).
 
 An index is a directory of three files: ``index.faiss``, ``texts.tsv`` (line number and text) and
-``index.json``, which says what the vectors were made with and how large the other files are.
-Nothing is unpickled.
+``index.json``, which says what the vectors were made with and has the checksum of each file.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from multitask.inference.similarity import unit
 from multitask.utils.errors import NotFinite, UserError
-from multitask.utils.files import replacing
+from multitask.utils.files import file_digest, read_bounded, replacing
+from multitask.utils.limits import JSON_BYTES
 
 if TYPE_CHECKING:
     from multitask.inference.embeddings import Vectors
 
-FORMAT = 1
+FORMAT = 2
+# without checksums
+FIRST_FORMAT = 1
 FACTS, VECTORS, TEXTS = "index.json", "index.faiss", "texts.tsv"
 # texts encoded and added at a time
 CHUNK = 4096
@@ -48,7 +52,19 @@ class Origin:
 
 @dataclass(frozen=True)
 class Facts:
-    """index.json: the origin, the numbers of texts and of lists (None: exact), sizes in bytes."""
+    """What index.json says.
+
+    Attributes:
+        origin: what the vectors were made with.
+        texts: how many there are.
+        blank_lines: lines of the corpus that were left out.
+        dim: width of a vector.
+        lists: cells of an IVF index; None for an exact one.
+        probes: cells that a query searches; None for an exact index.
+        sizes: bytes of each other file.
+        sha256: checksum of each other file, and of these facts as "index.json"; none in format 1.
+        format: of the files.
+    """
 
     origin: Origin
     texts: int
@@ -57,7 +73,14 @@ class Facts:
     lists: int | None
     probes: int | None
     sizes: dict[str, int]
+    sha256: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
+
+    def checksum(self) -> str:
+        """The checksum of all facts but itself."""
+        others = {name: digest for name, digest in self.sha256.items() if name != FACTS}
+        text = json.dumps(asdict(replace(self, sha256=others)), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass
@@ -187,8 +210,10 @@ def build(
         except RuntimeError as error:
             raise OSError(f"{directory}: the index cannot be written: {error}") from error
         sizes = {name: (scratch / name).stat().st_size for name in (VECTORS, TEXTS)}
+        sha256 = {name: file_digest(scratch / name) for name in sizes}
         lists, probes = ivf or (None, None)
-        facts = Facts(origin, count, blank, dim, lists, probes, sizes)
+        facts = Facts(origin, count, blank, dim, lists, probes, sizes, sha256)
+        facts = replace(facts, sha256={**sha256, FACTS: facts.checksum()})
         (scratch / FACTS).write_text(json.dumps(asdict(facts), indent=1), encoding="utf-8")
     return facts
 
@@ -253,27 +278,11 @@ def _counted(file: Path) -> tuple[int, int]:
 
 
 def open_index(directory: Path) -> TextIndex:
-    """Read an index. Raises UserError where a file is missing, cut short or does not fit."""
-    faiss = import_faiss()
-    file = directory / FACTS
-    if not file.is_file():
-        raise UserError(f"{directory}: no index there ({FACTS} is missing)")
-    try:
-        read = json.loads(file.read_text(encoding="utf-8"))
-        if read["format"] != FORMAT:
-            raise UserError(f"{file}: written by another version of this program: {ANEW}")
-        facts = Facts(**{**read, "origin": Origin(**read["origin"])})
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{file}: not as it was written: {ANEW}") from error
+    """Read an index. Raises UserError where a file is missing, damaged or does not fit."""
+    facts = _read_facts(directory / FACTS)
     for name, size in facts.sizes.items():
-        found = (directory / name).stat().st_size if (directory / name).is_file() else 0
-        if found != size:
-            message = f"{found:,} of the {size:,} bytes that were written"
-            raise UserError(f"{directory / name}: {message}: {ANEW}")
-    try:
-        vectors = faiss.read_index(str(directory / VECTORS))
-    except RuntimeError as error:
-        raise UserError(f"{directory / VECTORS}: FAISS cannot read it: {ANEW}") from error
+        _check_file(directory / name, size, facts.sha256.get(name))
+    vectors = _read_vectors(directory / VECTORS, facts)
     try:
         written = (directory / TEXTS).read_bytes().decode("utf-8").removesuffix("\n")
         rows = [line.split("\t", 1) for line in written.split("\n")]
@@ -284,9 +293,54 @@ def open_index(directory: Path) -> TextIndex:
         message = f"{vectors.ntotal} vectors of width {vectors.d}, {len(rows)} texts"
         wanted = f"{facts.texts} of width {facts.dim}"
         raise UserError(f"{directory}: {message}, but {wanted} were written: {ANEW}")
+    return TextIndex(facts, vectors, texts, lines)
+
+
+def _read_facts(file: Path) -> Facts:
+    """Read index.json. Raises UserError for values that no index has."""
+    if not file.is_file():
+        raise UserError(f"{file.parent}: no index there ({FACTS} is missing)")
+    try:
+        written = read_bounded(file, JSON_BYTES)
+        if json.loads(written)["format"] not in (FIRST_FORMAT, FORMAT):
+            raise UserError(f"{file}: written by another version of this program: {ANEW}")
+        facts = TypeAdapter(Facts).validate_json(written, strict=True)
+        if facts.format == FORMAT and facts.sha256[FACTS] != facts.checksum():
+            raise ValueError("the checksum is another one")
+        if {*facts.sizes} != {VECTORS, TEXTS} or not {*facts.sizes} >= {*facts.sha256} - {FACTS}:
+            raise ValueError("other files")
+        exact = facts.lists is None and facts.probes is None
+        if not exact and not 1 <= (facts.probes or 0) <= (facts.lists or 0):
+            raise ValueError("it cannot search so many lists")
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{file}: not as it was written: {ANEW}") from error
+    return facts
+
+
+def _check_file(file: Path, size: int, digest: str | None) -> None:
+    """Raise UserError for a file that has another size or, where it is known, checksum."""
+    there = file.stat().st_size if file.is_file() else 0
+    if there != size:
+        message = f"{there:,} of the {size:,} bytes that were written"
+        raise UserError(f"{file}: {message}: {ANEW}")
+    if digest is not None and file_digest(file) != digest:
+        raise UserError(f"{file}: not as it was written: {ANEW}")
+
+
+def _read_vectors(file: Path, facts: Facts) -> Any:
+    """Read the FAISS index. Raises UserError for another kind of index than the facts say."""
+    faiss = import_faiss()
+    try:
+        vectors = faiss.read_index(str(file))
+    except (RuntimeError, MemoryError) as error:
+        raise UserError(f"{file}: FAISS cannot read it: {ANEW}") from error
+    lists = vectors.nlist if isinstance(vectors, faiss.IndexIVFFlat) else None
+    known = isinstance(vectors, faiss.IndexFlat | faiss.IndexIVFFlat)
+    if not known or lists != facts.lists or vectors.metric_type != faiss.METRIC_INNER_PRODUCT:
+        raise UserError(f"{file}: another kind of index than {FACTS} says: {ANEW}")
     if facts.probes is not None:
         vectors.nprobe = facts.probes
-    return TextIndex(facts, vectors, texts, lines)
+    return vectors
 
 
 def check_origin(

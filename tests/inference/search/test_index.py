@@ -156,19 +156,22 @@ def cut(file: Path) -> None:
 
 
 def changed(key: str, value: object):
+    """Another value in the index.json of a first version, which had no checksums."""
+
     def change(file: Path) -> None:
-        file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
+        facts = json.loads(file.read_text()) | {"format": 1, key: value}
+        file.write_text(json.dumps({k: v for k, v in facts.items() if k != "sha256"}))
 
     return change
 
 
-def rewritten(count: int, dim: int):
+def rewritten(count: int, dim: int, kind: str = "IndexFlatIP"):
     """Another index in place of this one, with index.json telling its size."""
 
     def change(file: Path) -> None:
         import faiss
 
-        index = faiss.IndexFlatIP(dim)
+        index = getattr(faiss, kind)(dim)
         index.add(np.zeros((count, dim), dtype=np.float32))
         faiss.write_index(index, str(file))
         facts = file.with_name("index.json")
@@ -176,6 +179,11 @@ def rewritten(count: int, dim: int):
         changed("sizes", sizes)(facts)
 
     return change
+
+
+def swapped_lines(file: Path) -> None:
+    first, second, *others = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([second, first, *others]))
 
 
 def garbage(file: Path) -> None:
@@ -188,12 +196,19 @@ def garbage(file: Path) -> None:
         ("index.faiss", cut, r"index.faiss: [\d,]+ of the [\d,]+ bytes that were written: make th"),
         ("texts.tsv", cut, r"texts.tsv: [\d,]+ of the [\d,]+ bytes that were written: make the in"),
         ("index.faiss", Path.unlink, "index.faiss: 0 of the"),
-        ("index.faiss", garbage, "index.faiss: FAISS cannot read it: make the index anew"),
+        ("index.faiss", garbage, "index.faiss: not as it was written: make the index anew"),
         ("texts.tsv", garbage, "texts.tsv: not as it was written: make the index anew"),
         ("index.json", Path.unlink, r"no index there \(index.json is missing\)"),
         ("index.json", cut, "index.json: not as it was written: make the index anew"),
         ("index.json", changed("format", 9), "written by another version of this program"),
         ("index.json", changed("origin", {}), "index.json: not as it was written"),
+        ("index.json", changed("probes", 1), "index.json: not as it was written"),
+        ("index.json", changed("sizes", None), "index.json: not as it was written"),
+        ("index.json", changed("sizes", {}), "index.json: not as it was written"),
+        ("index.json", changed("texts", "50"), "index.json: not as it was written"),
+        ("index.json", changed("sizes", {"../x": 1}), "index.json: not as it was written"),
+        ("index.faiss", rewritten(50, DIM, "IndexFlatL2"), "another kind of index than index.json"),
+        ("texts.tsv", swapped_lines, "texts.tsv: not as it was written: make the index anew"),
         ("index.faiss", rewritten(49, DIM), "49 vectors of width 8, 50 texts, but 50 of width 8"),
         ("index.faiss", rewritten(50, 4), "50 vectors of width 4, 50 texts, but 50 of width 8"),
     ],
@@ -204,6 +219,39 @@ def test_a_damaged_index_is_one_line(name, damage, message, tmp_path):
     with pytest.raises(UserError, match=message) as caught:
         open_index(tmp_path / "index")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("probes", [0, -1, 10_000_000, "2", None, 2.5])
+def test_lists_that_cannot_be_searched_are_one_line(probes, tmp_path):
+    made(tmp_path, 100, ivf=(2, 1))
+    file = tmp_path / "index" / "index.json"
+    changed("probes", 2)(file)
+    assert open_index(tmp_path / "index").vectors.nprobe == 2
+    changed("probes", probes)(file)
+    with pytest.raises(UserError, match=r"index.json: not as it was written"):
+        open_index(tmp_path / "index")
+
+
+def test_a_flipped_bit_of_any_file_is_one_line(tmp_path):
+    made(tmp_path, 40)
+    for file in (tmp_path / "index").iterdir():
+        content = file.read_bytes()
+        for bit in np.random.default_rng(0).integers(8 * len(content), size=100).tolist():
+            flipped = bytearray(content)
+            flipped[bit // 8] ^= 1 << bit % 8
+            file.write_bytes(flipped)
+            with pytest.raises(UserError, match=r"make the index anew|another version"):
+                open_index(tmp_path / "index")
+        file.write_bytes(content)
+    open_index(tmp_path / "index")
+
+
+def test_an_index_of_the_first_version_is_searched(tmp_path):
+    queries = encode(["a question"])
+    before = made(tmp_path, 40).search(queries, 3)
+    changed("blank_lines", 0)(tmp_path / "index" / "index.json")
+    after = open_index(tmp_path / "index").search(queries, 3)
+    assert all((one == other).all() for one, other in zip(before, after, strict=True))
 
 
 def test_more_results_than_texts_and_other_widths_are_refused(tmp_path):
