@@ -9,16 +9,14 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
-from multitask.data.collate import collate, label_tensor, separate
-from multitask.inference.scoring import measure
 from multitask.models.encoders import BertEncoder
 from multitask.sweep import claims, sweep
 from multitask.sweep import probe_grid as probes
-from multitask.tasks.metrics import improves
 from multitask.training import frozen_probe
 from multitask.training import frozen_probe as frozen_states
 from multitask.training.setup import set_up
 from tests.conftest import ROOT
+from tests.support.plain_probe import plainly_trained
 
 GRID = """
 grid:
@@ -199,36 +197,6 @@ def test_a_pooler_with_parameters_is_trained_with_its_head(desk, head, kept, mon
         assert found[task]["dev"]["loss"] == pytest.approx(dev.loss, rel=1e-4)
     (late, _), (soon, done) = steps  # one gains after waiting, one stops early
     assert late > 6 and soon > 0 and done < 12
-
-
-def plainly_trained(prepared, task):
-    """Dev scores, the step selected and all steps, trained as a probe is, batch by batch from the
-    texts."""
-    model, splits, reader = prepared.model, prepared.data.splits[task], prepared.data.readers[task]
-    model.encoder.requires_grad_(False)
-    optimizer = torch.optim.AdamW(model.module(task).parameters(), lr=0.01, weight_decay=0.0)
-    rng = torch.Generator().manual_seed(2)
-    torch.manual_seed(2)
-    best, step, chosen, dev, best_epoch = -1.0, 0, 0, None, 0
-    for epoch in range(13):
-        model.train()  # a wholly frozen encoder stays in evaluation mode
-        count = len(splits["train"].rows)
-        for index in torch.randperm(count, generator=rng).split(64) if epoch else ():
-            batch = collate(splits["train"].tokens, index.numpy(), pad_id=0)
-            labels = label_tensor(splits["train"].rows.gold[index.numpy()])
-            loss = model.head(task).loss(model(separate({task: batch}))[task], labels)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            step += 1
-        scores = prepared.scorer.score(task, splits["holdout"])
-        value = measure(scores, splits["holdout"].rows, reader)[prepared.metrics[task]]
-        if improves(value, best):
-            best, chosen, best_epoch = value, step, epoch
-            dev = prepared.scorer.score(task, splits["dev"])
-        if epoch == best_epoch + 6:
-            break
-    return dev, chosen, step
 
 
 def test_the_comparison_says_that_rows_are_composed(finished):

@@ -1,0 +1,67 @@
+"""`ablate` with a stand-in for training: its grid, its processes, what they leave behind."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import run_multitask
+from tests.conftest import ROOT
+
+FAKE = ROOT / "tests" / "support" / "fake_trainer.py"
+
+
+GRID = f"""
+base: {ROOT / "configs" / "cs224n_minilm.yaml"}
+seeds: [1, 2]
+cells: {{a: {{}}, b: {{training.epochs: 3}}}}
+"""
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from multitask.sweep import claims, pool
+from tests.support import comparison_stand_in
+pool.PROGRAM, pool.TICK, claims.RENEW_EVERY = Path(sys.argv[1]), 0.02, 0.05
+for name in ("compare", "score_tables"):
+    sys.modules[f"multitask.reporting.comparison.{name}"] = comparison_stand_in
+import run_multitask
+sys.exit(run_multitask.main(sys.argv[2:]))
+"""
+
+
+ALL = [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+
+
+def ablate(*arguments: object) -> int:
+    return run_multitask.main(["ablate", *map(str, arguments)])
+
+
+def starts(cell: str, seed: int, output: Path = Path("runs/g")) -> list[str]:
+    """The commands with which a run was started, from its log."""
+    log = output / "cells" / cell / "logs" / f"seed-{seed}.log"
+    if not log.exists():
+        return []
+    return [line for line in log.read_text().splitlines() if line.startswith("# start ")]
+
+
+def background(*arguments: object) -> subprocess.Popen[str]:
+    """`ablate` in a process of its own, with the stand-in for training."""
+    command = [sys.executable, "-c", DRIVER, str(FAKE), "ablate", *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
+    )
+
+
+def until(condition: Callable[[], object]) -> None:
+    for _ in range(3000):
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it never came to that")
+
+
+def claim_of(cell: str, seed: int, number: int = 1) -> Path:
+    return Path(f"runs/g/cells/{cell}/seed-{seed}.claim-{number}")

@@ -1,0 +1,121 @@
+"""The processes of a sweep: who trains what, who waits, what a kill leaves behind."""
+
+import json
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from multitask.sweep import claims
+from multitask.sweep.pool import environment
+from tests.support.fake_sweep import ALL, GRID, ablate, background, claim_of, starts, until
+
+
+def test_two_processes_at_once_train_each_run_once(grid, monkeypatch):
+    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
+    grid.with_name("hold").touch()
+    both = [background(grid), background(grid, "--jobs", 2)]
+    until(lambda: sum(len(starts(*run)) for run in ALL) == 3)  # all three slots are at work
+    grid.with_name("hold").unlink()
+    said = [process.communicate(timeout=60)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert [len(starts(*run)) for run in ALL] == [1, 1, 1, 1]
+    done = [re.findall(r"(\w seed \d): mean \S+ \(\d+ s\)", output) for output in said]
+    assert sorted(done[0] + done[1]) == sorted(f"{cell} seed {seed}" for cell, seed in ALL)
+    assert "4/4" in said[0] and "4/4" in said[1]  # each saw the others' end and wrote the table
+
+
+def test_a_run_that_others_hold_is_waited_for_and_said(grid, monkeypatch):
+    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
+    grid.with_name("hold").touch()
+    grid.write_text(GRID.replace("[1, 2]", "[1]"))
+    first = background(grid, "--jobs", 2)
+    until(lambda: starts("a", 1) and starts("b", 1))
+    second = background(grid)
+    line = second.stdout.readline()
+    pid = json.loads(claim_of("a", 1).read_text())["processes"][0][0]
+    assert line.startswith("held by other processes, to be waited for: a seed 1 (host ")
+    assert f"process {pid}, " in line and "b seed 1" in line
+    grid.with_name("hold").unlink()
+    first.communicate(timeout=60)
+    rest, _ = second.communicate(timeout=60)
+    assert "cell 2/2 " in rest and "(by another process)" in rest
+    assert (first.returncode, second.returncode) == (0, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the children's end is Linux's PDEATHSIG")
+def test_after_kill_9_no_child_lives_on_and_the_next_start_resumes(grid, monkeypatch, capsys):
+    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
+    grid.with_name("hold").touch()
+    process = background(grid)
+    until(lambda: Path("runs/g/cells/a/seed-1/metrics.jsonl").exists())
+    until(lambda: len(json.loads(claim_of("a", 1).read_text())["processes"]) == 2)
+    child = json.loads(claim_of("a", 1).read_text())["processes"][1][0]
+    process.kill()
+    process.wait()
+    until(lambda: not claims.alive(child))
+    grid.with_name("hold").unlink()
+    assert ablate(grid) == 0
+    assert [len(starts(*run)) for run in ALL] == [2, 1, 1, 1]
+    assert [start.endswith(" --resume") for start in starts("a", 1)] == [False, True]
+    assert not list(Path("runs/g").rglob("*.claim-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_the_children_and_says_how_to_go_on(number, grid, monkeypatch):
+    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
+    grid.with_name("hold").touch()
+    process = background(grid, "--jobs", 2)
+    until(lambda: all(Path(f"runs/g/cells/{c}/seed-1/metrics.jsonl").exists() for c in "ab"))
+    processes = [json.loads(claim_of(c, 1).read_text())["processes"] for c in "ab"]
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "error: interrupted: 0 of 4 runs are finished in runs/g; go on with the same" in output
+    assert not any(claims.alive(pid) for found in processes for pid, _ in found)
+    assert claims.try_claim(Path("runs/g/cells/a/seed-1")) is not None  # freed, for every host
+
+
+def test_a_run_that_was_killed_after_its_report_is_settled_not_trained_again(grid, capsys):
+    assert ablate(grid, "--keep-weights") == 0
+    claim_of("b", 2).write_text(json.dumps({"host": claims.socket.gethostname(), "processes": []}))
+    capsys.readouterr()
+    assert ablate(grid) == 0
+    output = capsys.readouterr().out
+    assert "3 of 4 runs are finished already" in output
+    assert "cell 4/4 b seed 2: mean 0.200 (finished before)" in output
+    assert len(starts("b", 2)) == 1
+    assert not Path("runs/g/cells/b/seed-2/weights").exists()
+    assert Path("runs/g/cells/b/seed-1/weights").exists()
+    assert not claim_of("b", 2).exists()
+
+
+def test_a_run_that_another_machine_took_over_is_stopped_here(grid, monkeypatch):
+    monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
+    grid.with_name("hold").touch()
+    grid.write_text(GRID.replace("[1, 2]", "[1]").replace(", b: {training.epochs: 3}", ""))
+    process = background(grid)
+    until(lambda: Path("runs/g/cells/a/seed-1/metrics.jsonl").exists())
+    (child,) = [p for p, _ in json.loads(claim_of("a", 1).read_text())["processes"][1:]]
+    claim_of("a", 1, 2).write_text(json.dumps({"host": "another", "processes": [[7, None]]}))
+    assert process.stdout.readline() == "a seed 1: taken over by host another, process 7\n"
+    assert not claims.alive(child)
+    assert process.stdout.readline().startswith("held by other processes, to be waited for: a")
+    os.utime(claim_of("a", 1, 2), (0, 0))  # the other falls silent
+    grid.with_name("hold").unlink()
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0 and "cell 1/1 a seed 1: mean 0.100" in output
+    assert len(starts("a", 1)) == 2
+
+
+def test_several_jobs_share_the_cores_unless_the_user_says_otherwise(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    assert "OMP_NUM_THREADS" not in environment(1)
+    assert environment(3)["OMP_NUM_THREADS"] == "2"
+    assert environment(20)["OMP_NUM_THREADS"] == "1"
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert environment(3)["OMP_NUM_THREADS"] == "5"

@@ -1,0 +1,84 @@
+"""What a sweep shows: bars on a terminal, lines everywhere."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from multitask.sweep.progress_bars import Progress, steps_done
+
+PLAN = '{"event": "plan", "step": 0, "steps": 300, "epochs": 3.0}\n'
+
+
+HALF = '{"event": "step", "step": 150, "epoch": 2.25}\n'  # the first stage has shorter epochs
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", None),
+        (PLAN, None),
+        (PLAN[:20], None),
+        (HALF, None),  # written before logs had a plan
+        (PLAN + HALF, (150, 300, 2.25, 3.0)),
+        (PLAN + HALF + '{"event": "sk', (150, 300, 2.25, 3.0)),
+        (PLAN + HALF + '{"event": "stop", "step": 150}\n', (150, 300, 2.25, 3.0)),
+        (PLAN + "x" * 9000 + "\n" + HALF, (150, 300, 2.25, 3.0)),
+    ],
+)
+def test_how_far_a_run_is_stands_in_its_log(text, expected, tmp_path):
+    (tmp_path / "metrics.jsonl").write_text(text)
+    assert steps_done(tmp_path) == expected
+    assert steps_done(tmp_path / "nowhere") is None
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that pass for the bars of runs, in a list of one."""
+    seconds = [0.0]
+    monkeypatch.setattr("tqdm.std.time", lambda: seconds[0])
+    return seconds
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_bars_are_for_a_terminal_and_lines_for_everyone(terminal, tmp_path, monkeypatch, capsys):
+    stderr = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    (tmp_path / "metrics.jsonl").write_text(PLAN + HALF)
+    with Progress(5, 2) as progress:
+        progress.skipped(2)
+        progress.show([("a seed 1", tmp_path)])
+        progress.settled("a seed 1", "mean 0.5 (3 s)")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["2 of 5 runs are finished already", "cell 3/5 a seed 1: mean 0.5 (3 s)"]
+    bars = stderr.getvalue()
+    assert ("a seed 1, epoch 2.25/3" in bars and "150/300" in bars and "2/5" in bars) is terminal
+    assert (bars == "") is not terminal
+
+
+def test_a_runs_bar_tells_the_time_left_from_the_steps_it_saw(tmp_path, monkeypatch, clock):
+    stderr = Terminal()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with Progress(2, 1) as progress:
+
+        def shown(name, step):
+            log = tmp_path / name / "metrics.jsonl"
+            log.parent.mkdir(exist_ok=True)
+            log.write_text(PLAN + json.dumps({"event": "step", "step": step, "epoch": 1.5}) + "\n")
+            stderr.truncate(0)
+            progress.show([(name, log.parent)])
+            return stderr.getvalue()
+
+        clock[0] += 1000  # the data are read
+        assert "[00:00<?]" in shown("a", 100)  # resumed here
+        clock[0] += 60
+        assert "[01:00<03:00]" in shown("a", 150)
+        assert "[00:00<?]" in shown("b", 10)  # another run in this slot
+        clock[0] += 60
+        assert "[01:00<28:00]" in shown("b", 20)

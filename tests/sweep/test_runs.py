@@ -1,0 +1,44 @@
+"""One run of a sweep on disk."""
+
+import json
+
+import pytest
+
+from multitask.sweep.runs import DISCARDED, Run, discard_weights, error_line, mean_score
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "line"),
+    [
+        ("# start 1\nerror: old\n# start 2\nerror: new\nmore\n", 2, "new"),
+        ("# start 1\nerror: old\n# start 2\nTraceback\n  x\nKeyError: 3\n\n", 1, "KeyError: 3"),
+        ("# start 1\n", 3, "exit code 3, and nothing said"),
+        ("# start 1\nwords\n", -9, "killed by signal 9 (Killed)"),
+    ],
+)
+def test_the_reason_of_a_failure_is_the_last_starts_error_line(log, code, line, tmp_path):
+    (tmp_path / "x.log").write_text(log)
+    assert error_line(tmp_path / "x.log", code) == line
+
+
+def a_run(directory):
+    return Run("mean", 3, directory, config=None, arguments=())
+
+
+@pytest.mark.parametrize(("mean", "words"), [(0.7314, "mean 0.731"), (None, "mean -")])
+def test_a_run_is_finished_with_its_report(mean, words, tmp_path):
+    run = a_run(tmp_path / "seed-3")
+    run.directory.mkdir()
+    assert not run.finished
+    (run.directory / "report.json").write_text(json.dumps({"overall": {"mean": mean}}))
+    assert run.finished and mean_score(run) == words
+    assert run.name == "mean seed 3" and run.log == tmp_path / "logs" / "seed-3.log"
+
+
+def test_only_what_predicting_and_resuming_need_is_removed(tmp_path):
+    for name in (*DISCARDED, "figures"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    for _ in range(2):  # a kill in between: the next start does it again
+        discard_weights(a_run(tmp_path))
+        assert [path.name for path in tmp_path.iterdir()] == ["figures"]
