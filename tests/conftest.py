@@ -2,7 +2,8 @@
 
 import csv
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,24 @@ WORDS = (
 def cache_directory(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Token caches of the tests stay out of the user's own."""
     os.environ["MULTITASK_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def blank_figures() -> Iterator[None]:
+    """Save blank figures: drawing takes most of the time of a tiny run.
+
+    Tests of figures define a fixture of this name that does nothing.
+    """
+    from multitask.reporting.figures import style
+
+    draw = style.save_figure
+
+    def save_blank(figure: object, file: Path | BytesIO) -> None:
+        draw(style.new_figure(0.1, 0.1), file)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "save_figure", save_blank)
+        yield
 
 
 def save_tiny_encoder(directory: Path, kind: str = "bert", **changes: object) -> Path:

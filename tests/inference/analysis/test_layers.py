@@ -19,6 +19,11 @@ from tests.conftest import save_tiny_encoder
 from tests.support.sts_files import write_suites
 
 
+@pytest.fixture(scope="module", autouse=True)
+def blank_figures() -> None:
+    """Figures are drawn here."""
+
+
 def reference(directory: Path, text: str) -> dict[str, list[np.ndarray]]:
     """One text's vectors by pooling and layer, without any batch."""
     model = transformers.AutoModel.from_pretrained(directory).eval()
