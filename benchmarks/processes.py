@@ -26,6 +26,7 @@ import torch
 
 from benchmarks.course_batches import headline, mixed_steps, parser, read_tokens, started
 from benchmarks.our_trainer import BF16, COMPILED, CONFIG, FP32, Stepper, prepared_run
+from multitask.config.run_directory import RunDirectory
 from multitask.models.pretrained import packaged_directory
 from multitask.reporting.table_formats import markdown_table
 
@@ -46,7 +47,7 @@ def seconds(command: Sequence[str], variables: Mapping[str, str], code: int = 0)
 
 def first_step(command: Sequence[str], output: Path, variables: Mapping[str, str]) -> float:
     """Wall seconds from the start of a run to the log of its first step; the run is ended there."""
-    log = output / "metrics.jsonl"
+    log = RunDirectory(output).metrics
     began = time.perf_counter()
     process = subprocess.Popen(
         [*command, f"output_dir={output}"],

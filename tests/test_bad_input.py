@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask.config.run_directory import locked
+from multitask.config.run_start import locked
 from tests.conftest import ROOT, write_tsv
 from tests.support.messages import complaint
 

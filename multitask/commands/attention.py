@@ -35,7 +35,8 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from multitask.config import load_run_config
-    from multitask.config.run_directory import check_encoder
+    from multitask.config.run_directory import RunDirectory
+    from multitask.config.run_start import check_encoder
     from multitask.utils.errors import UserError, check_text
 
     name, texts, task = Path(arguments.run), arguments.text, arguments.task
@@ -43,8 +44,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"--text: one text, or two for a pair, not {len(texts)}")
     for text in texts:
         check_text(text, "--text: the text")
-    config = None
-    if (name / "config.yaml").is_file():
+    config, run = None, RunDirectory(name)
+    if run.holds_run:
         # one text needs no GPU, and its weights are wanted in fp32
         fixed = ["device=cpu", "training.precision=fp32"]
         config = load_run_config(name, [*fixed, *arguments.overrides])
@@ -69,7 +70,9 @@ def run(arguments: argparse.Namespace) -> None:
     pictures = {"": draw_mean(found, source)}
     if arguments.heads:
         pictures["-heads"] = draw_heads(found, source)
-    output = arguments.output or (Path("attention") if config is None else name / "attention")
+    output = arguments.output or (
+        Path("attention") if config is None else run.pictures("attention")
+    )
     head = {"source": arguments.run, "task": task, "texts": texts}
     numbers = json.dumps(head | found.to_json(arguments.heads))
     write_pictures(output, "attention", pictures, numbers)

@@ -16,7 +16,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_run_config
     from multitask.utils.errors import UserError
-    from multitask.utils.files import write_json
 
     config = load_run_config(arguments.run, arguments.overrides)
 
@@ -39,6 +38,5 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"{task:8} {name:18} {found['dev'][name]:.4f}  [{low:.4f}, {high:.4f}]")
     if not results:
         raise UserError(f"{arguments.run}: no task has a labelled {arguments.split} split")
-    file = arguments.run / f"evaluation-{arguments.split}.json"
-    write_json(file, results)
+    file = trained.files.write_json(trained.files.evaluation(arguments.split), results)
     print(f"written: {file}")

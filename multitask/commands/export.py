@@ -76,14 +76,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _dev_rows(run_dir: Path, config: "Config", task: str) -> "DevRows":
     """The dev rows that the run saved with its predictions; a few texts where there are none."""
-    from multitask.config.run_directory import load_lines
+    from multitask.config.run_directory import RunDirectory
     from multitask.inference.export.write import TEXTS, DevRows
 
-    file = run_dir / "predictions" / f"{task}.dev.jsonl"
-    if not file.is_file():
+    run = RunDirectory(run_dir)
+    if not run.predictions_of(task, "dev").is_file():
         sides = 1 if config.tasks[task].input == "single" else 2
         return DevRows([(text, TEXTS[0])[:sides] for text in TEXTS], None)
-    records = load_lines(file)
+    records = run.load_predictions(task, "dev")
     labelled = all(record["label"] is not None for record in records)
     texts = [tuple(record["texts"]) for record in records]
     return DevRows(texts, records if labelled else None)

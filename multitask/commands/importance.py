@@ -82,16 +82,14 @@ def _of_run(
     directory: Path, overrides: Sequence[str], arguments: argparse.Namespace
 ) -> list["Importance"]:
     """The weights of a run's tasks, those that weigh hidden states."""
-    from multitask.config import load_config, load_run_config
+    from multitask.config import load_run_config, load_saved_config
+    from multitask.config.run_directory import RunDirectory
     from multitask.utils.errors import UserError
 
-    removed = (directory / "metrics.jsonl").is_file() and not (directory / "encoder").is_dir()
-    removed = removed and (directory / "report.json").is_file()  # as `ablate` leaves a run
-    config = (
-        load_config(directory / "config.yaml", list(overrides))
-        if removed
-        else load_run_config(directory, list(overrides))
-    )
+    run = RunDirectory(directory)
+    # as `ablate` leaves a run
+    removed = run.finished and run.metrics.is_file() and not run.encoder.is_dir()
+    config = (load_saved_config if removed else load_run_config)(directory, list(overrides))
     tasks, only = list(config.tasks), arguments.task
     if only is not None:
         check_task(directory, config, only)
@@ -144,9 +142,9 @@ def _computed(
 
 def _logged(directory: Path, tasks: Sequence[str]) -> list["Importance"]:
     """What the run logged at the steps whose weights it was reported with."""
-    from multitask.config.run_directory import load_report
+    from multitask.config.run_directory import RunDirectory
     from multitask.reporting.figures.importance_map import read_log
 
-    trained = load_report(directory)["tasks"]
+    trained = RunDirectory(directory).load_report()["tasks"]
     steps = {task: trained[task]["selected_step"] for task in tasks if task in trained}
     return read_log(directory, steps)

@@ -66,7 +66,7 @@ def _splits(run_dir: Path, overrides: list[str]) -> None:
         for split in entry.data.scored:
             made = trained.load_split(task, split)
             written = write_predictions(
-                run_dir,
+                trained.files,
                 task,
                 split,
                 rows=made.rows,
@@ -131,11 +131,13 @@ def _check_output(output: Path, file: Path) -> None:
     """Raise UserError where writing predictions there would destroy something else."""
     import json
 
+    from multitask.config.run_directory import RunDirectory
     from multitask.utils.errors import UserError
 
+    run = RunDirectory(output.parent.parent)
     if output.is_dir():
         raise UserError(f"{output} is a directory: name a file by --output")
-    if output.parent.name == "predictions" and (output.parent.parent / "config.yaml").exists():
+    if output.parent == run.predictions and run.holds_run:
         raise UserError(f"{output} is where a run has its own predictions: choose another --output")
     if not output.is_file():
         return

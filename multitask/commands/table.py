@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.config.run_directory import check_no_run
+    from multitask.config.run_start import check_no_run
     from multitask.reporting.paper.layout import load_layout
 
     if arguments.output is not None:
@@ -49,15 +49,17 @@ def _rows(directories: list[Path]) -> tuple[dict[str, list[list[Path]]], list[st
     that of their group. And a note for each grid of which runs are missing."""
     from multitask.reporting.comparison.groups import group_runs
     from multitask.sweep.grid import load_grid
+    from multitask.sweep.runs import SweepDirectory
     from multitask.sweep.sweep import finished_cells, plan_runs
     from multitask.utils.errors import UserError
 
     rows: dict[str, list[list[Path]]] = {}
     notes = []
     for directory in directories:
-        if not (directory / "grid.yaml").is_file():
+        file = SweepDirectory(directory).grid
+        if not file.is_file():
             continue
-        grid = load_grid(directory / "grid.yaml")
+        grid = load_grid(file)
         planned = plan_runs(grid, directory)
         finished = finished_cells(grid, planned)
         count = sum(map(len, finished.values()))
@@ -68,7 +70,7 @@ def _rows(directories: list[Path]) -> tuple[dict[str, list[list[Path]]], list[st
         for cell in grid.cells:
             if finished[cell.name]:
                 rows.setdefault(cell.row, []).append(finished[cell.name])
-    plain = [path for path in directories if not (path / "grid.yaml").is_file()]
+    plain = [path for path in directories if not SweepDirectory(path).grid.is_file()]
     for group in group_runs(plain):
         rows.setdefault(group.name, []).append(group.runs)
     return rows, notes

@@ -21,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_config
-    from multitask.config.run_directory import check_directory
+    from multitask.config.run_directory import RunDirectory
+    from multitask.config.run_start import check_directory
     from multitask.utils.errors import UserError, is_first_process
 
     config = load_config(arguments.config, arguments.overrides)
@@ -50,6 +51,6 @@ def run(arguments: argparse.Namespace) -> None:
         reason = error.strerror or " ".join(str(error).split())
         place = error.filename or config.output_dir
         advice = "choose another output_dir=DIR"
-        if Path(config.output_dir, "metrics.jsonl").exists():
+        if RunDirectory(Path(config.output_dir)).metrics.exists():
             advice = "what was saved before is intact: free space, then go on with --resume"
         raise UserError(f"{place}: cannot be written: {reason}; {advice}") from error

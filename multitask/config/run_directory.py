@@ -1,155 +1,237 @@
-"""The run directory before training: never harm what is there, resume only the same config."""
+"""The files of a run: their paths, and the text and JSON in them."""
 
-import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from multitask.config import Config, load_config
-from multitask.config.in_words import as_written
 from multitask.utils.errors import UserError
-from multitask.utils.files import discard, hold, remove_scraps, write_text
+from multitask.utils.files import write_json, write_text
 
 JOINT = "joint"
 
 
-MARKER = "run.json"
+@dataclass(frozen=True)
+class RunDirectory:
+    """A run's directory. Only this class knows the names of the files in it.
 
-
-def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
-    """Raise UserError when writing a run to ``run_dir`` would harm what is there."""
-    if not run_dir.exists():
-        return
-    if not run_dir.is_dir():
-        raise UserError(f"{run_dir} is a file: choose another output_dir=DIR")
-    names = {path.name for path in run_dir.iterdir()}
-    if names and MARKER not in names:
-        raise UserError(f"{run_dir} is not empty and holds no run: choose another output_dir=DIR")
-    # a run that was killed before its first step may simply be started again
-    if names & {"metrics.jsonl", "report.json"} and not resume and not overwrite:
-        raise UserError(
-            f"{run_dir} holds a run already: go on with --resume, replace it with --overwrite, or "
-            "choose another output_dir=DIR"
-        )
-    if names and overwrite and run_dir.resolve() == Path.cwd():
-        raise UserError(f"{run_dir} is where you are, so it is not replaced: start from elsewhere")
-
-
-@contextlib.contextmanager
-def locked(run_dir: Path) -> Iterator[None]:
-    """Make the run directory and hold it for the block, as far as processes of this host go.
-
-    Raises UserError while another process trains there.
+    Attributes:
+        path: the directory.
     """
-    run_dir.mkdir(parents=True, exist_ok=True)
-    with hold(run_dir) as ours:
-        if not ours:
-            message = "another process trains there: wait for it, or choose another output_dir=DIR"
-            raise UserError(f"{run_dir}: {message}")
-        yield
+
+    path: Path
+
+    # --- paths ---
+
+    @property
+    def marker(self) -> Path:
+        """The first file of a run; a directory without it is no run."""
+        return self.path / "run.json"
+
+    @property
+    def config(self) -> Path:
+        """The resolved config."""
+        return self.path / "config.yaml"
+
+    @property
+    def baselines(self) -> Path:
+        """Scores of the trivial guess and of the frozen encoder."""
+        return self.path / "baselines.json"
+
+    @property
+    def metrics(self) -> Path:
+        """The log: one line per step, evaluation and stop."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def best(self) -> Path:
+        """The best step of each task."""
+        return self.path / "best.json"
+
+    @property
+    def report(self) -> Path:
+        """The results. The run is finished when it is there."""
+        return self.path / "report.json"
+
+    @property
+    def markdown_page(self) -> Path:
+        return self.path / "report.md"
+
+    @property
+    def html_page(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def card(self) -> Path:
+        """The model card."""
+        return self.path / "README.md"
+
+    @property
+    def encoder(self) -> Path:
+        """The directory of the encoder's architecture and the tokenizer."""
+        return self.path / "encoder"
+
+    @property
+    def weights(self) -> Path:
+        """The directory of the weights of the best steps."""
+        return self.path / "weights"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def figures(self) -> Path:
+        return self.path / "figures"
+
+    @property
+    def predictions(self) -> Path:
+        return self.path / "predictions"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.path / "tensorboard"
+
+    def weights_of(self, step: int) -> Path:
+        """The weights of a best step."""
+        return self.weights / f"step-{step:08d}.safetensors"
+
+    def saved_weights(self) -> dict[int, Path]:
+        """Every file of weights by its step."""
+        files = self.weights.glob("step-*.safetensors")
+        return {int(file.stem.removeprefix("step-")): file for file in files}
+
+    def checkpoint(self, step: int) -> Path:
+        """The directory for a new checkpoint of a step.
+
+        A second one of the same step (before and after its evaluation) gets a ``+`` after its name.
+        """
+        path = self.checkpoints / f"step-{step:08d}"
+        while path.exists():
+            path = path.with_name(f"{path.name}+")
+        return path
+
+    def saved_checkpoints(self) -> list[Path]:
+        """The complete checkpoints, oldest first."""
+        return sorted(self.checkpoints.glob("step-*"))
+
+    def damaged(self, checkpoint: Path) -> Path:
+        """Where a damaged checkpoint is set aside."""
+        return checkpoint.with_name(f"damaged-{checkpoint.name}")
+
+    def figure(self, name: str) -> Path:
+        return self.figures / f"{name}.png"
+
+    def predictions_of(self, task: str, split: str) -> Path:
+        """The predictions of a task on a split, one JSON object per row."""
+        return self.predictions / f"{task}.{split}.jsonl"
+
+    def course_file(self, name: str, split: str) -> Path:
+        """The predictions in the format of the CS224N course."""
+        return self.predictions / f"{name}-{split}-output.csv"
+
+    def glue_file(self, name: str) -> Path:
+        """The predictions in the format of the GLUE server."""
+        return self.predictions / "glue" / f"{name}.tsv"
+
+    def evaluation(self, split: str) -> Path:
+        """What ``evaluate`` writes."""
+        return self.path / f"evaluation-{split}.json"
+
+    def pictures(self, name: str) -> Path:
+        """What ``attention`` writes, without the ending."""
+        return self.path / name
+
+    # --- what there is ---
+
+    @property
+    def holds_run(self) -> bool:
+        return self.config.is_file()
+
+    @property
+    def finished(self) -> bool:
+        return self.report.is_file()
+
+    # --- reading and writing ---
+
+    def write_text(self, file: Path, text: str) -> Path:
+        """Write a file of the run, complete or not at all. Its directory is made if need be."""
+        file.parent.mkdir(exist_ok=True)
+        write_text(file, text)
+        return file
+
+    def write_json(self, file: Path, value: Any) -> Path:
+        """Write a file of the run as standard JSON, complete or not at all."""
+        file.parent.mkdir(exist_ok=True)
+        write_json(file, value)
+        return file
+
+    def load_config(self, overrides: list[str] | None = None) -> Config:
+        """The resolved config. Raises UserError: no run there."""
+        if not self.holds_run:
+            raise UserError(f"{self.path}: no run there (config.yaml is missing)")
+        return load_config(self.config, overrides)
+
+    def load_baselines(self) -> dict[str, dict[str, Any]] | None:
+        """The baselines; None where they are missing or damaged: they are quickly had again."""
+        try:
+            found: dict[str, dict[str, Any]] = json.loads(self.baselines.read_text("utf-8"))
+        except (ValueError, FileNotFoundError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def load_events(self) -> list[dict[str, Any]]:
+        """The lines of the log. Raises ValueError for a damaged one."""
+        return load_lines(self.metrics)
+
+    def load_predictions(self, task: str, split: str) -> list[dict[str, Any]]:
+        """The records of a prediction file. Raises ValueError for a damaged one."""
+        return load_lines(self.predictions_of(task, split))
+
+    def load_report(self) -> dict[str, Any]:
+        """report.json. Raises UserError if the run has none (yet), or a damaged one."""
+        path = self.report
+        if not path.is_file():
+            raise UserError(f"{path} does not exist: a run writes it when its training ends")
+        try:
+            report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(report, dict) or not isinstance(report.get("tasks"), dict):
+                raise ValueError("it has no tasks")
+            missing = [name for name in ("seed", "selection_split") if name not in report]
+            for task, entry in report["tasks"].items():
+                known = entry if isinstance(entry, dict) else {}
+                needed = ("label_type", "metric", "dev")
+                missing += [f"tasks.{task}.{name}" for name in needed if name not in known]
+            if missing:
+                raise ValueError(f"it has no {missing[0]}")
+        except ValueError as error:
+            advice = "restore it, or train the run again"
+            raise UserError(f"{path}: damaged: {error}; {advice}") from error
+        return report
+
+    def best_steps(self) -> dict[str, int]:
+        """The best step of each task and of ``joint`` in a run that has weights."""
+        try:
+            found: dict[str, int] = json.loads(self.best.read_text(encoding="utf-8"))
+        except ValueError:
+            found = {}
+        known = isinstance(found, dict) and JOINT in found
+        if not known or {type(step) for step in found.values()} != {int}:
+            raise UserError(f"{self.best} is damaged: go on with --resume, which writes it anew")
+        return found
 
 
-def check_no_run(directory: Path) -> None:
-    """Raise UserError where a directory for other files is a file or a run."""
-    if directory.is_file():
-        raise UserError(f"{directory} is a file: choose another --output DIR")
-    if (directory / "config.yaml").exists():
-        raise UserError(f"{directory} holds a run: choose another --output DIR")
+def state_of(checkpoint: Path) -> Path:
+    """The file of a checkpoint that holds what is no tensor, and names the others."""
+    return checkpoint / "state.json"
 
 
-def check_encoder(source: str, task: str | None, overrides: Sequence[str]) -> None:
-    """Raise UserError where ``source``, no run, is no encoder, or what only a run has is asked."""
-    if task is not None or overrides:
-        option = "--task" if task is not None else overrides[0]
-        raise UserError(f"{source}: no run there (config.yaml is missing), so {option} has no use")
-    place = Path(source)
-    if place.is_dir() and not (place / "config.json").is_file():
-        raise UserError(f"{source}: neither a run (config.yaml) nor an encoder (config.json)")
-
-
-def check_distinct(run_dirs: Sequence[Path]) -> None:
-    """Raise UserError where one run is given twice, be it under another name."""
-    seen = set()
-    for run in run_dirs:
-        if run.resolve() in seen:
-            raise UserError(f"{run}: the same run is given twice: leave one out")
-        seen.add(run.resolve())
-
-
-def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
-    """Make the run directory and save the resolved config in it.
-
-    Raises UserError when the run to resume was started with another config.
-    """
-    run_dir = Path(config.output_dir)
-    if resume and (run_dir / "config.yaml").is_file():
-        differing = config_differences(config, run_dir)
-        if differing:
-            raise UserError(
-                f"{run_dir}: the run was started with another config: {differing}; resume with "
-                "the same values, or choose another output_dir=DIR"
-            )
-    if overwrite and run_dir.is_dir():
-        discard(run_dir)
-    run_dir.mkdir(parents=True, exist_ok=True)
-    remove_scraps(run_dir, "**/.*.tmp")
-    remove_scraps(run_dir.parent)
-    write_text(run_dir / MARKER, '{"format": 1}\n')
-    if not (resume and (run_dir / "config.yaml").is_file()):  # else when the resume succeeds
-        save_config(config)
-    return run_dir
-
-
-def save_config(config: Config) -> None:
-    """Write the resolved config into the run directory."""
-    write_text(Path(config.output_dir) / "config.yaml", config.dump())
-
-
-def config_differences(config: Config, run_dir: Path) -> str:
-    """The keys in which a run's saved config is another one, such as ``seed (1 -> 2)``; or ''."""
-    saved = load_config(run_dir / "config.yaml")
-    before, now = flat(saved.resolved()), flat(config.resolved())
-    differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    differing = [key for key in differing if key not in ("output_dir", "data_dir")]  # may move
-    # labels that the config leaves to the data stand in the saved one as they were found
-    inferred = tuple(
-        f"tasks.{name}.data.labels." for name, t in config.tasks.items() if t.data.labels is None
-    )
-    differing = [key for key in differing if not key.startswith(inferred)]
-    changes = [(k, as_written(before.get(k)), as_written(now.get(k))) for k in differing[:5]]
-    shown = ", ".join(f"{key} ({one} -> {other})" for key, one, other in changes)
-    return shown + (f" and {len(differing) - 5} more" if len(differing) > 5 else "")
-
-
-def flat(values: Any, path: str = "") -> dict[str, Any]:
-    """Nested mappings as one, by ``key.path``."""
-    if isinstance(values, dict) and values:
-        parts = [flat(item, f"{path}.{key}" if path else str(key)) for key, item in values.items()]
-        return {key: item for part in parts for key, item in part.items()}
-    return {path: values}
-
-
-def load_report(run_dir: Path) -> dict[str, Any]:
-    """The run's report.json. Raises UserError if the run has none (yet), or a damaged one."""
-    path = run_dir / "report.json"
-    if not path.is_file():
-        raise UserError(f"{path} does not exist: a run writes it when its training ends")
-    try:
-        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(report, dict) or not isinstance(report.get("tasks"), dict):
-            raise ValueError("it has no tasks")
-        missing = [name for name in ("seed", "selection_split") if name not in report]
-        for task, entry in report["tasks"].items():
-            own = ("label_type", "metric", "dev")
-            known = entry if isinstance(entry, dict) else {}
-            missing += [f"tasks.{task}.{name}" for name in own if name not in known]
-        if missing:
-            raise ValueError(f"it has no {missing[0]}")
-    except ValueError as error:
-        raise UserError(f"{path}: damaged: {error}; restore it, or train the run again") from error
-    return report
+def tensors_of(checkpoint: Path, part: str) -> Path:
+    """The tensors of one part of a run in a checkpoint."""
+    return checkpoint / f"{part}.safetensors"
 
 
 def load_lines(path: Path) -> list[dict[str, Any]]:
@@ -166,24 +248,6 @@ def stage_begins(events: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:
     return [(event["step"], event["stage"]) for event in events if event["event"] == "stage"]
 
 
-def best_steps(run_dir: Path) -> dict[str, int]:
-    """The best step of each task and of ``joint`` in a run that has weights."""
-    file = run_dir / "best.json"
-    try:
-        found: dict[str, int] = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
-        found = {}
-    known = isinstance(found, dict) and "joint" in found
-    if not known or {type(step) for step in found.values()} != {int}:
-        raise UserError(f"{file} is damaged: go on with --resume, which writes it anew")
-    return found
-
-
-def weights_file(run_dir: Path, step: int) -> Path:
-    """Where the weights of a best step are kept."""
-    return run_dir / "weights" / f"step-{step:08d}.safetensors"
-
-
 def selected_steps(
     best: Mapping[str, int], tasks: Mapping[str, str], select: str
 ) -> dict[str, int]:
@@ -198,7 +262,7 @@ def load_saved_config(
     run_dir: str | os.PathLike[str], overrides: list[str] | None = None
 ) -> Config:
     """The resolved config of a run, with weights or without. Raises UserError: no run there."""
-    return load_config(_saved_config(Path(run_dir)), overrides)
+    return RunDirectory(Path(run_dir)).load_config(overrides)
 
 
 def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
@@ -206,24 +270,15 @@ def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None
 
     Raises UserError: no run there, or one without evaluated weights yet.
     """
-    directory = Path(run_dir)
-    file = _saved_config(directory)
-    if not (directory / "best.json").is_file():
-        report = directory / "report.json"
-        if report.is_file() and '"probe": true' in report.read_text(encoding="utf-8"):
-            message = f"heads of a probe grid keep no weights: train {file} with output_dir=DIR"
-            raise UserError(f"{directory}: {message}")
-        raise UserError(f"{directory}: the run has no evaluated weights yet: go on with --resume")
-    if not (directory / "encoder").is_dir():
+    run = RunDirectory(Path(run_dir))
+    if run.holds_run and not run.best.is_file():
+        if run.finished and '"probe": true' in run.report.read_text(encoding="utf-8"):
+            message = f"heads of a probe grid keep no weights: train {run.config}"
+            raise UserError(f"{run.path}: {message} with output_dir=DIR")
+        raise UserError(f"{run.path}: the run has no evaluated weights yet: go on with --resume")
+    if run.holds_run and not run.encoder.is_dir():
         raise UserError(
-            f"{directory}: the run's weights were removed, as `ablate` does without "
-            f"--keep-weights: train {file} again, with output_dir=DIR"
+            f"{run.path}: the run's weights were removed, as `ablate` does without "
+            f"--keep-weights: train {run.config} again, with output_dir=DIR"
         )
-    return load_config(file, overrides)
-
-
-def _saved_config(directory: Path) -> Path:
-    file = directory / "config.yaml"
-    if not file.is_file():
-        raise UserError(f"{directory}: no run there (config.yaml is missing)")
-    return file
+    return run.load_config(overrides)

@@ -12,7 +12,8 @@ from torch import nn
 
 from multitask.config import Choice, load_run_config
 from multitask.config.registry import KINDS, build, resolve
-from multitask.config.run_directory import check_encoder
+from multitask.config.run_directory import RunDirectory
+from multitask.config.run_start import check_encoder
 from multitask.data.splits import load_splits
 from multitask.inference.analysis.layers import layer_vectors
 from multitask.inference.scoring import Scorer
@@ -149,7 +150,7 @@ def open_vectors(
         UserError: neither a run nor an encoder, an unknown task, a pooling with parameters.
     """
     place = Path(source)
-    if (place / "config.yaml").is_file():
+    if RunDirectory(place).holds_run:
         run = TrainedRun(place, load_run_config(place, ["training.precision=fp32", *overrides]))
         return run_vectors(run, source, task=task, pooling=pooling, max_length=max_length)
     check_encoder(source, task, overrides)

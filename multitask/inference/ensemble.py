@@ -14,7 +14,8 @@ from typing import Any
 
 from multitask.config import Config, load_run_config, load_saved_config
 from multitask.config.registry import imported, task_type
-from multitask.config.run_directory import check_distinct, check_no_run, load_report
+from multitask.config.run_directory import RunDirectory
+from multitask.config.run_start import check_distinct, check_no_run
 from multitask.data.load import label_reader
 from multitask.inference.predictions import write_predictions
 from multitask.inference.scoring import Scores
@@ -61,12 +62,12 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
     runs: list[Run] = []
     for run in run_dirs:
         config = load_saved_config(run, overrides)
-        report = load_report(run)
+        report = RunDirectory(run).load_report()
         runs.append((run, config, {**report, "tasks": _entries(config, report)}))
     tasks, remarks = _shared_tasks(runs)
     readers: dict[str, LabelReader] = {}
     splits = []
-    scored = load_report(run_dirs[0])["tasks"]
+    scored = RunDirectory(run_dirs[0]).load_report()["tasks"]
     dev_tasks = [task for task in tasks if task in scored]
     if not dev_tasks:
         raise UserError(f"{run_dirs[0]}: no task of all these runs has dev rows to compare them on")
@@ -117,7 +118,7 @@ def write_ensemble(directory: Path, found: Ensemble) -> list[Path]:
     for (task, split), one in found.output.items():
         scores = Scores(one.predictions, one.scores, float("nan"))
         written += write_predictions(
-            directory,
+            RunDirectory(directory),
             task,
             split,
             rows=one.rows,
@@ -231,7 +232,7 @@ def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | 
     trained: TrainedRun | None = None
     for task, split in splits:
         result = report["tasks"][task]
-        file = directory / "predictions" / f"{task}.{split}.jsonl"
+        file = RunDirectory(directory).predictions_of(task, split)
         if not overrides and file.is_file():
             found[task, split] = load_split(directory, task, split, result)
             continue

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 
 from multitask.config import TaskConfig
+from multitask.config.run_directory import RunDirectory
 from multitask.inference.scoring import Scores
 from multitask.tasks.examples import LabelReader, Rows
 from multitask.tasks.glue import submission
 from multitask.tasks.records import file_records
-from multitask.utils.files import write_text
 
 
 def write_predictions(
-    run_dir: Path,
+    run: RunDirectory,
     task: str,
     split: str,
     *,
@@ -29,21 +29,18 @@ def write_predictions(
     and the GLUE server's for test (``predictions/glue/NAME.tsv``). Numbers are clipped to the label
     range in the files (and nowhere else).
     """
-    directory = run_dir / "predictions"
-    directory.mkdir(exist_ok=True)
+    run.predictions.mkdir(exist_ok=True)
     predictions = reader.clipped(scores.predictions)
     records = file_records(rows, reader, predictions, scores.scores)
     lines = [json.dumps(record, ensure_ascii=False) for record in records]
-    written = [directory / f"{task}.{split}.jsonl"]
-    write_text(written[0], "\n".join(lines) + "\n")
+    written = [run.write_text(run.predictions_of(task, split), "\n".join(lines) + "\n")]
     course_file, glue_file = (entry.course_file, entry.glue_file) if entry else (None, None)
     if course_file is not None and split in ("dev", "test"):
-        written.append(directory / f"{course_file.name}-{split}-output.csv")
-        write_text(written[1], course_text(course_file.column, rows.ids, predictions, reader))
+        text = course_text(course_file.column, rows.ids, predictions, reader)
+        written.append(run.write_text(run.course_file(course_file.name, split), text))
     if glue_file is not None and split == "test":
-        written.append(directory / "glue" / f"{glue_file}.tsv")
-        written[-1].parent.mkdir(exist_ok=True)
-        write_text(written[-1], submission(glue_file, rows.ids, predictions, reader.names))
+        text = submission(glue_file, rows.ids, predictions, reader.names)
+        written.append(run.write_text(run.glue_file(glue_file), text))
     return written
 
 

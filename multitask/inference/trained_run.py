@@ -20,7 +20,7 @@ import torch
 
 from multitask.config import Config, load_run_config
 from multitask.config.registry import imported
-from multitask.config.run_directory import best_steps, selected_steps, weights_file
+from multitask.config.run_directory import RunDirectory, selected_steps
 from multitask.data.load import label_readers, rows_of_texts
 from multitask.data.splits import masked_split, tokenized
 from multitask.data.texts import split_rows
@@ -58,6 +58,8 @@ class TrainedRun:
     """A run's encoder and tasks with the weights that ``training.select`` chose.
 
     Attributes:
+        directory: the run directory.
+        files: the files in it.
         tasks: names of the tasks.
         config: the resolved config.
         readers: the label reader of each task.
@@ -66,6 +68,7 @@ class TrainedRun:
 
     def __init__(self, directory: Path, config: Config) -> None:
         self.directory = directory
+        self.files = RunDirectory(directory)
         self.config = config
         self.tasks = list(config.tasks)
         if planned_world() > 1:
@@ -76,14 +79,14 @@ class TrainedRun:
             head_class(config, task)
         self.readers: dict[str, LabelReader] = label_readers(config)
         owners = config.selecting_tasks()
-        self.steps = selected_steps(best_steps(directory), owners, config.training.select)
+        self.steps = selected_steps(self.files.best_steps(), owners, config.training.select)
         context = {task: reader.head_context() for task, reader in self.readers.items()}
         with torch.device("meta"):  # sizes that the weights do not have would fill the memory
-            skeleton = assemble(config, saved_encoder(directory / "encoder", config), context)
+            skeleton = assemble(config, saved_encoder(self.files.encoder, config), context)
         for step in set(self.steps.values()):
-            check_fit(weights_file(directory, step), skeleton.state_dict())
-        self.tokenizer = saved_tokenizer(directory / "encoder")
-        encoder = saved_encoder(directory / "encoder", config)
+            check_fit(self.files.weights_of(step), skeleton.state_dict())
+        self.tokenizer = saved_tokenizer(self.files.encoder)
+        encoder = saved_encoder(self.files.encoder, config)
         use_kernels(config, encoder, self.device, partial(print, file=sys.stderr))
         autocast = use_autocast(config.training.precision, self.device)
         self.model = assemble(config, encoder, context, autocast=autocast)
@@ -201,5 +204,5 @@ class TrainedRun:
         if task not in self.tasks:
             raise UserError(f"{self.directory}: no task {task!r}{suggest(task, self.tasks)}")
         if self.steps[task] != self._loaded:
-            self.model.load_state_dict(read_tensors(weights_file(self.directory, self.steps[task])))
+            self.model.load_state_dict(read_tensors(self.files.weights_of(self.steps[task])))
             self._loaded = self.steps[task]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from multitask.config import Config, load_run_config
 from multitask.config.registry import resolve
-from multitask.config.run_directory import best_steps, selected_steps, weights_file
+from multitask.config.run_directory import RunDirectory, selected_steps
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_tokenizer
@@ -73,9 +73,10 @@ def find_start(config: Config) -> Start | None:
     if wanted is None:
         return None
     directory = Path(wanted.run)
+    run = RunDirectory(directory)
     with config.errors_at(("init_from",)):
         source = load_run_config(directory)
-    if not (directory / "report.json").is_file():
+    if not run.finished:
         message = f"{directory} is not finished: train it to its end with --resume first"
         raise config.error(("init_from",), message)
     tasks = source.selecting_tasks()
@@ -83,7 +84,7 @@ def find_start(config: Config) -> Start | None:
     if task not in tasks:
         message = f"{directory} has no task {task!r}{suggest(task, list(tasks))}"
         raise config.error(("init_from", "task"), message)
-    step = selected_steps(best_steps(directory), tasks, source.training.select)[task]
+    step = selected_steps(run.best_steps(), tasks, source.training.select)[task]
     head = source.tasks[task].share_head or task
     pooling = source.tasks[head].share_pooling or head
     owners = {"pooler": pooling, "projection": pooling, "head": head, "adapter": pooling}
@@ -97,18 +98,19 @@ def find_start(config: Config) -> Start | None:
     }
     kind = resolve("head", source.tasks[head].head.name).task_type
     classes = list(dict.fromkeys((source.tasks[head].data.labels or {}).values()))
-    return Start(described, owners, kind, classes, file=weights_file(directory, step))
+    return Start(described, owners, kind, classes, file=run.weights_of(step))
 
 
 def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: Any) -> None:
     """Give the encoder the run's weights. Raises UserError where it is another one."""
     run, name = start.described["run"], start.described["encoder"]
+    directory = RunDirectory(Path(run)).encoder
     with config.errors_at(("init_from",)):
         tensors = below(start.tensors, "encoder.")
     other = (
         f"{run} was trained with the encoder {name!r}, this config names {config.encoder.name!r}: "
     )
-    source = load_architecture(str(Path(run) / "encoder"))
+    source = load_architecture(str(directory))
     for key in BESIDE_SHAPES:
         there, here = getattr(source, key, None), getattr(encoder.config, key, None)
         if there != here:
@@ -120,7 +122,7 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
     problem = _load(encoder, tensors)
     if problem is not None:
         raise config.error(("init_from",), other + problem)
-    vocabulary = load_tokenizer(str(Path(run) / "encoder")).get_vocab()
+    vocabulary = load_tokenizer(str(directory)).get_vocab()
     if vocabulary != tokenizer.get_vocab():
         raise config.error(("init_from",), other + "their vocabularies differ")
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from heads.masked_lm import MaskedLMHead
 from multitask.config import Config, load_run_config
-from multitask.config.run_directory import best_steps, selected_steps, weights_file
+from multitask.config.run_directory import RunDirectory, selected_steps
 from multitask.models.encoders import Encoder, bert_weights
 from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.models.multitask_model import MultiTaskModel
@@ -59,8 +59,8 @@ def load_generator(name: str, tokenizer: Any, device: torch.device) -> MaskedLM:
 
     Raises UserError: none there, or one of another vocabulary than ``tokenizer``'s.
     """
-    run = Path(name)
-    found, its_tokenizer = _of_run(run) if (run / "config.yaml").is_file() else _of_model(name)
+    run = RunDirectory(Path(name))
+    found, its_tokenizer = _of_run(run) if run.holds_run else _of_model(name)
     if its_tokenizer.get_vocab() != tokenizer.get_vocab():
         raise UserError(f"{name!r} has another vocabulary than the encoder: take one with the same")
     return found.to(device)
@@ -74,25 +74,25 @@ def _of_model(name: str) -> tuple[MaskedLM, Any]:
     return MaskedLM(encoder, _head(encoder, weights)), tokenizer
 
 
-def _of_run(run: Path) -> tuple[MaskedLM, Any]:
-    config: Config = load_run_config(run)
+def _of_run(run: RunDirectory) -> tuple[MaskedLM, Any]:
+    config: Config = load_run_config(run.path)
     tasks = [
         name
         for name, task in config.tasks.items()
         if task.head.name == "masked_lm" and task.share_head is None
     ]
     if not tasks:
-        raise UserError(f"{run}: the run has no `masked_lm` task")
+        raise UserError(f"{run.path}: the run has no `masked_lm` task")
     for key in ("adapter", "projection"):
         if getattr(config.tasks[tasks[0]], key) is not None:
             message = f"its task {tasks[0]} has a `{key}`, which a generator goes without"
-            raise UserError(f"{run}: {message}: take another run")
-    step = selected_steps(best_steps(run), config.selecting_tasks(), "per_task")[tasks[0]]
-    file = weights_file(run, step)
+            raise UserError(f"{run.path}: {message}: take another run")
+    step = selected_steps(run.best_steps(), config.selecting_tasks(), "per_task")[tasks[0]]
+    file = run.weights_of(step)
     with torch.device("meta"):
-        skeleton = saved_encoder(run / "encoder", config)
+        skeleton = saved_encoder(run.encoder, config)
     check_fit(file, skeleton.state_dict(), prefix="encoder.")
-    encoder, tokenizer = saved_encoder(run / "encoder", config), saved_tokenizer(run / "encoder")
+    encoder, tokenizer = saved_encoder(run.encoder, config), saved_tokenizer(run.encoder)
     weights = read_tensors(file)
     encoder.load_state_dict(below(weights, "encoder."))
     head = _head(encoder, below(weights, f"tasks.{tasks[0]}.head."))

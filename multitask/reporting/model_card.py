@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config.registry import task_type
+from multitask.config.run_directory import RunDirectory
 from multitask.config.yaml_tree import load_tree
 from multitask.reporting.page import Code, Lines, Section, Text, markdown_block
 from multitask.reporting.run_report import (
     DATA_HEADER,
     SCORES_HEADER,
     data_rows,
-    load_report,
     metric_rows,
     overall_lines,
     run_settings,
     score_rows,
 )
 from multitask.reporting.table_formats import Table, markdown
-from multitask.utils.files import write_text
 
 # the packaged weights under the name that the hub has for them
 HUB_NAMES = {"packaged-minilm": "sentence-transformers/all-MiniLM-L6-v2"}
@@ -66,9 +65,8 @@ class Exported:
 
 def write_card(run_dir: Path) -> Path:
     """Write a finished run's ``README.md``."""
-    file = run_dir / "README.md"
-    write_text(file, card(run_dir))
-    return file
+    run = RunDirectory(run_dir)
+    return run.write_text(run.card, card(run_dir))
 
 
 def card(run_dir: Path, exported: Exported | None = None) -> str:
@@ -76,9 +74,9 @@ def card(run_dir: Path, exported: Exported | None = None) -> str:
 
     Raises UserError where the run has no report.json.
     """
-    report = load_report(run_dir)
-    file = run_dir / "config.yaml"
-    tasks = load_tree(file).value.get("tasks", {})
+    run = RunDirectory(run_dir)
+    report = run.load_report()
+    tasks = load_tree(run.config).value.get("tasks", {})
     name = run_dir.resolve().name
     results = report["tasks"]
     if exported is not None:
@@ -96,7 +94,7 @@ def card(run_dir: Path, exported: Exported | None = None) -> str:
         sections.append(Section("How it was exported", [Code(exported.command), Lines(lines)]))
     for section in sections:
         parts += [f"## {section.title}", *(markdown_block(b, run_dir) for b in section.blocks)]
-    config = file.read_text(encoding="utf-8").rstrip()
+    config = run.config.read_text(encoding="utf-8").rstrip()
     if exported is not None and exported.config:
         config = exported.config.rstrip()
     parts += ["## Config", f"````yaml\n{config}\n````"]

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from multitask.config import load_config
 from multitask.config.in_words import TRAINED_HEADER, trained_with, training_line
 from multitask.config.registry import task_type
-from multitask.config.run_directory import load_lines, load_report
+from multitask.config.run_directory import RunDirectory
 from multitask.reporting.figures.training_curves import draw_all
 from multitask.reporting.html_page import write_html
 from multitask.reporting.mistakes import MISTAKES, mistakes
@@ -27,9 +26,6 @@ from multitask.reporting.page import (
 )
 from multitask.reporting.table_formats import Table, score
 from multitask.utils.errors import UserError
-from multitask.utils.files import write_text
-
-__all__ = ["load_report", "run_page", "terminal_table", "write_reports"]
 
 SCORES_HEADER = ("task", "metric", "trained [95 % interval]", "frozen encoder", "trivial", "flag")
 DATA_HEADER = (
@@ -58,17 +54,16 @@ def terminal_table(report: dict[str, Any]) -> str:
 
 def write_reports(run_dir: Path) -> Path:
     """Draw the figures, write ``report.md`` and ``report.html``; return the path of the first."""
-    figures = draw_all(run_dir)
+    run, figures = RunDirectory(run_dir), draw_all(run_dir)
     page = run_page(run_dir, figures)
-    write_html(page, run_dir / "report.html")
-    path = run_dir / "report.md"
-    write_text(path, markdown_page(page))
-    return path
+    write_html(page, run.html_page)
+    return run.write_text(run.markdown_page, markdown_page(page))
 
 
 def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
     """What the report of a run shows, from its saved files and its drawn figures."""
-    report = load_report(run_dir)
+    run = RunDirectory(run_dir)
+    report = run.load_report()
     remarks = overall_lines(report)
     if any(task["baselines"]["frozen"] is None for task in report["tasks"].values()):
         why = "training.frozen_baseline is false, or the pooling has parameters of its own"
@@ -79,7 +74,7 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
         Section("Dev scores", [Table(SCORES_HEADER, score_rows(report)), overall]),
         Section("All metrics", [Table(metrics_header, metric_rows(report))]),
         Section("Figures", [_image(path) for path in figures]),
-        *_set_up(run_dir),
+        *_set_up(run),
         Section("Data", [Table(DATA_HEADER, data_rows(report))]),
         Section("Turns", [Table(TURNS_HEADER, _turns(report))]),
     ]
@@ -91,7 +86,7 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
     wrong = [
         Section(
             task,
-            [mistakes(result, load_lines(run_dir / "predictions" / f"{task}.dev.jsonl"))],
+            [mistakes(result, run.load_predictions(task, "dev"))],
             folded=True,
         )
         for task, result in report["tasks"].items()
@@ -112,10 +107,10 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
     )
 
 
-def _set_up(run_dir: Path) -> list[Section]:
+def _set_up(run: RunDirectory) -> list[Section]:
     """What was trained and how; nothing where the config has keys that are no more."""
     try:
-        config = load_config(run_dir / "config.yaml")
+        config = run.load_config()
     except UserError:
         return []
     table = Table(TRAINED_HEADER, trained_with(config))

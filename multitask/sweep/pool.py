@@ -169,7 +169,7 @@ def train_all(
 
 def start(run: Run, claim: Claim, slots: int) -> Child:
     """Start a run's process, which goes on from its last checkpoint if there is one."""
-    resume = ["--resume"] if (run.directory / "config.yaml").is_file() else []
+    resume = ["--resume"] if run.files.holds_run else []
     command = [sys.executable, str(PROGRAM), *run.arguments, *resume]
     when = datetime.now().astimezone().isoformat(timespec="seconds")
     parent = os.getpid()

@@ -17,7 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from multitask.config import Config
-from multitask.config.run_directory import save_config
+from multitask.config.run_start import save_config
 from multitask.inference.predictions import write_predictions
 from multitask.inference.trivial_scores import trivial_scores
 from multitask.models.build import initial_model
@@ -257,7 +257,7 @@ def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | N
     save_config(run.config.with_labels(plan.data.label_values()))
     for task, probed in probes.items():
         write_predictions(
-            run.directory,
+            run.files,
             task,
             "dev",
             rows=plan.data.splits[task]["dev"].rows,
@@ -273,4 +273,4 @@ def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | N
         "select": "per_task",
     }
     entries = {task: probed.entry for task, probed in probes.items()}
-    save_report(run.directory, run_result(replace(plan, config=run.config), entries, training))
+    save_report(run.files, run_result(replace(plan, config=run.config), entries, training))

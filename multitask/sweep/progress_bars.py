@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
+from multitask.config.run_directory import RunDirectory
+
 TAIL = 4096  # bytes; longer than a line of metrics.jsonl
 
 
@@ -98,7 +100,7 @@ def steps_done(run_dir: Path) -> Done | None:
     None before the first step.
     """
     try:
-        with (run_dir / "metrics.jsonl").open("rb") as opened:
+        with RunDirectory(run_dir).metrics.open("rb") as opened:
             first = _event(opened.readline())
             opened.seek(max(0, opened.seek(0, 2) - TAIL))
             lines = opened.read().splitlines()

@@ -1,16 +1,48 @@
 """One run of a sweep on disk: where it stands, what it leaves, why it failed."""
 
-import json
 import shutil
 import signal
 from dataclasses import dataclass
 from pathlib import Path
 
 from multitask.config import Config
+from multitask.config.run_directory import RunDirectory
 from multitask.reporting.model_card import write_card
 from multitask.reporting.run_report import write_reports
 
-DISCARDED = ("checkpoints", "weights", "encoder")
+
+@dataclass(frozen=True)
+class SweepDirectory:
+    """A sweep's directory. Only this class and ``Run`` know the names of the files in it.
+
+    Attributes:
+        path: the directory.
+    """
+
+    path: Path
+
+    @property
+    def grid(self) -> Path:
+        """The grid with all that it extends, which the directory belongs to."""
+        return self.path / "grid.yaml"
+
+    @property
+    def grid_claim(self) -> Path:
+        """What a process claims that writes the grid or the comparison."""
+        return self.path / "grid"
+
+    @property
+    def cells(self) -> Path:
+        """The directory of the runs."""
+        return self.path / "cells"
+
+    def run(self, cell: str, seed: int) -> Path:
+        """The directory of a run."""
+        return self.cells / cell / f"seed-{seed}"
+
+    def comparison(self, task: str) -> Path:
+        """The directory of a comparison: of the tasks that are trained apart, each has its own."""
+        return self.path / "tasks" / task if task else self.path
 
 
 @dataclass(frozen=True)
@@ -24,6 +56,11 @@ class Run:
     arguments: tuple[str, ...]
 
     @property
+    def files(self) -> RunDirectory:
+        """The files of the run."""
+        return RunDirectory(self.directory)
+
+    @property
     def name(self) -> str:
         return f"{self.cell} seed {self.seed}"
 
@@ -34,7 +71,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        return (self.directory / "report.json").is_file()
+        return self.files.finished
 
 
 @dataclass(frozen=True)
@@ -51,21 +88,20 @@ def discard_weights(run: Run) -> None:
     A kill in between does no harm: the run is finished, and its claim, still there, makes the
     next start do this again.
     """
-    for name in DISCARDED:
-        shutil.rmtree(run.directory / name, ignore_errors=True)
+    for folder in (run.files.checkpoints, run.files.weights, run.files.encoder):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def complete_report(run: Run) -> None:
     """Write the readable report of a run that was killed between report.json and it."""
-    if not (run.directory / "report.md").is_file():
+    if not run.files.markdown_page.is_file():
         write_reports(run.directory)
         write_card(run.directory)
 
 
 def mean_score(run: Run) -> str:
     """``mean 0.731``: the run's overall dev score, ``mean -`` when it is undefined."""
-    report = json.loads((run.directory / "report.json").read_text(encoding="utf-8"))
-    mean = report["overall"]["mean"]
+    mean = run.files.load_report()["overall"]["mean"]
     return "mean -" if mean is None else f"mean {mean:.3f}"
 
 

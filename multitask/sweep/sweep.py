@@ -13,13 +13,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 
-from multitask.config.run_directory import config_differences
+from multitask.config.run_start import config_differences
 from multitask.config.yaml_reader import dump_override, dump_yaml
 from multitask.config.yaml_tree import load_extended
 from multitask.sweep.claims import exclusive, held
 from multitask.sweep.grid import TASKS, Grid
 from multitask.sweep.progress_bars import Progress
-from multitask.sweep.runs import Failure, Run
+from multitask.sweep.runs import Failure, Run, SweepDirectory
 from multitask.utils.errors import UserError
 from multitask.utils.files import write_text
 
@@ -49,9 +49,9 @@ def sweep(
     runs = plan_runs(grid, output)
     _check_saved(runs)
     output.mkdir(parents=True, exist_ok=True)
-    text = dump_yaml(grid.resolved)
-    with exclusive(output / "grid"):
-        write_text(output / "grid.yaml", text)
+    text, directory = dump_yaml(grid.resolved), SweepDirectory(output)
+    with exclusive(directory.grid_claim):
+        write_text(directory.grid, text)
     stopped = False
     failed: list[Failure] = []
     with Progress(len(runs), jobs) as progress:
@@ -60,9 +60,9 @@ def sweep(
                 train(runs, progress, failed)
         except KeyboardInterrupt:
             stopped = True
-    with exclusive(output / "grid"):
+    with exclusive(directory.grid_claim):
         failed = [failure for failure in failed if not failure.run.finished]  # tried again since
-        if (output / "grid.yaml").read_text(encoding="utf-8") != text:
+        if directory.grid.read_text(encoding="utf-8") != text:
             print(
                 f"no table: another process has begun another grid in {output} and writes its own"
             )
@@ -90,7 +90,7 @@ def plan_runs(grid: Grid, output: Path) -> list[Run]:
     runs = []
     for seed in grid.seeds:
         for cell in grid.cells:
-            directory = output / "cells" / cell.name / f"seed-{seed}"
+            directory = SweepDirectory(output).run(cell.name, seed)
             settings = [setting.text for setting in cell.settings]
             own = [dump_override("seed", seed), dump_override("output_dir", str(directory))]
             arguments = ("train", str(grid.base), *settings, *own)
@@ -115,7 +115,7 @@ def write_table(
         lost = [failure for failure in failed if failure.run.cell in names]
         if label:
             print(f"{label}:")
-        directory = output / "tasks" / label if label else output
+        directory = SweepDirectory(output).comparison(label)
         files += _compare(replace(grid, cells=cells), own, directory, lost)
     return files
 
@@ -186,7 +186,7 @@ def _check_output(output: Path) -> None:
 
 def _check_kind(grid: Grid, output: Path) -> None:
     """Raise UserError when an earlier start has probed what is to be trained, or the reverse."""
-    saved = output / "grid.yaml"
+    saved = SweepDirectory(output).grid
     if saved.is_file() and load_extended(saved).value.get("probe", False) != grid.probe:
         held = "trained runs, no probes" if grid.probe else "probes, no trained runs"
         raise UserError(f"{output} holds {held}: choose another --output DIR")
@@ -195,7 +195,7 @@ def _check_kind(grid: Grid, output: Path) -> None:
 def _check_saved(runs: Sequence[Run]) -> None:
     """Raise UserError when an earlier start trained a cell of this name with another config."""
     for run in runs:
-        if not (run.directory / "config.yaml").is_file():
+        if not run.files.holds_run:
             continue
         differing = config_differences(run.config, run.directory)
         if differing:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from multitask.config import Config, SmartConfig
+from multitask.config.run_directory import RunDirectory
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.data.splits import fingerprint
 from multitask.models.multitask_model import MultiTaskModel
@@ -33,12 +34,12 @@ from smart.teacher import teacher_of
 
 def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.write) -> Trainer:
     """Build the trainer of a plan, at step 0."""
-    config, model, device = plan.config, plan.model, plan.device
+    config, model, device, run = plan.config, plan.model, plan.device, RunDirectory(run_dir)
     loader = MultiTaskLoader(plan.loaders, plan.data.tokenizer.pad_token_id, device)
     stages, measures = Stages(plan.stages, model), Monitor(plan)
     turns = Turns(loader.members, measures.train_score)
     objective, selection = _objective(plan), _selection(config)
-    progress, log = Progress(device), MetricLog(run_dir / "metrics.jsonl")
+    progress, log = Progress(device), MetricLog(run.metrics)
 
     # what changes while the run trains; restored in this order, the checks first
     parts: dict[str, Stateful] = {
@@ -59,7 +60,7 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
 
     settings = config.training
     checkpoints = Checkpoints(
-        run_dir,
+        run,
         parts,
         selection,
         keep=settings.keep_checkpoints,
@@ -69,7 +70,7 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
     callbacks: list[Callback] = [log, ProgressBar(say)]
     callbacks += _callbacks(plan, loader, objective.teacher)
     if settings.tensorboard:
-        callbacks.append(TensorBoard(log.file, run_dir))
+        callbacks.append(TensorBoard(log.file, run.tensorboard))
     # to add a callback, add it here
     callbacks.append(checkpoints)  # last: they save what the others have done
 

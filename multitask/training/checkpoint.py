@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from multitask.config.run_directory import weights_file
+from multitask.config.run_directory import RunDirectory, state_of, tensors_of
 from multitask.models.weights import Tensors, write_tensors
 from multitask.training.callbacks import Callback, Evaluation
 from multitask.training.early_stopping import Selection
@@ -75,7 +75,7 @@ class Checkpoints(Callback):
     """Saves all parts of a run after each evaluation and every ``every`` steps, and restores them.
 
     Attributes:
-        run_dir: the run's directory.
+        run: the run's directory.
         parts: whatever changes while the run trains, by name. They are restored in this order.
         selection: the part that knows the best steps, whose weights stay on disk.
         keep: how many checkpoints to keep.
@@ -85,7 +85,7 @@ class Checkpoints(Callback):
 
     def __init__(
         self,
-        run_dir: Path,
+        run: RunDirectory,
         parts: Mapping[str, Stateful],
         selection: Selection,
         *,
@@ -93,7 +93,7 @@ class Checkpoints(Callback):
         every: int | None,
         say: Callable[[str], None],
     ) -> None:
-        self.run_dir, self.parts, self.selection = run_dir, parts, selection
+        self.run, self.parts, self.selection = run, parts, selection
         self.keep, self.every, self.say = keep, every, say
         self.saved_at = -1  # the step of the newest checkpoint
 
@@ -108,7 +108,7 @@ class Checkpoints(Callback):
 
     def on_end(self, trainer: "Trainer") -> None:
         if trainer.finished and distributed.rank() == 0:
-            prune(self.run_dir / "checkpoints", keep=1)
+            prune(self.run, keep=1)
 
     def save_best(self, trainer: "Trainer") -> None:
         """Write the weights once if this step is the best for any task or for all together."""
@@ -116,10 +116,10 @@ class Checkpoints(Callback):
             return
         steps = self.selection.best_steps()
         if trainer.step in steps.values():
-            file = weights_file(self.run_dir, trainer.step)
+            file = self.run.weights_of(trainer.step)
             file.parent.mkdir(exist_ok=True)
             write_tensors(file, trainer.model.state_dict())
-        write_text(self.run_dir / "best.json", json.dumps(steps, indent=1))
+        self.run.write_json(self.run.best, steps)
 
     def save(self, step: int) -> None:
         """Write a checkpoint unless the newest one is of this step; prune what is not needed."""
@@ -130,9 +130,9 @@ class Checkpoints(Callback):
         if distributed.rank() > 0:
             return
         best = self.selection.best_steps()
-        save_checkpoint(self.run_dir / "checkpoints", step, states, best)
-        prune(self.run_dir / "checkpoints", self.keep)
-        prune_weights(self.run_dir, set(best.values()))
+        save_checkpoint(self.run, step, states, best)
+        prune(self.run, self.keep)
+        prune_weights(self.run, set(best.values()))
 
     def restore(self) -> bool:
         """Go back to the newest intact checkpoint; return False if there is none.
@@ -142,7 +142,7 @@ class Checkpoints(Callback):
         Raises:
             UserError: every checkpoint is damaged, or the run cannot go on from it.
         """
-        path = distributed.on_first(lambda: newest_intact(self.run_dir, self.say))
+        path = distributed.on_first(lambda: newest_intact(self.run, self.say))
         if path is None:
             return False
         states = load_checkpoint(path)
@@ -156,39 +156,30 @@ class Checkpoints(Callback):
 
     def newest(self) -> Path | None:
         """Return the newest checkpoint."""
-        saved = checkpoints(self.run_dir / "checkpoints")
+        saved = self.run.saved_checkpoints()
         return saved[-1] if saved else None
 
 
 def save_checkpoint(
-    directory: Path, step: int, states: Mapping[str, Mapping[str, Any]], best: Mapping[str, int]
+    run: RunDirectory, step: int, states: Mapping[str, Mapping[str, Any]], best: Mapping[str, int]
 ) -> None:
     """Write checkpoint ``step``; it appears under its name only when it is complete.
 
-    A second one of the same step (before and after its evaluation) gets a ``+`` after its name.
     ``best`` are the steps whose weights a run needs that goes on from here.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    final = directory / f"step-{step:08d}"
-    while final.exists():
-        final = final.with_name(f"{final.name}+")
-    with replacing(final) as scratch:
+    run.checkpoints.mkdir(parents=True, exist_ok=True)
+    with replacing(run.checkpoint(step)) as scratch:
         scratch.mkdir()
         digests, parts = {}, {}
         for name, state in states.items():
             tensors, parts[name] = _split(state)
             if tensors:
-                file = scratch / f"{name}.safetensors"
+                file = tensors_of(scratch, name)
                 write_tensors(file, tensors)
                 digests[file.name] = _digest(file)
         saved = {"format": FORMAT, "best_steps": best, "parts": parts, "sha256": digests}
-        write_text(scratch / "state.json", json.dumps(saved))
-    sync(directory)
-
-
-def checkpoints(directory: Path) -> list[Path]:
-    """Return the complete checkpoints of a run, oldest first."""
-    return sorted(directory.glob("step-*")) if directory.is_dir() else []
+        write_text(state_of(scratch), json.dumps(saved))
+    sync(run.checkpoints)
 
 
 def load_checkpoint(path: Path) -> dict[str, State]:
@@ -199,7 +190,7 @@ def load_checkpoint(path: Path) -> dict[str, State]:
         UserError: a version of this program wrote it whose checkpoints this one cannot read.
     """
     try:
-        saved = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        saved = json.loads(state_of(path).read_text(encoding="utf-8"))
         for name, digest in saved["sha256"].items():
             if _digest(path / name) != digest:
                 raise Damaged(f"{path / name} is damaged")
@@ -283,18 +274,18 @@ def _join(tensors: Tensors, rest: State) -> State:
     return rest
 
 
-def prune(directory: Path, keep: int) -> None:
+def prune(run: RunDirectory, keep: int) -> None:
     """Remove all but the newest ``keep`` checkpoints."""
-    for old in checkpoints(directory)[:-keep]:
+    for old in run.saved_checkpoints()[:-keep]:
         shutil.rmtree(old)
 
 
-def newest_intact(run_dir: Path, say: Callable[[str], None]) -> Path | None:
+def newest_intact(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
     """Return the newest complete checkpoint; None if the run has none.
 
     Damaged ones are named to ``say`` and set aside. Raises UserError if all are damaged.
     """
-    known = checkpoints(run_dir / "checkpoints")
+    known = run.saved_checkpoints()
     damaged = []
     for path in reversed(known):
         try:
@@ -304,21 +295,21 @@ def newest_intact(run_dir: Path, say: Callable[[str], None]) -> Path | None:
             damaged.append(path)
             continue
         for other in damaged:  # out of the way of the checkpoints to come, not deleted
-            other.rename(other.with_name(f"damaged-{other.name}"))
+            other.rename(run.damaged(other))
         return path
     if known:
-        raise UserError(f"{run_dir}: every checkpoint is damaged: start again with --overwrite")
+        raise UserError(f"{run.path}: every checkpoint is damaged: start again with --overwrite")
     return None
 
 
-def prune_weights(run_dir: Path, wanted: set[int]) -> None:
+def prune_weights(run: RunDirectory, wanted: set[int]) -> None:
     """Delete the weights of steps that are neither wanted nor best in a checkpoint."""
-    for path in checkpoints(run_dir / "checkpoints"):
+    for path in run.saved_checkpoints():
         with contextlib.suppress(OSError, ValueError):  # a damaged one refers to nothing
-            saved = json.loads((path / "state.json").read_text())
+            saved = json.loads(state_of(path).read_text())
             wanted = wanted | set(saved["best_steps"].values())
-    for file in (run_dir / "weights").glob("step-*.safetensors"):
-        if int(file.stem.removeprefix("step-")) not in wanted:
+    for step, file in run.saved_weights().items():
+        if step not in wanted:
             file.unlink()
 
 

@@ -1,35 +1,23 @@
 """The scores that a run is measured against: a guess without texts, and a frozen encoder."""
 
-import json
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 from typing import Any
 
+from multitask.config.run_directory import RunDirectory
 from multitask.inference.scoring import measure
 from multitask.inference.trivial_scores import trivial_scores
 from multitask.training.frozen_probe import Probing, frozen_head_scores
 from multitask.training.setup import Plan
 from multitask.utils import distributed
-from multitask.utils.files import without_nan, write_text
-
-
-def _saved_baselines(file: Path) -> dict[str, dict[str, Any]] | None:
-    """What ``file`` holds; None where it is missing or damaged, for they are quickly had again."""
-    try:
-        found: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, FileNotFoundError):
-        return None
-    return found if isinstance(found, dict) else None
+from multitask.utils.files import without_nan
 
 
 def run_baselines(
-    plan: Plan, run_dir: Path, resume: bool, say: Callable[[str], None]
+    plan: Plan, run: RunDirectory, resume: bool, say: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
     """Trivial and frozen-encoder scores by task, computed once a run."""
-    file = run_dir / "baselines.json"
     config = plan.config
-    known = distributed.on_first(partial(_saved_baselines, file)) if resume else None
+    known = distributed.on_first(run.load_baselines) if resume else None
     if known is not None:
         return known
     found: dict[str, dict[str, Any]] = {}
@@ -53,7 +41,7 @@ def run_baselines(
             scores = frozen_head_scores(plan.scorer, name, splits, reader, how=how)
             found[name]["frozen"] = scores
     found = without_nan(found)
-    distributed.on_first(lambda: write_text(file, json.dumps(found, indent=1)))
+    distributed.on_first(lambda: run.write_json(run.baselines, found))
     return found
 
 

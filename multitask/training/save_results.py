@@ -1,15 +1,13 @@
 """Save what a run has learned: its predictions, report.json, the report's pages, the model card."""
 
-import json
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from multitask.config.config import seen_corpora
-from multitask.config.run_directory import load_lines, selected_steps, weights_file
+from multitask.config.run_directory import RunDirectory, selected_steps
 from multitask.data.summary import seen_rows, text_sets, training_rows
 from multitask.inference.predictions import write_predictions
 from multitask.inference.scoring import Scores
@@ -26,7 +24,7 @@ from multitask.training.setup import Plan
 from multitask.training.stages import trained_parameters
 from multitask.training.trainer import Trainer
 from multitask.utils import distributed
-from multitask.utils.files import without_nan, write_text
+from multitask.utils.files import without_nan
 from multitask.utils.versions import command_line, versions
 
 
@@ -40,7 +38,7 @@ def save_results(
 
     Returns what is in report.json. All ranks score; the first one writes.
     """
-    run_dir, best = Path(plan.config.output_dir), trainer.selection.best_steps()
+    run, best = trainer.checkpoints.run, trainer.selection.best_steps()
     steps = selected_steps(best, plan.config.selecting_tasks(), plan.config.training.select)
     tasks: dict[str, dict[str, Any]] = {}
     seconds: dict[str, float] = {}
@@ -49,8 +47,8 @@ def save_results(
     for task, step in steps.items():
         if step != loaded:
             loaded = step
-            plan.model.load_state_dict(read_tensors(weights_file(run_dir, step)))
-        dev = save_task_predictions(plan, task, run_dir)
+            plan.model.load_state_dict(read_tensors(run.weights_of(step)))
+        dev = save_task_predictions(plan, task, run)
         if dev is not None:
             scores, seconds[task] = dev
             tasks[task] = task_result(plan, task, scores, baselines[task])
@@ -62,22 +60,22 @@ def save_results(
         **_speed(trainer, seconds),
         "trained_parameters": trained_parameters(plan.model, plan.stages),
         "select": plan.config.training.select,
-        "conflict": conflict_summary(load_lines(run_dir / "metrics.jsonl")),
+        "conflict": conflict_summary(run.load_events()),
     }
     report = run_result(plan, tasks, training)
     if distributed.rank() == 0:
-        save_report(run_dir, report)
-        write_reports(run_dir)
-        write_card(run_dir)
+        save_report(run, report)
+        write_reports(run.path)
+        write_card(run.path)
     return report
 
 
-def save_report(run_dir: Path, report: Mapping[str, Any]) -> None:
+def save_report(run: RunDirectory, report: Mapping[str, Any]) -> None:
     """Write report.json, which makes the run a finished one."""
-    write_text(run_dir / "report.json", json.dumps(report, indent=1))
+    run.write_json(run.report, report)
 
 
-def save_task_predictions(plan: Plan, task: str, run_dir: Path) -> tuple[Scores, float] | None:
+def save_task_predictions(plan: Plan, task: str, run: RunDirectory) -> tuple[Scores, float] | None:
     """Score all splits of a task but train and write their predictions.
 
     Returns the scores of dev and how many seconds they took; None without dev rows.
@@ -92,7 +90,7 @@ def save_task_predictions(plan: Plan, task: str, run_dir: Path) -> tuple[Scores,
             dev = scores, time.perf_counter() - began
         if distributed.rank() == 0:
             write_predictions(
-                run_dir,
+                run,
                 task,
                 name,
                 rows=split.rows,

@@ -14,8 +14,6 @@ from multitask.utils import distributed
 if TYPE_CHECKING:
     from multitask.training.trainer import Trainer
 
-FOLDER = "tensorboard"
-
 
 def check_installed(config: Config) -> None:
     """Raise UserError where event files are asked for and the package is not there."""
@@ -41,14 +39,14 @@ def scalars(line: Mapping[str, Any]) -> dict[str, float]:
 
 
 class TensorBoard(Callback):
-    """Writes what the log says into ``run_dir/tensorboard`` too; only the first process writes.
+    """Writes what the log says into ``folder`` too; only the first process writes.
 
     What the log has already (in a resumed run) is written first, and the files of earlier sessions
     are removed. The log alone says what happened, so no step is there twice or is missing.
     """
 
-    def __init__(self, log: Path, run_dir: Path) -> None:
-        self.log, self.folder = log, run_dir / FOLDER
+    def __init__(self, log: Path, folder: Path) -> None:
+        self.log, self.folder = log, folder
         self._writer: Any = None
         self._read = 0  # bytes of the log
 

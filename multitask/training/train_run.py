@@ -9,12 +9,8 @@ import torch
 from tqdm import tqdm
 
 from multitask.config import Config
-from multitask.config.run_directory import (
-    check_directory,
-    locked,
-    save_config,
-    start_directory,
-)
+from multitask.config.run_directory import RunDirectory
+from multitask.config.run_start import check_directory, locked, save_config, start_directory
 from multitask.reporting.run_report import terminal_table
 from multitask.training.build_trainer import build_trainer
 from multitask.training.describe_plan import describe_data
@@ -45,6 +41,7 @@ def train(
         if distributed.rank() > 0:
             say = _silent
         run_dir = Path(config.output_dir)
+        run = RunDirectory(run_dir)
         check = partial(check_directory, run_dir, resume=resume, overwrite=overwrite)
         distributed.on_first(check)
         plan = set_up(config, device, say)
@@ -61,8 +58,8 @@ def train(
             say(line)
         for warning in plan.warnings:
             say(f"warning: {warning}")
-        distributed.on_first(lambda: save_encoder(plan, run_dir / "encoder"))
-        baselines = run_baselines(plan, run_dir, resume, say)
+        distributed.on_first(lambda: save_encoder(plan, run.encoder))
+        baselines = run_baselines(plan, run, resume, say)
         trainer = build_trainer(plan, run_dir, say)
         revision = git_revision()  # now: the tree may change while the run goes on
         with closing(trainer.log):
@@ -77,8 +74,8 @@ def train(
             trainer.run()
         report = save_results(plan, trainer, baselines, revision)
         say(terminal_table(report))
-        say(f"for the browser: {run_dir / 'report.html'}")
-        say(f"report: {run_dir / 'report.md'}")
+        say(f"for the browser: {run.html_page}")
+        say(f"report: {run.markdown_page}")
     return run_dir
 
 

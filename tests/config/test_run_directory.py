@@ -1,35 +1,148 @@
-"""A run's saved config against another one."""
+"""The paths of a run's files are spelled once; what is read from them is checked."""
 
-from multitask.config import load_config
-from multitask.config.run_directory import config_differences, flat, save_config
+import ast
+
+import pytest
+
+from multitask.config.run_directory import RunDirectory
+from multitask.utils.errors import UserError
 from tests.conftest import ROOT
+from tests.support.source_tree import name_of, sources, tree_of
 
-SETTINGS = ["tasks.sst.data.labels=null"]
-
-
-def test_only_what_changes_a_run_counts(tmp_path):
-    before, now = (
-        load_config(ROOT / "configs" / "demo.yaml", [*SETTINGS, *own])
-        for own in (["seed=3"], ["seed=4", "training.lr=1e-4", f"data_dir={tmp_path}"])
-    )
-    before = before.model_copy(update={"output_dir": str(tmp_path)})
-    save_config(before)
-    assert config_differences(now, tmp_path) == "seed (3 -> 4), training.lr (5e-05 -> 0.0001)"
-    assert config_differences(before, tmp_path) == ""
-
-
-def test_labels_that_were_found_in_the_data_are_no_difference(tmp_path):
-    """A run saves what it found; a grid's config, made anew, leaves it to the data again."""
-    config = load_config(ROOT / "configs" / "demo.yaml", [*SETTINGS, f"output_dir={tmp_path}"])
-    found, other = (
-        config.with_labels({"sst": labels})
-        for labels in ({"0": "bad", "1": "good"}, {"0": "good", "1": "bad"})
-    )
-    save_config(found)
-    assert config_differences(load_config(ROOT / "configs" / "demo.yaml", SETTINGS), tmp_path) == ""
-    assert "tasks.sst.data.labels.0 (bad -> good)" in config_differences(other, tmp_path)
+# the methods whose text arguments are parts of a path
+METHODS = {"glob", "iglob", "join", "joinpath", "rglob", "with_name", "with_stem", "with_suffix"}
+CONSTRUCTORS = {"Path", "PurePath"}
+# parts of f-strings that other files have too
+COMMON = {".", ".json", ".png", ".tsv"}
+SPELLED_BY = {
+    "multitask/config/run_directory.py": "RunDirectory",
+    "multitask/sweep/runs.py": "SweepDirectory",
+}
+# files of other directories that have the name of a run's file
+OTHER_FILES = {
+    "multitask/inference/export/write.py: README.md",
+    "multitask/reporting/comparison/compare.py: report.html",
+}
 
 
-def test_nested_values_are_named_by_their_path():
-    values = {"a": {"b": 1, "c": {}}, "d": [1, {"e": 2}]}
-    assert flat(values) == {"a.b": 1, "a.c": {}, "d": [1, {"e": 2}]}
+def texts(node):
+    """The constant texts of an expression; of an f-string its constant parts."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    if isinstance(node, ast.JoinedStr):
+        for part in node.values:
+            yield from texts(part)
+
+
+def spelled(tree):
+    """Every constant text that is part of a path."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            yield from (*texts(node.left), *texts(node.right))
+        if isinstance(node, ast.Call):
+            function = node.func
+            name = getattr(function, "attr", getattr(function, "id", None))
+            of_text = isinstance(function, ast.Attribute) and isinstance(
+                function.value, ast.Constant | ast.JoinedStr
+            )
+            if name in METHODS | CONSTRUCTORS and not of_text:
+                yield from (text for one in node.args for text in texts(one))
+
+
+def names():
+    """The files and directories that RunDirectory and SweepDirectory spell, f-strings by parts."""
+    every = set()
+    for file in SPELLED_BY:
+        every |= {text.strip("/") for text in spelled(tree_of(ROOT / file))}
+    return every - COMMON
+
+
+def test_the_names_are_those_of_a_run_and_of_a_sweep():
+    assert names() >= {
+        "run.json",
+        "config.yaml",
+        "metrics.jsonl",
+        "best.json",
+        "baselines.json",
+        "report.json",
+        "report.md",
+        "weights",
+        "checkpoints",
+        "predictions",
+        "figures",
+        "encoder",
+        "state.json",
+        ".safetensors",
+        ".jsonl",
+        "grid.yaml",
+        "cells",
+    }
+
+
+def files():
+    tools = [*sorted((ROOT / "tools").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
+    others = {"tools/make_embedded.py"}
+    # it runs at older commits and reads their runs
+    others |= {name_of(file) for file in (ROOT / "tools").glob("same_results*.py")}
+    return [file for file in (*sources(), *tools) if name_of(file) not in others]
+
+
+def test_no_other_module_builds_the_path_of_a_run_s_file():
+    wrong = {
+        f"{name_of(file)}: {text}"
+        for file in files()
+        if name_of(file) not in SPELLED_BY
+        for text in spelled(tree_of(file))
+        for part in text.split("/")
+        if part in names() or part.endswith((".dev.jsonl", "-output.csv"))
+    }
+    assert wrong == OTHER_FILES, "RunDirectory has the paths of a run, SweepDirectory of a sweep"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'run / "report.json"',
+        'run.joinpath("weights")',
+        'run.glob("step-*.safetensors")',
+        'Path("runs", "a", "metrics.jsonl")',
+        'os.path.join(run, "config.yaml")',
+        'file.with_name("best.json")',
+        'run / f"checkpoints/{step}"',
+        '"a" / run / "predictions"',
+    ],
+)
+def test_the_rule_sees(code):
+    assert names() & {part for text in spelled(ast.parse(code)) for part in text.split("/")}
+
+
+def test_a_text_that_joins_others_is_no_path():
+    assert not list(spelled(ast.parse('"weights".join(parts)')))
+
+
+def test_a_second_checkpoint_of_a_step_has_another_name(tmp_path):
+    run = RunDirectory(tmp_path)
+    first = run.checkpoint(7)
+    first.mkdir(parents=True)
+    second = run.checkpoint(7)
+    second.mkdir()
+    run.damaged(first).mkdir()
+    assert (first.name, second.name) == ("step-00000007", "step-00000007+")
+    assert run.saved_checkpoints() == [first, second]
+
+
+def test_a_file_is_written_into_its_directory(tmp_path):
+    run = RunDirectory(tmp_path)
+    assert run.write_text(run.predictions_of("sst", "dev"), "text").read_text() == "text"
+    run.write_json(run.baselines, {"sst": {"accuracy": float("nan")}})
+    assert run.load_baselines() == {"sst": {"accuracy": None}}
+    run.baselines.write_text("[1")
+    assert run.load_baselines() is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"joint": "3"}', '{"joint": true}', '{"a": 1}'])
+def test_damaged_best_steps(tmp_path, text):
+    run = RunDirectory(tmp_path)
+    run.best.write_text(text)
+    with pytest.raises(UserError, match=r"best\.json is damaged: go on with --resume"):
+        run.best_steps()

@@ -8,6 +8,7 @@ import pytest
 
 from multitask.config import Choice, CourseFileConfig, DataConfig, TaskConfig
 from multitask.config.registry import task_type
+from multitask.config.run_directory import RunDirectory
 from multitask.inference.predictions import course_text, write_predictions
 from multitask.inference.scoring import Scores
 from multitask.tasks.examples import LabelReader, Rows
@@ -48,7 +49,13 @@ def test_files_of_a_split(split, tmp_path: Path):
     rows = Rows("file", ["x", "y", "z"], [("a\u2028b", "é"), ("c\nd", ""), ("e", "f")], labels)
     scores = scores_of(-0.5, 2.25, 7.0)
     written = write_predictions(
-        tmp_path, "similarity", split, rows=rows, scores=scores, reader=NUMBERS, entry=COURSE
+        RunDirectory(tmp_path),
+        "similarity",
+        split,
+        rows=rows,
+        scores=scores,
+        reader=NUMBERS,
+        entry=COURSE,
     )
     names = [f"similarity.{split}.jsonl"]
     names += [] if split == "holdout" else [f"sts-{split}-output.csv"]
@@ -72,6 +79,6 @@ def test_files_of_a_split(split, tmp_path: Path):
 def test_no_course_file_without_its_settings(tmp_path):
     rows = Rows("file", ["x"], [("a",)], None)
     (file,) = write_predictions(
-        tmp_path, "t", "dev", rows=rows, scores=scores_of(1.0), reader=NUMBERS
+        RunDirectory(tmp_path), "t", "dev", rows=rows, scores=scores_of(1.0), reader=NUMBERS
     )
     assert file.name == "t.dev.jsonl"

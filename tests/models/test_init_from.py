@@ -9,7 +9,7 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
-from multitask.config.run_directory import weights_file
+from multitask.config.run_directory import RunDirectory
 from multitask.models.weights import read_tensors
 from multitask.training.setup import set_up
 from tests.conftest import ROOT, save_tiny_encoder
@@ -56,7 +56,7 @@ def prepared(encoder: Path, glue_files: Path, *overrides: str, task: str = "rte"
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
     step = json.loads((run / "best.json").read_text())["joint"]
-    return read_tensors(weights_file(run, step))
+    return read_tensors(RunDirectory(run).weights_of(step))
 
 
 @pytest.mark.parametrize("take", ["encoder", "pooling", "head"])

@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 from multitask.config.registry import task_type
+from multitask.config.run_directory import RunDirectory
 from multitask.reporting.mistakes import mistakes
 from multitask.reporting.page import markdown_block
-from multitask.reporting.run_report import load_report, terminal_table, write_reports
+from multitask.reporting.run_report import terminal_table, write_reports
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import CLASSES, write_run
 
@@ -48,9 +49,9 @@ def rounded(value):
 
 def test_load_report_reads_the_file_or_says_what_is_missing(run, tmp_path):
     folder, report, _ = run
-    assert load_report(folder) == report
+    assert RunDirectory(folder).load_report() == report
     with pytest.raises(UserError, match=r"report\.json does not exist"):
-        load_report(tmp_path)
+        RunDirectory(tmp_path).load_report()
 
 
 def test_every_score_equals_report_json(run):
@@ -86,7 +87,7 @@ def test_flags_overall_scores_and_warnings_are_shown(run):
 
 def test_a_task_that_no_step_trained_is_flagged(tiny_run):
     """Two steps in turn, three tasks."""
-    tasks = load_report(tiny_run)["tasks"]
+    tasks = RunDirectory(tiny_run).load_report()["tasks"]
     assert {task: found["turns"]["trained"] for task, found in tasks.items()} == {
         "sst": 1,
         "qqp": 1,

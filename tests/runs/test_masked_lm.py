@@ -13,7 +13,7 @@ from multitask import load
 from multitask.models.weights import read_tensors
 from multitask.reporting.comparison.compare import Group, compare
 from multitask.sweep.grid import load_grid
-from multitask.training.checkpoint import checkpoints
+from multitask.config.run_directory import RunDirectory
 from multitask.training.setup import set_up
 from multitask.training.train_run import train
 from multitask.utils.errors import UserError
@@ -117,7 +117,7 @@ def test_saved_weights_hold_the_tied_one_once_and_load_tied(run_dir):
     saved = load_file(run_dir / "weights" / f"step-{best['joint']:08d}.safetensors")
     words = saved["encoder.embeddings.word.weight"]
     assert sum(tensor.shape == words.shape for tensor in saved.values()) == 1
-    newest = checkpoints(run_dir / "checkpoints")[-1]
+    newest = RunDirectory(run_dir).saved_checkpoints()[-1]
     tensors = read_tensors(newest / "model.safetensors")
     assert set(tensors) == set(saved)
     moments = read_tensors(newest / "optimizer.safetensors")

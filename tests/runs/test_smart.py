@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import run_multitask
-from multitask.config.run_directory import weights_file
+from multitask.config.run_directory import RunDirectory
 from multitask.models.encoders.bitlinear import bit_layers
 from multitask.models.weights import read_tensors
 from multitask.training import trainer
@@ -154,7 +154,7 @@ def test_a_stage_begins_without_the_running_cosines_of_the_one_before(run, monke
 def test_a_run_with_learned_weights_is_loaded_and_predicts(combine, run, capsys):
     directory = run("learned", "training.loss_weighting=uncertainty", f"training.combine={combine}")
     step = json.loads((directory / "best.json").read_text())["joint"]
-    weights = read_tensors(weights_file(directory, step))
+    weights = read_tensors(RunDirectory(directory).weights_of(step))
     learned = [value.item() for name, value in weights.items() if "log_variances" in name]
     assert len(learned) == 3 and all(learned)  # each has left its start, 0
     (logged,) = [e for e in events(directory) if e["event"] == "eval" and e["step"] == step]

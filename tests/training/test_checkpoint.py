@@ -5,10 +5,10 @@ import json
 import pytest
 import torch
 
+from multitask.config.run_directory import RunDirectory
 from multitask.training.checkpoint import (
     FORMAT,
     SameData,
-    checkpoints,
     from_format_3,
     load_checkpoint,
     save_checkpoint,
@@ -39,9 +39,10 @@ def check_same(found, expected):
 
 
 def test_nested_states_come_back_as_they_were(tmp_path):
-    save_checkpoint(tmp_path, 7, STATES, {"joint": 7})
-    save_checkpoint(tmp_path, 7, {"model": {"bias": torch.ones(1)}}, {"joint": 7})
-    first, second = checkpoints(tmp_path)
+    run = RunDirectory(tmp_path)
+    save_checkpoint(run, 7, STATES, {"joint": 7})
+    save_checkpoint(run, 7, {"model": {"bias": torch.ones(1)}}, {"joint": 7})
+    first, second = run.saved_checkpoints()
     assert (first.name, second.name) == ("step-00000007", "step-00000007+")
     check_same(load_checkpoint(first), STATES)
     assert sorted(file.suffix for file in first.iterdir()) == [".json"] + 2 * [".safetensors"]
@@ -50,8 +51,9 @@ def test_nested_states_come_back_as_they_were(tmp_path):
 
 @pytest.mark.parametrize("number", [2, FORMAT + 1, "4"])
 def test_another_format_is_refused_with_its_number(tmp_path, number):
-    save_checkpoint(tmp_path, 1, STATES, {"joint": 1})
-    (path,) = checkpoints(tmp_path)
+    run = RunDirectory(tmp_path)
+    save_checkpoint(run, 1, STATES, {"joint": 1})
+    (path,) = run.saved_checkpoints()
     saved = json.loads((path / "state.json").read_text())
     (path / "state.json").write_text(json.dumps(saved | {"format": number}))
     with pytest.raises(UserError, match=rf"another version of this program \(format {number}, not"):

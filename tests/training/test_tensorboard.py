@@ -103,7 +103,7 @@ def test_a_run_without_the_switch_neither_writes_nor_imports_it(tiny_overrides, 
 def test_only_the_first_process_writes(tmp_path, monkeypatch):
     monkeypatch.setattr(distributed, "rank", lambda: 1)
     log = MetricLog(tmp_path / "metrics.jsonl")
-    callback = TensorBoard(log.file, tmp_path)
+    callback = TensorBoard(log.file, tmp_path / "tensorboard")
     callback.on_start(None)
     log.write("eval", step=1, split="dev", tasks={}, joint=0.5)
     callback.on_evaluation(None, None)

@@ -14,9 +14,10 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
+from multitask.config.run_directory import RunDirectory
 from multitask.training import checkpoint, loss, trainer
 from multitask.training.build_trainer import build_trainer
-from multitask.training.checkpoint import checkpoints, load_checkpoint
+from multitask.training.checkpoint import load_checkpoint
 from multitask.training.setup import set_up
 from tests.conftest import ROOT
 from tests.support.run_files import events
@@ -65,7 +66,7 @@ def test_ctrl_c_saves_and_resumes(tiny_overrides, reference, monkeypatch, capsys
     line = error_line(capsys)
     assert "interrupted" in line and "--resume" in line
     directory = run_dir(tiny_overrides)
-    assert checkpoints(directory / "checkpoints")[-1].name == "step-00000014"
+    assert RunDirectory(directory).saved_checkpoints()[-1].name == "step-00000014"
     assert run_multitask.main(command(tiny_overrides, "--resume")) == 0
     assert events(directory) == reference
 
@@ -117,7 +118,7 @@ def test_damaged_checkpoint_falls_back(
     assert run_multitask.main(command(tiny_overrides)) == 2
     monkeypatch.undo()
     directory = run_dir(tiny_overrides)
-    damage(checkpoints(directory / "checkpoints")[-1] / name)
+    damage(RunDirectory(directory).saved_checkpoints()[-1] / name)
     capsys.readouterr()
     assert run_multitask.main(command(tiny_overrides, "--resume")) == 0
     said = capsys.readouterr().out
@@ -129,7 +130,7 @@ def test_every_checkpoint_damaged(tiny_overrides, monkeypatch, capsys):
     interrupt_at(monkeypatch, 14)
     assert run_multitask.main(command(tiny_overrides)) == 2
     directory = run_dir(tiny_overrides)
-    for path in checkpoints(directory / "checkpoints"):
+    for path in RunDirectory(directory).saved_checkpoints():
         truncate(path / "model.safetensors")
     capsys.readouterr()
     log = (directory / "metrics.jsonl").read_bytes()
@@ -144,7 +145,7 @@ def test_damaged_checkpoint_that_is_kept_does_not_stop_pruning(tiny_overrides, m
     interrupt_at(monkeypatch, 14)
     assert run_multitask.main(command(tiny_overrides, keep)) == 2
     monkeypatch.undo()
-    oldest = checkpoints(run_dir(tiny_overrides) / "checkpoints")[0]
+    oldest = RunDirectory(run_dir(tiny_overrides)).saved_checkpoints()[0]
     (oldest / "state.json").write_text("{")
     assert run_multitask.main(command(tiny_overrides, keep, "--resume")) == 0
 
@@ -235,7 +236,7 @@ def test_nan_loss_stops_with_the_last_checkpoint_intact(tiny_overrides, monkeypa
     line = error_line(capsys)
     assert "step 11, task qqp" in line and "nan" in line and "step-00000009" in line
     directory = run_dir(tiny_overrides)
-    states = load_checkpoint(checkpoints(directory / "checkpoints")[-1])
+    states = load_checkpoint(RunDirectory(directory).saved_checkpoints()[-1])
     assert states["progress"]["step"] == 9
     assert all(tensor.isfinite().all() for tensor in states["model"].values())
 
@@ -373,7 +374,7 @@ def test_per_task_selection_uses_each_tasks_own_step(tiny_overrides):
 def test_checkpoints_are_pruned_and_disk_use_is_bounded(tiny_overrides):
     assert run_multitask.main(command(tiny_overrides, "training.eval_steps=3")) == 0
     directory = run_dir(tiny_overrides)
-    assert len(checkpoints(directory / "checkpoints")) == 1
+    assert len(RunDirectory(directory).saved_checkpoints()) == 1
     best = json.loads((directory / "best.json").read_text())
     kept = {int(file.stem.removeprefix("step-")) for file in (directory / "weights").iterdir()}
     assert set(best.values()) <= kept and len(kept) <= 8

@@ -11,8 +11,9 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
+from multitask.config.run_directory import RunDirectory
 from multitask.data.dataloader import next_batches
-from multitask.training.checkpoint import checkpoints, load_checkpoint
+from multitask.training.checkpoint import load_checkpoint
 from multitask.training.loss import Objective
 from multitask.training.setup import set_up
 from multitask.training.step import train_step
@@ -168,7 +169,7 @@ def test_smart_on_two_processes_equals_one(command, tmp_path, monkeypatch):
         values, right = ([e[key] for e in steps] for steps in (found, expected))
         np.testing.assert_allclose(values, right, rtol=relative, atol=absolute)
     teachers = [
-        load_checkpoint(checkpoints(d / "checkpoints")[-1])["teacher"] for d in (both, alone)
+        load_checkpoint(RunDirectory(d).saved_checkpoints()[-1])["teacher"] for d in (both, alone)
     ]
     torch.testing.assert_close(*teachers, rtol=1e-4, atol=1e-6)
 
@@ -186,7 +187,7 @@ def test_a_killed_rank_leaves_a_checkpoint_that_one_process_resumes(
     assert result.returncode != 0
     (line,) = [ln for ln in result.stderr.splitlines() if ln.startswith("error: ")]
     assert "another process of this run has ended" in line and "--resume" in line
-    last = checkpoints(run_dir / "checkpoints")[-1]
+    last = RunDirectory(run_dir).saved_checkpoints()[-1]
     assert load_checkpoint(last)["progress"]["step"] == 12
     assert run_multitask.main([*command, f"output_dir={run_dir}", "--resume"]) == 0
     assert_same_training(run_dir, alone)

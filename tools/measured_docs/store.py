@@ -22,10 +22,11 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from multitask.config.run_directory import load_lines
+from multitask.config.run_directory import RunDirectory
 from multitask.config.yaml_reader import dump_override
 from multitask.config.yaml_tree import load_tree
 from multitask.sweep.grid import load_grid
+from multitask.sweep.runs import SweepDirectory
 from multitask.utils.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -55,13 +56,13 @@ def store(path: Path, results: Path = RESULTS) -> None:
         _store_paper(path, results)
     elif (path / "comparison.json").is_file():
         _store_comparison(path, results)
-    elif not (path / "report.json").is_file():
+    elif not RunDirectory(path).finished:
         (results / "exports").mkdir(exist_ok=True)
-        (results / "exports" / f"{path.name}.md").write_text((path / "README.md").read_text())
+        (results / "exports" / f"{path.name}.md").write_text(RunDirectory(path).card.read_text())
     elif not re.search(r"-\d+$", path.name):
         _store_epochs(path, results)
     else:
-        report = _read(path / "report.json")
+        report = _read(RunDirectory(path).report)
         views = any(task["label_type"] == "views" for task in report["tasks"].values())
         _write((results / "contrastive" if views else results) / f"{path.name}.json", report)
 
@@ -80,11 +81,11 @@ def _write(file: Path, value: Any) -> None:
 
 def _store_epochs(run: Path, results: Path) -> None:
     """Store the losses and scores per epoch of a run of one task."""
-    report = _read(run / "report.json")
+    report = _read(RunDirectory(run).report)
     ((task, entry),) = report["tasks"].items()
     losses: list[float] = []
     lines = []
-    for event in load_lines(run / "metrics.jsonl"):
+    for event in RunDirectory(run).load_events():
         if event["event"] == "step":
             losses.append(event["loss"])
         if event["event"] == "eval":
@@ -111,7 +112,7 @@ def _store_comparison(directory: Path, results: Path) -> None:
     if directory.parent.name == "tasks":  # of a grid that trains tasks apart
         grid = directory.parents[1]
         name = f"{grid.name}_{name}"
-    if (grid / "cells").is_dir():
+    if SweepDirectory(grid).cells.is_dir():
         config = _grid_file(grid.name, [group["name"] for group in groups])
         command = f"ablate {config.relative_to(ROOT)} data_dir=DIR"
         command = " ".join([command, *_overrides(grid, config)])
@@ -172,7 +173,7 @@ def _source(command: str, origins: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _origin(run: Path) -> dict[str, Any]:
     """Return the commit and the time of a run."""
-    report = _read(run / "report.json")
+    report = _read(RunDirectory(run).report)
     # a probe is part of several runs, and no run has the time to encode
     seconds = None if report.get("probe") else report["wall_time_s"]
     return {"commit": str(report["git_revision"]), "seconds": seconds}
@@ -181,11 +182,11 @@ def _origin(run: Path) -> dict[str, Any]:
 def _locate(run: Path, result: Path) -> Path:
     """Find a run's directory: its path is relative to some directory above ``result``."""
     starts = [Path(), *result.resolve().parents]
-    return next(start / run for start in starts if (start / run / "report.json").is_file())
+    return next(start / run for start in starts if RunDirectory(start / run).finished)
 
 
 def _kernels(run: Path) -> str:
-    return str(load_tree(run / "config.yaml").value["encoder"]["kernels"])
+    return str(load_tree(RunDirectory(run).config).value["encoder"]["kernels"])
 
 
 # --- papers' tables ---
@@ -227,6 +228,6 @@ def _grid_file(name: str, cells: list[str]) -> Path:
 
 def _overrides(directory: Path, config: Path) -> list[str]:
     """List what the command line of an ablation added to its file."""
-    resolved = load_grid(directory / "grid.yaml").resolved["set"]
+    resolved = load_grid(SweepDirectory(directory).grid).resolved["set"]
     in_file = load_grid(config).resolved["set"] | {"data_dir": resolved.get("data_dir")}
     return [dump_override(key, v) for key, v in resolved.items() if in_file.get(key) != v]

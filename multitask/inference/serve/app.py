@@ -32,7 +32,7 @@ def make_app(served: Served) -> "Flask":
     app.config["MAX_CONTENT_LENGTH"] = MAX_BYTES
     app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BYTES
     app.config["TRUSTED_HOSTS"] = [ADDRESS, "localhost"]  # no other name may lead here
-    report = served.run.directory / "report.html"
+    report = served.run.files.html_page
 
     @app.get("/")
     def start() -> str:
@@ -126,5 +126,5 @@ def page(served: Served, **values: Any) -> str:
         tasks=[(task, responses.about(served, task)) for task in served.tasks],
         choices=responses.attention_tasks(served),
         limit=MAX_CHARACTERS,
-        has_report=(run.directory / "report.html").is_file(),
+        has_report=run.files.html_page.is_file(),
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.config.run_directory import load_report
+from multitask.config.run_directory import RunDirectory
 from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.comparison_figures import draw_all
 from multitask.reporting.comparison.comparison_page import comparison_page
@@ -135,7 +135,7 @@ def _seeds(runs: Runs) -> list[int]:
 
 def _reports(group: Group, metrics: Mapping[str, str] | None) -> Runs:
     """The runs of a group with their reports, in order of seeds; ``metrics`` as in ``compare``."""
-    runs = [(run, load_report(run)) for run in group.runs]
+    runs = [(run, RunDirectory(run).load_report()) for run in group.runs]
     first, tasks = runs[0][0], set(runs[0][1]["tasks"])
     for run, report in runs[1:]:
         if set(report["tasks"]) != tasks:

@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from multitask.config.run_directory import RunDirectory
 from multitask.reporting.comparison.grid_axes import heatmaps, long_axes
 from multitask.reporting.comparison.score_tables import columns
 from multitask.reporting.figures import style
@@ -58,7 +59,7 @@ def curve_groups(comparison: dict[str, Any]) -> dict[str, list[Path]]:
     logged = [
         group
         for group in comparison["groups"]
-        if all((run / "metrics.jsonl").is_file() for run in runs[group["name"]])
+        if all(RunDirectory(run).metrics.is_file() for run in runs[group["name"]])
     ]
 
     def rank(group: dict[str, Any]) -> tuple[bool, bool, float]:

@@ -7,7 +7,8 @@ from re import sub
 from typing import Any
 
 from multitask.config import load_config
-from multitask.config.run_directory import check_distinct, load_report
+from multitask.config.run_directory import RunDirectory
+from multitask.config.run_start import check_distinct
 from multitask.config.yaml_tree import load_tree
 from multitask.utils.errors import UserError
 
@@ -38,7 +39,8 @@ def group_runs(run_dirs: list[Path]) -> list[Group]:
         config = run_config(run)
         seed = config["seed"]
         settings = {key: value for key, value in config.items() if key not in NOT_SETTINGS}
-        settings["probe"] = (run / "report.json").is_file() and is_probe(load_report(run))
+        files = RunDirectory(run)
+        settings["probe"] = files.finished and is_probe(files.load_report())
         runs = next((runs for other, runs in found if other == settings), None)
         if runs is None:
             found.append((settings, {seed: run}))
@@ -63,7 +65,7 @@ def is_probe(report: Mapping[str, Any]) -> bool:
 
 def run_config(run: Path) -> dict[str, Any]:
     """The resolved config of a run, as plain values. Raises UserError without one."""
-    file = run / "config.yaml"
+    file = RunDirectory(run).config
     if not file.is_file():
         raise UserError(f"{run}: no run there (config.yaml is missing)")
     config = load_tree(file).value

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from multitask.config.run_directory import RunDirectory
 from multitask.reporting.comparison.saved_predictions import load_split
 
 
@@ -21,7 +22,7 @@ def held_out(
     values: dict[str, list[float]] = {}
     for run, report in runs:
         for task, entry in report["tasks"].items():
-            if (run / "predictions" / f"{task}.holdout.jsonl").is_file():
+            if RunDirectory(run).predictions_of(task, "holdout").is_file():
                 score = load_split(run, task, "holdout", entry).value()
                 values.setdefault(task, []).append(score)
     whole = {task: found for task, found in values.items() if len(found) == len(runs)}

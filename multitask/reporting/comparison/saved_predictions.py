@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from multitask.config.registry import task_type
-from multitask.config.run_directory import load_lines
+from multitask.config.run_directory import RunDirectory, load_lines
 from multitask.tasks.base import Array, Columns, TaskType
 from multitask.tasks.bootstrap import resampled_rows
 from multitask.tasks.examples import Rows
@@ -66,7 +66,7 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
     Raises UserError: no such file, a damaged one, or a dev set that does not give the reported
     score.
     """
-    file = run / "predictions" / f"{task}.{split}.jsonl"
+    file = RunDirectory(run).predictions_of(task, split)
     advice = f"write it again with: predict {run}"
     if not file.is_file():
         raise UserError(f"{file} does not exist: {advice}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitask.config.run_directory import load_lines, load_report, stage_begins
+from multitask.config.run_directory import RunDirectory, stage_begins
 from multitask.reporting.figures import style
 from multitask.utils.errors import UserError
 
@@ -179,19 +179,19 @@ CurvesOf = Callable[[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]
 
 
 def _load_curves(run_dir: Path, curves_of: CurvesOf) -> _Log:
-    report = load_report(run_dir)
+    run = RunDirectory(run_dir)
+    report = run.load_report()
     split = report["selection_split"]
-    file = run_dir / "metrics.jsonl"
     try:
-        events = load_lines(file)
+        events = run.load_events()
         evaluations = [
             event for event in events if event["event"] == "eval" and event["split"] == split
         ]
         return _Log(split, curves_of(report, events, evaluations), stage_begins(events))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{file}: missing or damaged ({error}): learning curves are drawn from it; restore it, "
-            "or leave the run out"
+            f"{run.metrics}: missing or damaged ({error}): learning curves are drawn from it; "
+            "restore it, or leave the run out"
         ) from error
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitask.config.run_directory import load_lines
+from multitask.config.run_directory import RunDirectory
 from multitask.reporting.figures import style
 from multitask.utils.errors import UserError
 
@@ -96,16 +96,18 @@ def read_log(run_dir: Path, steps: Mapping[str, int]) -> list[Importance]:
 
     Tasks of which it logged nothing then are left out. Raises UserError for a damaged log.
     """
-    file = run_dir / "metrics.jsonl"
+    run = RunDirectory(run_dir)
     found = {}
     try:
-        for line in load_lines(file):
+        for line in run.load_events():
             if line["event"] == "importance" and steps.get(line["task"]) == line["step"]:
                 one = Importance(**{name: line[name] for name in LOGGED})
                 one.placed([one.mean], one.layers + 1)  # as it is drawn
                 found[line["task"]] = one
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise UserError(f"{file}: damaged ({error}): restore it, or train the run again") from error
+        raise UserError(
+            f"{run.metrics}: damaged ({error}): restore it, or train the run again"
+        ) from error
     return [found[task] for task in steps if task in found]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multitask.config.run_directory import RunDirectory
 from multitask.utils.errors import UserError
 from multitask.utils.files import replacing, write_text
 
@@ -149,7 +150,7 @@ def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", nu
         output = output / name
     elif output.suffix in (".png", ".svg", ".json"):
         output = output.with_suffix("")
-    if output.name in ("best", "report", "run") and (output.parent / "config.yaml").exists():
+    if output.name in ("best", "report", "run") and RunDirectory(output.parent).holds_run:
         raise UserError(f"{output}.json is a run's own file: choose another --output NAME")
     output.parent.mkdir(parents=True, exist_ok=True)
     for part, figure in pictures.items():

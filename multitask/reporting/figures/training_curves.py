@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitask.config.registry import imported, task_type
-from multitask.config.run_directory import load_lines, load_report, stage_begins
+from multitask.config.run_directory import RunDirectory, stage_begins
 from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
 from multitask.reporting.figures.gradient_cosines import draw_conflict
@@ -38,28 +38,24 @@ def draw_all(run_dir: Path) -> list[Path]:
     The curves first, then one figure of the dev predictions for each task, then the schedule and,
     where they were measured, the conflict of gradients and the space of the vectors.
     """
-    report = load_report(run_dir)
-    events = load_lines(run_dir / "metrics.jsonl")
+    run = RunDirectory(run_dir)
+    report, events = run.load_report(), run.load_events()
     drawn = {"curves": _curves(report, events)}
     for task, result in report["tasks"].items():
         draw_task = task_type(result["label_type"]).figure
         if draw_task:
             name = f"{draw_task.partition(':')[2]}_{task}"
-            predictions = run_dir / "predictions" / f"{task}.dev.jsonl"
-            drawn[name] = imported(draw_task)(task, result, predictions)
+            drawn[name] = imported(draw_task)(task, result, run.predictions_of(task, "dev"))
     drawn["schedule"] = _schedule(report, events)
     for name, draw in (("conflict", draw_conflict), ("space", draw_space)):
         figure = draw(events, stage_begins(events))
         if figure is not None:
             drawn[name] = figure
 
-    folder = run_dir / "figures"
-    folder.mkdir(exist_ok=True)
-    paths = []
+    run.figures.mkdir(exist_ok=True)
     for name, figure in drawn.items():
-        paths.append(folder / f"{name}.png")
-        style.save_figure(figure, paths[-1])
-    return paths
+        style.save_figure(figure, run.figure(name))
+    return [run.figure(name) for name in drawn]
 
 
 def _smoothed(values: np.ndarray) -> np.ndarray:

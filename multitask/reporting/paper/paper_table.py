@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from multitask.config.run_directory import load_report
+from multitask.config.run_directory import RunDirectory
 from multitask.reporting.comparison.compare import Group, compare
 from multitask.reporting.comparison.notes import run_notes, score_notes
 from multitask.reporting.comparison.times import median_of
@@ -65,7 +65,12 @@ def paper_table(
     """
     own = [_of(column, layout, rows) for column in layout.columns]
     names = list(dict.fromkeys([*layout.rows, *(name for found in own for name in found)]))
-    reports = {run: load_report(run) for sets in rows.values() for runs in sets for run in runs}
+    reports = {
+        run: RunDirectory(run).load_report()
+        for sets in rows.values()
+        for runs in sets
+        for run in runs
+    }
     if not names:
         start = layout.columns[0].cells
         raise UserError(f"{layout.title}: no run is of a cell {start}-..., as the columns want")

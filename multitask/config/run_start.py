@@ -1,0 +1,128 @@
+"""The run directory before training: never harm what is there, resume only the same config."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from multitask.config import Config
+from multitask.config.in_words import as_written
+from multitask.config.run_directory import RunDirectory
+from multitask.utils.errors import UserError
+from multitask.utils.files import discard, hold, remove_scraps
+
+
+def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
+    """Raise UserError when writing a run to ``run_dir`` would harm what is there."""
+    if not run_dir.exists():
+        return
+    if not run_dir.is_dir():
+        raise UserError(f"{run_dir} is a file: choose another output_dir=DIR")
+    run, filled = RunDirectory(run_dir), any(run_dir.iterdir())
+    if filled and not run.marker.exists():
+        raise UserError(f"{run_dir} is not empty and holds no run: choose another output_dir=DIR")
+    # a run that was killed before its first step may simply be started again
+    begun = run.metrics.exists() or run.report.exists()
+    if begun and not resume and not overwrite:
+        raise UserError(
+            f"{run_dir} holds a run already: go on with --resume, replace it with --overwrite, or "
+            "choose another output_dir=DIR"
+        )
+    if filled and overwrite and run_dir.resolve() == Path.cwd():
+        raise UserError(f"{run_dir} is where you are, so it is not replaced: start from elsewhere")
+
+
+@contextlib.contextmanager
+def locked(run_dir: Path) -> Iterator[None]:
+    """Make the run directory and hold it for the block, as far as processes of this host go.
+
+    Raises UserError while another process trains there.
+    """
+    run_dir.mkdir(parents=True, exist_ok=True)
+    with hold(run_dir) as ours:
+        if not ours:
+            message = "another process trains there: wait for it, or choose another output_dir=DIR"
+            raise UserError(f"{run_dir}: {message}")
+        yield
+
+
+def check_no_run(directory: Path) -> None:
+    """Raise UserError where a directory for other files is a file or a run."""
+    if directory.is_file():
+        raise UserError(f"{directory} is a file: choose another --output DIR")
+    if RunDirectory(directory).config.exists():
+        raise UserError(f"{directory} holds a run: choose another --output DIR")
+
+
+def check_encoder(source: str, task: str | None, overrides: Sequence[str]) -> None:
+    """Raise UserError where ``source``, no run, is no encoder, or what only a run has is asked."""
+    if task is not None or overrides:
+        option = "--task" if task is not None else overrides[0]
+        raise UserError(f"{source}: no run there (config.yaml is missing), so {option} has no use")
+    place = Path(source)
+    if place.is_dir() and not (place / "config.json").is_file():
+        raise UserError(f"{source}: neither a run (config.yaml) nor an encoder (config.json)")
+
+
+def check_distinct(run_dirs: Sequence[Path]) -> None:
+    """Raise UserError where one run is given twice, be it under another name."""
+    seen = set()
+    for run in run_dirs:
+        if run.resolve() in seen:
+            raise UserError(f"{run}: the same run is given twice: leave one out")
+        seen.add(run.resolve())
+
+
+def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
+    """Make the run directory and save the resolved config in it.
+
+    Raises UserError when the run to resume was started with another config.
+    """
+    run_dir = Path(config.output_dir)
+    run = RunDirectory(run_dir)
+    if resume and run.holds_run:
+        differing = config_differences(config, run_dir)
+        if differing:
+            raise UserError(
+                f"{run_dir}: the run was started with another config: {differing}; resume with "
+                "the same values, or choose another output_dir=DIR"
+            )
+    if overwrite and run_dir.is_dir():
+        discard(run_dir)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    remove_scraps(run_dir, "**/.*.tmp")
+    remove_scraps(run_dir.parent)
+    run.write_text(run.marker, '{"format": 1}\n')
+    if not (resume and run.holds_run):  # else when the resume succeeds
+        save_config(config)
+    return run_dir
+
+
+def save_config(config: Config) -> None:
+    """Write the resolved config into the run directory."""
+    run = RunDirectory(Path(config.output_dir))
+    run.write_text(run.config, config.dump())
+
+
+def config_differences(config: Config, run_dir: Path) -> str:
+    """The keys in which a run's saved config is another one, such as ``seed (1 -> 2)``; or ''."""
+    saved = RunDirectory(run_dir).load_config()
+    before, now = flat(saved.resolved()), flat(config.resolved())
+    differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
+    differing = [key for key in differing if key not in ("output_dir", "data_dir")]  # may move
+    # labels that the config leaves to the data stand in the saved one as they were found
+    inferred = tuple(
+        f"tasks.{name}.data.labels." for name, t in config.tasks.items() if t.data.labels is None
+    )
+    differing = [key for key in differing if not key.startswith(inferred)]
+    changes = [(k, as_written(before.get(k)), as_written(now.get(k))) for k in differing[:5]]
+    shown = ", ".join(f"{key} ({one} -> {other})" for key, one, other in changes)
+    return shown + (f" and {len(differing) - 5} more" if len(differing) > 5 else "")
+
+
+def flat(values: Any, path: str = "") -> dict[str, Any]:
+    """Nested mappings as one, by ``key.path``."""
+    if isinstance(values, dict) and values:
+        parts = [flat(item, f"{path}.{key}" if path else str(key)) for key, item in values.items()]
+        return {key: item for part in parts for key, item in part.items()}
+    return {path: values}

@@ -1,0 +1,35 @@
+"""A run's saved config against another one."""
+
+from multitask.config import load_config
+from multitask.config.run_start import config_differences, flat, save_config
+from tests.conftest import ROOT
+
+SETTINGS = ["tasks.sst.data.labels=null"]
+
+
+def test_only_what_changes_a_run_counts(tmp_path):
+    before, now = (
+        load_config(ROOT / "configs" / "demo.yaml", [*SETTINGS, *own])
+        for own in (["seed=3"], ["seed=4", "training.lr=1e-4", f"data_dir={tmp_path}"])
+    )
+    before = before.model_copy(update={"output_dir": str(tmp_path)})
+    save_config(before)
+    assert config_differences(now, tmp_path) == "seed (3 -> 4), training.lr (5e-05 -> 0.0001)"
+    assert config_differences(before, tmp_path) == ""
+
+
+def test_labels_that_were_found_in_the_data_are_no_difference(tmp_path):
+    """A run saves what it found; a grid's config, made anew, leaves it to the data again."""
+    config = load_config(ROOT / "configs" / "demo.yaml", [*SETTINGS, f"output_dir={tmp_path}"])
+    found, other = (
+        config.with_labels({"sst": labels})
+        for labels in ({"0": "bad", "1": "good"}, {"0": "good", "1": "bad"})
+    )
+    save_config(found)
+    assert config_differences(load_config(ROOT / "configs" / "demo.yaml", SETTINGS), tmp_path) == ""
+    assert "tasks.sst.data.labels.0 (bad -> good)" in config_differences(other, tmp_path)
+
+
+def test_nested_values_are_named_by_their_path():
+    values = {"a": {"b": 1, "c": {}}, "d": [1, {"e": 2}]}
+    assert flat(values) == {"a.b": 1, "a.c": {}, "d": [1, {"e": 2}]}
