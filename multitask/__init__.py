@@ -1,3 +1,4 @@
+# Tested by tests/test_start_up.py
 """Multi-task BERT training: one shared encoder, a pooling and a head per task, one YAML file."""
 
 from typing import Any

@@ -159,6 +159,28 @@ def tiny_run(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def course_run(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> Path:
+    """A run of the three course tasks, two epochs with a holdout and baselines; read only."""
+    import run_multitask
+
+    directory = tmp_path_factory.mktemp("runs") / "run"
+    lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
+    arguments = [
+        str(ROOT / "configs" / "cs224n.yaml"),
+        f"data_dir={course_files}",
+        f"encoder.name={tiny_encoder}",
+        f"output_dir={directory}",
+        "training.epochs=2",
+        "training.precision=fp32",
+        "training.select=per_task",
+        "training.holdout=0.2",
+        *lengths,
+    ]
+    assert run_multitask.main(arguments) == 0
+    return directory
+
+
+@pytest.fixture(scope="session")
 def course_data() -> Path:
     """The real course files; the test skips where they are not at hand."""
     if not COURSE_DATA.is_dir():

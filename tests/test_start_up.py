@@ -5,7 +5,18 @@ import sys
 
 import pytest
 
+import multitask
 from tests.conftest import ROOT
+
+
+def test_the_package_has_load_and_imports_no_torch_for_it():
+    code = "import sys, multitask; print('torch' in sys.modules, multitask.load.__name__)"
+    command = [sys.executable, "-c", code]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["False", "load"]
+    with pytest.raises(AttributeError, match="'multitask' has no attribute 'lod'"):
+        multitask.lod  # noqa: B018
+
 
 LIST_MODULES = """
 import sys

@@ -1,3 +1,4 @@
+# Tested by tests/commands/test_search.py
 """Measure search on pairs of questions: exact, and as the layer-attention paper does it.
 
 The second questions are the corpus and the first ones the queries; each query should find its

@@ -1,3 +1,4 @@
+# Tested by tests/commands/test_search.py
 """Make a search index of a file with one text a line (docs/search.md)."""
 
 import argparse

@@ -1,3 +1,4 @@
+# Tested by tests/configs/test_grid_tasks.py
 """A paper's table from finished runs: its printed values beside ours (docs/glue.md)."""
 
 import argparse

@@ -1,3 +1,4 @@
+# Tested by tests/commands/test_check.py
 """Describe in words what a run is about to do: the data it read and the steps it plans."""
 
 from collections import Counter

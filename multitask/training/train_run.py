@@ -1,3 +1,4 @@
+# Tested by tests/commands/test_train.py
 """Wire one run: config -> data -> model -> sampler -> trainer -> evaluation -> report."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# Tested by tests/commands/test_importance.py
 """How much each hidden state counts, over a split, by length of text and example by example."""
 
 from collections.abc import Sequence

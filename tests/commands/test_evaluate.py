@@ -1,0 +1,27 @@
+"""`evaluate`: the scores of a finished run on dev or test."""
+
+import json
+
+from tests.support.commands import main
+from tests.support.messages import complaint
+
+
+def test_evaluate_repeats_the_report(course_run, capsys):
+    assert main("evaluate", course_run) == 0
+    assert "sst      accuracy" in capsys.readouterr().out
+    report = json.loads((course_run / "report.json").read_text())
+    again = json.loads((course_run / "evaluation-dev.json").read_text())
+    for task, entry in report["tasks"].items():
+        assert again[task]["metrics"] == entry["dev"]
+        assert again[task]["intervals"] == entry["dev_intervals"]
+
+
+def test_evaluate_on_an_unlabelled_test_split_says_so(course_run, capsys):
+    assert main("evaluate", course_run, "--split", "test") == 2
+    captured = capsys.readouterr()
+    assert "has no labels" in captured.out and "no task has a labelled test" in captured.err
+
+
+def test_evaluate_where_the_data_are_gone(tiny_run, capsys, tmp_path):
+    line = complaint(capsys, "evaluate", tiny_run, f"data_dir={tmp_path}")
+    assert f"no such file: {tmp_path / 'ids-sst-dev.csv'} (is `data_dir` right?)" in line

@@ -1,0 +1,98 @@
+"""`predict`: the files of a run's splits, and texts of a file. Ensembles: test_ensemble.py."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from multitask.config.run_directory import load_lines
+from tests.support.commands import main
+from tests.support.messages import complaint
+
+
+def test_predict_rewrites_the_same_files(course_run, tmp_path):
+    course_run = shutil.copytree(course_run, tmp_path / "run")
+    files = sorted((course_run / "predictions").glob("*-output.csv"))
+    before = {file.name: file.read_bytes() for file in files}
+    assert len(before) == 6
+    for file in files:
+        file.unlink()
+    assert main("predict", course_run) == 0
+    assert {file.name: file.read_bytes() for file in files} == before
+
+
+def test_predict_texts_of_ones_own(course_run, tmp_path, capsys):
+    pairs = tmp_path / "pairs.txt"
+    pairs.write_text("the cat runs .\tthe dog runs .\na man\ta woman\n")
+    assert main("predict", course_run, "--task", "sts", "--file", pairs) == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["texts"][0] for record in printed] == ["the cat runs .", "a man"]
+    table = tmp_path / "own.jsonl"
+    table.write_text('{"sentence": "a good film", "id": "x"}\n')
+    output = tmp_path / "found.jsonl"
+    assert main("predict", course_run, "--task", "sst", "--file", table, "--output", output) == 0
+    (record,) = load_lines(output)
+    assert record["name"] in (
+        "negative",
+        "somewhat negative",
+        "neutral",
+        "somewhat positive",
+        "positive",
+    )
+    assert record["prediction"] == int(np.argmax(record["scores"]))
+    assert (record["id"], record["texts"]) == ("x", ["a good film"])
+    # predictions may be written anew; nothing else is overwritten
+    assert main("predict", course_run, "--task", "sst", "--file", table, "--output", output) == 0
+    before = table.read_text()
+    for place, words in ((table, "holds no predictions"), (tmp_path, "is a directory")):
+        assert main("predict", course_run, "--task", "sst", "--file", table, "--output", place) == 2
+        assert words in capsys.readouterr().err
+    assert table.read_text() == before
+
+
+def test_texts_of_ones_own_need_no_ids(course_run, tmp_path, capsys):
+    table = tmp_path / "own.jsonl"
+    table.write_text('{"sentence": "a good film"}\n{"sentence": "a bad film"}\n')
+    assert main("predict", course_run, "--task", "sst", "--file", table) == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["id"] for record in printed] == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--task", "sts"], "predict: --task and --file go together"),
+        (["--file", "{tmp}/good.txt"], "predict: --task and --file go together"),
+        (["--output", "{tmp}/x.jsonl"], "predict: --output is for --file"),
+        (
+            ["--task", "sst2", "--file", "{tmp}/good.txt"],
+            "no task 'sst2'",
+        ),
+        (["--task", "sst", "--file", "{tmp}/none.txt"], "no such file: {tmp}/none.txt"),
+        (["--task", "sst", "--file", "{tmp}"], "no such file: {tmp}"),
+        (["--task", "sst", "--file", "{tmp}/pair.txt"], "pair.txt, line 1: expected one text"),
+        (["--task", "sts", "--file", "{tmp}/good.txt"], "good.txt, line 1: expected two texts"),
+        (["--task", "sst", "--file", "{tmp}/other.csv"], "no column 'sentence' (known: x, y)"),
+        (["--task", "sst", "--file", "{tmp}/empty.csv"], "empty.csv: the file is empty"),
+        (["--task", "sst", "--file", "{tmp}/sheet.xlsx"], "sheet.xlsx: cannot tell the format"),
+        (["--task", "sst", "--file", "{tmp}/good.txt", "--output", "{tmp}/no/x"], "{tmp}/no/"),
+        (["data_dir={tmp}"], "no such file: {tmp}/ids-sst-dev.csv (is `data_dir` right?)"),
+        (["tasks.sst.pooling=men"], "unknown pooling 'men'"),
+        (["device=cuda:99"], "this machine has no 'cuda:99' device"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, tiny_run, capsys, tmp_path):
+    files = {
+        "good.txt": "a good film\n",
+        "pair.txt": "a film\ta good film\n",
+        "other.csv": "x,y\n1,2\n",
+        "empty.csv": "",
+        "sheet.xlsx": "PK",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    before = {path: path.stat().st_mtime_ns for path in tiny_run.rglob("*")}
+    given = [argument.format(tmp=tmp_path) for argument in arguments]
+    assert message.format(tmp=tmp_path) in complaint(capsys, "predict", tiny_run, *given)
+    assert {path: path.stat().st_mtime_ns for path in tiny_run.rglob("*")} == before

@@ -1,0 +1,137 @@
+"""`train`: what a run directory holds, and which directories it leaves alone."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multitask.config.run_directory import load_lines, locked
+from tests.support.commands import main
+
+COURSE_HEADERS = {
+    "sst": "id \t Predicted_Sentiment ",
+    "para": "id \t Predicted_Is_Paraphrase ",
+    "sts": "id \t Predicted_Similiary ",
+}
+
+
+def test_run_directory_holds_what_is_documented(course_run):
+    names = {path.name for path in course_run.iterdir()}
+    assert names >= {
+        "config.yaml",
+        "metrics.jsonl",
+        "report.json",
+        "report.md",
+        "report.html",
+        "predictions",
+        "figures",
+        "encoder",
+        "weights",
+    }
+    report = json.loads((course_run / "report.json").read_text())
+    values = [report["tasks"][t]["dev"][report["tasks"][t]["metric"]] for t in report["tasks"]]
+    r = values[2]
+    assert report["overall"]["mean"] == pytest.approx(np.mean(values))
+    assert report["overall"]["cs224n"] == pytest.approx(np.mean([*values[:2], (r + 1) / 2]))
+    assert report["selection_split"] == "holdout"
+    assert report["tasks"]["sst"]["baselines"]["frozen"]["accuracy"] is not None
+    assert set(report["tasks"]["sst"]["data"]) == {"train", "dev", "test", "holdout"}
+
+
+def test_predictions_stand_in_file_order(course_run, course_files):
+    with (course_files / "ids-sst-dev.csv").open() as file:
+        expected = [row["id"] for row in csv.DictReader(file, delimiter="\t")]
+    found = [record["id"] for record in load_lines(course_run / "predictions" / "sst.dev.jsonl")]
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", COURSE_HEADERS)
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_course_files_are_written_to_the_letter(name, split, course_run):
+    text = (course_run / "predictions" / f"{name}-{split}-output.csv").read_text()
+    header, *rows = text.split("\n")[:-1]
+    assert header == COURSE_HEADERS[name]
+    assert len(rows) == (12 if split == "dev" else 6)
+    for row in rows:
+        identifier, value = row.split(" , ")
+        assert identifier and value.endswith(" ") and not value.endswith("  ")
+        if name == "sst":
+            assert value.strip() in {"0", "1", "2", "3", "4"}
+        elif name == "para":
+            assert value.strip() in {"0.0", "1.0"}
+        else:
+            assert 0 <= float(value) <= 5
+
+
+def test_saved_config_reproduces_the_run(course_run, tmp_path):
+    again = tmp_path / "again"
+    assert main(course_run / "config.yaml", f"output_dir={again}") == 0
+    first, second = ((d / "metrics.jsonl").read_bytes() for d in (course_run, again))
+    assert first == second
+
+
+def test_frozen_encoder_run_trains_heads_only(tiny_overrides, capsys):
+    assert main("configs/cs224n.yaml", *tiny_overrides, "encoder.freeze=true") == 0
+    output = capsys.readouterr().out
+    assert "sts: nothing to train" in output
+
+
+# --- the run directory ---
+
+
+def test_directory_that_holds_a_run_is_left_alone(refused, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "run.json").write_text("{}")
+    (run / "report.json").write_text("{}")
+    line = refused()
+    for part in (str(run), "holds a run already", "--resume", "--overwrite", "output_dir=DIR"):
+        assert part in line
+    assert sorted(path.name for path in run.iterdir()) == ["report.json", "run.json"]
+    assert (run / "report.json").read_text() == "{}"
+
+
+def test_the_working_directory_is_not_replaced(refused, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    run.mkdir()
+    for name in ("run.json", "report.json"):
+        (run / name).write_text("{}")
+    monkeypatch.chdir(run)
+    assert ". is where you are" in refused("--overwrite", "output_dir=.")
+    assert len(list(run.iterdir())) == 2
+
+
+@pytest.mark.parametrize("flags", [[], ["--resume"], ["--overwrite"]])
+def test_directory_of_something_else_is_left_alone(flags, refused, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    name = "config.yaml"  # of one's own, not a run's
+    (run / name).write_text("years of work")
+    line = refused(*flags)
+    assert f"{run} is not empty and holds no run: choose another output_dir=DIR" in line
+    assert (run / name).read_text() == "years of work"
+
+
+def test_run_directory_that_cannot_be_made(refused, tmp_path):
+    (tmp_path / "file").write_text("x")
+    assert f"{tmp_path / 'file'} is a file" in refused(f"output_dir={tmp_path / 'file'}")
+    for place in (tmp_path / "file" / "run", Path("/proc/run")):
+        assert str(place) in refused(f"output_dir={place}")
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_training_where_a_run_is_asks_first(tiny_run, refused):
+    before = (tiny_run / "report.json").read_bytes()
+    line = refused(f"output_dir={tiny_run}")
+    assert f"{tiny_run} holds a run already" in line
+    assert (tiny_run / "report.json").read_bytes() == before
+
+
+def test_one_process_at_a_time_trains_a_run(tiny_run, refused):
+    again = (f"output_dir={tiny_run}", "--overwrite")
+    before = (tiny_run / "report.json").read_bytes()
+    with locked(tiny_run):
+        assert f"{tiny_run}: another process trains there" in refused(*again)
+    assert (tiny_run / "report.json").read_bytes() == before

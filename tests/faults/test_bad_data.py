@@ -1,0 +1,104 @@
+"""Bad data at the command line: exit code 2 and one line that names file, row and column."""
+
+import shutil
+
+import pytest
+
+from tests.conftest import write_tsv
+
+HEADER = ["id", "sentence", "sentiment"]
+
+
+GOOD = [[f"r{i}", f"text {i}", i % 5] for i in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "rows", "message"),
+    [
+        (
+            "ids-sst-train.csv",
+            HEADER,
+            [*GOOD, ["x6", "text", "good"]],
+            "row 7 (id x6): sentiment is 'good': expected one of 0, 1, 2, 3, 4",
+        ),
+        (
+            "ids-sst-dev.csv",
+            HEADER,
+            [["x0", "text", 5]],
+            "row 1 (id x0): sentiment is '5': expected one of 0, 1, 2, 3, 4",
+        ),
+        (
+            "sts-train.csv",
+            ["id", "sentence1", "sentence2", "similarity"],
+            [["x0", "a", "b", "5.5"]],
+            "row 1 (id x0): similarity is '5.5': expected a number from 0 to 5",
+        ),
+        (
+            "sts-dev.csv",
+            ["id", "sentence1", "sentence2", "similarity"],
+            [["x0", "a", "b", "much"]],
+            "row 1 (id x0): similarity is 'much': expected a number from 0 to 5",
+        ),
+        ("ids-sst-train.csv", HEADER, [], "no rows"),
+        ("ids-sst-train.csv", HEADER, [["x", "text", ""]], "no labelled rows (1 without a label)"),
+        ("ids-sst-dev.csv", HEADER, [], "no rows"),
+        (
+            "ids-sst-train.csv",
+            ["id", "sentense", "sentiment"],
+            GOOD,
+            "no column 'sentence' (did you mean 'sentense'?)",
+        ),
+        (
+            "quora-dev.csv",
+            ["id", "sentence1", "sentence2"],
+            [["x", "a", "b"]],
+            "no column 'is_duplicate' (known: id, sentence1, sentence2); `data.label` names it",
+        ),
+    ],
+)
+def test_data_file(name, header, rows, message, refused, course_files, tmp_path):
+    data = shutil.copytree(course_files, tmp_path / "data")
+    write_tsv(data / name, header, rows)
+    line = refused(f"data_dir={data}")
+    assert message in line
+    assert str(data / name) in line
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["data_dir=nowhere"], "command line: data_dir=nowhere: data_dir: no such directory: "),
+        (["tasks.sst.data.dev=dev.csv"], "tasks.sst.data.dev: no such file: "),
+        (
+            ["tasks.sst.data.dev=null"],
+            "command line: tasks.sst.data.dev=null: tasks.sst.data.dev: the task has no dev data",
+        ),
+        (["tasks.sst.data.train=null"], "the task has no train data: name it as `train:`"),
+        (["defaults.data.format=csv"], "the header is separated by tabs: set `data.format: tsv`"),
+        (["tasks.sst.data.text=text"], "no column 'text' (known: id, sentence, sentiment)"),
+        (["training.holdout=0.001"], "holdout 0.001 leaves task sst an empty split"),
+    ],
+)
+def test_configured_data(overrides, message, refused):
+    assert message in refused(*overrides)
+
+
+def test_a_file_that_is_there_is_named_when_it_is_not_found(refused, course_files):
+    line = refused("tasks.qqp.data.test=quora-tset.csv")
+    assert str(course_files / "quora-tset.csv") in line
+    assert "is `data_dir` right?" in line
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "a", "sentence": "x", "sentiment": ' + "9" * 5000 + "}", "line 1: not JSON"),
+        ("[" * 100_000, "line 1: not JSON"),
+        (r'{"id": "\ud800", "sentence": "x", "sentiment": 0}', "line 1: half a letter"),
+        (r'{"id": "\ud83d\ude00", "sentence": "x", "sentiment": 9}', "row 1"),
+    ],
+)
+def test_json_lines(line, message, refused, tmp_path):
+    (tmp_path / "x.jsonl").write_text(line + "\n")
+    data = f"{{train: {tmp_path}/x.jsonl, format: jsonl}}"
+    assert message in refused(f"tasks.sst.data={data}")

@@ -1,0 +1,90 @@
+"""Damaged run directories, and outputs that would replace a run's files: exit code 2, one line.
+
+Foreign runs: test_foreign_runs.py. Damaged checkpoints and a full disk: tests/training.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.messages import complaint
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict"])
+@pytest.mark.parametrize("place", ["nowhere", ".", "configs/demo.yaml"])
+def test_directory_without_a_run(command, place, capsys):
+    assert complaint(capsys, command, place) == f"{place}: no run there (config.yaml is missing)"
+
+
+def test_run_that_was_never_evaluated(capsys, tmp_path):
+    (tmp_path / "config.yaml").write_text("tasks: {}\n")
+    line = complaint(capsys, "evaluate", tmp_path)
+    assert line == f"{tmp_path}: the run has no evaluated weights yet: go on with --resume"
+
+
+@pytest.fixture
+def run_copy(tiny_run, tmp_path) -> Path:
+    return shutil.copytree(tiny_run, tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("encoder/tokenizer.json", None, "cannot rebuild the encoder: ValueError: "),
+        ("encoder/tokenizer.json", "{}", "cannot rebuild the encoder: KeyError: "),
+        ("encoder/config.json", '{"num_attention_heads": "x"}', "cannot rebuild the encoder: "),
+        ("best.json", '{"foo": 2}', "best.json is damaged"),
+    ],
+)
+def test_a_damaged_run_is_not_scored(file, text, message, run_copy, capsys):
+    if text is None:
+        (run_copy / file).unlink()
+    else:
+        (run_copy / file).write_text(text)
+    assert message in complaint(capsys, "evaluate", run_copy)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("report.json", '{"tasks": {}}', "report.json: damaged: it has no seed"),
+        ("report.json", '{"seed": 1, "selection_split": "dev", "tasks": {"sst": 3}}',
+         "damaged: it has no tasks.sst.label_type"),
+        ("metrics.jsonl", "[]\n", "metrics.jsonl: missing or damaged (a line is no object)"),
+        ("metrics.jsonl", "{}\n", "metrics.jsonl: missing or damaged ('event')"),
+        ("metrics.jsonl", '{"event": "eval", "split": "dev", "step": 1, "tasks": null}\n',
+         "metrics.jsonl: missing or damaged"),
+    ],
+)  # fmt: skip
+def test_a_damaged_run_is_not_compared(file, text, message, run_copy, capsys, tmp_path):
+    (run_copy / file).write_text(text)
+    assert message in complaint(capsys, "report", run_copy, "--output", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report", "RUN", "--output", "RUN"],
+        ["table", "configs/glue/table.yaml", "RUN", "--output", "RUN"],
+        ["attention", "RUN", "--text", "a film", "--output", "RUN/report.json"],
+        ["attention", "RUN", "--text", "a film", "--output", "RUN/best"],
+        ["predict", "RUN", "--task", "sst", "--file", "TEXTS", "--output",
+         "RUN/predictions/sst.dev.jsonl"],
+    ],
+)  # fmt: skip
+def test_no_output_replaces_a_file_of_a_run(arguments, tiny_run, capsys, tmp_path):
+    (tmp_path / "texts.txt").write_text("a good film\n")
+    before = {path: path.stat().st_mtime_ns for path in tiny_run.rglob("*")}
+    named = {"RUN": tiny_run, "TEXTS": tmp_path / "texts.txt"}
+    for short, path in named.items():
+        arguments = [word.replace(short, str(path)) for word in arguments]
+    assert "choose another --output" in complaint(capsys, *arguments)
+    assert {path: path.stat().st_mtime_ns for path in tiny_run.rglob("*")} == before
+
+
+def test_a_place_that_is_a_file(tiny_run, capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    arguments = ["attention", tiny_run, "--text", "a film", "--output", tmp_path / "file" / "x"]
+    assert "a file" in complaint(capsys, *arguments)
+    assert (tmp_path / "file").read_text() == ""

@@ -1,0 +1,81 @@
+"""A run that is loaded: in a notebook, in another process, with damaged files."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from multitask import UserError, load
+from multitask.config.run_directory import load_lines
+from tests.conftest import ROOT
+from tests.support.commands import main
+
+FRESH = """
+import json, sys
+from multitask import load
+run = load(sys.argv[1])
+texts = json.loads(sys.argv[2])
+print(json.dumps({task: run.predict(task, items) for task, items in texts.items()}))
+"""
+
+
+def test_fresh_process_predicts_the_same_for_every_task(course_run):
+    texts = {}
+    for task in ("sst", "qqp", "sts"):
+        records = load_lines(course_run / "predictions" / f"{task}.dev.jsonl")
+        texts[task] = [r["texts"] if len(r["texts"]) > 1 else r["texts"][0] for r in records]
+    result = subprocess.run(
+        [sys.executable, "-c", FRESH, str(course_run), json.dumps(texts)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(result.stdout)
+    for task in texts:
+        records = load_lines(course_run / "predictions" / f"{task}.dev.jsonl")
+        for record, again in zip(records, found[task], strict=True):
+            np.testing.assert_allclose(again["scores"], record["scores"], atol=2e-6)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"joint": "x"}', '{"joint": true}'])
+def test_a_damaged_list_of_best_steps_is_one_line(content, course_run, tmp_path, capsys):
+    hurt = tmp_path / "hurt"
+    shutil.copytree(course_run, hurt)
+    (hurt / "best.json").write_text(content)
+    assert main("evaluate", hurt) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "best.json is damaged: go on with --resume" in error
+
+
+def test_notebook_interface(course_run):
+    run = load(course_run)
+    assert run.tasks == ["sst", "qqp", "sts"]
+    (good,) = run.predict("sst", ["a good film"])
+    assert set(good) == {"prediction", "name", "scores"} and len(good["scores"]) == 5
+    vectors = run.encode(["the cat runs .", "a man", "the cat runs ."])
+    assert vectors.shape == (3, 32) and vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-6)
+    (pair,) = run.predict("sts", [("the cat runs .", "a man")])
+    a, b = run.encode(["the cat runs .", "a man"], task="sts")
+    cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+    assert pair["prediction"] == pytest.approx(5 * cosine, abs=1e-4)
+    for wrong in (lambda: run.predict("sst", [("a", "b")]), lambda: run.predict("nli", ["a"])):
+        with pytest.raises(UserError):
+            wrong()
+
+
+def test_overrides_that_do_not_fit_the_weights_are_refused(course_run, capsys):
+    assert main("evaluate", course_run, "tasks.sst.projection=tanh") == 2
+    assert "do not fit the config" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("texts", ["great", [], [None], [float("nan")], [["a", "b"]]])
+def test_texts_of_another_shape_are_refused(texts, course_run):
+    with pytest.raises(UserError, match="single texts"):
+        load(course_run).predict("sst", texts)
