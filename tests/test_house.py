@@ -42,23 +42,12 @@ TESTED_BY = re.compile(r"# Tested by (tests/\S+\.py)\n")
 # What is still against a rule. An entry that is no longer against it fails the test: take it out.
 LONG_FILES: set[str] = {
     "tests/runs/test_contrastive.py",
-    "tests/test_bad_input.py",
 }
 LONG_FUNCTIONS: set[str] = set()
 MANY_PARAMETERS: set[str] = set()
 MANY_POSITIONAL: set[str] = set()
 UNTESTED: set[str] = {
-    "multitask/__init__.py",
-    "multitask/commands/check.py",
-    "multitask/commands/evaluate.py",
-    "multitask/commands/evaluate_search.py",
-    "multitask/commands/index.py",
-    "multitask/commands/predict.py",
-    "multitask/commands/table.py",
-    "multitask/commands/train.py",
-    "multitask/inference/analysis/importance.py",
     "multitask/inference/embeddings.py",
-    "multitask/inference/trained_run.py",
     "multitask/models/build.py",
     "multitask/reporting/comparison/notes.py",
     "multitask/reporting/comparison/saved_predictions.py",
@@ -66,11 +55,9 @@ UNTESTED: set[str] = {
     "multitask/tasks/base.py",
     "multitask/tasks/records.py",
     "multitask/tasks/sts.py",
-    "multitask/training/describe_plan.py",
     "multitask/training/frozen_baselines.py",
     "multitask/training/save_results.py",
     "multitask/training/setup.py",
-    "multitask/training/train_run.py",
     "multitask/training/validation.py",
 }
 

@@ -33,7 +33,11 @@ def run_copy(tiny_run, tmp_path) -> Path:
     [
         ("encoder/tokenizer.json", None, "cannot rebuild the encoder: ValueError: "),
         ("encoder/tokenizer.json", "{}", "cannot rebuild the encoder: KeyError: "),
-        ("encoder/config.json", '{"num_attention_heads": "x"}', "cannot rebuild the encoder: "),
+        (
+            "encoder/config.json",
+            '{"num_attention_heads": "x"}',
+            "encoder/config.json: cannot be read: ",
+        ),
         ("best.json", '{"foo": 2}', "best.json is damaged"),
     ],
 )
