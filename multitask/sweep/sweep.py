@@ -6,12 +6,9 @@ machines may work on one output directory: a claim (see ``claims``) on ``cells/C
 who trains it.
 """
 
-import contextlib
-import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import FrameType
 
 from multitask.config.run_start import config_differences
 from multitask.config.yaml_reader import dump_override, dump_yaml
@@ -22,6 +19,7 @@ from multitask.sweep.progress_bars import Progress
 from multitask.sweep.runs import Failure, Run, SweepDirectory
 from multitask.utils.errors import UserError
 from multitask.utils.files import write_text
+from multitask.utils.signals import Signals
 
 
 def sweep(
@@ -56,7 +54,7 @@ def sweep(
     failed: list[Failure] = []
     with Progress(len(runs), jobs) as progress:
         try:
-            with _sigterm_as_interrupt():
+            with Signals(_interrupt):
                 train(runs, progress, failed)
         except KeyboardInterrupt:
             stopped = True
@@ -205,19 +203,6 @@ def _check_saved(runs: Sequence[Run]) -> None:
             )
 
 
-@contextlib.contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """SIGTERM, which cluster schedulers send, ends a sweep as Ctrl-C does."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # not the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _interrupt() -> None:
+    """End a sweep on SIGTERM, which cluster schedulers send, as on Ctrl-C."""
+    raise KeyboardInterrupt

@@ -19,7 +19,7 @@ from multitask.inference.export.onnx import (
     run_session,
     session,
 )
-from multitask.inference.export.parts import Parts
+from multitask.inference.export.parts import Parts, lowest_cosine
 from multitask.tasks import metrics
 
 Records = Sequence[Mapping[str, Any]]
@@ -136,7 +136,7 @@ def compare_int8(
         outputs.append(run_session(loaded, batches))
         speeds.append(len(given) / (time.perf_counter() - began))
     if metric is None or records is None:
-        scores = [1.0, _lowest_cosine(*outputs)]
+        scores = [1.0, lowest_cosine(*outputs)]
     else:
         scores = [_measured(parts, metric, output, records) for output in outputs]
     sizes = [file.stat().st_size / 1e6 for file in files]
@@ -151,8 +151,3 @@ def _measured(parts: Parts, metric: str, output: np.ndarray, records: Records) -
     kind = parts.reader.task_type
     labels, _, _ = kind.read_records(records)
     return metrics.compute(kind, (labels, predictions.numpy(), shown.numpy()))[metric]
-
-
-def _lowest_cosine(one: np.ndarray, other: np.ndarray) -> float:
-    norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    return float(((one * other).sum(1) / norms).min())

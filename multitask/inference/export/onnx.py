@@ -15,9 +15,9 @@ from multitask.data.collate import collate
 from multitask.data.tokenize import tokenize
 from multitask.inference.export.onnx_module import INPUTS, PlainTask
 from multitask.inference.export.parts import TOLERANCE, Parts, largest_difference
-from multitask.inference.export.requirement import required
 from multitask.tasks.examples import Rows
 from multitask.utils.errors import UserError
+from multitask.utils.optional import optional
 
 FILE, INT8_FILE = "model.onnx", "model_int8.onnx"
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
@@ -32,7 +32,7 @@ def export_onnx(parts: Parts, directory: Path) -> None:
     missing.
     """
     for package in PACKAGES:
-        required(package, PACKAGES)
+        optional(package, f"{package} is not installed", " ".join(PACKAGES))
     if parts.head.takes in ("tokens", "sequence"):
         head = parts.config.tasks[parts.task].head.name
         message = f"tasks.{parts.task}.head: {head} predicts {parts.reader.task_type.predicts}: "

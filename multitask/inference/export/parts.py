@@ -145,6 +145,12 @@ def plain_encoder(encoder: Encoder) -> Any:
     return model.eval()
 
 
+def lowest_cosine(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the lowest cosine between rows of the same place in two arrays [N, d]."""
+    norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    return float(((one * other).sum(1) / norms).min())
+
+
 def largest_difference(found: np.ndarray, wanted: np.ndarray) -> float:
     """The largest |found - wanted|, of numbers above 1 as a part of the number."""
     if found.shape != wanted.shape:

@@ -4,15 +4,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
 from multitask.inference.export.hugging_face import export_encoder
-from multitask.inference.export.parts import Parts
-from multitask.inference.export.requirement import required
+from multitask.inference.export.parts import Parts, lowest_cosine
 from multitask.models.projections import Linear, MlpBatchNorm, Tanh
 from multitask.utils.errors import UserError
+from multitask.utils.optional import optional
 
 POOLINGS = ("cls", "mean", "max")
 LOWEST_COSINE = 0.99999
@@ -26,21 +25,21 @@ def export_sentences(parts: Parts, directory: Path) -> None:
 
     Raises UserError for a pooling or projection without such a module, by its key.
     """
-    required("sentence-transformers", ["sentence-transformers"])
+    package = "sentence-transformers"
+    library = optional("sentence_transformers", f"{package} is not installed", package)
     parts.check_encoder("sentence-transformers")
     if parts.pooling_name not in POOLINGS:
         raise UserError(
             f"{parts.pooling_key}: {parts.pooling_name}: sentence-transformers has no such "
             f"pooling, only {', '.join(POOLINGS)}: export it with --format onnx"
         )
-    from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     with tempfile.TemporaryDirectory() as scratch:
         export_encoder(parts, Path(scratch))
         transformer = Transformer(scratch, max_seq_length=parts.max_length)
         modules = [transformer, Pooling(parts.encoder.dim, pooling_mode=parts.pooling_name)]
-        model = SentenceTransformer(modules=[*modules, *_dense(parts)], device="cpu")
+        model = library.SentenceTransformer(modules=[*modules, *_dense(parts)], device="cpu")
         model.save(str(directory), create_model_card=False, safe_serialization=True)
 
 
@@ -86,8 +85,7 @@ def check_sentences(parts: Parts, directory: Path, texts: list[str]) -> float:
 
     model = SentenceTransformer(str(directory), device="cpu")
     found, wanted = model.encode(texts, show_progress_bar=False), parts.vectors(texts).numpy()
-    norms = np.linalg.norm(found, axis=1) * np.linalg.norm(wanted, axis=1)
-    lowest = float(((found * wanted).sum(1) / norms).min())
+    lowest = lowest_cosine(found, wanted)
     if not lowest >= LOWEST_COSINE:
         raise UserError(
             f"{parts.pooling_key}: sentence-transformers gives other vectors (cosine {lowest:.6f})"

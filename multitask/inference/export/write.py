@@ -1,6 +1,8 @@
 """Write one export: into a scratch directory, checked there, then renamed to its own name."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,16 +81,16 @@ def write_export(
         UserError: the format cannot carry the task, or gives other scores; nothing is written then.
     """
     check_target(directory)
-    make = {
-        "transformers": _transformers,
+    make: dict[str, Callable[..., Exported]] = {
+        "transformers": partial(_transformers, encoder_only=encoder_only),
         "sentence-transformers": _sentences,
-        "onnx": _onnx,
+        "onnx": partial(_onnx, with_int8=with_int8),
         "ternary": _ternary,
     }
     directory.parent.mkdir(parents=True, exist_ok=True)
     with replacing(directory) as scratch:
         scratch.mkdir()
-        exported = make[form](parts, scratch, directory, rows, encoder_only, with_int8)
+        exported = make[form](parts, scratch, directory, rows)
         exported = replace(
             exported,
             config=_changed(parts, run_dir),
@@ -111,7 +113,7 @@ def _changed(parts: Parts, run_dir: Path) -> str:
 
 
 def _transformers(
-    parts: Parts, scratch: Path, directory: Path, rows: DevRows, encoder_only: bool, _: bool
+    parts: Parts, scratch: Path, directory: Path, rows: DevRows, encoder_only: bool
 ) -> Exported:
     if encoder_only:
         hugging_face.export_encoder(parts, scratch)
@@ -138,9 +140,7 @@ def _transformers(
     return Exported(parts.task, "transformers", pipeline, what, "\n".join(usage), [note])
 
 
-def _sentences(
-    parts: Parts, scratch: Path, directory: Path, rows: DevRows, _: bool, __: bool
-) -> Exported:
+def _sentences(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exported:
     sentences.export_sentences(parts, scratch)
     texts = [text for row in rows.spread(CHECKED).texts for text in row]
     lowest = sentences.check_sentences(parts, scratch, texts)
@@ -158,9 +158,7 @@ def _sentences(
     return Exported(parts.task, library, pipeline, what, "\n".join(usage), [note])
 
 
-def _onnx(
-    parts: Parts, scratch: Path, directory: Path, rows: DevRows, _: bool, with_int8: bool
-) -> Exported:
+def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8: bool) -> Exported:
     onnx.export_onnx(parts, scratch)
     texts = rows.spread(CHECKED).texts
     found = onnx.check_onnx(parts, scratch, texts)
@@ -191,9 +189,7 @@ def _onnx(
     return Exported(parts.task, "onnx", kind, what, "\n".join(usage), notes)
 
 
-def _ternary(
-    parts: Parts, scratch: Path, directory: Path, rows: DevRows, _: bool, __: bool
-) -> Exported:
+def _ternary(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exported:
     encoder = parts.encoder
     if not isinstance(encoder, BertEncoder):
         raise UserError("encoder.name: an encoder of transformers has no ternary layers")

@@ -19,6 +19,7 @@ from multitask.inference.similarity import unit
 from multitask.utils.errors import NotFinite, UserError
 from multitask.utils.files import file_digest, read_bounded, replacing
 from multitask.utils.limits import JSON_BYTES
+from multitask.utils.optional import optional
 
 if TYPE_CHECKING:
     from multitask.inference.embeddings import Vectors
@@ -116,22 +117,18 @@ class TextIndex:
 
 
 def import_faiss() -> Any:
-    """The library, or a line that says how to get it."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise UserError("semantic search needs FAISS: pip install faiss-cpu") from error
-    return faiss
+    """Import the library. Raises UserError if it is missing."""
+    return optional("faiss", "semantic search needs FAISS", "faiss-cpu")
 
 
 def nearest(index: Any, queries: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and places [Q, top] of a FAISS index, for queries [Q, d] of any length."""
+    """Search a FAISS index for queries [Q, d] of any length: cosines and places [Q, top]."""
     found: tuple[np.ndarray, np.ndarray] = index.search(normalised(queries), top)
     return found
 
 
 def normalised(vectors: np.ndarray) -> np.ndarray:
-    """Vectors of length one, as FAISS takes them. Raises NotFinite for any that are no numbers."""
+    """Scale vectors to length one, as FAISS takes them. Raises NotFinite for NaN or infinity."""
     if not np.isfinite(vectors).all():
         raise NotFinite("the encoder's vectors are not finite numbers")
     return np.ascontiguousarray(unit(vectors), dtype=np.float32)

@@ -5,6 +5,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from multitask.utils.errors import UserError
+from multitask.utils.optional import optional
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -13,12 +14,8 @@ ADDRESS = "127.0.0.1"
 
 
 def import_flask() -> Any:
-    """The library, or a line that says how to get it."""
-    try:
-        import flask
-    except ImportError as error:
-        raise UserError("the page needs Flask: pip install flask") from error
-    return flask
+    """Import the library. Raises UserError if it is missing."""
+    return optional("flask", "the page needs Flask", "flask")
 
 
 def listen(port: int) -> socket.socket:
