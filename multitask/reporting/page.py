@@ -1,10 +1,10 @@
-"""A page of results as plain data, and that page as Markdown.
+"""A page of results as plain data, and its Markdown.
 
-report.md and report.html show the same page. Its strings are plain text: the Markdown below and
-the HTML templates each escape what they show.
+report.md and report.html show the same page. Its strings are plain text: the functions below and
+the HTML templates escape them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -39,7 +39,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Image:
-    """A PNG file in the page's folder; ``alt`` says what it shows to who does not see it."""
+    """A PNG file in the page's folder; ``alt`` describes it for readers who cannot see it."""
 
     file: Path
     alt: str
@@ -51,10 +51,15 @@ Block = Table | Lines | Text | Code | Image
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a heading, then smaller sections.
+    """Blocks under a heading, then subsections.
 
-    ``label`` is the short title in a list of contents (default: the title); ``alert`` marks what
-    a reader should not miss; ``folded`` is a part that is long and opens on demand.
+    Attributes:
+        title: the heading.
+        blocks: the content, in order.
+        parts: the subsections.
+        label: a shorter title for the table of contents; default: the title.
+        alert: highlight the section.
+        folded: show only the heading until the reader opens it.
     """
 
     title: str
@@ -67,10 +72,15 @@ class Section:
 
 @dataclass(frozen=True)
 class Tile:
-    """One result at a glance: a score, what it means, and the scores to hold it against.
+    """One result at a glance: a score and the scores to compare it with.
 
-    ``low`` and ``high`` bound the score's interval; ``references`` are named scores. None is an
-    undefined score.
+    Attributes:
+        title: the task.
+        measure: the metric.
+        score: the score; None if it is undefined.
+        low, high: the bounds of its interval.
+        references: scores of the baselines by name.
+        flags: short remarks.
     """
 
     title: str
@@ -84,9 +94,15 @@ class Tile:
 
 @dataclass(frozen=True)
 class Page:
-    """``folder`` is where the page is written: links to images start there.
+    """A page of results.
 
-    ``legend`` explains the tiles.
+    Attributes:
+        folder: the directory of the page; links to images start there.
+        title: the heading.
+        summary: a sentence below it.
+        sections: the content.
+        tiles: the results at the top (HTML only).
+        legend: an explanation of the tiles.
     """
 
     folder: Path
@@ -97,8 +113,15 @@ class Page:
     legend: str = ""
 
 
+def tables_page(title: str, tables: Iterable[tuple[str, Table]], notes: Sequence[str]) -> str:
+    """Write a Markdown page of titled tables, with notes on how to read them below."""
+    sections = [Section(name, [table]) for name, table in tables]
+    sections.append(Section("How to read this", [Lines(notes)]))
+    return markdown_page(Page(Path(), title, "", sections))
+
+
 def markdown_page(page: Page) -> str:
-    """The page as Markdown, without its tiles."""
+    """Write the page as Markdown, without its tiles."""
     parts = [f"# {markdown(page.title)}", *([markdown(page.summary)] if page.summary else [])]
     for section in page.sections:
         parts += _section(section, 2, page.folder)
@@ -113,7 +136,7 @@ def _section(section: Section, level: int, folder: Path) -> list[str]:
 
 
 def markdown_block(block: Block, folder: Path) -> str:
-    """One block as Markdown; images are linked relative to ``folder``."""
+    """Write one block as Markdown; links to images are relative to ``folder``."""
     match block:
         case Table():
             return block.markdown()

@@ -1,4 +1,4 @@
-"""What a measurement of search says: exact beside the paper's mode, as text and Markdown."""
+"""The quality and speed of search, exact and as in the paper, as text and Markdown."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,12 +17,12 @@ HEADER = (
 
 
 def terminal_table(found: Mapping[str, Any]) -> str:
-    """Both ways of search, aligned, and what they searched."""
+    """Write both modes of search, and what they searched, for the terminal."""
     return "\n".join([_table(found).text(), "", *_facts(found)])
 
 
 def markdown_page(found: Mapping[str, Any]) -> str:
-    """search.md, from what search.json holds."""
+    """Write search.md from the content of search.json."""
     lines = [
         f"# Search: {markdown(found['of'])}",
         "",
@@ -63,17 +63,17 @@ def _table(found: Mapping[str, Any]) -> Table:
 def _facts(found: Mapping[str, Any]) -> list[str]:
     threads, known = found["faiss_threads"], found["gold_pairs_known"]
     seen = (
-        f"{known['trained_on']:,} of them stand in the run's training rows, "
-        f"{known['selected']:,} in those that selected its weights"
+        f"{known['trained_on']:,} of them are in the run's training rows, "
+        f"{known['selected']:,} in the rows that selected its weights"
         if known
-        else "which of them training saw is not known here"
+        else "how many of them are in its training data is unknown here"
     )
     return [
         f"{found['corpus']:,} texts of the corpus, {found['queries']:,} queries, "
-        f"{found['queries_with_gold']:,} of them with something to find; known by "
-        f"{found['keyed_by']}",
-        f"{found['gold_pairs']:,} pairs to be found; {seen}",
-        f"{found['queries_in_corpus_verbatim']:,} queries stand in the corpus word for word",
+        f"{found['queries_with_gold']:,} of them with a duplicate to find; a question is "
+        f"identified by its {found['keyed_by']}",
+        f"{found['gold_pairs']:,} duplicate pairs; {seen}",
+        f"{found['queries_in_corpus_verbatim']:,} queries are in the corpus word for word",
         f"the matrix of {found['corpus']:,} x {found['dim']} fp32 numbers: "
         f"{found['matrix_bytes'] / 1e6:.1f} MB",
         f"encoding and exact search of one query: {found['encode_and_search_ms']:.1f} ms (median); "

@@ -1,12 +1,11 @@
-"""What the STS suites say of a run or an encoder: the seven-column table, as text and Markdown."""
+"""The scores on the STS suites as a seven-column table, in text and Markdown."""
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from multitask.reporting.table_formats import Table, markdown
+from multitask.reporting.table_formats import Table, markdown, number
 from multitask.tasks.sts import NAMES
 
 SPACE = {
@@ -19,12 +18,13 @@ Entries = Mapping[str, Mapping[str, Any]]
 
 
 def terminal_table(found: Mapping[str, Any]) -> str:
-    """The seven-column table, aligned."""
+    """Write the seven-column table for the terminal."""
     return _table(found["suites"]).text()
 
 
 def markdown_page(found: Mapping[str, Any]) -> str:
-    """sts.md: the table, its subsets and how to read them, from what sts.json holds."""
+    """Write sts.md (the table, the subsets and how to read them) from the content of sts.json."""
+    remarks = notes(found)
     lines = [
         f"# STS: {markdown(found['of'])}",
         "",
@@ -34,7 +34,8 @@ def markdown_page(found: Mapping[str, Any]) -> str:
         "",
         _table(found["suites"]).markdown(),
         "",
-        *_notes(found),
+        *(f"- {markdown(line)}" for line in remarks),
+        *[""][: len(remarks)],
         "## Subsets",
         "",
         Table(SUBSETS_HEADER, _subset_rows(found["suites"])).markdown(),
@@ -49,21 +50,24 @@ def markdown_page(found: Mapping[str, Any]) -> str:
 
 
 def notes(found: Mapping[str, Any]) -> list[str]:
-    """What must be said beside the numbers, as plain lines."""
+    """List what a reader must know about the numbers, as plain lines."""
     entries: Entries = found["suites"]
     lines = []
     missing = [name for name in NAMES if name not in entries]
     if missing:
         lines.append(f"no Avg: {', '.join(missing)} not found")
     if any(entry["clean"] for entry in entries.values()):
-        lines.append("pairs that the run was trained on are left out of all rows but the one named")
+        lines.append(
+            "pairs from the run's training data are left out of every row except the one that says "
+            "so"
+        )
     lines += [
         f"{name}: {entry['selecting']:,} of {entry['pairs']:,} pairs selected the run's weights"
         for name, entry in entries.items()
         if entry["selecting"]
     ]
     if all(entry["in_training"] is None for entry in entries.values()):
-        lines.append("a bare encoder: nothing is known here of the pairs it was trained on")
+        lines.append("an encoder without a run: its training data is unknown here")
     if "STS-B" in entries:
         file, pairs = next(iter(entries["STS-B"]["files"].values())), entries["STS-B"]["pairs"]
         if pairs != 1379:
@@ -71,13 +75,8 @@ def notes(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _notes(found: Mapping[str, Any]) -> list[str]:
-    lines = [f"- {markdown(line)}" for line in notes(found)]
-    return [*lines, ""] if lines else []
-
-
 def _table(entries: Entries) -> Table:
-    """The seven-column table; correlations times 100."""
+    """Build the seven-column table; correlations are multiplied by 100."""
 
     def row(title: str, show: Callable[[Mapping[str, Any]], str], last: str = "") -> list[str]:
         return [title, *(show(entries[name]) if name in entries else "-" for name in NAMES), last]
@@ -86,7 +85,7 @@ def _table(entries: Entries) -> Table:
         return lambda entry: percent(headline(entry)[how][which])
 
     def space(name: str) -> Callable[[Mapping[str, Any]], str]:
-        return lambda entry: number(entry["space"][name])
+        return lambda entry: number(entry["space"][name], "z.3f")
 
     rows = [
         row("Spearman, all", correlation("spearman", "all"), percent(average(entries))),
@@ -124,23 +123,18 @@ def _subset_rows(entries: Entries) -> list[list[str]]:
 
 
 def percent(value: float | None) -> str:
-    """A correlation times 100; ``-`` where there is none."""
-    return "-" if value is None or math.isnan(value) else f"{100 * value:.2f}"
-
-
-def number(value: float | None) -> str:
-    """Three digits; ``-`` where there is none."""
-    return "-" if value is None or math.isnan(value) else f"{value:z.3f}"
+    """A correlation times 100; ``-`` for None and NaN."""
+    return number(None if value is None else 100 * value, ".2f")
 
 
 def headline(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The scores that count: without the pairs that the run was trained on."""
+    """Return the scores without the pairs that the run was trained on."""
     chosen: Mapping[str, Any] = entry["clean"] or entry["scores"]
     return chosen
 
 
 def average(entries: Mapping[str, Mapping[str, Any]], which: str = "spearman") -> float | None:
-    """The table's Avg: the mean headline over the seven suites; None where one is missing."""
+    """Return the table's Avg, the mean over the seven suites; None if a suite is missing."""
     if set(entries) < set(NAMES):
         return None
     return float(np.mean([headline(entry)["all"][which] for entry in entries.values()]))

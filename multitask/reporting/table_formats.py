@@ -7,6 +7,7 @@ are marked, and pandas aligns, escapes and loads (0.7 s) otherwise.
 import csv
 import html
 import io
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -25,25 +26,40 @@ _LATEX = {
 }
 
 
+def number(value: float | None, pattern: str) -> str:
+    """A number under a format such as ``.2f``; ``-`` for None and NaN."""
+    return "-" if value is None or math.isnan(value) else f"{value:{pattern}}"
+
+
 def score(value: float | None) -> str:
-    """Three digits, ``-`` where there is no score."""
+    """A score with three digits; ``-`` for None."""
     return "-" if value is None else f"{value:.3f}"
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """A difference with its sign (a rounded zero has a plus), ``-`` where there is none."""
+    """A difference with its sign (a rounded zero has a plus); ``-`` for None."""
     return "-" if value is None else f"{value:+z.{digits}f}"
 
 
+def interval(low: float | None, high: float | None, digits: int = 3) -> str:
+    """An interval of a difference, such as ``[-0.003, +0.027]``."""
+    return f"[{signed(low, digits)}, {signed(high, digits)}]"
+
+
+def p_value(p: float | None) -> str:
+    """A p-value, such as ``p 0.123`` or ``p<0.001``; ``p -`` for None."""
+    return "p<0.001" if p is not None and p < 0.0005 else f"p {score(p)}"
+
+
 def markdown(text: str) -> str:
-    """Text that Markdown shows as it is, in a table cell too: no HTML, no markup, one line."""
+    """Escape a text so that Markdown shows it as it is, on one line, in a table cell too."""
     line = html.escape(" ".join(text.split()), quote=False)
     # A bracket alone is harmless: only "](" makes a link.
     return re.sub(r"([\\`*_|~$#]|(?<=\])\()", r"\\\1", line)
 
 
 def latex(text: str) -> str:
-    """Text that LaTeX shows as it is, on one line; the minus of a number is a real one."""
+    """Escape a text so that LaTeX shows it as it is, on one line; ``-1`` gets a minus sign."""
     escaped = "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
     return re.sub(r"(?<![\w.-])-(?=\d)", "$-$", escaped)
 
@@ -65,7 +81,7 @@ class Table:
     kind: ClassVar[str] = "table"
 
     def text(self) -> str:
-        """Left-aligned columns, two spaces apart, with a rule under the header."""
+        """Write left-aligned columns, two spaces apart, with a rule under the header."""
         lines = self._written(str, "{} *")
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         lines.insert(1, ["-" * width for width in widths])
@@ -75,12 +91,12 @@ class Table:
         )
 
     def markdown(self) -> str:
-        """A Markdown table."""
+        """Write a Markdown table."""
         header, *rows = self._written(markdown, "**{}**")
         return markdown_table(header, rows)
 
     def latex(self) -> str:
-        """A booktabs tabular: the first column is left-aligned, the others are centred."""
+        """Write a booktabs tabular: the first column is left-aligned, the others are centred."""
         header, *rows = (
             " & ".join(line) + r" \tabularnewline"
             for line in self._written(latex, r"\textbf{{{}}}")
@@ -90,13 +106,13 @@ class Table:
         return "\n".join([*top, *rows, r"\bottomrule", r"\end{tabular}"])
 
     def csv(self) -> str:
-        """Comma-separated values: numbers in full precision, None as an empty cell."""
+        """Write comma-separated values: numbers in full precision, None as an empty cell."""
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([self.header, *self.rows])
         return text.getvalue()
 
     def _written(self, plain: Callable[[str], str], best: str) -> list[list[str]]:
-        """Header and rows in one format; ``best`` is the pattern of a marked cell."""
+        """Return header and rows in one format; ``best`` is the pattern of a marked cell."""
         rows = [[plain(str(cell)) for cell in row] for row in self.rows]
         for row, column in self.marked:
             rows[row][column] = best.format(rows[row][column])
@@ -104,13 +120,13 @@ class Table:
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table of cells that are Markdown already."""
+    """Write a Markdown table whose cells are Markdown already."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def text_page(tables: Iterable[tuple[str, Table]], notes: Iterable[str]) -> str:
-    """Tables for the terminal, each under its title, and the notes below them."""
+    """Write tables for the terminal, each under its title, and the notes below them."""
     parts = [f"{title}:\n{table.text()}" if title else table.text() for title, table in tables]
     return "\n\n".join([*parts, "\n".join(notes)])
 
@@ -118,9 +134,9 @@ def text_page(tables: Iterable[tuple[str, Table]], notes: Iterable[str]) -> str:
 def latex_float(
     tables: Iterable[tuple[str, Table]], caption: Iterable[str], fit: bool = False
 ) -> str:
-    """One LaTeX float with the tables above each other (needs the package booktabs).
+    """Write one LaTeX float with the tables one above the other (needs the package booktabs).
 
-    With ``fit`` a table that is wider than the page is scaled down (needs adjustbox too).
+    ``fit`` scales tables down that are wider than the page (needs adjustbox too).
     """
     packages = "booktabs,adjustbox" if fit else "booktabs"
     parts = [rf"% \usepackage{{{packages}}}", r"\begin{table*}[t]", r"\centering", r"\small"]

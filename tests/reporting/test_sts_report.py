@@ -66,7 +66,7 @@ def test_without_the_pairs_of_training_are_the_scores_that_count():
     assert row(found, "Spearman, all, seen pairs included")[NAMES.index("STS12")] == "90.00"
     page = markdown_page(found)
     assert "| STS12 | one | 70 | 60.00 | 50.00 | 30 |" in page
-    assert any("left out of all rows but the one named" in line for line in notes(found))
+    assert any("left out of every row except" in line for line in notes(found))
 
 
 def test_what_else_must_be_said():

@@ -1,4 +1,4 @@
-"""The averaged output of several runs, and what averaging gains on dev."""
+"""The averaged output of several runs, and the gain of averaging on dev."""
 
 import math
 import statistics
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multitask.reporting.comparison.saved_predictions import ScoredRows, resampled_metric
-from multitask.reporting.table_formats import Table, score, signed
+from multitask.reporting.table_formats import Table, interval, score, signed
 from multitask.tasks import metrics
 from multitask.tasks.base import Array, TaskType
 from multitask.tasks.bootstrap import percentiles
@@ -16,7 +16,7 @@ from multitask.utils.files import without_nan
 
 
 def average(kind: TaskType, members: Sequence[Array]) -> tuple[Array, Array]:
-    """Predictions and scores of an ensemble: the plain mean of its members' scores."""
+    """Return predictions and scores of an ensemble: the plain mean of its members' scores."""
     scores = np.stack(members).mean(axis=0, dtype=np.float64)
     return kind.decide(scores), scores
 
@@ -28,7 +28,7 @@ def gains(
     evaluate_only: Collection[str] = (),
     resamples: int = 2000,
 ) -> dict[str, Any]:
-    """An ensemble and its members, called ``runs``, on each task's dev rows; plain JSON values.
+    """Compare an ensemble with its members on each task's dev rows; plain JSON values.
 
     A paired bootstrap over rows: each resample scores the ensemble and every member on the same
     rows. The members are fixed, and so is the one that is best on all rows. ``overall`` is the
@@ -63,7 +63,7 @@ def gains(
 
 
 def _compared(runs: Sequence[str], values: Sequence[float], samples: Array) -> dict[str, Any]:
-    """What one column says: ``values`` [1 + M] and ``samples`` [R, 1 + M], the ensemble first."""
+    """Compare one column's ``values`` [1 + M] and ``samples`` [R, 1 + M], the ensemble first."""
     ensemble, *members = values
     mean = statistics.fmean(members)
     known = [value for value in members if math.isfinite(value)]
@@ -85,7 +85,7 @@ def _gain(value: float, differences: Array) -> dict[str, float]:
 
 
 def gains_table(found: dict[str, Any]) -> str:
-    """What ``gains`` returns as the terminal's table, and how to read it."""
+    """Write the result of ``gains`` as a table for the terminal, with how to read it."""
     lines = {f"{task} {entry['metric']}": entry for task, entry in found["tasks"].items()}
     if len(lines) > 1:
         lines["mean of tasks"] = found["overall"]
@@ -109,4 +109,4 @@ def gains_table(found: dict[str, Any]) -> str:
 
 
 def _gain_cell(gain: dict[str, float | None]) -> str:
-    return f"{signed(gain['value'])} [{signed(gain['low'])}, {signed(gain['high'])}]"
+    return f"{signed(gain['value'])} {interval(gain['low'], gain['high'])}"

@@ -1,11 +1,18 @@
-"""A comparison as text, Markdown, CSV and LaTeX; nothing is computed here."""
+"""The tables of a comparison as text, Markdown, CSV and LaTeX; nothing is computed here."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from multitask.reporting.page import Lines, Page, Section, markdown_page
-from multitask.reporting.table_formats import Table, latex_float, score, signed, text_page
+from multitask.reporting.page import tables_page
+from multitask.reporting.table_formats import (
+    Table,
+    interval,
+    latex_float,
+    p_value,
+    score,
+    signed,
+    text_page,
+)
 
 Entry = dict[str, Any] | None  # a score with its statistics
 
@@ -18,28 +25,26 @@ TIMES = ("epoch_seconds", "epoch_seconds_ratio")  # the last columns of table.cs
 
 
 def terminal_page(comparison: dict[str, Any]) -> str:
-    """The tables for the terminal; the best score of each column is marked with ``*``."""
+    """Write the tables for the terminal; the best score of each column is marked with ``*``."""
     return text_page(_first_untitled(comparison), _all_notes(comparison))
 
 
 def markdown_text(comparison: dict[str, Any]) -> str:
-    """table.md: the tables, with what was done and what to beware of below them."""
-    sections = [Section(title, [table]) for title, table in titled_tables(comparison)]
-    notes = Section("How to read this", [Lines(_all_notes(comparison))])
-    return markdown_page(Page(Path(), "Comparison", "", [*sections, notes]))
+    """Write table.md: the tables, and below them how they were made and their limits."""
+    return tables_page("Comparison", titled_tables(comparison), _all_notes(comparison))
 
 
 def latex_text(comparison: dict[str, Any]) -> str:
-    """table.tex: one float with the tables above each other."""
+    """Write table.tex: one float with the tables one above the other."""
     return latex_float(_first_untitled(comparison), _all_notes(comparison))
 
 
 def csv_text(comparison: dict[str, Any]) -> str:
-    """table.csv: a line for each group, full precision, nothing where there is no number.
+    """Write table.csv: a line per group, in full precision; a missing number is an empty cell.
 
-    Columns: group, seeds (how many), then mean, sd, diff, low, high and p of each task and
-    overall; low and high bound the difference to the baseline, p is Holm's. Then the seconds of
-    an epoch and their ratio to the baseline's.
+    Columns: group, number of seeds, then mean, sd, diff, low, high and p per task and overall; low
+    and high bound the difference to the baseline, p is corrected by Holm. Then the seconds per
+    epoch and their ratio to the baseline's.
     """
     parts = ("mean", "sd", "diff", "low", "high", "p")
     scores = [f"{name}_{part}" for name in [*comparison["tasks"], "overall"] for part in parts]
@@ -56,18 +61,18 @@ def csv_text(comparison: dict[str, Any]) -> str:
 
 
 def entries(comparison: dict[str, Any], group: dict[str, Any]) -> list[Entry]:
-    """The entry of a group, or of its holdout, in each column: the tasks, then overall."""
+    """Return the entry of a group, or of its holdout, per column: the tasks, then overall."""
     return [*(group["tasks"].get(task) for task in comparison["tasks"]), group["overall"]]
 
 
 def columns(comparison: dict[str, Any]) -> list[str]:
-    """The columns' titles: ``sst accuracy``, ..., ``mean``."""
+    """Return the titles of the columns: ``sst accuracy``, ..., ``mean``."""
     kinds = comparison["tasks"].items()
     return [*(f"{task} {kind['metric']}" for task, kind in kinds), "mean"]
 
 
 def titled_tables(comparison: dict[str, Any]) -> list[tuple[str, Table]]:
-    """Title and content of each table that the comparison has something for."""
+    """Return the title and the content of each table that is not empty."""
     tables = {
         SCORES_TITLE: score_table(comparison),
         HOLDOUT_TITLE: holdout_table(comparison),
@@ -80,15 +85,15 @@ def titled_tables(comparison: dict[str, Any]) -> list[tuple[str, Table]]:
 
 
 def _first_untitled(comparison: dict[str, Any]) -> list[tuple[str, Table]]:
-    """The same for a page whose notes begin with what the scores are."""
+    """Leave out the first title, for a page whose notes begin with what the scores are."""
     (_, scores), *others = titled_tables(comparison)
     return [("", scores), *others]
 
 
 def score_table(comparison: dict[str, Any]) -> Table:
-    """Mean ± standard deviation of each group; the best mean of a column is marked.
+    """Build the table of mean ± standard deviation; the best mean of a column is marked.
 
-    How many parameters were trained stands beside, where groups differ in it by a percent.
+    It has a column of trained parameters if the groups differ in them by more than a percent.
     """
     groups = comparison["groups"]
     counts = [group.get("trained_parameters") for group in groups]
@@ -104,12 +109,12 @@ def score_table(comparison: dict[str, Any]) -> Table:
 
 
 def best_of(means: Sequence[float]) -> float | None:
-    """The largest of several; None of one alone, which is the best of nothing."""
+    """Return the largest of several means; None if there are fewer than two."""
     return max(means) if len(means) > 1 else None
 
 
 def best_cells(rows: Sequence[Sequence[Entry]], first: int) -> frozenset[tuple[int, int]]:
-    """The best means of the columns of ``rows``, as a table marks them from column ``first`` on."""
+    """Return the cells to mark: the best mean of each column, numbered from ``first``."""
     marked = set()
     for column, found in enumerate(zip(*rows, strict=True), first):
         means = [entry["mean"] if entry else None for entry in found]
@@ -121,7 +126,7 @@ def best_cells(rows: Sequence[Sequence[Entry]], first: int) -> frozenset[tuple[i
 
 
 def holdout_table(comparison: dict[str, Any]) -> Table | None:
-    """Mean ± standard deviation on the holdout, the best marked; None with fewer than two."""
+    """Build the table of scores on the holdout, the best marked; None for fewer than two groups."""
     found = {
         group["name"]: entries(comparison, group["holdout"])
         for group in comparison["groups"]
@@ -137,7 +142,7 @@ def difference_title(comparison: dict[str, Any]) -> str:
 
 
 def differences(comparison: dict[str, Any]) -> dict[str, list[Entry]]:
-    """The differences of each group that can be compared with the baseline, in each column."""
+    """Return the differences per column of each group that can be compared with the baseline."""
     found = {
         group["name"]: [(entry or {}).get("difference") for entry in entries(comparison, group)]
         for group in comparison["groups"]
@@ -146,13 +151,13 @@ def differences(comparison: dict[str, Any]) -> dict[str, list[Entry]]:
 
 
 def difference_table(comparison: dict[str, Any]) -> Table | None:
-    """Each group against the baseline; None where nothing can be compared."""
+    """Build the table of differences to the baseline; None if nothing can be compared."""
     rows = [[name, *map(difference_cell, row)] for name, row in differences(comparison).items()]
     return Table(("group", *columns(comparison)), rows) if rows else None
 
 
 def time_table(comparison: dict[str, Any]) -> Table | None:
-    """Seconds of an epoch and their ratio to the baseline's; None with fewer than two groups."""
+    """Build the table of seconds per epoch; None for fewer than two groups."""
     rows = [
         [group["name"], f"{time['epoch_seconds']:.1f}", f"x{ratio:.2f}" if ratio else "-"]
         for group in comparison["groups"]
@@ -164,27 +169,25 @@ def time_table(comparison: dict[str, Any]) -> Table | None:
 
 
 def score_cell(entry: Entry) -> str:
-    """``0.712 ± 0.004``; ``-`` without score."""
+    """Mean and standard deviation, such as ``0.712 ± 0.004``; ``-`` without a score."""
     if entry is None or entry["mean"] is None:
         return "-"
     return f"{score(entry['mean'])} ± {score(entry['sd'])}"
 
 
 def difference_cell(difference: Entry) -> str:
-    """``+0.012 [-0.003, +0.027] p 0.123``; ``-`` without difference."""
+    """A difference, such as ``+0.012 [-0.003, +0.027] p 0.123``; ``-`` for None."""
     return " ".join(difference_parts(difference)) if difference else "-"
 
 
 def difference_parts(difference: dict[str, Any]) -> tuple[str, str, str]:
-    """``+0.012``, ``[-0.003, +0.027]`` and ``p 0.123``."""
-    low, high = signed(difference["low"]), signed(difference["high"])
-    p = difference["p_holm"]
-    shown = "p<0.001" if p is not None and p < 0.0005 else f"p {score(p)}"
-    return signed(difference["value"]), f"[{low}, {high}]", shown
+    """The parts of ``difference_cell``: ``+0.012``, ``[-0.003, +0.027]`` and ``p 0.123``."""
+    bounds = interval(difference["low"], difference["high"])
+    return signed(difference["value"]), bounds, p_value(difference["p_holm"])
 
 
 def gain_table(comparison: dict[str, Any]) -> Table | None:
-    """Relative gains over the single-task groups, in percent; None without such groups."""
+    """Build the table of relative gains in percent; None without single-task groups."""
     rows = []
     for name, gain in comparison["transfer"].get("gains", {}).items():
         values = [*map(gain["tasks"].get, comparison["tasks"]), gain["delta_m"]]
@@ -193,7 +196,7 @@ def gain_table(comparison: dict[str, Any]) -> Table | None:
 
 
 def matrix_table(comparison: dict[str, Any]) -> Table | None:
-    """What adding one task changes of another's score; None without pairs of tasks."""
+    """Build the table of how adding one task changes another's score; None without pairs."""
     matrix = comparison["transfer"].get("matrix", {})
     tasks = [task for task in comparison["tasks"] if task in matrix]
     rows = [
@@ -208,7 +211,7 @@ def _all_notes(comparison: dict[str, Any]) -> list[str]:
 
 
 def explanations(comparison: dict[str, Any]) -> list[str]:
-    """What the numbers are, how they were made, and their limits."""
+    """Explain what the numbers are, how they were computed, and their limits."""
     groups, singles = comparison["groups"], comparison["transfer"].get("singles")
     most = max(len(group["seeds"]) for group in groups)
     lines = [
@@ -227,15 +230,16 @@ def explanations(comparison: dict[str, Any]) -> list[str]:
             "test is careful, but where they differ several times more than the rows' noise, its "
             "intervals are too narrow and p too small."
             if most > 1
-            else "With one seed, intervals and p know the noise of the rows only: another seed "
-            "may change a score by more.",
+            else "With one seed, intervals and p-values reflect only the rows' noise: another "
+            "seed may change a score by more.",
         ]
         single = [group["name"] for group in groups if len(group["seeds"]) == 1]
         if most > 1 and single:
-            lines.append(f"One seed only, so nothing is known of its spread: {', '.join(single)}.")
+            lines.append(f"Only one seed, so the spread is unknown: {', '.join(single)}.")
     if time_table(comparison):
         lines.append(
-            "Training times are without evaluation and start-up, on whatever load the machine had."
+            "Training times exclude evaluation and start-up; the load of the machine was not "
+            "controlled."
         )
     if singles:
         alone = ", ".join(f"{name} ({task})" for task, name in singles.items())

@@ -6,8 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from multitask.reporting.page import Lines, Page, Section, markdown_page
-from multitask.reporting.table_formats import Table, latex_float, signed, text_page
+from multitask.reporting.page import tables_page
+from multitask.reporting.table_formats import (
+    Table,
+    interval,
+    latex_float,
+    number,
+    p_value,
+    signed,
+    text_page,
+)
 from multitask.utils.files import write_text
 
 CSV_PARTS = ("mean", "median", "sd", "printed")
@@ -21,32 +29,30 @@ STATISTICS = {
 
 
 def paper_text(table: dict[str, Any]) -> str:
-    """The tables for the terminal."""
+    """Write the tables for the terminal."""
     return text_page(_tables(table), _notes(table))
 
 
 def paper_markdown(table: dict[str, Any]) -> str:
-    """The tables with their notes below."""
-    sections = [Section(title, [made]) for title, made in _tables(table)]
-    notes = Section("How to read this", [Lines(_notes(table))])
-    return markdown_page(Page(Path(), table["title"], "", [*sections, notes]))
+    """Write the tables with their notes below."""
+    return tables_page(table["title"], _tables(table), _notes(table))
 
 
 def paper_latex(table: dict[str, Any]) -> str:
-    """One float with the tables above each other, none wider than the page."""
+    """Write one float with the tables one above the other, none wider than the page."""
     caption = [table["title"] + ".", *_notes(table)]
     return latex_float(_tables(table, narrow=True), caption, fit=True)
 
 
 def _turned(found: Table) -> Table:
-    """Its columns as rows; each row's first two cells are the head of its column."""
+    """Transpose a table; the first two cells of a row become the header of its column."""
     head = ("", *(f"{name}, {whose}" for name, whose, *_ in found.rows))
     columns = zip(found.header, *found.rows, strict=True)
     return Table(head, [*columns][2:])
 
 
 def paper_csv(table: dict[str, Any]) -> str:
-    """A line for each row and column, then each average; full precision, in percent and seconds."""
+    """Write a line per row and column, then per average: full precision, percent and seconds."""
     differences = [f"diff_{part}" for part in DIFFERENCE_PARTS]
     shown = {table["statistic"]: "values", "printed": "printed"}
     header = ["row", "column", "task", "metric", "seeds", *CSV_PARTS, *differences, *TIMES]
@@ -82,9 +88,9 @@ def write_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:
 
 
 def _tables(table: dict[str, Any], narrow: bool = False) -> Iterator[tuple[str, Table]]:
-    """Title and content of each table that there is something for.
+    """Yield the title and the content of each table that is not empty.
 
-    Where they are to be ``narrow``, differences of more columns than rows are turned.
+    ``narrow`` transposes the differences if they have more columns than rows.
     """
     yield f"{table['title']}, in percent", _scores(table)
     if table["statistic"] != "sd" and (found := _differences(table)):
@@ -103,7 +109,7 @@ def _tables(table: dict[str, Any], narrow: bool = False) -> Iterator[tuple[str, 
 
 
 def _scores(table: dict[str, Any]) -> Table:
-    """For each row the paper's values, then ours."""
+    """List the paper's values and ours for each row."""
     shown = _spread if table["statistic"] == "sd" else _percent
     rows = []
     for row in table["rows"]:
@@ -128,12 +134,12 @@ def _own(cell: dict[str, Any] | None, statistic: str) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    return number(value, ".2f")
 
 
 def _spread(value: float | None) -> str:
-    """Three digits that count: MaxPoolBERT's Table 3 has 6.34 and .0746."""
-    return "-" if value is None else f"{value:.3g}"
+    """Three significant digits: MaxPoolBERT's Table 3 has 6.34 and .0746."""
+    return number(value, ".3g")
 
 
 def _differences(table: dict[str, Any]) -> Table | None:
@@ -159,17 +165,15 @@ def _differences(table: dict[str, Any]) -> Table | None:
 
 
 def _difference(found: dict[str, Any] | None) -> str:
-    """``+1.20 [-0.31, +2.70] p 0.123``; ``-`` where there is none."""
+    """``+1.20 [-0.31, +2.70] p 0.123``; ``-`` for None."""
     if found is None:
         return "-"
-    low, high = signed(found["low"], 2), signed(found["high"], 2)
-    p = found["p_holm"]
-    shown = "p -" if p is None else "p<0.001" if p < 0.0005 else f"p {p:.3f}"
-    return f"{signed(found['value'], 2)} [{low}, {high}] {shown}"
+    bounds = interval(found["low"], found["high"], 2)
+    return f"{signed(found['value'], 2)} {bounds} {p_value(found['p_holm'])}"
 
 
 def _times(table: dict[str, Any], key: str) -> Table | None:
-    """A column for each task (and its ``cells``); runs of several seeds by their median."""
+    """List the median seconds over seeds, in a column per task (and its ``cells``)."""
     places: dict[str, int] = {}
     for place, column in enumerate(table["columns"]):
         cells = column.get("cells")
@@ -189,7 +193,7 @@ def _times(table: dict[str, Any], key: str) -> Table | None:
 
 
 def _notes(table: dict[str, Any]) -> list[str]:
-    """What the numbers are and how they were made."""
+    """Explain what the numbers are and how they were computed."""
     lines = [f"Ours: {STATISTICS[table['statistic']]}, dev scores. {_seeds(table)}"]
     if table["source"]:
         lines.append(f"Paper: {table['source']}.")

@@ -60,7 +60,7 @@ def test_the_text_is_aligned_and_marks_the_best(comparison):
     shown = f"{parts[0]} [{parts[1]}, {parts[2]}] p {difference['p_holm']:.3f}"
     assert shown in text
     assert "paired bootstrap over dev rows and seeds, 100 resamples" in text
-    assert "One seed only, so nothing is known of its spread: lone," in text
+    assert "Only one seed, so the spread is unknown: lone," in text
 
 
 def test_markdown_is_escaped_and_bold(comparison):
