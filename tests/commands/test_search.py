@@ -144,7 +144,7 @@ def test_search_is_measured_on_the_courses_pairs(tiny_run, course_files, tmp_pat
     # the run trained on just these pairs
     known = found["gold_pairs_known"]
     assert known["trained_on"] == found["gold_pairs"] == 20
-    assert f"20 of them stand in the run's training rows, {known['selected']} in those" in shown
+    assert f"20 of them are in the run's training rows, {known['selected']} in the rows" in shown
     dev = ("--pairs", course_files / "quora-dev.csv", "--output", tmp_path / "dev")
     assert main("evaluate-search", tiny_run, *dev) == 0
     found = json.loads((tmp_path / "dev" / "search.json").read_text())
@@ -155,4 +155,4 @@ def test_search_is_measured_on_the_courses_pairs(tiny_run, course_files, tmp_pat
 def test_an_encoders_training_is_not_known(tiny_encoder, course_files, tmp_path, capsys):
     pairs = course_files / "quora-train.csv"
     assert main("evaluate-search", tiny_encoder, "--pairs", pairs, "--output", tmp_path) == 0
-    assert "which of them training saw is not known here" in capsys.readouterr().out
+    assert "how many of them are in its training data is unknown here" in capsys.readouterr().out

@@ -120,7 +120,7 @@ def test_a_bare_encoder_under_a_named_pooling(tiny_encoder, suites, tmp_path, ca
         assert main(tiny_encoder, "--data", data, "--output", output, *named) == 0
         out = capsys.readouterr().out
         assert "note: no Avg: STS14 not found" in out
-        assert "a bare encoder: nothing is known here of the pairs" in out
+        assert "an encoder without a run: its training data is unknown here" in out
         found = json.loads((output / "sts.json").read_text())
         assert (found["pooling"], found["task"]) == (pooling or "mean", None)
         assert found["average"] == {"spearman": None, "pearson": None}

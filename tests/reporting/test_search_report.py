@@ -51,8 +51,8 @@ def test_the_page_tells_what_was_searched_and_how():
     page = markdown_page(FOUND)
     assert page.startswith("# Search: runs/a\\_b\n")
     for part in (
-        "50,000 texts of the corpus, 1,000 queries, 900 of them with something to find",
-        "1,200 of them stand in the run's training rows, 30 in those that selected",
+        "50,000 texts of the corpus, 1,000 queries, 900 of them with a duplicate to find",
+        "1,200 of them are in the run's training rows, 30 in the rows that selected",
         "the matrix of 50,000 x 384 fp32 numbers: 76.8 MB",
         "7.9 ms (median)",
         "    python run_multitask.py evaluate-search\n",
@@ -64,7 +64,7 @@ def test_the_page_tells_what_was_searched_and_how():
 @pytest.mark.parametrize(
     ("key", "value", "part"),
     [
-        ("gold_pairs_known", None, "which of them training saw is not known here"),
+        ("gold_pairs_known", None, "how many of them are in its training data is unknown here"),
         ("warning", "few queries: x_y", "- few queries: x\\_y"),
         ("git_revision", None, "git revision: -"),
     ],

@@ -72,7 +72,7 @@ def test_without_the_pairs_of_training_are_the_scores_that_count():
 def test_what_else_must_be_said():
     assert notes(FOUND) == []
     bare = {name: {**one, "in_training": None} for name, one in SUITES.items()}
-    assert "a bare encoder: nothing is known" in notes({**FOUND, "suites": bare})[0]
+    assert "an encoder without a run: its training" in notes({**FOUND, "suites": bare})[0]
     assert "pairs seen in training" not in terminal_table({**FOUND, "suites": bare})
     dev = {**SUITES, "STS-B": entry(0.8, pairs=1500, selecting=20, files={"d": "sts-dev.csv"})}
     said = notes({**FOUND, "suites": dev})
