@@ -1,11 +1,20 @@
 """Cells that any text may stand in: Markdown and LaTeX show it as it is."""
 
 import re
+from math import nan
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitask.reporting.table_formats import Table, latex, score
+from multitask.reporting.table_formats import (
+    Table,
+    interval,
+    latex,
+    number,
+    p_value,
+    score,
+)
 
 
 def test_latex_escapes_what_would_be_a_command():
@@ -56,3 +65,17 @@ def test_marked_cells_stand_out_and_csv_keeps_numbers():
 
 def test_no_score_is_a_dash():
     assert (score(None), score(0.1236), score(0.0)) == ("-", "0.124", "0.000")
+
+
+@pytest.mark.parametrize(
+    ("value", "pattern", "text"),
+    [(-0.0001, "z.3f", "0.000"), (1.23456, ".3g", "1.23"), (None, ".2f", "-"), (nan, ".2f", "-")],
+)
+def test_numbers(value, pattern, text):
+    assert number(value, pattern) == text
+
+
+def test_intervals_and_p_values():
+    assert interval(-0.0031, 0.02, 2) == "[+0.00, +0.02]"
+    assert interval(None, 0.02) == "[-, +0.020]"
+    assert [p_value(p) for p in (0.1234, 0.0001, None)] == ["p 0.123", "p<0.001", "p -"]
