@@ -66,7 +66,7 @@ def test_pairs_of_the_runs_training_file_are_left_out(run_copy, suites, tmp_path
     file = data / "STS12" / "MSRpar.tsv"
     file.write_text(file.read_text() + f"{second}\t{first}\t5\n")
     assert main(run_copy, "--data", data) == 0
-    assert "pairs that the run was trained on are left out" in capsys.readouterr().out
+    assert "pairs from the run's training data are left out" in capsys.readouterr().out
     entry = json.loads((run_copy / "scores" / "sts.json").read_text())["suites"]["STS12"]
     assert (entry["pairs"], entry["in_training"], entry["clean"]["pairs"]) == (43, 1, 42)
     assert "| STS12 | MSRpar | 21 |" in (run_copy / "scores" / "sts.md").read_text()
