@@ -3,7 +3,6 @@
 import importlib
 import json
 import random
-import re
 import runpy
 import sys
 from dataclasses import replace
@@ -12,14 +11,13 @@ from pathlib import Path
 import pytest
 
 import run_multitask
-from multitask.config import registry
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT
 from tests.support.multi_label_run import labelled
 from tests.support.run_files import events
 from tests.support.token_run import asked, tagged, write_lines
+from tests.support.worked_examples import use_worked_examples
 
-BLOCK = re.compile(r"```(python|yaml)\n(.*?)```", re.DOTALL)
 TOPICS = ["world", "sports", "business", "science"]
 
 
@@ -29,17 +27,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "configs").mkdir()
     for preset in (ROOT / "configs").glob("cs224n*.yaml"):
         (tmp_path / "configs" / preset.name).write_text(preset.read_text())
-    for _, text in BLOCK.findall((ROOT / "docs" / "extending.md").read_text()):
-        named = re.match(r"# (\S+)\n", text)
-        if named:
-            # new modules stand beside the test, under their bare name
-            place = named[1] if named[1].endswith(".yaml") else Path(named[1]).name
-            (tmp_path / place).write_text(text)
-        else:
-            name, target = re.fullmatch(r'"(\w+)": "([\w.:]+)",\n', text).groups()
-            known = registry.POOLERS if ".poolers." in target else registry.HEADS
-            monkeypatch.setitem(known, name, target.rpartition(".")[2])
-    monkeypatch.syspath_prepend(str(tmp_path))
+    use_worked_examples(tmp_path, monkeypatch)
     return tmp_path
 
 
@@ -82,7 +70,7 @@ def test_worked_example_trains(config, more, project, tiny_overrides, course_fil
 def test_the_worked_example_of_a_callback_logs(project, tiny_overrides, monkeypatch):
     from multitask.training import train_run
 
-    callback = importlib.import_module("weight_norm").WeightNorm()
+    callback = importlib.import_module("multitask.training.weight_norm").WeightNorm()
     build_trainer = train_run.build_trainer
 
     def with_callback(*given):

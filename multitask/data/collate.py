@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from multitask.data.tokenize import Tokens
-from multitask.tasks.examples import is_missing
 
 
 @dataclass
@@ -74,9 +73,10 @@ class Batch:
             for ids, mask, types in zip(*(tensor.split(size) for tensor in tensors), strict=True)
         ]
 
-    def with_labels(self, labels: np.ndarray, share: float, step_rows: int) -> "Batch":
-        """Return the same inputs with another task's labels [B]; see ``is_missing``."""
-        missing = is_missing(labels)
+    def with_labels(
+        self, labels: np.ndarray, missing: np.ndarray, *, share: float, step_rows: int
+    ) -> "Batch":
+        """Return the same inputs with another task's labels [B]; see ``TaskType.missing``."""
         labelled = None
         if missing.any():
             labelled = torch.from_numpy(np.flatnonzero(~missing)).to(self.input_ids.device)

@@ -12,7 +12,7 @@ from multitask.data.collate import Batch, SharedBatch, collate
 from multitask.data.masking import Masking
 from multitask.data.splits import Data
 from multitask.data.tokenize import Tokens
-from multitask.tasks.examples import is_missing
+from multitask.tasks.base import TaskType
 from multitask.utils import distributed
 
 
@@ -23,7 +23,8 @@ class TrainRows:
     Attributes:
         tokens: the tokenized rows; tags and answers are in them.
         labels: the labels [N] of each task that trains on the rows. A row may lack some of them
-            (see ``is_missing``), but never all.
+            (see ``TaskType.missing``), but never all.
+        task_types: the type of each of these tasks.
         stream: says which rows come next.
         masking: masks tokens, which are the labels then: other ones in every pass over the rows, a
             function of the stream's seed and of the pass alone.
@@ -32,6 +33,7 @@ class TrainRows:
 
     tokens: Tokens
     labels: Mapping[str, np.ndarray]
+    task_types: Mapping[str, TaskType]
     stream: TaskStream
     masking: Masking | None = None
     keep_text: bool = False
@@ -62,7 +64,11 @@ class TrainRows:
         """Count what a mean loss over these rows is a mean over: rows with a label, or tokens."""
         if self.in_tokens:
             return self.in_this_pass().count(rows)
-        return int(np.sum(~is_missing(self.labels[task][rows])))
+        return int(np.sum(~self.missing(task, rows)))
+
+    def missing(self, task: str, rows: np.ndarray) -> np.ndarray:
+        """Return True for each of these rows that has no label of the task."""
+        return self.task_types[task].missing(self.labels[task][rows])
 
     def labelled(
         self, task: str, inputs: Batch, rows: np.ndarray, *, share: float, step_rows: int
@@ -71,10 +77,10 @@ class TrainRows:
         if self.in_tokens:
             return replace(inputs, share=share, step_rows=step_rows)
         labels = self.labels[task][rows]
-        contrastive = labels.ndim == 2 and labels.dtype.kind == "i"
-        if contrastive and not share:  # a row that counts on another rank
+        if self.task_types[task].compares_rows and not share:  # a row that counts on another rank
             labels = np.full_like(labels, -1)
-        return inputs.with_labels(labels, share, step_rows)
+        missing = self.missing(task, rows)
+        return inputs.with_labels(labels, missing, share=share, step_rows=step_rows)
 
 
 def train_loaders(
@@ -92,7 +98,8 @@ def train_loaders(
         task = config.tasks[name]
         budget = None if task.batch_tokens is None else task.batch_tokens // rows.tokens.sides
         # a contrastive batch is a random one: texts of one length are harder negatives than chance
-        window = 1 if data.readers[name].task_type.compares_rows else WINDOW
+        kinds = {member: data.readers[member].task_type for member in rows.labels}
+        window = 1 if kinds[name].compares_rows else WINDOW
         stream = TaskStream(
             name,
             rows.tokens.lengths,
@@ -104,7 +111,9 @@ def train_loaders(
         )
         masking = {**data.maskings, **generator_maskings}.get(name)
         keep_text = name in generator_maskings
-        loaders[name] = TrainRows(rows.tokens, rows.labels, stream, masking, keep_text=keep_text)
+        loaders[name] = TrainRows(
+            rows.tokens, rows.labels, kinds, stream, masking=masking, keep_text=keep_text
+        )
     return loaders
 
 
@@ -202,7 +211,7 @@ def sampled_batches(
             if task in tasks:
                 known = np.arange(len(loader.tokens))
                 if not loader.in_tokens:
-                    known = np.flatnonzero(~is_missing(loader.labels[task]))
+                    known = known[~loader.missing(task, known)]
                 size = min(loader.stream.batch_size, len(known))
                 rows = np.random.default_rng(seed).choice(known, size, replace=False)
                 rows = rows[: loader.stream.fitting(rows)]

@@ -17,7 +17,7 @@ from multitask.config.registry import task_type as type_named
 from multitask.data.readers.columns import column_of, read_columns, text_of
 from multitask.data.readers.tables import read_text, table_of
 from multitask.tasks.base import TaskType
-from multitask.tasks.examples import LabelReader, Rows, canonical, is_missing, number_of
+from multitask.tasks.examples import LabelReader, Rows, canonical, number_of
 from multitask.utils.errors import UserError
 
 
@@ -113,15 +113,15 @@ def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Row
     if split == "test" and data.label not in columns:
         return rows
     rows.labels = _labels(data, columns, rows, reader)
-    if split == "test" and is_missing(rows.labels).any():
+    if split == "test" and reader.task_type.missing(rows.labels).any():
         rows.labels = None  # a test file with a (partly) blank label column is to be predicted
         return rows
-    return labelled_only(rows)
+    return labelled_only(rows, reader.task_type)
 
 
-def labelled_only(rows: Rows) -> Rows:
+def labelled_only(rows: Rows, task_type: TaskType) -> Rows:
     """The rows that have a label; the others are counted. Raises UserError where none has."""
-    missing = is_missing(rows.gold)
+    missing = task_type.missing(rows.gold)
     if missing.all():
         raise UserError(f"{rows.source}: no labelled rows ({len(rows)} without a label)")
     kept = rows.take(np.flatnonzero(~missing))
@@ -135,12 +135,13 @@ def load_together(
     """The rows of tasks that share them: one list of rows, and each task's labels.
 
     Rows without any label are left out, and counted; a label that is missing beside others is
-    marked (see ``is_missing``).
+    marked (see ``TaskType.missing``).
     """
     columns, source = read_columns(config, tasks[0], split)
     rows = rows_of(config.tasks[tasks[0]].data, columns, source)
     labels = {t: _labels(config.tasks[t].data, columns, rows, readers[t]) for t in tasks}
-    kept = np.flatnonzero(~np.all([is_missing(found) for found in labels.values()], axis=0))
+    missing = [readers[task].task_type.missing(found) for task, found in labels.items()]
+    kept = np.flatnonzero(~np.all(missing, axis=0))
     if not len(kept):
         raise UserError(f"{source}: no labelled rows ({len(rows)} without a label)")
     dropped = len(rows) - len(kept)

@@ -26,7 +26,7 @@ class TrainingSet:
 
     Attributes:
         tokens: the tokenized rows.
-        labels: each task's labels [N]; a row may lack one of them, see ``is_missing``.
+        labels: each task's labels [N]; a row may lack one of them, see ``TaskType.missing``.
     """
 
     tokens: Tokens
@@ -156,7 +156,8 @@ def load_splits(config: Config, readers: Mapping[str, LabelReader]) -> tuple[Spl
         if len(members) > 1:
             together[host] = {task: parts[task]["train"] for task in members}
         for task in members:
-            rows[task] = {name: labelled_only(part) for name, part in parts[task].items()}
+            kind = readers[task].task_type
+            rows[task] = {name: labelled_only(part, kind) for name, part in parts[task].items()}
             rows[task] |= _scored_parts(config, task, readers)
     for task in sorted(apart, key=lambda task: bool(config.tasks[task].data.texts_of)):
         if not (config.tasks[task].only_scored and readers[task].task_type.labelled):

@@ -10,7 +10,7 @@ import numpy as np
 from multitask.config import Config
 from multitask.config.config import seen_corpora
 from multitask.data.tokenize import Split
-from multitask.tasks.examples import LabelReader, Rows, class_counts, number_of
+from multitask.tasks.examples import LabelReader, Rows, number_of
 from multitask.tasks.glue import check_index
 
 
@@ -131,7 +131,8 @@ def describe(rows: Rows, reader: LabelReader) -> dict[str, Any]:
     keys = {row_key(texts) for texts in rows.texts}
     counts: dict[str, int] = {}
     if rows.labels is not None and reader.names:
-        counts = dict(zip(reader.names, class_counts(rows.labels, len(reader.names)), strict=True))
+        found = reader.task_type.class_counts(rows.labels, len(reader.names))
+        counts = dict(zip(reader.names, found, strict=True))
     return {
         "rows": len(rows),
         "unlabelled_dropped": rows.unlabelled_dropped,

@@ -17,7 +17,7 @@ Misfit = tuple[str, Any, str]
 
 BY_TOKEN = ("tokens", "sequence")
 # what a head takes -> the `input` of its task
-INPUTS = {
+INPUTS_TAKEN = {
     "vector": ("single", "cross"),
     "pair": ("siamese",),
     "views": ("single", "siamese", "triplet"),
@@ -38,7 +38,7 @@ def head_class(config: Config, task: str) -> Any:
     misfits += _rows(config, task, kind)
     if kind.compares_rows:
         misfits += _contrastive(config, task)
-    known, wanted = ", ".join(kind.selects), INPUTS[head.takes]
+    known, wanted = ", ".join(kind.selects), INPUTS_TAKEN[head.takes]
     needs = " or ".join(f"`input: {name}`" for name in wanted)
     takes = head.takes if head.takes == "views" else f"a {head.takes}"
     one_row = head.takes not in ("pair", "views")
@@ -74,7 +74,7 @@ def head_class(config: Config, task: str) -> Any:
 
 def _tokens(config: Config, task: str, head: Any) -> list[Misfit]:
     """What does not go with a head that looks at tokens."""
-    entry, (wanted,) = config.tasks[task], INPUTS[head.takes]
+    entry, (wanted,) = config.tasks[task], INPUTS_TAKEN[head.takes]
     reads_windows = head.takes == "sequence"
     return [
         ("pooling", entry.pooling.name != "tokens", " looks at tokens: it needs `pooling: tokens`"),

@@ -13,12 +13,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from multitask.config import Config, load_run_config
-from multitask.config.registry import resolve
+from multitask.config.registry import resolve, task_type
 from multitask.config.run_directory import RunDirectory, selected_steps
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_tokenizer
 from multitask.models.weights import below, read_tensors
+from multitask.tasks.base import TaskType
 from multitask.tasks.examples import LabelReader
 from multitask.utils.errors import UserError, suggest
 
@@ -46,14 +47,14 @@ class Start:
     Attributes:
         described: what report.json says of it.
         owners: the tasks that own the pooler, projection, head and adapter of its task.
-        kind: the task type of its head.
+        task_type: what its head predicts.
         classes: the names of its classes in the order of their ids; empty if it has none.
         file: its weights.
     """
 
     described: dict[str, Any]
     owners: Mapping[str, str]
-    kind: str
+    task_type: TaskType
     classes: list[str]
     file: Path
 
@@ -96,7 +97,7 @@ def find_start(config: Config) -> Start | None:
         "seed": source.seed,
         "encoder": source.encoder.name,
     }
-    kind = resolve("head", source.tasks[head].head.name).task_type
+    kind = task_type(resolve("head", source.tasks[head].head.name).task_type)
     classes = list(dict.fromkeys((source.tasks[head].data.labels or {}).values()))
     return Start(described, owners, kind, classes, file=run.weights_of(step))
 
@@ -158,10 +159,9 @@ def start_tasks(
 def _check_labels(start: Start, task: str, reader: LabelReader) -> None:
     """Raise UserError for a head that was trained on labels of another kind or order."""
     run = start.described["run"]
-    there, here = start.kind, reader.task_type.name
-    if there != here:
-        message = f"the head of {run} is for labels of the kind {there!r}, "
-        raise UserError(f"{message}task {task} has {here!r}{LEAVE_OUT}")
+    if start.task_type is not reader.task_type:
+        message = f"the head of {run} is for labels of the kind {start.task_type.name!r}, "
+        raise UserError(f"{message}task {task} has {reader.task_type.name!r}{LEAVE_OUT}")
     order = [name for name in start.classes if name in reader.names]
     if order != [name for name in reader.names if name in order]:
         message = f"the head of {run} knows the classes of task {task} as "

@@ -11,7 +11,7 @@ from typing import Any
 from multitask.config.in_words import TRAINED_HEADER, trained_with, training_line
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
-from multitask.reporting.figures.training_curves import draw_all
+from multitask.reporting.figures.training_curves import draw_all, figure_name
 from multitask.reporting.html_page import write_html
 from multitask.reporting.mistakes import MISTAKES, mistakes
 from multitask.reporting.page import (
@@ -73,7 +73,7 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
     sections = [
         Section("Dev scores", [Table(SCORES_HEADER, score_rows(report)), overall]),
         Section("All metrics", [Table(metrics_header, metric_rows(report))]),
-        Section("Figures", [_image(path) for path in figures]),
+        Section("Figures", _images(report, figures)),
         *_set_up(run),
         Section("Data", [Table(DATA_HEADER, data_rows(report))]),
         Section("Turns", [Table(TURNS_HEADER, _turns(report))]),
@@ -196,18 +196,18 @@ def _tiles(report: dict[str, Any]) -> list[Tile]:
     return tiles
 
 
-def _image(path: Path) -> Image:
-    """A figure; the alt text says what it shows."""
-    kind, _, task = path.stem.partition("_")
+def _images(report: dict[str, Any], figures: Sequence[Path]) -> list[Image]:
+    """The figures; the alt text says what each shows."""
     alt = {
         "curves": "Each task's metric at every evaluation and its training loss over the steps",
-        "confusion": f"Confusion matrix of {task} on dev",
-        "scatter": f"Predicted against gold numbers of {task} on dev",
         "schedule": "Which task was trained when",
         "space": "Alignment, uniformity and mean cosine of the vectors over the steps",
         "conflict": "Cosines between the tasks' gradients of the encoder over time and by layer",
-    }[kind]
-    return Image(path, alt)
+    }
+    for task, result in report["tasks"].items():
+        kind = task_type(result["label_type"])
+        alt[figure_name(kind, task)] = kind.figure_shows.format(task=task)
+    return [Image(path, alt[path.stem]) for path in figures]
 
 
 def data_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:

@@ -47,6 +47,8 @@ class TaskType:
     pipeline: ClassVar[str] = "text-classification"
     # The figure of the dev predictions, as "module:function"; "" for none.
     figure: ClassVar[str] = ""
+    # What that figure shows, with {task}, for readers who do not see it.
+    figure_shows: ClassVar[str] = "Dev predictions of {task}"
     # What the confusion matrix counts.
     counted: ClassVar[str] = "dev rows"
     # What the report's mistakes are sorted by.
@@ -113,6 +115,14 @@ class TaskType:
     def unread(self, count: int, reader: LabelReader) -> Array:
         """The labels of ``count`` rows, all missing."""
         return np.full(count, -1, dtype=np.int64)
+
+    def missing(self, labels: Array) -> Array:
+        """True for each row [N] that has no label, as ``unread`` marks it."""
+        return labels < 0
+
+    def class_counts(self, labels: Array, classes: int) -> list[int]:
+        """Count how many rows, or tagged words, have each class."""
+        return [int((labels == number).sum()) for number in range(classes)]
 
     def columns(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array

@@ -26,6 +26,7 @@ class Binary(TaskType):
     selects = ("accuracy", "f1", "average_precision", "mcc")
     metrics = selects
     figure = "multitask.reporting.figures.confusion_matrix:confusion"
+    figure_shows = "Confusion matrix of {task} on dev"
     has_classes = True
     default_labels = {"0": "0", "1": "1", "false": "0", "true": "1"}
 

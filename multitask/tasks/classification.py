@@ -27,6 +27,7 @@ class Classification(TaskType):
     selects = ("accuracy", "macro_f1", "mcc")
     metrics = (*selects, "mae")
     figure = "multitask.reporting.figures.confusion_matrix:confusion"
+    figure_shows = "Confusion matrix of {task} on dev"
     has_classes = True
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:

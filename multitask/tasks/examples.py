@@ -81,10 +81,12 @@ class LabelReader:
 
     def head_context(self, labels: np.ndarray | None = None) -> dict[str, Any]:
         """What a head may be built with; class counts are those of ``labels`` (1 without)."""
-        classes = range(len(self.names))
-        counts = [1 for _ in classes] if labels is None else class_counts(labels, len(classes))
+        classes = len(self.names)
+        counts = [1] * classes
+        if labels is not None:
+            counts = self.task_type.class_counts(labels, classes)
         return {
-            "num_labels": len(classes),
+            "num_labels": classes,
             "class_counts": counts,
             "low": self.low,
             "high": self.high,
@@ -153,21 +155,3 @@ def canonical(value: Any) -> str:
 def number_of(text: str) -> float:
     """The number that a text is in the usual notation; NaN where it is none, such as ``1_1``."""
     return float(text) if NUMBER.fullmatch(text.strip()) else math.nan
-
-
-def class_counts(labels: np.ndarray, classes: int) -> list[int]:
-    """How many rows, or tagged words, have each class; ``labels`` as in ``Rows``."""
-    if labels.ndim == 2 and labels.dtype.kind == "f":
-        return np.nansum(labels, axis=0).astype(int).tolist()
-    return [int((labels == number).sum()) for number in range(classes)]
-
-
-def is_missing(labels: np.ndarray) -> np.ndarray:
-    """Which labels [N] are absent: NaN among numbers, negative among classes; no row of texts.
-
-    Of several classes at once [N, C], where one is NaN all are.
-    """
-    if labels.ndim == 2:
-        several = labels.dtype.kind == "f"
-        return np.isnan(labels).any(axis=1) if several else np.zeros(len(labels), dtype=bool)
-    return np.isnan(labels) if labels.dtype.kind == "f" else labels < 0

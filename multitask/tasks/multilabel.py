@@ -48,6 +48,12 @@ class MultiLabel(TaskType):
     def unread(self, count: int, reader: LabelReader) -> Array:
         return np.full((count, len(reader.names)), np.nan)
 
+    def missing(self, labels: Array) -> Array:
+        return np.asarray(np.isnan(labels).any(axis=1))
+
+    def class_counts(self, labels: Array, classes: int) -> list[int]:
+        return np.nansum(labels, axis=0).astype(int).tolist()
+
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         gold, predicted = (np.asarray(cells) > 0.5 for cells in columns[:2])
 

@@ -38,6 +38,10 @@ class QuestionAnswering(TaskType):
     read_output = "multitask.data.answers:answers_of_output"
     guess_loss = "multitask.data.answers:guess_loss"
 
+    def missing(self, labels: Array) -> Array:
+        """No row: those without a label are left out when a file is read."""
+        return np.zeros(len(labels), dtype=bool)
+
     def columns(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
     ) -> Columns:

@@ -24,11 +24,15 @@ class Regression(TaskType):
     metrics = (*selects, "mse")
     pipeline = "sentence-similarity"
     figure = "multitask.reporting.figures.scatter:scatter"
+    figure_shows = "Predicted against gold numbers of {task} on dev"
     mistakes_by = "error"
     has_range = True
 
     def unread(self, count: int, reader: LabelReader) -> Array:
         return np.full(count, np.nan)
+
+    def missing(self, labels: Array) -> Array:
+        return np.isnan(labels)
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         sides = [np.asarray(side, dtype=np.float64)[rows] for side in columns[:2]]

@@ -29,6 +29,7 @@ class TokenClassification(TaskType):
     metrics = selects
     pipeline = "token-classification"
     figure = "multitask.reporting.figures.confusion_matrix:confusion"
+    figure_shows = "Confusion matrix of {task} on dev"
     counted = "words of dev"
     # entities in the gold tags, in the predicted ones, in both; words, those with the right tag
     measured = ("entities", "predicted", "right", "words", "right_words")
@@ -57,6 +58,10 @@ class TokenClassification(TaskType):
 
     def values_in(self, cell: Any, unlabelled: Collection[str], separator: str) -> Sequence[str]:
         return [label_text(tag) for tag in (cell if isinstance(cell, list) else [cell])]
+
+    def missing(self, labels: Array) -> Array:
+        """No row: those without a label are left out when a file is read."""
+        return np.zeros(len(labels), dtype=bool)
 
     def columns(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array

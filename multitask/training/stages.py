@@ -8,10 +8,11 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 from multitask.config import Config, KeyPath, StageConfig, TrainingConfig
-from multitask.config.registry import build, task_type
+from multitask.config.registry import build
 from multitask.data.dataloader import TrainRows
 from multitask.data.task_sampler import Sizes
 from multitask.models.multitask_model import MultiTaskModel
+from multitask.tasks.base import TaskType
 from multitask.training.optimizer import build_optimizer, build_scheduler
 from multitask.utils.errors import suggest
 
@@ -60,7 +61,7 @@ def plan_stages(
         path: KeyPath = ("stages", number) if config.stages else ("training",)
         entry = entry.model_copy(update={"name": entry.name or str(number + 1)})
         planned.append(_plan_stage(config, entry, model, loaders, path=path))
-    _check_surgery(config, model, planned)
+    _check_surgery(config, model, loaders, planned)
     left = config.training.max_steps
     stages = []
     for stage in planned:
@@ -102,7 +103,7 @@ def _plan_stage(
         raise config.error(where, message)
     sampler = _sampler(config, settings, used, path)
     if sampler.needs_scores:
-        _check_scores(config, model, tasks, path)
+        _check_scores(config, loaders, tasks, path)
     steps = settings.epochs * sampler.steps_per_epoch
     return Stage(
         name=str(entry.name),
@@ -164,11 +165,12 @@ def _sampler(
 
 
 def _check_scores(
-    config: Config, model: MultiTaskModel, tasks: Sequence[str], path: KeyPath
+    config: Config, loaders: Mapping[str, TrainRows], tasks: Sequence[str], path: KeyPath
 ) -> None:
     """Raise UserError for a task without a training score, which the sampler asks for."""
+    kinds = _task_types(loaders)
     for task in tasks:
-        kind = task_type(model.head(task).task_type)
+        kind = kinds[task]
         if not kind.per_row:
             why = "it is measured on whole texts" if kind.labelled else "it has no labels"
             message = f"{task} has no training score, for {why}; name another `oversample`"
@@ -217,7 +219,17 @@ def _check_joint(
             raise config.error(("tasks", name, "accumulation"), f"{message}{counts[streams[0]]}")
 
 
-def _check_surgery(config: Config, model: MultiTaskModel, stages: Sequence[Stage]) -> None:
+def _task_types(loaders: Mapping[str, TrainRows]) -> dict[str, TaskType]:
+    """Return the type of each task that trains."""
+    return {task: kind for rows in loaders.values() for task, kind in rows.task_types.items()}
+
+
+def _check_surgery(
+    config: Config,
+    model: MultiTaskModel,
+    loaders: Mapping[str, TrainRows],
+    stages: Sequence[Stage],
+) -> None:
     """Raise UserError where tasks' gradients are to be combined or compared, and cannot."""
     training = config.training
     if sum(not task.only_scored for task in config.tasks.values()) == 1:
@@ -227,9 +239,9 @@ def _check_surgery(config: Config, model: MultiTaskModel, stages: Sequence[Stage
                 raise config.error(("training", name), message)
     moving = [stage for stage in stages if _encoder(model) - stage.frozen]
     if training.conflict_steps is not None:
+        kinds = _task_types(loaders)
         compared = (
-            [t for t in stage.tasks if not task_type(model.head(t).task_type).compares_rows]
-            for stage in moving
+            [task for task in stage.tasks if not kinds[task].compares_rows] for stage in moving
         )
         if not any(len(tasks) > 1 for tasks in compared):
             message = "in no stage do two tasks that are not contrastive train the encoder: leave"

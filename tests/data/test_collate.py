@@ -50,20 +50,21 @@ def test_siamese_batch_is_all_first_sides_then_all_second():
 
 
 @pytest.mark.parametrize(
-    ("labels", "dtype", "labelled", "kept"),
+    ("labels", "missing", "dtype", "labelled", "kept"),
     [
-        (np.array([0, 1]), torch.int64, None, [0, 1]),
-        (np.array([0.5, 1.0]), torch.float32, None, [0.5, 1.0]),
-        (np.array([-1, 3]), torch.int64, [1], [3]),
-        (np.array([0.5, np.nan]), torch.float32, [0], [0.5]),
-        (np.array([-1, -1]), torch.int64, [], []),
+        (np.array([0, 1]), [0, 0], torch.int64, None, [0, 1]),
+        (np.array([0.5, 1.0]), [0, 0], torch.float32, None, [0.5, 1.0]),
+        (np.array([-1, 3]), [1, 0], torch.int64, [1], [3]),
+        (np.array([0.5, np.nan]), [0, 1], torch.float32, [0], [0.5]),
+        (np.array([-1, -1]), [1, 1], torch.int64, [], []),
     ],
 )
-def test_labels_and_types(labels, dtype, labelled, kept):
+def test_labels_and_types(labels, missing, dtype, labelled, kept):
+    missing = np.array(missing, dtype=bool)
     bare = collate(tokens_of([1], [2]), np.array([0, 1]), pad_id=0)
     for tensor in (bare.input_ids, bare.attention_mask, bare.token_type_ids):
         assert tensor.dtype == torch.int64
-    batch = bare.with_labels(labels, share=0.25, step_rows=8)
+    batch = bare.with_labels(labels, missing, share=0.25, step_rows=8)
     assert batch.input_ids is bare.input_ids
     assert (batch.gold.dtype, batch.gold.tolist(), batch.share, batch.step_rows) == (
         dtype,

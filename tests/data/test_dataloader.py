@@ -5,10 +5,13 @@ import numpy as np
 import pytest
 import torch
 
+from multitask.config.registry import task_type
 from multitask.data.batch_sampler import TaskStream
 from multitask.data.collate import by_task
 from multitask.data.dataloader import MultiTaskLoader, TrainRows
 from multitask.data.tokenize import Tokens
+
+KINDS = {"mood": task_type("class"), "stars": task_type("number"), "more": task_type("class")}
 
 
 def tokens(rows):
@@ -24,8 +27,10 @@ def loader():
     labels = {"mood": np.arange(5), "stars": stars}
     both, more = tokens(5), tokens(4)
     loaders = {
-        "mood": TrainRows(both, labels, TaskStream("mood", both.lengths, 2, 3, seed=1)),
-        "more": TrainRows(more, {"more": np.arange(4)}, TaskStream("more", more.lengths, 4, 1, 1)),
+        "mood": TrainRows(both, labels, KINDS, TaskStream("mood", both.lengths, 2, 3, seed=1)),
+        "more": TrainRows(
+            more, {"more": np.arange(4)}, KINDS, TaskStream("more", more.lengths, 4, 1, 1)
+        ),
     }
     return MultiTaskLoader(loaders, pad_id=0, device=torch.device("cpu"))
 

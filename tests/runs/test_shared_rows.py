@@ -127,10 +127,8 @@ def test_a_row_without_a_label_gives_its_task_no_gradient(reviews):
     for rows in (index, index[have]):
         inputs = collate(feed.tokens, rows, pad_id=0)
         model.zero_grad()
-        loss = task_losses(
-            model,
-            separate({"stars": inputs.with_labels(feed.labels["stars"][rows], 1.0, len(rows))}),
-        )
+        batch = feed.labelled("stars", inputs, rows, share=1.0, step_rows=len(rows))
+        loss = task_losses(model, separate({"stars": batch}))
         loss["stars"].loss.backward()
         found.append((loss["stars"].loss, {n: p.grad for n, p in model.named_parameters()}))
     torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-10, atol=0)

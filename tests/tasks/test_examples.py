@@ -33,3 +33,23 @@ def test_a_spelling_of_two_classes_is_refused():
     reader = LabelReader(task_type("class"), {"1.0": 0, "+1": 1}, ("a", "b"))
     with pytest.raises(ValueError, match=r"expected one of 1\.0, \+1"):
         reader.read("1")
+
+
+def test_a_split_without_labels_says_so():
+    with pytest.raises(ValueError, match=r"f\.csv has no labels"):
+        Rows("f.csv", ["a"], [("x",)], None).gold  # noqa: B018
+
+
+def test_a_head_is_told_the_classes_and_their_counts():
+    reader = LabelReader(task_type("class"), {"0": 0, "1": 1}, ("bad", "good"))
+    assert reader.head_context()["class_counts"] == [1, 1]
+    found = reader.head_context(np.array([1, 1, 0, 1]))
+    assert (found["num_labels"], found["class_counts"]) == (2, [1, 3])
+
+
+def test_numbers_alone_are_clipped():
+    numbers = LabelReader(task_type("number"), {}, (), 1.0, 5.0)
+    assert numbers.clipped(np.array([0.0, 3.0, 9.0])).tolist() == [1.0, 3.0, 5.0]
+    assert (numbers.head_context()["low"], numbers.head_context()["high"]) == (1.0, 5.0)
+    classes = LabelReader(task_type("class"), {}, ("a", "b"))
+    assert classes.clipped(np.array([0, 9])).tolist() == [0, 9]

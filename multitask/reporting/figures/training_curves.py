@@ -15,6 +15,7 @@ from multitask.config.run_directory import RunDirectory, stage_begins
 from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
 from multitask.reporting.figures.gradient_cosines import draw_conflict
+from multitask.tasks.base import TaskType
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,10 +43,10 @@ def draw_all(run_dir: Path) -> list[Path]:
     report, events = run.load_report(), run.load_events()
     drawn = {"curves": _curves(report, events)}
     for task, result in report["tasks"].items():
-        draw_task = task_type(result["label_type"]).figure
-        if draw_task:
-            name = f"{draw_task.partition(':')[2]}_{task}"
-            drawn[name] = imported(draw_task)(task, result, run.predictions_of(task, "dev"))
+        kind = task_type(result["label_type"])
+        if kind.figure:
+            predictions = run.predictions_of(task, "dev")
+            drawn[figure_name(kind, task)] = imported(kind.figure)(task, result, predictions)
     drawn["schedule"] = _schedule(report, events)
     for name, draw in (("conflict", draw_conflict), ("space", draw_space)):
         figure = draw(events, stage_begins(events))
@@ -56,6 +57,11 @@ def draw_all(run_dir: Path) -> list[Path]:
     for name, figure in drawn.items():
         style.save_figure(figure, run.figure(name))
     return [run.figure(name) for name in drawn]
+
+
+def figure_name(kind: TaskType, task: str) -> str:
+    """The name of the file with a task's dev predictions, without its ending."""
+    return f"{kind.figure.partition(':')[2]}_{task}"
 
 
 def _smoothed(values: np.ndarray) -> np.ndarray:

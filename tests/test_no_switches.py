@@ -1,0 +1,165 @@
+"""No code outside `tasks/` and the registry decides by the name of a task type.
+
+It asks the type instead (``TaskType``), so that a new type needs no edit there.
+"""
+
+import ast
+from collections.abc import Collection, Iterator
+
+import pytest
+
+from multitask.config.registry import TASK_TYPES
+from tests.conftest import ROOT
+from tests.support.source_tree import name_of, sources, tree_of
+
+# What holds a task type, or its name.
+MENTIONS = {"label_type", "task_type"}
+# the tool writes data files, whose columns have such names
+ALLOWED = ("multitask/tasks/", "multitask/config/registry.py", "tools/same_results_files.py")
+CLASSES = {target.rpartition(":")[2] for target in TASK_TYPES.values()}
+
+
+FILES = [
+    file
+    for file in (*sources(), *sorted((ROOT / "tools").rglob("*.py")))
+    if not name_of(file).startswith(ALLOWED)
+]
+
+
+def mentions(node: ast.AST, known: Collection[str] = ()) -> bool:
+    """Return True for an expression that is a task type or its name, or holds one.
+
+    ``known`` are the variables that hold one.
+    """
+    match node:
+        case ast.Name(id=name):
+            return name in MENTIONS or name in known
+        case ast.Attribute(attr="name", value=value):
+            return mentions(value, known)
+        case ast.Attribute(attr=name):
+            return name in MENTIONS
+        case ast.Subscript(slice=ast.Constant(value=key)):
+            return key in MENTIONS
+        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=key), *_]):
+            return key in MENTIONS
+        case ast.Call(func=ast.Name(id="str"), args=[value]) | ast.NamedExpr(value=value):
+            return mentions(value, known)
+        case ast.Call(func=function):
+            return mentions(function)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return any(mentions(part, known) for part in parts)
+    return False
+
+
+def holders(function: ast.AST) -> set[str]:
+    """The variables that are given a task type or its name somewhere in a function."""
+    found: set[str] = set()
+    before = -1
+    while len(found) > before:  # a variable may be given what another one holds
+        before = len(found)
+        for node in ast.walk(function):
+            match node:
+                case ast.Assign(targets=targets, value=value):
+                    found |= set().union(*(given(target, value, found) for target in targets))
+                case ast.NamedExpr(target=target, value=value):
+                    found |= given(target, value, found)
+                case ast.arg(arg=name, annotation=ast.expr() as annotation):
+                    found |= {name} if ast.unparse(annotation).strip("\"'") == "TaskType" else set()
+    return found
+
+
+def given(target: ast.AST, value: ast.AST, known: Collection[str]) -> set[str]:
+    """The names in ``target`` that an assignment of ``value`` gives a task type."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        pairs = zip(target.elts, value.elts, strict=False)
+        return set().union(*(given(*pair, known) for pair in pairs))
+    return {target.id} if isinstance(target, ast.Name) and mentions(value, known) else set()
+
+
+def switches(node: ast.AST, known: Collection[str] = ()) -> Iterator[int]:
+    """The lines where a task type decides: comparisons, matches, look-ups, and tables by name."""
+    if isinstance(node, ast.Module | ast.FunctionDef | ast.Lambda):
+        known = () if isinstance(node, ast.Module) else {*known, *holders(node)}
+    if switched(node, known):
+        yield node.lineno
+    for child in ast.iter_child_nodes(node):
+        yield from switches(child, known)
+
+
+def switched(node: ast.AST, known: Collection[str]) -> bool:
+    """Return True if a task type decides in this very expression or statement."""
+    match node:
+        case ast.Compare(left=left, comparators=others):
+            sides = [mentions(side, known) for side in (left, *others)]
+            # two types compared with each other are no switch: they are the same or not
+            return any(sides) and not all(sides)
+        case ast.Match(subject=subject):
+            return mentions(subject, known)
+        case ast.Subscript(slice=key):
+            return mentions(key, known)
+        case ast.Call(func=ast.Attribute(attr="get" | "pop" | "setdefault"), args=[key, *_]):
+            return mentions(key, known)
+        case ast.Call(func=ast.Attribute(attr="startswith" | "endswith", value=value)):
+            return mentions(value, known)
+        case ast.Call(func=ast.Name(id="isinstance"), args=[_, classes]):
+            return bool({ast.unparse(one) for one in ast.walk(classes)} & CLASSES)
+        case ast.Dict(keys=[_, _, *_] as keys):
+            return all(isinstance(key, ast.Constant) and key.value in TASK_TYPES for key in keys)
+    return False
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "if result['label_type'] == 'class': pass",
+        "if head.task_type in ('tags', 'span'): pass",
+        "if reader.task_type.name != 'number': pass",
+        "def f():\n    kind = task_type(name)\n    if kind.name == 'views': pass",
+        "def f():\n    kind, other = reader.task_type, 1\n    found = TABLE[kind.name]",
+        "def f(kind: TaskType): return kind.name == 'views'",
+        "match report['label_type']:\n    case 'class': pass",
+        "found = READERS[result['label_type']]",
+        "found = READERS.get(head.task_type, plain)",
+        "found = READERS[(label_type, split)]",
+        "if str(label_type).startswith('n'): pass",
+        "if isinstance(kind, Regression): pass",
+        "READERS = {'class': read_class, 'number': read_number}",
+        "def f():\n    kind = reader.task_type\n    name = kind.name\n    return name == 'span'",
+        "if (one := reader.task_type) is other: pass",
+    ],
+)
+def test_a_switch_is_noticed(code):
+    assert list(switches(ast.parse(code)))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "kind = task_type(result['label_type'])",
+        "if reader.task_type.per_row: pass",
+        "if one.task_type != other.task_type: pass",
+        "entry = {'label_type': reader.task_type.name, 'metric': metric}",
+        "found = report['label_type']",
+        "def f():\n    kind = reader.task_type\n    return TABLE[figure_name(kind, task)]",
+        "def f():\n    here = reader.task_type\ndef g(here):\n    return here == 1",
+        "entry.get('label_type')",
+    ],
+)
+def test_what_asks_the_type_is_no_switch(code):
+    assert not list(switches(ast.parse(code)))
+
+
+def test_no_file_switches_by_task_type():
+    found = [f"{name_of(file)}:{line}" for file in FILES for line in switches(tree_of(file))]
+    assert not found, "ask the TaskType, or the head"
+
+
+def test_a_type_is_reached_by_the_registry_alone():
+    """No module outside of `tasks/` imports the class of a type."""
+    found = [
+        f"{name_of(file)}:{node.lineno}"
+        for file in FILES
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.ImportFrom) and CLASSES & {alias.name for alias in node.names}
+    ]
+    assert not found
