@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from multitask.inference.serve.answers import about, answers, open_run
 
 import run_multitask
 from multitask import load
+from multitask.inference.serve.responses import about, answers, open_run
 from tests.support.run_files import report_of
 from tests.support.worked_examples import use_worked_examples
 
@@ -29,6 +29,11 @@ def write_votes(file: Path, rows: int, seed: int) -> None:
             one, other = (sum(word in NAMES[0] for word in text.split()) for text in texts)
             writer.writerow([*texts, f"{2 + one - other + 3}:{5 - (one - other)}"])
         writer.writerow(["a text", "another", ""])  # nobody voted
+
+
+@pytest.fixture(scope="module", autouse=True)
+def blank_figures() -> None:
+    """The figures are drawn here."""
 
 
 @pytest.fixture(scope="module")

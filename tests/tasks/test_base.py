@@ -68,7 +68,7 @@ def test_class_counts_leave_out_what_is_missing(name, labels, counts):
 
 
 @pytest.mark.parametrize(
-    ("cell", "values"), [(" 1.0", ["1"]), ("?", None), (True, ["true"]), ("a b", ["a b"])]
+    ("cell", "values"), [(1.0, ["1"]), ("?", None), (True, ["true"]), ("a b", ["a b"])]
 )
 def test_a_cell_has_one_label_or_none(cell, values):
     assert TaskType().values_in(cell, {"?", ""}, ",") == values

@@ -22,6 +22,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.yaml_reader import dump_override
 from multitask.config.yaml_tree import load_tree
@@ -63,8 +64,9 @@ def store(path: Path, results: Path = RESULTS) -> None:
         _store_epochs(path, results)
     else:
         report = _read(RunDirectory(path).report)
-        views = any(task["label_type"] == "views" for task in report["tasks"].values())
-        _write((results / "contrastive" if views else results) / f"{path.name}.json", report)
+        types = [task_type(task["label_type"]) for task in report["tasks"].values()]
+        contrastive = any(kind.compares_rows for kind in types)
+        _write((results / "contrastive" if contrastive else results) / f"{path.name}.json", report)
 
 
 def _read(file: Path) -> Any:
