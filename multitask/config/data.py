@@ -36,9 +36,11 @@ class DataConfig(Strict):
     format: DataFormat = Field(
         "auto",
         description="How to read `train`, `dev` and `test`. `auto`: by the ending of the file. "
-        "`csv` and `tsv`: separated by comma or tab, whatever the ending (the CS224N `.csv` files "
-        "are `tsv`). `txt`: one text per line, no header. `conll`: one word per line with its tag "
-        "in the last column, and a blank line between sentences. `documents`: one sentence per "
+        "`csv` and `tsv`: separated by comma or tab, whatever the ending. Where only another "
+        "separator (comma, tab, `;`, `|`) gives the header line the columns that are named here, "
+        "it is used: the CS224N `.csv` files are separated by tabs. `txt`: one text per line, no "
+        "header. `conll`: one word per line with its tag in the last column, and a blank line "
+        "between sentences. `documents`: one sentence per "
         "line and a blank line between documents, read as pairs of a sentence and the next one "
         "(label 1) or one of another document (0). `disk`: `path` is a directory that "
         "`DatasetDict.save_to_disk` wrote. `hub`: `path` is a hub id, or a local directory that "
@@ -111,8 +113,15 @@ class DataConfig(Strict):
         ",",
         min_length=1,
         description="Several classes per row: the separator in a text such as `3,10`. JSON and "
-        "Parquet may have lists. A row without classes has an empty list, or an empty text with "
+        "Parquet may have lists. A text written as a list, such as `[3, 10]` or `['joy', 'fear']`, "
+        "is a list in every format. A row without classes has an empty list, or an empty text with "
         "`unlabelled: []`.",
+    )
+    padding_label: str | None = Field(
+        None,
+        description="Several classes or tags per row: the value that fills up lists of one length, "
+        "such as `0` in `[2, 6, 7, 0, 0]`. It means no label. In a list of tags only what goes "
+        "beyond the last word is padding.",
     )
     tag_scheme: Literal["IOB2", "IOB1", "IOE2", "IOE1", "IOBES", "BILOU"] = Field(
         "IOB2",
@@ -172,6 +181,11 @@ class DataConfig(Strict):
         if isinstance(value, list):  # `-1` as well as `"-1"`
             value = [str(item) if isinstance(item, int | float) else item for item in value]
         return value
+
+    @field_validator("padding_label", mode="before")
+    @classmethod
+    def _padding_label(cls, value: Any) -> Any:
+        return str(value) if isinstance(value, int | float) else value  # `0` as well as `"0"`
 
     @field_validator("label_range")
     @classmethod

@@ -14,6 +14,7 @@ OWN_LABELS = (
     "label",
     "labels",
     "label_separator",
+    "padding_label",
     "tag_scheme",
     "label_range",
     "unlabelled",

@@ -5,9 +5,10 @@ dropped and counted.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from multitask.config import TEXT_KEYS, Config, DataConfig
 from multitask.config.registry import resolve
 from multitask.config.registry import task_type as type_named
 from multitask.data.readers.columns import column_of, read_columns, text_of
-from multitask.data.readers.tables import read_text, table_of
+from multitask.data.readers.tables import read_lines, table_of
 from multitask.tasks.base import TaskType
 from multitask.tasks.examples import LabelReader, Rows, canonical, number_of
 from multitask.utils.errors import UserError
@@ -64,6 +65,9 @@ def _check_keys(config: Config, task: str, task_type: TaskType) -> None:
     if task_type.has_range and data.label_range is None:
         message = "a head that predicts numbers needs `label_range: [low, high]`"
         raise config.error((*path, "label_range"), message)
+    if data.padding_label is not None and (not task_type.has_classes or task_type.one_value):
+        message = "the head takes one label per row: leave this out"
+        raise config.error((*path, "padding_label"), message)
     if task_type.has_classes and data.label_range is not None:
         message = "the head predicts classes: give `labels`, not a range"
         raise config.error((*path, "label_range"), message)
@@ -75,14 +79,15 @@ def _label_values(config: Config, task: str, task_type: TaskType) -> list[str]:
         task = config.tasks[task].share_head or task
     data = config.tasks[task].data
     columns, source = read_columns(config, task, "train")
-    skip = set(map(canonical, data.unlabelled))
+    read = _cell_reader(data, task_type)
     values: set[str] = set()
     cells = column_of(columns, data, "label", source)
     for row, cell in enumerate(cells, 1):
         try:
-            values.update(task_type.values_in(cell, skip, data.label_separator) or ())
+            values.update(read(cell) or ())
         except ValueError as error:
             raise UserError(f"{source}, row {row}: {data.label} {error}") from None
+    skip = set(map(canonical, data.unlabelled))
     values = {value for value in values if canonical(value) not in skip}
     if not cells:
         raise UserError(f"{source}: no rows")
@@ -149,13 +154,27 @@ def load_together(
     return {task: replace(rows, labels=found[kept]) for task, found in labels.items()}
 
 
+def _cell_reader(data: DataConfig, task_type: TaskType) -> Callable[[Any], Sequence[str] | None]:
+    """A function that returns the label values in a cell, without padding; None for no label."""
+    skip = set(map(canonical, data.unlabelled))
+    padding = data.padding_label
+
+    def read(cell: Any) -> Sequence[str] | None:
+        values = task_type.values_in(cell, skip, data.label_separator)
+        if values is None or padding is None:
+            return values
+        return [value for value in values if canonical(value) != canonical(padding)]
+
+    return read
+
+
 def _labels(data: DataConfig, columns: dict, rows: Rows, reader: LabelReader) -> np.ndarray:
     """Every row's label, marked where it is missing."""
-    task_type, skip = reader.task_type, set(map(canonical, data.unlabelled))
+    task_type, read = reader.task_type, _cell_reader(data, reader.task_type)
     labels = task_type.unread(len(rows), reader)
     for i, cell in enumerate(column_of(columns, data, "label", rows.source)):
         try:
-            values = task_type.values_in(cell, skip, data.label_separator)
+            values = read(cell)
             if values is not None:
                 labels[i] = task_type.read(values, reader)
         except ValueError as error:
@@ -171,7 +190,7 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
     if file.suffix == ".txt":
         ids, texts = [], []
         sides = 1 + bool(data.text2) + bool(data.text3)
-        for number, line in enumerate(read_text(file).split("\n"), 1):
+        for number, line in enumerate(read_lines(file), 1):
             if not line.strip():
                 continue
             text = tuple(line.split("\t"))

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from multitask.config import DataConfig
-from multitask.data.readers.tables import read_table, read_text
-from multitask.tasks.examples import Rows
+from multitask.data.readers.tables import read_lines, read_table
+from multitask.tasks.examples import Rows, number_of
 from multitask.tasks.sts import YEARS
 from multitask.utils.errors import UserError
 
@@ -64,7 +64,8 @@ def read_pairs(file: Path, suite: str) -> Rows:
     The STS benchmark's ``sts-test.csv`` is separated by tabs, unquoted, and has seven columns or
     more: the score is the fifth, the texts are the sixth and seventh.
     """
-    header = read_text(file).partition("\n")[0].split("\t")
+    lines = [line.split("\t") for line in read_lines(file)]
+    header = lines[0] if lines else []
     names = next((names for names in HEADERS if set(names) <= set(header)), None)
     if names is not None:
         quoted = DataConfig(quoting="similarity" in names)
@@ -72,7 +73,6 @@ def read_pairs(file: Path, suite: str) -> Rows:
         first, second, scores = (columns[name] for name in names)
         pairs = list(zip(first, second, strict=True))
         return _rows(str(file), pairs, scores, suite, first_line=2)
-    lines = [line.split("\t") for line in _lines(file)]
     for number, cells in enumerate(lines, 1):
         if len(cells) < 7:
             raise UserError(
@@ -110,7 +110,7 @@ def _official(file: Path) -> Rows:
     gold = file.with_name(file.name.replace("STS.input.", "STS.gs."))
     if not gold.is_file():
         raise UserError(f"{file}: its scores are missing: no {gold.name} beside it")
-    lines, scores = [line.split("\t") for line in _lines(file)], _lines(gold)
+    lines, scores = [line.split("\t") for line in read_lines(file)], read_lines(gold)
     if len(lines) != len(scores):
         raise UserError(f"{gold}: {len(scores)} scores for the {len(lines)} pairs of {file.name}")
     for number, cells in enumerate(lines, 1):
@@ -119,24 +119,15 @@ def _official(file: Path) -> Rows:
     return _rows(str(gold), [(cells[0], cells[1]) for cells in lines], scores, file.parent.name)
 
 
-def _lines(file: Path) -> list[str]:
-    """All lines, empty ones too; the end of the last is none of its own."""
-    return read_text(file).removesuffix("\n").split("\n")
-
-
 def _rows(
     source: str, pairs: list[tuple[str, str]], scores: list[str], suite: str, first_line: int = 1
 ) -> Rows:
     """Pairs with their scores as numbers; those with an empty score are dropped and counted."""
     low, high = RANGES.get(suite, (0.0, 5.0))
     kept = [number for number, score in enumerate(scores) if score.strip()]
-    labels = []
-    for number in kept:
-        try:
-            labels.append(float(scores[number]))
-        except ValueError:
-            labels.append(np.nan)
-        if not low <= labels[-1] <= high:
+    labels = [number_of(scores[number]) for number in kept]
+    for number, label in zip(kept, labels, strict=True):
+        if not low <= label <= high:
             where = f"{source}, line {number + first_line}"
             raise UserError(
                 f"{where}: the score {scores[number]!r} is no number from {low:g} to {high:g}"

@@ -12,7 +12,8 @@ from multitask.data.load import ids_if_any, rows_of, texts_from_file
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.readers.tables import table_of
 from multitask.data.tokenize import Tokens
-from multitask.tasks.examples import LabelReader, Rows, label_text
+from multitask.tasks.examples import LabelReader, Rows, canonical
+from multitask.tasks.lists import list_in
 from multitask.utils.errors import UserError
 
 
@@ -31,18 +32,20 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
     words = rows.words or []
     labels = np.full((len(rows), max(map(len, words))), -1, dtype=np.int64)
     missing = np.zeros(len(rows), dtype=bool)
-    for i, tags in enumerate(column_of(columns, data, "label", source)):
+    for i, cell in enumerate(column_of(columns, data, "label", source)):
+        where = f"{source}, row {i + 1} (id {rows.ids[i]})"
+        try:
+            tags = _tags_in(cell, len(words[i]), data, reader)
+        except ValueError as error:
+            raise UserError(f"{where}: {data.label} {error}") from None
         if tags is None:
             missing[i] = True
             continue
-        where = _where(rows, i)
-        if not isinstance(tags, list):
-            raise UserError(f"{where}: {data.label} is {tags!r:.60}: expected a list of tags")
         if len(tags) != len(words[i]):
             raise UserError(f"{where}: {len(words[i])} words, but {len(tags)} tags")
         for place, (word, tag) in enumerate(zip(words[i], tags, strict=True)):
             try:
-                labels[i, place] = reader.read(label_text(tag))
+                labels[i, place] = reader.read(tag)
             except ValueError as error:
                 raise UserError(f"{where}: the tag of {word!r} is {tag!r}: {error}") from None
     if split == "test" and missing.any():
@@ -52,6 +55,18 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
     kept = replace(rows, labels=labels).take(np.flatnonzero(~missing))
     kept.unlabelled_dropped = int(missing.sum())
     return kept
+
+
+def _tags_in(cell: Any, words: int, data: DataConfig, reader: LabelReader) -> list[str] | None:
+    """The tags in a cell, without the padding beyond the last word; None for no tags.
+
+    Raises ValueError for anything else.
+    """
+    found = reader.task_type.values_in(cell, set(map(canonical, data.unlabelled)), "")
+    tags = None if found is None else list(found)
+    while tags and len(tags) > words and canonical(tags[-1]) == canonical(data.padding_label):
+        tags.pop()
+    return tags
 
 
 def words_from_file(data: DataConfig, file: Path) -> Rows:
@@ -85,17 +100,17 @@ def _with_words(data: DataConfig, columns: dict[str, list], source: str) -> Rows
     words = []
     for number, value in enumerate(column_of(columns, data, "text", source), 1):
         where = f"{source}, row {number}"
-        if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        try:
+            listed = list_in(value) if isinstance(value, str) else value
+        except ValueError as error:
+            raise UserError(f"{where}: {data.text} {error}") from None
+        if not isinstance(listed, list) or not all(isinstance(word, str) for word in listed):
             raise UserError(f"{where}: {data.text} is {value!r:.60}: expected a list of words")
-        if not value:
+        if not listed:
             raise UserError(f"{where}: {data.text} is an empty list: leave the row out")
-        words.append(tuple(value))
+        words.append(tuple(listed))
     joined = {**columns, data.text: [" ".join(row) for row in words]}
     return replace(rows_of(data, joined, source), words=words)
-
-
-def _where(rows: Rows, i: int) -> str:
-    return f"{rows.source}, row {i + 1} (id {rows.ids[i]})"
 
 
 def placed_tags(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:

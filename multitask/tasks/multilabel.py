@@ -12,6 +12,7 @@ import numpy as np
 
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, saved_scores
 from multitask.tasks.examples import LabelReader, Rows, canonical, label_text
+from multitask.tasks.lists import list_in
 from multitask.tasks.records import shares
 
 
@@ -29,12 +30,16 @@ class MultiLabel(TaskType):
     def values_in(
         self, cell: Any, unlabelled: Collection[str], separator: str
     ) -> Sequence[str] | None:
-        """The items of a list, or the parts of a text that is cut at ``separator``."""
-        if isinstance(cell, list):
+        """The items of a list, also of one written as text, or the parts of a text that is cut at
+        ``separator``."""
+        if not isinstance(cell, list):
+            text = label_text(cell)
+            if cell is None or canonical(text) in unlabelled:
+                return None
+            cell = list_in(text)
+        if cell is not None:
             return [label_text(value) for value in cell]
-        if cell is None or canonical(cell) in unlabelled:
-            return None
-        return [part.strip() for part in label_text(cell).split(separator) if part.strip()]
+        return [part.strip() for part in text.split(separator) if part.strip()]
 
     def read(self, values: Sequence[str], reader: LabelReader) -> Array:
         cells = np.zeros(len(reader.names))

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide
-from multitask.tasks.examples import LabelReader, Rows, label_text
+from multitask.tasks.examples import LabelReader, Rows, canonical, label_text
+from multitask.tasks.lists import list_in
 from multitask.tasks.records import measured_columns, read_measured
 from multitask.utils.errors import UserError
 
@@ -56,8 +57,15 @@ class TokenClassification(TaskType):
         if OUTSIDE not in names:
             raise UserError(f"the tags lack {OUTSIDE}, for words in no entity")
 
-    def values_in(self, cell: Any, unlabelled: Collection[str], separator: str) -> Sequence[str]:
-        return [label_text(tag) for tag in (cell if isinstance(cell, list) else [cell])]
+    def values_in(
+        self, cell: Any, unlabelled: Collection[str], separator: str
+    ) -> Sequence[str] | None:
+        if isinstance(cell, str | None) and canonical(cell) in {"", *unlabelled}:
+            return None
+        tags = list_in(cell) if isinstance(cell, str) else cell
+        if not isinstance(tags, list):
+            raise ValueError(f"is {cell!r:.60}: expected a list of tags")
+        return [label_text(tag) for tag in tags]
 
     def missing(self, labels: Array) -> Array:
         """No row: those without a label are left out when a file is read."""

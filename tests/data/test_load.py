@@ -271,3 +271,36 @@ def test_a_bad_dev_row_costs_no_train_row(tmp_path):
     assert train.ids == [f"r{i}" for i in range(6)]
     assert train.labels.tolist() == [0, 1] * 3
     assert (dev.ids, dev.labels.tolist(), dev.unlabelled_dropped) == (["d0", "d2"], [1, 0], 1)
+
+
+# --- several labels per row ---
+
+LISTS = "sentence\tlabel\na\t[2, 6, 0]\nb\t[0, 0, 0]\nc\t['10', \"2\"]\nd\t6,0\n"
+
+
+def test_a_cell_written_as_a_list_is_a_list(tmp_path):
+    (tmp_path / "train.csv").write_text(LISTS)
+    config = make(tmp_path, {"id": None, "padding_label": 0}, "multi_label")
+    reader = label_reader(config, "t", task_type("labels"))
+    assert reader.names == ("2", "6", "10")
+    rows = load_rows(config, "t", "train", reader)
+    assert rows.labels.tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 1], [0, 1, 0]]
+    without = make(tmp_path, {"id": None}, "multi_label")
+    assert label_reader(without, "t", task_type("labels")).names == ("0", "2", "6", "10")
+
+
+@pytest.mark.parametrize("cell", ["[2", "0]", "[2 6]", "['a' 'b']"])
+def test_half_a_list_is_refused_with_file_and_row(cell, tmp_path):
+    (tmp_path / "train.csv").write_text(f'{LISTS}e\t"{cell}"\n')
+    config = make(tmp_path, {"id": None, "labels": [0, 2, 6, 10]}, "multi_label")
+    reader = label_reader(config, "t", task_type("labels"))
+    found = refusal(load_rows, config, "t", "train", reader)
+    assert found.startswith(f"{tmp_path / 'train.csv'}, row 5 (id 4): label is {cell!r}: expected")
+
+
+@pytest.mark.parametrize("kind", ["class", "binary", "number"])
+def test_padding_is_refused_where_a_row_has_one_label(kind, tmp_path):
+    scale = {"label_range": [0, 5]} if kind == "number" else {}
+    config = make(tmp_path, {"padding_label": 0, **scale})
+    found = refusal(label_reader, config, "t", task_type(kind))
+    assert "tasks.t.data.padding_label: the head takes one label per row: leave this out" in found

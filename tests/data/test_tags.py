@@ -247,3 +247,25 @@ def test_a_word_without_a_piece_keeps_its_place_and_is_outside(tiny_encoder):
     assert found == {"f1": 0, "precision": 0, "recall": 0, "accuracy": 0.75}
     gold, guessed = READER.task_type.confusion_columns(rows, READER, predictions)
     assert (gold.tolist(), guessed.tolist()) == ([0, 1, 1, 2], [0, 2, 1, 2])
+
+
+def write_table(file, records):
+    lines = ["\t".join(records[0]), *("\t".join(map(str, row.values())) for row in records)]
+    file.write_text("\n".join(lines))
+
+
+def test_lists_in_the_cells_of_a_table(read):
+    rows, reader = read(ROWS, write=write_table, name="train.csv")
+    assert rows.words == [("the", "big", "cat"), ("man",)]
+    assert tags_of(rows, reader) == [row["ner_tags"] for row in ROWS]
+
+
+def test_padding_beyond_the_last_word_is_no_tag(read):
+    padded = [{**ROWS[0], "ner_tags": [0, 1, 2, 0, 0]}, {**ROWS[1], "ner_tags": [3, 0, 0, 0, 0]}]
+    names = "tasks.ner.data.labels={0: O, 1: B-ANIMAL, 2: I-ANIMAL, 3: B-PER}"
+    rows, reader = read(padded, names, "tasks.ner.data.padding_label=0")
+    assert tags_of(rows, reader) == [row["ner_tags"] for row in ROWS]
+    with pytest.raises(UserError, match="3 words, but 5 tags"):
+        read(padded, names)
+    with pytest.raises(UserError, match=r"row 1 .*ner_tags is '\[O': expected a list such as"):
+        read([{**ROWS[0], "ner_tags": "[O"}], names)

@@ -1,7 +1,5 @@
 """Files as columns by name: CSV, TSV, JSON lines, Parquet, CoNLL columns, one text a line."""
 
-import csv
-import io
 import json
 import re
 from pathlib import Path
@@ -9,6 +7,7 @@ from pathlib import Path
 from multitask.config import DataConfig
 from multitask.data.readers.conll import read_conll
 from multitask.data.readers.documents import read_documents
+from multitask.data.readers.separated import read_separated
 from multitask.utils.errors import UserError
 
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # escaped, one of a pair or alone
@@ -29,28 +28,36 @@ def table_of(data: DataConfig, file: Path) -> dict[str, list]:
     if form is None:
         known = ", ".join(FORMATS)
         raise UserError(f"{file}: cannot tell the format: give it one of the endings {known}")
-    if form in ("csv", "tsv"):  # the task's own files may be tab-separated and called .csv
-        form = "tsv" if "\t" in read_text(file).partition("\n")[0] else "csv"
     return read_table(file, form, data)
 
 
 def read_text(file: Path) -> str:
-    """A UTF-8 file's text, without a byte order mark. Raises UserError where it cannot be read."""
+    """A UTF-8 file's text, without a byte order mark. Raises UserError where it cannot be read.
+
+    Carriage returns stay, for they may be part of a text. Where they end all lines, line feeds
+    replace them.
+    """
     try:
-        return file.read_text(encoding="utf-8-sig")
+        text = file.read_bytes().decode("utf-8-sig")
+        return text if "\n" in text else text.replace("\r", "\n")
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{file}: not UTF-8 at byte {error.start}: save it as UTF-8") from error
 
 
+def read_lines(file: Path) -> list[str]:
+    """The lines of a UTF-8 file; behind the last line end there is none."""
+    lines = [line.removesuffix("\r") for line in read_text(file).split("\n")]
+    return lines if lines[-1] else lines[:-1]
+
+
 def read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
     """A file's columns by name, read as ``data`` says. Raises UserError with file and line."""
     if form == "txt":
-        lines = [line for line in read_text(file).split("\n") if line.strip()]
-        return {data.text: lines}
+        return {data.text: [line for line in read_lines(file) if line.strip()]}
     if form in ("csv", "tsv"):
-        return _read_csv(file, "," if form == "csv" else "\t", data)
+        return read_separated(read_text(file), file, "," if form == "csv" else "\t", data)
     if form == "jsonl":
         return _read_jsonl(file)
     if form == "documents":
@@ -71,52 +78,9 @@ def read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
         raise UserError(f"{file}: not a readable Parquet file: {reason}") from error
 
 
-def _read_csv(file: Path, separator: str, data: DataConfig) -> dict[str, list]:
-    """Columns by name; blank lines are skipped, cells missing at a row's end are empty."""
-    unquote = "where a quote is an ordinary character, set `data.quoting: false`"
-    reader = csv.reader(
-        io.StringIO(read_text(file)),
-        delimiter=separator,
-        quoting=csv.QUOTE_MINIMAL if data.quoting else csv.QUOTE_NONE,
-        strict=True,  # a quote that does not end its cell would swallow separators, or whole rows
-    )
-    csv.field_size_limit(2**31 - 1)  # long documents
-    rows = []  # (line, cells)
-    start = 1
-    try:
-        for cells in reader:
-            rows.append((start, cells))
-            start = reader.line_num + 1
-    except csv.Error as error:
-        message = "a cell goes on after its closing quote: double the quotes inside a text"
-        if "end of data" in str(error):
-            message = "a quote is opened and never closed"
-        raise UserError(f"{file}, line {start}: {message}; {unquote}") from error
-    rows = [(line, cells) for line, cells in rows if cells]
-    if not rows:
-        raise UserError(f"{file}: the file is empty")
-    if data.header is not None and data.text not in rows[0][1]:
-        rows.insert(0, (0, data.header))
-    header = rows[0][1]
-    if separator == "," and "\t" in "".join(header):
-        raise UserError(f"{file}: the header is separated by tabs: set `data.format: tsv`")
-    if separator == "\t" and len(header) == 1 and "," in header[0]:
-        raise UserError(f"{file}: the header is separated by commas: set `data.format: csv`")
-    width = len(header)
-    for line, cells in rows:
-        if len(cells) > width:
-            message = f"{len(cells)} cells, but the header has {width}"
-            fix = unquote if "\n" in "".join(cells) else "quote a text that holds the separator"
-            raise UserError(f"{file}, line {line}: {message}: {fix}")
-    columns: dict[str, list] = {}
-    for i, name in enumerate(header):  # of two columns with one name the first counts
-        columns.setdefault(name, [cells[i] if i < len(cells) else "" for _, cells in rows[1:]])
-    return columns
-
-
 def _read_jsonl(file: Path) -> dict[str, list]:
     records = []
-    for number, line in enumerate(read_text(file).split("\n"), 1):  # not at U+2028 in a text
+    for number, line in enumerate(read_lines(file), 1):  # not at U+2028 in a text
         if line.strip():
             try:
                 record = json.loads(line)

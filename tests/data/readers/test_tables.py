@@ -126,13 +126,14 @@ def test_of_two_columns_with_one_name_the_first_counts(tmp_path):
         ("id,x,y\n1,a,1\n", {}, "{file}: no column 'sentence' (known: id, x, y)"),
         ("id,sentence,gold\n1,a,1\n", {}, "{file}: no column 'label' (known: id, sentence, gold)"),
         ("no,sentence,label\n1,a,1\n", {}, "{file}: no column 'id' (known: no, sentence, label)"),
-        # the wrong separator, whatever the rows hold
-        ("id\tsentence\tlabel\n1\ta\t1\n", {}, "separated by tabs: set `data.format: tsv`"),
-        ("id\tsentence\tlabel\n1\ta, b\t1\n2\ta, b, c\t1\n", {}, "set `data.format: tsv`"),
-        ("id,sentence,label\n1,a\tb,1\n", {"format": "tsv"}, "by commas: set `data.format: csv`"),
+        # no separator gives the columns: the one that splits the header is taken
+        ("id\tsentense\tlabel\n1\ta, b\t1\n", {}, "no column 'sentence' (did you mean 'sentense'"),
         # an unquoted separator never shifts or drops cells, in the first row or later
         ("id,sentence,label\n1,oh, no,1\n", {}, "line 2: 4 cells, but the header has 3: quote"),
         ("id,sentence,label\n1,a,1\n\n2,b,c,1\n", {}, "line 4: 4 cells, but the header has 3"),
+        ("id,sentence,label\n1,a\n", {}, "line 2: 2 cells, but the header has 3: write an empty"),
+        ("id,sentence,label\n1,a\n", {"quoting": False}, "line 2: 2 cells, but the header has 3"),
+        ("id,sentence,label\n1,a\rb,1\n", {}, "line 2: a carriage return is inside a cell: quote"),
         # quotes
         ('id,sentence,label\n1,a,1\n2,"open,0\n3,c,1\n', {},
          "{file}, line 3: a quote is opened and never closed; where a quote is an ordinary "

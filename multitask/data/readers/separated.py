@@ -1,0 +1,105 @@
+"""Tables of separated values: CSV, TSV, and files whose separator is not the one of their name."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from multitask.config import DataConfig
+from multitask.utils.errors import UserError
+
+SEPARATORS = (",", "\t", ";", "|")
+UNQUOTE = "where a quote is an ordinary character, set `data.quoting: false`"
+
+
+def read_separated(text: str, file: Path, declared: str, data: DataConfig) -> dict[str, list[str]]:
+    """The columns of a table by name. The header line decides which separator it has.
+
+    Blank lines are skipped. Raises UserError with file and line for a row with more or fewer cells
+    than the header, and for a quote that does not enclose its cell.
+    """
+    lines = text.split("\n")
+    separator = _separator(lines, file, declared, data)
+    rows = list(_rows(lines, file, separator, data.quoting))
+    if not rows:
+        raise UserError(f"{file}: the file is empty")
+    if data.header is not None and data.text not in rows[0][1]:
+        rows.insert(0, (0, data.header))
+    header = rows[0][1]
+    width = len(header)
+    rows = [row for row in rows[1:] if width == 1 or len(row[1]) > 1 or row[1][0].strip()]
+    for line, cells in rows:
+        if len(cells) != width:
+            message = f"{len(cells)} cells, but the header has {width}"
+            raise UserError(f"{file}, line {line}: {message}: {_advice(cells, width, data)}")
+    columns: dict[str, list[str]] = {}
+    for i, name in enumerate(header):  # of two columns with one name the first counts
+        columns.setdefault(name, [cells[i] for _, cells in rows])
+    return columns
+
+
+def _advice(cells: Sequence[str], width: int, data: DataConfig) -> str:
+    if data.quoting and "\n" in "".join(cells):
+        return UNQUOTE
+    if len(cells) > width:
+        return "quote a text that holds the separator"
+    return "write an empty cell where there is no value, and quote a text that holds a line break"
+
+
+def _separator(lines: list[str], file: Path, declared: str, data: DataConfig) -> str:
+    """The declared separator, unless only another one gives the columns that the config names."""
+    headers = {
+        separator: _first_row(lines, file, separator, data.quoting)
+        for separator in dict.fromkeys((declared, *SEPARATORS))
+    }
+    texts = {data.text, data.text2, data.text3} - {None}
+    every = texts | {data.label, data.id or data.text, *(data.where or ())}
+    for names in (every, texts):  # what is to be predicted has no label
+        fitting = [one for one, header in headers.items() if names <= {*header}]
+        if declared in fitting:
+            return declared
+        if len(fitting) == 1:
+            return fitting[0]
+    if data.header is not None:  # there is no header line: each row has as many cells as it
+        fitting = [one for one, row in headers.items() if len(row) == len(data.header)]
+        return declared if declared in fitting else next(iter(fitting), declared)
+    if len(headers[declared]) > 1:
+        return declared
+    return max(headers, key=lambda separator: len(headers[separator]))
+
+
+def _first_row(lines: list[str], file: Path, separator: str, quoting: bool) -> list[str]:
+    """The cells of the first row; none where it cannot be read with this separator."""
+    try:
+        return next(_rows(lines, file, separator, quoting), (1, []))[1]
+    except UserError:
+        return []
+
+
+def _rows(
+    lines: list[str], file: Path, separator: str, quoting: bool
+) -> Iterator[tuple[int, list[str]]]:
+    """The first line and the cells of each row. Raises UserError with file and line."""
+    if not quoting:  # here `csv` would end a row at a carriage return inside a text
+        for number, line in enumerate(lines, 1):
+            if line.removesuffix("\r"):
+                yield number, line.removesuffix("\r").split(separator)
+        return
+    csv.field_size_limit(2**31 - 1)  # long documents
+    ended = (f"{line}\n" for line in lines)
+    # strict: a quote that does not end its cell would swallow separators, or several rows
+    reader = csv.reader(ended, delimiter=separator, strict=True)
+    start = 1
+    try:
+        for cells in reader:
+            if cells:
+                yield start, cells
+            start = reader.line_num + 1
+    except csv.Error as error:
+        message = (
+            f"a cell goes on after its closing quote: double the quotes inside a text; {UNQUOTE}"
+        )
+        if "end of data" in str(error):
+            message = f"a quote is opened and never closed; {UNQUOTE}"
+        if "new-line" in str(error):
+            message = "a carriage return is inside a cell: quote the cell"
+        raise UserError(f"{file}, line {start}: {message}") from error
