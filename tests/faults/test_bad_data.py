@@ -74,7 +74,6 @@ def test_data_file(name, header, rows, message, refused, course_files, tmp_path)
             "command line: tasks.sst.data.dev=null: tasks.sst.data.dev: the task has no dev data",
         ),
         (["tasks.sst.data.train=null"], "the task has no train data: name it as `train:`"),
-        (["defaults.data.format=csv"], "the header is separated by tabs: set `data.format: tsv`"),
         (["tasks.sst.data.text=text"], "no column 'text' (known: id, sentence, sentiment)"),
         (["training.holdout=0.001"], "holdout 0.001 leaves task sst an empty split"),
     ],
