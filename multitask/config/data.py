@@ -106,8 +106,9 @@ class DataConfig(Strict):
         "to a name, or a list of values. Two values with the same name are one class. A value in "
         "the file that is not in the mapping may be another spelling of one that is: `1.0` or `+1` "
         "for `1`, `True` for `true`, and white space around it. `01`, `1e0` and `1_1` are not "
-        "spellings of `1`. Default: the values in train, each different text is a class; 0 and 1 "
-        "(or false and true) for a binary head.",
+        "spellings of `1`. Default: the names that a data set gives its numbers (`ClassLabel`); "
+        "else the values in train, each different text is a class, or 0 and 1 (or false and true) "
+        "for a binary head.",
     )
     label_separator: str = Field(
         ",",

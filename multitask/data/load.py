@@ -15,7 +15,7 @@ import numpy as np
 from multitask.config import TEXT_KEYS, Config, DataConfig
 from multitask.config.registry import resolve
 from multitask.config.registry import task_type as type_named
-from multitask.data.readers.columns import column_of, read_columns, text_of
+from multitask.data.readers.columns import class_names, column_of, read_columns, text_of
 from multitask.data.readers.tables import read_lines, table_of
 from multitask.tasks.base import TaskType
 from multitask.tasks.examples import LabelReader, Rows, canonical, number_of
@@ -45,9 +45,7 @@ def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
         return LabelReader(task_type, {}, (), low, high)
     if not task_type.has_classes:
         return LabelReader(task_type, {}, ())
-    mapping = task_type.default_labels if data.labels is None else data.labels
-    if mapping is None:
-        mapping = {value: value for value in _label_values(config, task, task_type)}
+    mapping = _class_of_value(config, task, task_type) if data.labels is None else data.labels
     names = tuple(dict.fromkeys(mapping.values()))
     with config.errors_at((*path, "labels")):
         task_type.check_classes(names, data.tag_scheme)
@@ -73,10 +71,19 @@ def _check_keys(config: Config, task: str, task_type: TaskType) -> None:
         raise config.error((*path, "label_range"), message)
 
 
-def _label_values(config: Config, task: str, task_type: TaskType) -> list[str]:
-    """The values of the training file's label column, sorted."""
+def _class_of_value(config: Config, task: str, task_type: TaskType) -> Mapping[str, str]:
+    """The class of each label value, where the config names none."""
     if config.tasks[task].only_scored:  # no training rows of its own
         task = config.tasks[task].share_head or task
+    if named := class_names(config, task):
+        return {str(number): name for number, name in enumerate(named)}
+    if task_type.default_labels is not None:
+        return task_type.default_labels
+    return {value: value for value in _label_values(config, task, task_type)}
+
+
+def _label_values(config: Config, task: str, task_type: TaskType) -> list[str]:
+    """The values of the training file's label column, sorted."""
     data = config.tasks[task].data
     columns, source = read_columns(config, task, "train")
     read = _cell_reader(data, task_type)

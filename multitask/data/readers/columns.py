@@ -1,12 +1,15 @@
 """A split's rows as columns by name, from a table, a saved `datasets` directory or the hub."""
 
 import zlib
+from pathlib import Path
 from typing import Any
 
 from multitask.config import Config, DataConfig
+from multitask.data.readers import hub
+from multitask.data.readers.parquet import arrow_columns, parquet_features
 from multitask.data.readers.tables import FORMATS, read_table
 from multitask.tasks.examples import canonical
-from multitask.utils.errors import UserError, suggest
+from multitask.utils.errors import UserError, reading, suggest
 
 
 def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
@@ -47,53 +50,81 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
     if name is None:
         raise config.error(path, f"the task has no {split} data: name it as `{split}:`")
     if data.format in ("disk", "hub"):
-        return _read_dataset(config, task, name)
+        source = f"{hub.place(config, task)}[{name}]"
+        if tables := hub.own_files(config, task, name):
+            return _joined(tables, data), source
+        table = hub.load_split(config, task, name)
+        with reading(source):
+            return arrow_columns(table.with_format("arrow")[:]), source
     file = config.data_path(name)
-    files = sorted(file.parent.glob(file.name)) if "*" in file.name else [file]
+    files = _files(file)
     if not files or not files[0].is_file():
         without = "; null where there is none" if split == "test" else ""
         raise config.error(path, f"no such file: {file} (is `data_dir` right?{without})")
-    form = FORMATS.get(file.suffix.lower()) if data.format == "auto" else data.format
+    form = _format(data, file)
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
-    tables = [read_table(one, form, data) for one in files]
-    for one, table in zip(files, tables, strict=True):
-        if set(table) != set(tables[0]):
-            raise UserError(f"{one}: its columns are not those of {files[0].name}")
-    return {name: [v for table in tables for v in table[name]] for name in tables[0]}, str(file)
+    return _joined([(one, form) for one in files], data), str(file)
 
 
-def _read_dataset(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
-    import datasets
+def _files(file: Path) -> list[Path]:
+    return sorted(file.parent.glob(file.name)) if "*" in file.name else [file]
 
+
+def _format(data: DataConfig, file: Path) -> str | None:
+    return FORMATS.get(file.suffix.lower()) if data.format == "auto" else data.format
+
+
+def _joined(tables: list[tuple[Path, str]], data: DataConfig) -> dict[str, list]:
+    """The rows of (file, format), one file after the other."""
+    read = [read_table(file, form, data) for file, form in tables]
+    for (file, _), table in zip(tables, read, strict=True):
+        if set(table) != set(read[0]):
+            raise UserError(f"{file}: its columns are not those of {tables[0][0].name}")
+    return {name: [v for table in read for v in table[name]] for name in read[0]}
+
+
+def class_names(config: Config, task: str) -> list[str]:
+    """The names of the classes, where the files say what the numbers of the label column mean.
+
+    Raises UserError where two splits say different things.
+    """
     data = config.tasks[task].data
-    assert data.path is not None  # the config's validator asks for it
-    local = config.data_path(data.path)
-    where = str(local) if local.exists() else data.path
-    try:
-        if data.format == "disk":
-            found = datasets.load_from_disk(where)
-            if not isinstance(found, datasets.DatasetDict):
-                raise ValueError("it has no splits; save a DatasetDict")
-            if split not in found:
-                raise ValueError(f"its splits are {', '.join(map(str, found))}")
-            table = found[split]
-        else:
-            table = datasets.load_dataset(where, data.subset, split=split)
-    except Exception as error:  # the library raises many kinds, all of them about this input
-        reason = " ".join(str(error).split())[:300]
-        message = f"cannot load the data set {where!r}, split {split!r}: {reason}"
-        raise config.error(("tasks", task, "data", "path"), message) from error
-    return table.to_dict(), f"{where}[{split}]"
+    found: list[str] = []
+    for name in filter(None, (data.train, data.dev, data.test)):
+        names = _class_names(config, task, name)
+        if found and names and names != found:
+            message = f"the classes of {name} are {', '.join(names)}, of train {', '.join(found)}"
+            raise config.error(("tasks", task, "data", "label"), message)
+        found = found or names
+    return found
+
+
+def _class_names(config: Config, task: str, name: str) -> list[str]:
+    data = config.tasks[task].data
+    if data.format in ("disk", "hub"):
+        if hub.own_files(config, task, name):
+            return []
+        features = hub.load_split(config, task, name).features
+    else:
+        files = _files(config.data_path(name))
+        if not files or _format(data, files[0]) != "parquet" or not files[0].is_file():
+            return []
+        features = parquet_features(files[0])
+    return hub.class_names(features, data.label)
 
 
 def column_of(columns: dict[str, list], data: DataConfig, key: str, source: str) -> list:
-    """The column that a key of ``data`` names. Raises UserError where there is none."""
+    """The column that a key of ``data`` names. Raises UserError where there is none, or no text."""
     name = getattr(data, key)
     if name not in columns:
         hint = suggest(name, tuple(column for column in columns if column))
         or_none = ", null takes the row's number" if key == "id" else ""
         raise UserError(f"{source}: no column {name!r}{hint}; `data.{key}` names it{or_none}")
+    for row, value in enumerate(columns[name], 1):
+        if isinstance(value, bytes):
+            message = "bytes that are not UTF-8: save them as text, or as UTF-8"
+            raise UserError(f"{source}, row {row}: {name} holds {message}")
     return columns[name]
 
 

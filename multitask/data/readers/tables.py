@@ -7,6 +7,7 @@ from pathlib import Path
 from multitask.config import DataConfig
 from multitask.data.readers.conll import read_conll
 from multitask.data.readers.documents import read_documents
+from multitask.data.readers.parquet import read_parquet
 from multitask.data.readers.separated import read_separated
 from multitask.utils.errors import UserError
 
@@ -69,13 +70,7 @@ def read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
         return read_documents(read_text(file), file, **names)
     if form == "conll":
         return read_conll(read_text(file), file, data.text, data.label)
-    import pyarrow.parquet
-
-    try:
-        return pyarrow.parquet.read_table(file).to_pydict()
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{file}: not a readable Parquet file: {reason}") from error
+    return read_parquet(file)
 
 
 def _read_jsonl(file: Path) -> dict[str, list]:

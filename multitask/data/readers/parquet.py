@@ -1,0 +1,61 @@
+"""Parquet files, and Arrow tables, as columns by name."""
+
+from pathlib import Path
+from typing import Any
+
+from multitask.utils.errors import UserError
+
+
+def read_parquet(file: Path) -> dict[str, list]:
+    """The columns of a Parquet file. Raises UserError where it cannot be read."""
+    import pyarrow.parquet
+
+    try:
+        return arrow_columns(pyarrow.parquet.read_table(file))
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{file}: not a readable Parquet file: {reason}") from error
+
+
+def parquet_features(file: Path) -> Any:
+    """The features that the `datasets` library wrote into a Parquet file; empty without."""
+    import datasets
+    import pyarrow.parquet
+
+    schema = pyarrow.parquet.read_schema(file)
+    known = b"huggingface" in (schema.metadata or {})
+    return datasets.Features.from_arrow_schema(schema) if known else {}
+
+
+def arrow_columns(table: Any) -> dict[str, list]:
+    """The columns of an Arrow table. Bytes that are UTF-8 are text, others stay bytes."""
+    columns: dict[str, list] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        columns.setdefault(name, [_text(value) for value in _values(column)])
+    return columns
+
+
+def _values(column: Any) -> list:
+    try:
+        values: list = column.to_pylist()
+        return values
+    except UnicodeDecodeError:
+        return [_value(scalar) for scalar in column]
+
+
+def _value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError as error:
+        return error.object  # the bytes
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_text(item) for item in value]
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value
+    return value

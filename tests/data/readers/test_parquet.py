@@ -1,0 +1,63 @@
+"""Parquet cells: bytes are text or refused, never shown as ``b'...'``."""
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from multitask.config.registry import task_type
+from multitask.data.load import label_reader, load_rows
+from multitask.data.readers.parquet import read_parquet
+from tests.support.data_files import make, refusal
+
+ODD = b"caf\xe9"
+
+
+def write(directory, **columns):
+    pyarrow.parquet.write_table(pyarrow.table(columns), directory / "x.parquet")
+    return directory / "x.parquet"
+
+
+def not_utf8():
+    """A column of text whose second cell is not UTF-8."""
+    return pyarrow.array([b"fine", ODD, None]).view(pyarrow.string())
+
+
+@pytest.mark.parametrize("kind", [pyarrow.binary(), pyarrow.large_binary(), pyarrow.string()])
+def test_bytes_are_text(kind, tmp_path):
+    texts = ["café ☕", "", None]
+    cells = [text and text.encode() for text in texts]
+    file = write(tmp_path, a=pyarrow.array(cells, kind), b=pyarrow.array([cells] * 3))
+    assert read_parquet(file) == {"a": texts, "b": [texts] * 3}
+
+
+def test_bytes_in_a_dictionary_are_text(tmp_path):
+    file = write(tmp_path, a=pyarrow.array([b"x", b"y", b"x"]).dictionary_encode())
+    assert read_parquet(file) == {"a": ["x", "y", "x"]}
+
+
+@pytest.mark.parametrize("key", ["sentence", "label", "id"])
+@pytest.mark.parametrize("cells", [pyarrow.array([b"fine", ODD, None]), not_utf8()])
+def test_cells_that_are_not_utf8_are_refused_by_row(key, cells, tmp_path):
+    columns = {name: pyarrow.array(["0", "1", "0"]) for name in ("sentence", "label", "id")}
+    file = write(tmp_path, **{**columns, key: cells})
+    config = make(tmp_path, {"train": "x.parquet"}, "classification")
+    found = refusal(lambda: load_rows(config, "t", "train", reader(config)))
+    assert found.startswith(f"{file}, row 2: {key} holds bytes that are not UTF-8: ")
+
+
+def reader(config):
+    return label_reader(config, "t", task_type("class"))
+
+
+def test_a_column_that_nobody_asks_for_may_be_bytes(tmp_path):
+    columns = {name: pyarrow.array(["0", "1", "0"]) for name in ("sentence", "label", "id")}
+    write(tmp_path, **columns, picture=pyarrow.array([ODD] * 3), broken=not_utf8())
+    config = make(tmp_path, {"train": "x.parquet"}, "classification")
+    assert load_rows(config, "t", "train", reader(config)).labels.tolist() == [0, 1, 0]
+
+
+def test_a_file_that_is_not_parquet(tmp_path):
+    (tmp_path / "x.parquet").write_bytes(b"PAR1" + b"\0" * 20 + b"PAR1")
+    assert "x.parquet: not a readable Parquet file: " in refusal(
+        read_parquet, tmp_path / "x.parquet"
+    )
