@@ -9,6 +9,7 @@ import run_multitask
 from multitask.config import load_config
 from multitask.data.collate import by_task
 from multitask.data.dataloader import next_batches, sampled_batches
+from multitask.models.head_checks import head_class
 from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.support.messages import complaint
@@ -243,3 +244,30 @@ def test_another_data_set_under_the_same_head_and_masked_words_of_both(config, t
     tasks = report_of(tmp_path / "run")["tasks"]
     assert tasks["far"]["dev"] == tasks["ner"]["dev"]
     assert tasks["mlm"]["data"]["dev"]["rows"] > 9
+
+
+@pytest.mark.parametrize(
+    ("task", "takes", "label_type"),
+    [("sst", "vector", "class"), ("qqp", "pair", "binary"), ("sts", "pair", "number")],
+)
+def test_head_class(configure, task, takes, label_type):
+    head = head_class(configure(), task)
+    assert (head.takes, head.task_type) == (takes, label_type)
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "message"),
+    [
+        ("sst", ["tasks.sst.head=cosine_regression"], "takes a pair: it needs `input: siamese`"),
+        ("sts", ["tasks.sts.head=regression"], "takes a vector: it needs `input: single` or"),
+        ("sts", ["tasks.sts.input=cross"], "not 'cross'"),
+        ("sts", ["tasks.sts.metric=accuracy"], "has the metrics pearson, spearman, not 'accuracy'"),
+        ("qqp", ["tasks.qqp.metric=macro_f1"], "accuracy, f1, average_precision, mcc"),
+        ("sst", ["tasks.sst.metric=f1"], "has the metrics accuracy, macro_f1, mcc, not 'f1'"),
+    ],
+)
+def test_a_head_that_does_not_fit_is_one_line(configure, task, changes, message):
+    config = configure(*changes)
+    with pytest.raises(UserError, match=message) as caught:
+        head_class(config, task)
+    assert "\n" not in str(caught.value) and f"tasks.{task}" in str(caught.value)

@@ -6,19 +6,13 @@ from itertools import pairwise
 import pytest
 import torch
 
-from multitask.config import load_config
 from multitask.data.collate import Batch, separate
-from multitask.models.build import assemble
-from multitask.models.head_checks import head_class
 from multitask.models.multitask_model import parameter_counts
-from multitask.models.pretrained import load_pretrained
 from multitask.training.loss import Objective, task_losses
 from multitask.training.optimizer import build_optimizer
 from multitask.training.step import train_step
-from multitask.utils.errors import UserError
-from tests.conftest import ROOT, WORDS
+from tests.conftest import WORDS
 from tests.support.small_models import (
-    CONTEXT,
     TASKS,
     WEIGHTS,
     D,
@@ -28,21 +22,6 @@ from tests.support.small_models import (
 )
 
 ENCODER = {"embeddings", "layer_1", "layer_2"}
-
-
-@pytest.fixture
-def configure(tiny_overrides):
-    return lambda *changes: load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *changes])
-
-
-@pytest.fixture
-def make(configure):
-    def make(*changes, **options):
-        config = configure(*changes)
-        torch.manual_seed(0)
-        return assemble(config, load_pretrained(config), CONTEXT, **options)
-
-    return make
 
 
 def task_loss(model, task, rows):
@@ -289,75 +268,6 @@ def test_autocast_stops_before_projection_and_head(make, task, pooling):
     torch.testing.assert_close(scores, scores_of(exact, task, batch(task)), rtol=0.05, atol=0.05)
     loss.backward()
     assert all(gradient.dtype == torch.float32 for gradient in gradients(model.encoder))
-
-
-# ---- building
-
-
-@pytest.mark.parametrize(
-    ("task", "takes", "label_type"),
-    [("sst", "vector", "class"), ("qqp", "pair", "binary"), ("sts", "pair", "number")],
-)
-def test_head_class(configure, task, takes, label_type):
-    head = head_class(configure(), task)
-    assert (head.takes, head.task_type) == (takes, label_type)
-
-
-@pytest.mark.parametrize(
-    ("task", "changes", "message"),
-    [
-        ("sst", ["tasks.sst.head=cosine_regression"], "takes a pair: it needs `input: siamese`"),
-        ("sts", ["tasks.sts.head=regression"], "takes a vector: it needs `input: single` or"),
-        ("sts", ["tasks.sts.input=cross"], "not 'cross'"),
-        ("sts", ["tasks.sts.metric=accuracy"], "has the metrics pearson, spearman, not 'accuracy'"),
-        ("qqp", ["tasks.qqp.metric=macro_f1"], "accuracy, f1, average_precision, mcc"),
-        ("sst", ["tasks.sst.metric=f1"], "has the metrics accuracy, macro_f1, mcc, not 'f1'"),
-    ],
-)
-def test_a_head_that_does_not_fit_is_one_line(configure, task, changes, message):
-    config = configure(*changes)
-    with pytest.raises(UserError, match=message) as caught:
-        head_class(config, task)
-    assert "\n" not in str(caught.value) and f"tasks.{task}" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (["tasks.sst.pooling={name: mean, layers: 2}"], "tasks.sst.pooling.* no option 'layers'"),
-        (
-            ["tasks.sst.head={name: classification, class_weights: [1]}"],
-            "tasks.sst.head.* 5 numbers",
-        ),
-        (["tasks.sst.projection={name: tanh, output_dim: 0}"], "tasks.sst.projection.* at least 1"),
-        (
-            ["tasks.sst.projection={name: linear, output_dim: 7}", "tasks.sst.head.linear=3"],
-            "tasks.sst.head.* no option 'linear'",
-        ),
-    ],
-)
-def test_bad_options_name_their_place(make, changes, message):
-    with pytest.raises(UserError, match=message) as caught:
-        make(*changes)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "name", ["adapters", "encoder", "joint", "heads", "layer_1", "longest", "type", "train", "keys"]
-)
-def test_names_that_mean_something_else_are_refused(configure, name):
-    """`joint` is a key of best.json, and a module has methods: each was a traceback or worse."""
-    config = configure()
-    config.tasks[name] = config.tasks.pop("sst")
-    encoder = load_pretrained(config)
-    with pytest.raises(UserError, match=f"tasks.{name}: the name is taken"):
-        assemble(config, encoder, {**CONTEXT, name: CONTEXT["sst"]})
-
-
-def test_a_projection_may_change_the_width(make):
-    model = make("tasks.qqp.projection={name: linear, output_dim: 7}").eval()
-    assert model.head("qqp").linear.in_features == 7
-    assert scores_of(model, "qqp", batch("qqp")).shape == (4,)
 
 
 def test_a_batch_without_labels_has_scores(make):

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -12,11 +11,9 @@ import yaml
 
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
-from multitask.reporting.mistakes import mistakes
-from multitask.reporting.page import markdown_block
 from multitask.reporting.run_report import terminal_table, write_reports
 from multitask.utils.errors import UserError
-from tests.support.fabricated_run import CLASSES, write_run
+from tests.support.fabricated_run import write_run
 
 
 @pytest.fixture(scope="module")
@@ -157,77 +154,6 @@ def test_every_link_resolves_and_has_an_alt_text(run):
     assert len(links) == 5 and all(alt for alt, _ in links)
     for _, target in links:
         assert target.startswith("figures/") and (folder / unquote(target)).is_file()
-
-
-@pytest.mark.parametrize(("task", "label_type"), [("sst", "class"), ("para", "binary")])
-def test_the_mistakes_are_the_wrong_rows_of_highest_probability(run, task, label_type):
-    folder, _, markdown = run
-    wrong = {}
-    for line in (folder / "predictions" / f"{task}.dev.jsonl").read_text().splitlines():
-        record = json.loads(line)
-        if record["prediction"] != record["label"]:
-            first = record["scores"][0]
-            binary = first if record["prediction"] == 1 else 1 - first
-            confidence = binary if label_type == "binary" else max(record["scores"])
-            wrong[record["id"]] = (confidence, record)
-    assert len(wrong) > 20
-    expected = sorted(wrong, key=lambda row: -wrong[row][0])[:20]
-    shown = rows(section(markdown, f"### {task}"))
-    assert [row[0] for row in shown] == expected
-    assert [row[-1] for row in shown] == [f"{wrong[row][0]:.3f}" for row in expected]
-    names = [name.replace("|", r"\|").replace("$", r"\$") for name in CLASSES]
-    for row in shown:
-        record = wrong[row[0]][1]
-        gold, predicted = record["label"], record["prediction"]
-        if label_type == "class":
-            gold, predicted = names[gold], names[predicted]
-        assert row[-3:-1] == [str(gold), str(predicted)]
-
-
-def test_the_mistakes_of_numbers_are_the_largest_errors(run):
-    folder, _, markdown = run
-    lines = (folder / "predictions" / "sts.dev.jsonl").read_text().splitlines()
-    records = {record["id"]: record for record in map(json.loads, lines)}
-    errors = {key: abs(r["prediction"] - r["label"]) for key, r in records.items()}
-    expected = sorted(errors, key=lambda row: -errors[row])[:20]
-    shown = rows(section(markdown, "### sts"))
-    assert [row[0] for row in shown] == expected
-    assert [row[-1] for row in shown] == [f"{errors[row]:.3f}" for row in expected]
-
-
-def one_mistake(**changes):
-    """The table of mistakes of a task with this single dev record."""
-    record = {"id": "x", "texts": ["t"], "label": 0, "prediction": 1, "scores": [0.1, 0.9, 0, 0, 0]}
-    block = mistakes({"label_type": "class", "classes": CLASSES}, [record | changes])
-    return markdown_block(block, Path())
-
-
-@pytest.mark.parametrize(
-    ("text", "cell"),
-    [
-        ("a | b \\ c", r"a \| b \\ c"),
-        ("two\r\nlines\tand   blanks", "two lines and blanks"),
-        ("<b>&amp;</b>", "&lt;b&gt;&amp;amp;&lt;/b&gt;"),
-        (
-            "[a](b) ![c](d) *e* _f_ `g` ~h~ $i$ # j",
-            r"[a]\(b) ![c]\(d) \*e\* \_f\_ \`g\` \~h\~ \$i\$ \# j",
-        ),
-        ("[brackets] (alone)", "[brackets] (alone)"),
-        ("x" * 201, "x" * 199 + "…"),
-        ("x" * 200, "x" * 200),
-        ("", ""),
-    ],
-)
-def test_texts_are_escaped_and_shortened(text, cell):
-    assert (
-        one_mistake(texts=[text]).splitlines()[2]
-        == f"| x | {cell} | very \\| negative | negative | 0.900 |"
-    )
-
-
-def test_rows_without_label_are_no_mistakes_and_an_undefined_confidence_is_shown():
-    assert one_mistake(label=None) == one_mistake(prediction=0) == "None."
-    assert rows(one_mistake(scores=[None] * 5))[0][-1] == "-"
 
 
 def test_the_terminal_table_is_aligned_and_complete(run):

@@ -8,11 +8,13 @@ their mean are exact for the saved predictions.
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from multitask.config.registry import task_type
+from multitask.config.run_directory import load_lines
 from multitask.config.yaml_reader import dump_yaml
 from multitask.tasks import metrics
 from multitask.tasks.bootstrap import intervals
@@ -252,3 +254,17 @@ def _nulls(value):
 
 def _write_lines(path, lines):
     path.write_text("".join(json.dumps(_nulls(line)) + "\n" for line in lines))
+
+
+def edited(run: Path, change: Callable[[dict], object]) -> None:
+    """Change the report of a run in place."""
+    report = json.loads((run / "report.json").read_text())
+    change(report)
+    (run / "report.json").write_text(json.dumps(report))
+
+
+def rewritten(run: Path, task: str, change: Callable[[int, dict], dict | None]) -> None:
+    """Change the records of a run's dev predictions in place."""
+    file = run / "predictions" / f"{task}.dev.jsonl"
+    records = [change(i, record) for i, record in enumerate(load_lines(file))]
+    file.write_text("".join(json.dumps(record) + "\n" for record in records if record))

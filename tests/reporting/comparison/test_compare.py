@@ -16,7 +16,7 @@ from multitask.reporting.comparison.compare import Group, compare, group_runs, w
 from multitask.reporting.comparison.significance import drawn_seeds
 from multitask.tasks.bootstrap import resampled_rows
 from multitask.utils.errors import UserError
-from tests.support.fabricated_run import write_run
+from tests.support.fabricated_run import edited, rewritten, write_run
 
 TASKS = ("sst", "para", "sts")
 ROWS = 60
@@ -34,20 +34,6 @@ def runs(tmp_path_factory):
         for directory, seed in zip(found[name], seeds, strict=True):
             write_run(directory, rows=ROWS, seed=seed, noise=noise, lr=number)
     return found
-
-
-def edited(run, change):
-    """Change the report of a run in place."""
-    report = json.loads((run / "report.json").read_text())
-    change(report)
-    (run / "report.json").write_text(json.dumps(report))
-
-
-def rewritten(run, task, change):
-    """Change the records of a run's dev predictions in place."""
-    file = run / "predictions" / f"{task}.dev.jsonl"
-    records = [change(i, record) for i, record in enumerate(load_lines(file))]
-    file.write_text("".join(json.dumps(record) + "\n" for record in records if record))
 
 
 def naive_differences(task, base, other, seeds, resamples):
@@ -198,34 +184,6 @@ def test_the_unclipped_scores_count_as_in_the_report(tmp_path, runs):
     assert found["groups"][1]["tasks"]["sts"]["difference"]["low"] is not None
 
 
-def test_dev_rows_that_are_cut_short_are_refused(tmp_path):
-    """Of half the rows, the score may still be the same."""
-    write_run(tmp_path / "a", rows=ROWS, seed=1)
-    rewritten(tmp_path / "a", "sst", lambda i, r: r if i < 50 else None)
-    edited(tmp_path / "a", lambda r: r["tasks"]["sst"]["dev"].update(accuracy=None))
-    with pytest.raises(UserError, match=r"sst\.dev\.jsonl has 50 rows, but report\.json says 60"):
-        compare(group_runs([tmp_path / "a"]), "a", resamples=10)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda i, r: r | {"id": "x"} if i == 4 else r, "dev row 5 has another id"),
-        (lambda i, r: r | {"label": (r["label"] + 1) % 5} if i == 59 else r, "another label"),
-        (lambda i, r: None if i == 0 else r, "60 against 59"),
-    ],
-)
-def test_other_dev_rows_cannot_be_paired(change, words, tmp_path, runs):
-    write_run(tmp_path / "other", rows=ROWS, seed=1)
-    rewritten(tmp_path / "other", "sst", change)
-    own = {"accuracy": None, "rows": None}
-    edited(tmp_path / "other", lambda r: r["tasks"]["sst"]["dev"].update(own))
-    with pytest.raises(UserError, match=words) as error:
-        compare(group_runs([*runs["base"], tmp_path / "other"]), "base", resamples=10)
-    for part in ("sst: ", str(runs["base"][0]), str(tmp_path / "other")):
-        assert part in str(error.value)
-
-
 def test_the_axes_points_and_settings_of_a_grid_are_kept(runs):
     axes = [
         {"key": "lr", "labels": ("lr_0", "lr_1"), "values": (0, math.inf)},
@@ -246,27 +204,6 @@ def test_the_axes_points_and_settings_of_a_grid_are_kept(runs):
     assert found["marginals"] == []
     plain = compare(group_runs(runs["base"]), "base", resamples=20)
     assert (plain["axes"], plain["groups"][0]["point"]) == ([], {})
-
-
-def test_other_metrics_cannot_stand_in_one_column(tmp_path, runs):
-    write_run(tmp_path / "f1", rows=ROWS, seed=1)
-    edited(tmp_path / "f1", lambda r: r["tasks"]["para"].update(metric="f1"))
-    with pytest.raises(UserError, match="accuracy of binary labels against f1 of binary labels"):
-        compare(group_runs([*runs["base"], tmp_path / "f1"]), "base", resamples=10)
-
-
-def test_predictions_that_do_not_belong_to_the_report_are_refused(tmp_path):
-    write_run(tmp_path / "a", rows=ROWS, seed=1)
-    file = tmp_path / "a" / "predictions" / "sst.dev.jsonl"
-    rewritten(tmp_path / "a", "sst", lambda i, r: r | {"prediction": 0})
-    with pytest.raises(UserError, match=r"sst\.dev\.jsonl gives accuracy .* but report\.json says"):
-        compare(group_runs([tmp_path / "a"]), "a")
-    file.write_text(file.read_text()[:-30])
-    with pytest.raises(UserError, match=r"sst\.dev\.jsonl: damaged or incomplete.*predict"):
-        compare(group_runs([tmp_path / "a"]), "a")
-    file.unlink()
-    with pytest.raises(UserError, match=r"sst\.dev\.jsonl does not exist"):
-        compare(group_runs([tmp_path / "a"]), "a")
 
 
 def test_the_baseline_must_be_a_group(runs):
@@ -290,19 +227,6 @@ def test_runs_of_other_tasks_are_no_seeds_of_one_group(tmp_path, runs):
     write_run(tmp_path / "single", rows=ROWS, only=("sst",))
     with pytest.raises(UserError, match="other tasks"):
         compare([Group("mixed", [runs["base"][0], tmp_path / "single"])], "mixed")
-
-
-def test_notes_warn_of_selection_on_dev_and_of_several_commits(tmp_path, runs):
-    for number in range(5):
-        write_run(tmp_path / f"a-{number}", rows=ROWS, seed=number)
-    edited(tmp_path / "a-0", lambda r: r.update(git_revision="abc", selection_split="dev"))
-    groups = group_runs([tmp_path / f"a-{number}" for number in range(5)])
-    selected, commits = compare(groups, "a", resamples=10)["notes"]
-    assert "selected on the dev rows" in selected and selected.endswith("a-0.")
-    assert "several commits: abc, None" in commits
-    for number in range(5):
-        edited(tmp_path / f"a-{number}", lambda r: r.update(selection_split="dev"))
-    assert compare(groups, "a", resamples=10)["notes"][0].endswith("every run.")
 
 
 def test_probes_are_marked_and_never_seeds_of_trained_runs(tmp_path):

@@ -1,0 +1,65 @@
+"""The scores that a run is measured against."""
+
+import json
+
+import pytest
+import torch
+
+from multitask.config import load_config
+from multitask.config.run_directory import RunDirectory
+from multitask.inference.scoring import measure
+from multitask.training.frozen_baselines import run_baselines
+from multitask.training.setup import set_up
+from tests.conftest import ROOT
+
+TASKS = ("sst", "qqp", "sts")
+
+
+@pytest.fixture
+def planned(tiny_overrides):
+    def planned(*changes):
+        config = load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *changes])
+        return set_up(config, torch.device("cpu"), lambda line: None)
+
+    return planned
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "run").mkdir()
+    return RunDirectory(tmp_path / "run")
+
+
+def test_trivial_and_frozen_scores_of_every_task_are_saved(planned, run):
+    plan, said = planned(), []
+    found = run_baselines(plan, run, False, said.append)
+    assert json.loads(run.baselines.read_text()) == found
+    assert said == [f"baseline: {task}'s head on the frozen encoder" for task in TASKS]
+    # as often as any label, the first of train: on 12 dev rows labelled 0 1 2 3 4 0 1 ...
+    assert found["sst"]["trivial"]["accuracy"] == pytest.approx(3 / 12)
+    # the cosine has nothing to train: its baseline is the model before the first step
+    dev = plan.data.splits["sts"]["dev"]
+    expected = measure(plan.scorer.score("sts", dev), dev.rows, plan.data.readers["sts"])
+    assert found["sts"]["frozen"] == pytest.approx(expected, rel=1e-5)
+    before = plan.data.splits["sst"]["dev"]
+    untrained = measure(plan.scorer.score("sst", before), before.rows, plan.data.readers["sst"])
+    assert found["sst"]["frozen"]["accuracy"] >= untrained["accuracy"]
+
+
+@pytest.mark.parametrize(
+    "change", ["training.frozen_baseline=false", "encoder.freeze=true"], ids=["off", "frozen run"]
+)
+def test_the_frozen_encoder_is_left_out(planned, run, change):
+    found = run_baselines(planned(change), run, False, lambda line: None)
+    assert [found[task]["frozen"] for task in TASKS] == [None] * 3
+    assert all(found[task]["trivial"] for task in TASKS)
+
+
+def test_a_resumed_run_reads_what_was_saved_unless_it_is_damaged(planned, run):
+    plan = planned("training.frozen_baseline=false")
+    first = run_baselines(plan, run, False, lambda line: None)
+    run.baselines.write_text('{"sst": {"trivial": {}}}')
+    assert run_baselines(plan, run, True, lambda line: None) == {"sst": {"trivial": {}}}
+    run.baselines.write_text('{"sst": ')
+    assert run_baselines(plan, run, True, lambda line: None) == first
+    assert json.loads(run.baselines.read_text()) == first

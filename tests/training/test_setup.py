@@ -1,0 +1,81 @@
+"""Set-up in four calls: what each reads, what each refuses, what the plan holds."""
+
+import shutil
+
+import pytest
+import torch
+
+from multitask.config import load_config
+from multitask.training.setup import build_model, check, load_data, plan, set_up
+from multitask.utils.errors import UserError
+from tests.conftest import ROOT
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def configure(tiny_overrides):
+    return lambda *changes: load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *changes])
+
+
+def quiet(line):
+    """Say nothing."""
+
+
+def test_check_reads_neither_data_nor_encoder(configure):
+    check(configure("tasks.sst.data.train=nowhere.csv", "encoder.name=nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("tasks.sst.head=cosine_regression", "takes a pair: it needs `input: siamese`"),
+        ("data_dir=nowhere", "data_dir: no such directory: "),
+    ],
+)
+def test_check_refuses_before_a_file_is_read(configure, change, message):
+    with pytest.raises(UserError, match=message):
+        check(configure(change))
+
+
+def test_load_data_needs_the_tokenizer_only(configure, tiny_encoder, tmp_path):
+    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+    (encoder / "model.safetensors").unlink()
+    data = load_data(configure(f"encoder.name={encoder}"))
+    rows = {"train": 40, "dev": 12, "test": 6}
+    for task in ("sst", "qqp", "sts"):
+        assert {name: len(split.rows) for name, split in data.splits[task].items()} == rows
+        assert {name: part["rows"] for name, part in data.summary[task].items()} == rows
+    assert data.tokenizer.pad_token_id == 0
+
+
+def test_build_model_draws_the_heads_by_the_seed_and_loads_the_encoder(configure):
+    data = load_data(configure())
+    models = [build_model(configure(f"seed={seed}"), data, CPU, quiet) for seed in (1, 1, 2)]
+    one, again, other = (model.state_dict() for model in models)
+    assert all(torch.equal(one[name], again[name]) for name in one)
+    same = {name for name in one if torch.equal(one[name], other[name])}
+    assert {name for name in one if name.startswith("encoder.")} <= same
+    assert not any(name.endswith("linear.weight") for name in same if name.startswith("tasks."))
+
+
+def test_the_plan_holds_stages_metrics_and_weights(configure):
+    config = configure("training.holdout=0.2", "tasks.qqp.loss_weight=0.5", "tasks.sst.metric=mcc")
+    data = load_data(config)
+    made = plan(config, build_model(config, data, CPU, quiet), data, CPU)
+    assert made.metrics == {"sst": "mcc", "qqp": "accuracy", "sts": "pearson"}
+    assert made.loss_weights == {"sst": 1, "qqp": 0.5, "sts": 1}
+    assert made.selection_split == "holdout" and made.init_from is None
+    assert list(made.loaders) == ["sst", "qqp", "sts"]
+    # 32 rows without the holdout, two batches of 16 for each of three tasks, two epochs
+    assert made.total_steps == 2 * 3 * 2
+    assert made.scorer.batch_size == config.training.eval_batch_size
+
+
+def test_the_config_stays_as_it_was_loaded(configure):
+    config = configure("tasks.sst.data.labels=null")
+    before = config.model_dump()
+    said = []
+    made = set_up(config, CPU, said.append)
+    assert config.model_dump() == before and made.config is config
+    assert said == [f"encoder: {config.encoder.name}"]

@@ -1,0 +1,83 @@
+"""What a run measures while it trains."""
+
+import shutil
+
+import pytest
+import torch
+
+from multitask.config import load_config
+from multitask.inference.scoring import measure
+from multitask.training.setup import set_up
+from multitask.training.validation import Monitor
+from tests.conftest import ROOT
+from tests.support.contrastive_run import write_config, write_triplets
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def planned(tiny_overrides):
+    def planned(*changes):
+        config = load_config(ROOT / "configs/cs224n.yaml", [*tiny_overrides, *changes])
+        return set_up(config, CPU, lambda line: None)
+
+    return planned
+
+
+class Log(list):
+    """Collects what is written to the log."""
+
+    def write(self, event, **values):
+        self.append({"event": event, **values})
+
+
+@pytest.mark.parametrize(("holdout", "split"), [(0.2, "holdout"), (0, "dev")])
+def test_every_task_is_scored_on_the_split_that_selects(planned, holdout, split):
+    plan = planned(f"training.holdout={holdout}")
+    monitor, log, batches = Monitor(plan), Log(), []
+    found = monitor.evaluate(lambda: batches.append(1), log.write)
+    expected = {}
+    for task in ("sst", "qqp", "sts"):
+        part = plan.data.splits[task][split]
+        scores = plan.scorer.score(task, part)
+        expected[task] = measure(scores, part.rows, plan.data.readers[task])
+    assert monitor.split == split and found == expected
+    assert len(batches) >= 3 and log == []
+    assert monitor.joint_tasks == ["sst", "qqp", "sts"]
+
+
+def test_weights_of_hidden_states_are_logged(planned):
+    log = Log()
+    Monitor(planned("tasks.sst.pooling=hire")).evaluate(lambda: None, log.write)
+    (event,) = log
+    assert (event["event"], event["task"], event["split"]) == ("importance", "sst", "dev")
+    assert event["layers"] == 2 and sum(event["mean"]) == pytest.approx(1)
+
+
+def test_the_training_score_is_the_metric_that_selects(planned):
+    monitor = Monitor(planned())
+    scores = torch.eye(5)[[0, 1, 2, 3]].double()
+    assert monitor.train_score("sst", scores, torch.tensor([0, 1, 2, 0])) == 0.75
+
+
+def test_a_task_without_training_leaves_out_of_the_joint_score(planned):
+    monitor = Monitor(planned("stages=[{tasks: [sst, qqp]}]"))
+    assert monitor.joint_tasks == ["sst", "qqp"]
+
+
+def test_the_vectors_of_a_task_that_is_only_scored_are_followed(
+    tiny_encoder, course_files, tmp_path
+):
+    files = shutil.copytree(course_files, tmp_path / "files")
+    write_triplets(files)
+    file = write_config(tmp_path / "c.yaml", tiny_encoder, files)
+    monitor = Monitor(set_up(load_config(file), CPU, lambda line: None))
+    log = Log()
+    monitor.at_start(log.write)
+    found = monitor.evaluate(lambda: None, log.write)
+    (event,) = log
+    assert (event["event"], event["step"], list(event["tasks"])) == ("space", 0, ["sts"])
+    space = event["tasks"]["sts"]
+    assert {"alignment", "uniformity", "mean_cosine"} <= set(space)
+    assert {name: found["sts"][name] for name in space} == space  # nothing is trained in between
+    assert "alignment" not in found["views"]
