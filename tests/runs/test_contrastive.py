@@ -1,7 +1,6 @@
-"""Contrastive learning as a task: batches, gradients, chunks, evaluation, real runs."""
+"""Contrastive learning as a task: evaluation, real runs, mistakes."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -9,203 +8,22 @@ import torch
 
 import run_multitask
 from multitask import load
-from multitask.config import load_config
 from multitask.data.collate import by_task, separate
 from multitask.data.dataloader import next_batches
 from multitask.inference.scoring import measure
-from multitask.training.loss import Objective, task_losses
-from multitask.training.setup import set_up
+from multitask.training.loss import Objective
 from multitask.training.step import train_step
 from multitask.utils.errors import UserError
 from tests.conftest import save_tiny_encoder
-from tests.support.contrastive_run import write_config, write_triplets
+from tests.support.contrastive_run import CPU, batch_of, prepared, write_config
 from tests.support.processes import TORCHRUN, launch
 from tests.support.run_files import events, report_of
-
-CPU = torch.device("cpu")
-INPUTS = ("single", "siamese", "triplet")
-
-
-@pytest.fixture(scope="module")
-def files(course_files, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("files")
-    shutil.copytree(course_files, directory, dirs_exist_ok=True)
-    write_triplets(directory)
-    return directory
-
-
-@pytest.fixture
-def config(tiny_encoder, files, tmp_path):
-    def write(input="single", head="contrastive", **changes):
-        return write_config(tmp_path / "c.yaml", tiny_encoder, files, input, head, **changes)
-
-    return write
-
-
-def prepared(file, *overrides):
-    return set_up(load_config(file, list(overrides)), CPU, lambda line: None)
-
-
-def batch_of(made):
-    (found,) = next_batches(made.loaders, ["views"], ["views"], pad_id=0, device=CPU)
-    return found
-
-
-def gradients(made, batches, seed=0):
-    """Of the loss on one batch, all parameters in one vector."""
-    made.model.train().zero_grad()
-    torch.manual_seed(seed)
-    task_losses(made.model, batches)["views"].loss.backward()
-    found = [p.grad.flatten() for p in made.model.parameters() if p.grad is not None]
-    return torch.cat(found)
-
-
-# ---- data and batches
-
-
-@pytest.mark.parametrize(("input", "sides"), [("single", 2), ("siamese", 2), ("triplet", 3)])
-def test_a_batch_holds_every_view_in_one_forward(config, input, sides):
-    made = prepared(config(input))
-    batch = by_task(batch_of(made))["views"]
-    assert batch.input_ids.shape[0] == sides * 16 and batch.sides == sides
-    assert batch.labels.shape == (16, 1 if input == "single" else sides)
-    views = batch.input_ids.chunk(sides)
-    assert torch.equal(views[0], views[1]) == (input == "single")
-    rows = made.data.splits["views"]["train"].rows
-    numbers = made.loaders["views"].labels["views"]
-    for texts, row in zip(rows.texts, numbers, strict=True):
-        assert len(texts) == len(row)
-    flat = [t for row in rows.texts for t in row]
-    assert len(set(numbers.ravel().tolist())) == len(set(flat))
-
-
-def test_two_training_views_differ_and_two_encodes_are_equal(config):
-    """Trap 10, with the random slopes of RReLU too."""
-    made = prepared(config(pooling="layer_attention"))
-    batch = batch_of(made)
-    first, second = made.model.train().pooled(batch)["views"].detach().chunk(2)
-    assert not torch.isclose(first, second).all(1).any()
-    made.model.eval()
-    with torch.no_grad():
-        one, other = (made.model.pooled(batch)["views"] for _ in range(2))
-    assert torch.equal(one, other) and torch.equal(*one.chunk(2))
-
-
-def test_the_dev_share_is_taken_out_of_train_and_where_keeps_rows(config, files):
-    every = (files / "triplets.tsv").read_text().splitlines()[1:]
-    made = prepared(config("siamese"))
-    train, dev = (made.data.splits["views"][name].rows for name in ("train", "dev"))
-    assert 0 < len(dev) < len(train) and len(train) + len(dev) == len(every)
-    assert not {t[0] for t in train.texts} & {t[0] for t in dev.texts}
-    kept = prepared(config("siamese"), "tasks.views.data.where={kind: 1}")
-    both = [kept.data.splits["views"][name].rows for name in ("train", "dev")]
-    wanted = {line.split("\t")[0] for line in every if line.endswith("1.0")}
-    assert {texts[0] for rows in both for texts in rows.texts} == wanted
-
-
-def test_texts_of_other_tasks_and_of_a_text_file(config, files):
-    made = prepared(config(data="{texts_of: [sts]}"))
-    expected = {t for row in made.data.splits["sts"]["train"].rows.texts for t in row}
-    assert {t for (t,) in made.data.splits["views"]["train"].rows.texts} == expected
-    (files / "one.txt").write_text("a good film\n\na bad film\n" * 3 + "the cat sees a dog\n")
-    own = "{train: one.txt, dev: one.txt, text: text}"
-    found = prepared(config(data=own)).data.splits["views"]["train"].rows.texts
-    assert found == [("a good film",), ("a bad film",), ("the cat sees a dog",)]
-
-
-def test_batches_are_drawn_whatever_the_lengths(config, files):
-    """Equations 6 to 8 take random batches; texts of one length are harder negatives."""
-    long = "the old good film is a very bad film " * 3
-    rows = [f"{'a' if n % 2 else long}{'x' * n}" for n in range(64)]
-    (files / "mixed.txt").write_text("\n".join(rows))
-    made = prepared(config(data="{train: mixed.txt, dev: mixed.txt, text: text}"))
-    feed = made.loaders["views"]
-    mixed = 0
-    for _ in range(feed.stream.steps_per_pass):
-        (rows,) = feed.stream.next()
-        lengths = feed.tokens.lengths[rows]
-        mixed += lengths.min() < 10 < lengths.max()
-    assert mixed == feed.stream.steps_per_pass == 4
-
-
-# ---- gradients in chunks (GradCache)
-
-
-@pytest.mark.parametrize("input", INPUTS)
-@pytest.mark.parametrize("chunk", [1, 7, 1000])
-def test_chunks_have_the_gradient_of_the_whole_batch(config, input, chunk):
-    """Without dropout, in float64; one chunk holds texts of several views."""
-    file = config(input, dropout=0)
-    grads = []
-    for head in ("{name: contrastive}", f"{{name: contrastive, chunk: {chunk}}}"):
-        made = prepared(file, f"tasks.views.head={head}")
-        for layer in made.model.encoder.layers:
-            layer.attention.dropout = 0.0
-        made.model.double()
-        grads.append(gradients(made, batch_of(made)))
-    torch.testing.assert_close(grads[1], grads[0], rtol=1e-10, atol=1e-12)
-
-
-def test_chunks_have_the_gradient_of_the_whole_batch_in_fp32(config):
-    grads = []
-    for head in ("{name: contrastive}", "{name: contrastive, chunk: 5}"):
-        file = config("triplet", head, dropout=0, pooling="mean")
-        made = prepared(file, "training.precision=fp32")
-        for layer in made.model.encoder.layers:
-            layer.attention.dropout = 0.0
-        # texts far apart: of vectors that are nearly equal the gradient is a small difference
-        torch.manual_seed(0)
-        made.model.encoder.embeddings.word.weight.data.normal_()
-        grads.append(gradients(made, batch_of(made)))
-    assert 0 < (grads[1] - grads[0]).norm() / grads[0].norm() < 1e-5
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_chunks_replay_dropout_and_random_slopes(config, dtype, monkeypatch):
-    """Against the same chunks whose activations are all kept."""
-    from multitask.models import multitask_model as model
-
-    made = prepared(config("triplet", "{name: contrastive, chunk: 5}", pooling="layer_attention"))
-    made.model.to(dtype)
-    batches = batch_of(made)
-    found = gradients(made, batches)
-    monkeypatch.setattr(model, "checkpoint", lambda f, *given, use_reentrant: f(*given))
-    expected = gradients(made, batches)
-    other = gradients(made, batches, seed=1)
-    error = (found - expected).norm() / expected.norm()
-    assert error < (1e-10 if dtype == torch.float64 else 1e-5)
-    assert (other - expected).norm() / expected.norm() > 1e-3  # the noise is there
-
-
-def test_chunks_bound_what_the_forward_pass_keeps(config, files):
-    """1,024 texts: what autograd holds on to is a small part of it all."""
-    lines = [f"the {i % 7} cat {i} sees a dog" for i in range(1100)]
-    (files / "many.txt").write_text("\n".join(lines))
-    file = config(data="{train: many.txt, dev_share: 0.05, text: text}")
-    held = {}
-    for chunk in ("null", "32"):
-        head = f"{{name: contrastive, chunk: {chunk}}}"
-        made = prepared(file, "tasks.views.batch_size=1024", f"tasks.views.head={head}")
-        batches, kept = batch_of(made), []
-
-        def pack(tensor, kept=kept):
-            kept.append(tensor.numel())
-            return tensor
-
-        made.model.train()
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            loss = task_losses(made.model, batches)["views"].loss
-        assert len(by_task(batches)["views"].labels) == 1024 and loss.isfinite()
-        held[chunk] = sum(kept)
-    # the logits of 1,024 x 1,024 stay
-    assert held["32"] < held["null"] / 3
-
 
 # ---- evaluation
 
 
-def test_the_pooling_shared_with_sts_is_the_same_weights(config):
-    made = prepared(config("siamese", pooling="layer_attention"))
+def test_the_pooling_shared_with_sts_is_the_same_weights(contrastive_config):
+    made = prepared(contrastive_config("siamese", pooling="layer_attention"))
     model = made.model.eval()
     assert "views" in model.owned("sts") and not list(model.tasks["sts"].parameters())
     batch = by_task(batch_of(made))["views"]
@@ -215,8 +33,8 @@ def test_the_pooling_shared_with_sts_is_the_same_weights(config):
 
 
 @pytest.mark.parametrize("trained", [["sts"], ["views", "sts"]])
-def test_a_shared_pooling_is_trained_once_by_whoever_trains(config, trained):
-    file = config("siamese", pooling="layer_attention")
+def test_a_shared_pooling_is_trained_once_by_whoever_trains(contrastive_config, trained):
+    file = contrastive_config("siamese", pooling="layer_attention")
     stages = f"stages=[{{tasks: [{', '.join(trained)}], warmup: 0}}]"
     made = prepared(file, stages, "tasks.sts.head_lr=0.5")
     optimizer, _ = made.stages[0].begin(made.model)
@@ -233,9 +51,9 @@ def test_a_shared_pooling_is_trained_once_by_whoever_trains(config, trained):
 
 
 @pytest.mark.parametrize("only_train", [True, False])
-def test_mlp_only_train_is_a_matter_of_evaluation(config, only_train):
+def test_mlp_only_train_is_a_matter_of_evaluation(contrastive_config, only_train):
     head = f"{{name: contrastive, mlp_only_train: {str(only_train).lower()}}}"
-    made = prepared(config("single", head, dropout=0))
+    made = prepared(contrastive_config("single", head, dropout=0))
     model, shared = made.model, batch_of(made)
     batch = by_task(shared)["views"]
     projection = model.tasks["views"].projection
@@ -249,10 +67,12 @@ def test_mlp_only_train_is_a_matter_of_evaluation(config, only_train):
     torch.testing.assert_close(torch.cat(trained.unbind(1)), behind)
 
 
-def test_eval_pooling_stands_in_for_pooling_and_mlp(config):
-    file = config("single", pooling="layer_attention")
+def test_eval_pooling_stands_in_for_pooling_and_mlp(contrastive_config):
+    file = contrastive_config("single", pooling="layer_attention")
     plain, other = prepared(file), prepared(file, "tasks.views.eval_pooling=mean")
-    mean = prepared(config("single", "{name: contrastive, mlp_only_train: true}", pooling="mean"))
+    mean = prepared(
+        contrastive_config("single", "{name: contrastive, mlp_only_train: true}", pooling="mean")
+    )
     batch = by_task(batch_of(plain))["views"]
     expected = mean.model.eval().vectors("views", batch)
     for task in ("views", "sts"):
@@ -283,10 +103,10 @@ tasks:
 """
 
 
-def test_a_contrastive_task_may_share_anothers_pooling(files, tiny_encoder, tmp_path):
+def test_a_contrastive_task_may_share_anothers_pooling(contrastive_files, tiny_encoder, tmp_path):
     """In evaluation its rows stand once; its vectors are what its head compares."""
     file = tmp_path / "c.yaml"
-    file.write_text(SHARING.format(files=files, encoder=tiny_encoder))
+    file.write_text(SHARING.format(files=contrastive_files, encoder=tiny_encoder))
     assert run_multitask.main([str(file), f"output_dir={tmp_path / 'run'}"]) == 0
     run = load(tmp_path / "run")
     texts = ["a good film", "the cat sees a dog", "a bad film"]
@@ -296,8 +116,8 @@ def test_a_contrastive_task_may_share_anothers_pooling(files, tiny_encoder, tmp_
     assert not torch.allclose(compared, pooled)
 
 
-def test_a_head_with_weights_needs_the_projection_it_trains_with(config):
-    file = config("single", "{name: contrastive, mlp_only_train: true}")
+def test_a_head_with_weights_needs_the_projection_it_trains_with(contrastive_config):
+    file = contrastive_config("single", "{name: contrastive, mlp_only_train: true}")
     head = "tasks.sts.head={name: cosine_regression, linear: true}"
     with pytest.raises(UserError, match=r"sts\.share_pooling: 'views' scores without its"):
         prepared(file, head, "stages=null")
@@ -314,10 +134,10 @@ def test_a_head_with_weights_needs_the_projection_it_trains_with(config):
         ("triplet", "{name: layer_attention, variant: avg_all, concat_cls_last: false}"),
     ],
 )
-def test_a_run_learns_reports_and_exports(config, input, pooling, tmp_path, capsys):
+def test_a_run_learns_reports_and_exports(contrastive_config, input, pooling, tmp_path, capsys):
     head = "{name: contrastive, chunk: 12, hard_negative_weight: 0.0}"
     directory = tmp_path / "run"
-    arguments = [config(input, head, pooling=pooling), f"output_dir={directory}"]
+    arguments = [contrastive_config(input, head, pooling=pooling), f"output_dir={directory}"]
     assert run_multitask.main(["check", *arguments]) == 0
     out = capsys.readouterr().out
     assert ("each text with itself" if input == "single" else "all other texts") in out
@@ -357,10 +177,10 @@ def test_a_run_learns_reports_and_exports(config, input, pooling, tmp_path, caps
         run.predict("views", ["a", "b"] if input == "single" else [("a", "b"), ("c", "d")])
 
 
-def test_it_does_not_count_in_the_mean_beside_other_tasks(config, tmp_path):
+def test_it_does_not_count_in_the_mean_beside_other_tasks(contrastive_config, tmp_path):
     directory = tmp_path / "run"
     both = ["stages=null", "training.max_steps=2", "training.loss_normalization=unit"]
-    assert run_multitask.main([config(), *both, f"output_dir={directory}"]) == 0
+    assert run_multitask.main([contrastive_config(), *both, f"output_dir={directory}"]) == 0
     report = report_of(directory)
     assert report["overall"]["mean"] == report["tasks"]["sts"]["dev"]["spearman"]
     first = next(e for e in events(directory) if e["event"] == "step" and e["task"] == "views")
@@ -368,12 +188,14 @@ def test_it_does_not_count_in_the_mean_beside_other_tasks(config, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_take_the_steps_of_one(files, tmp_path):
+def test_two_processes_take_the_steps_of_one(contrastive_files, tmp_path):
     """Without dropout; 48 rows in batches of 5 leave rests that do not halve."""
     encoder = save_tiny_encoder(tmp_path / "encoder", attention_probs_dropout_prob=0.0)
     head = "{name: contrastive, chunk: 3}"
     settings = {"pooling": "mean", "dropout": 0}
-    file = write_config(tmp_path / "c.yaml", encoder, files, "triplet", head, **settings)
+    file = write_config(
+        tmp_path / "c.yaml", encoder, contrastive_files, "triplet", head, **settings
+    )
     both = ["tasks.views.batch_size=5", "tasks.views.accumulation=2"]
     alone, two = tmp_path / "alone", tmp_path / "two"
     assert run_multitask.main([file, *both, f"output_dir={alone}"]) == 0
@@ -391,11 +213,16 @@ def test_two_processes_take_the_steps_of_one(files, tmp_path):
 
 
 @pytest.mark.slow
-def test_commands_take_the_dev_rows_that_are_part_of_train(files, tiny_encoder, tmp_path, capsys):
+def test_commands_take_the_dev_rows_that_are_part_of_train(
+    contrastive_files, tiny_encoder, tmp_path, capsys
+):
     run = tmp_path / "run"
     assert (
         run_multitask.main(
-            [write_config(tmp_path / "c.yaml", tiny_encoder, files), f"output_dir={run}"]
+            [
+                write_config(tmp_path / "c.yaml", tiny_encoder, contrastive_files),
+                f"output_dir={run}",
+            ]
         )
         == 0
     )
@@ -435,31 +262,35 @@ def test_commands_take_the_dev_rows_that_are_part_of_train(files, tiny_encoder, 
         ("training.select=stss", "did you mean 'sts'?"),
     ],
 )
-def test_a_mistake_is_one_line(config, override, said):
+def test_a_mistake_is_one_line(contrastive_config, override, said):
     with pytest.raises(UserError) as caught:
-        prepared(config(), override)
+        prepared(contrastive_config(), override)
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_task_that_is_scored_at_the_end_cannot_select(config):
+def test_a_task_that_is_scored_at_the_end_cannot_select(contrastive_config):
     rows = "{format: tsv, dev: sts-dev.csv, text: sentence1, text2: sentence2, label: similarity}"
     more = f"tasks.more={{share_head: sts, data: {rows}}}"
     with pytest.raises(UserError, match="scored at the end only"):
-        prepared(config(), more, "training.select=more")
+        prepared(contrastive_config(), more, "training.select=more")
 
 
-def test_scores_of_a_pooling_that_only_trains_are_not_watched(config, tmp_path):
-    file = config("siamese", pooling="hire", data=None)
+def test_scores_of_a_pooling_that_only_trains_are_not_watched(contrastive_config, tmp_path):
+    file = contrastive_config("siamese", pooling="hire", data=None)
     short = ["tasks.views.eval_pooling=mean", "training.max_steps=1"]
     assert run_multitask.main([file, *short, f"output_dir={tmp_path / 'run'}"]) == 0
     assert all(e["event"] != "importance" for e in events(tmp_path / "run"))
 
 
-def test_mlp_only_train_needs_an_mlp(config):
-    file = config("single", "{name: contrastive, mlp_only_train: true}")
+def test_mlp_only_train_needs_an_mlp(contrastive_config):
+    file = contrastive_config("single", "{name: contrastive, mlp_only_train: true}")
     with pytest.raises(UserError, match="`mlp_only_train` needs one: `mlp`"):
         prepared(file, "tasks.views.projection=null", "tasks.sts.projection=null")
     with pytest.raises(UserError, match="takes views: it needs `input: single` or"):
-        prepared(config("siamese"), "tasks.views.input=cross", "tasks.views.head.name=contrastive")
+        prepared(
+            contrastive_config("siamese"),
+            "tasks.views.input=cross",
+            "tasks.views.head.name=contrastive",
+        )
     with pytest.raises(UserError, match="takes a pair: it needs `input: siamese`"):
-        prepared(config("triplet"), "tasks.views.head=cosine_regression")
+        prepared(contrastive_config("triplet"), "tasks.views.head=cosine_regression")

@@ -1,7 +1,5 @@
 """DiffCSE as a task: its batches, a run, kill -9 and resume, two processes."""
 
-import shutil
-
 import numpy as np
 import pytest
 import torch
@@ -9,20 +7,16 @@ import transformers
 
 import run_multitask
 from multitask import load
-from multitask.config import load_config
 from multitask.data.collate import by_task
 from multitask.data.dataloader import next_batches
 from multitask.training.loss import task_losses
-from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.conftest import save_tiny_encoder
-from tests.support.contrastive_run import write_config, write_triplets
+from tests.support.contrastive_run import CPU, prepared, write_config
 from tests.support.kill import kill_inside
 from tests.support.processes import TORCHRUN, launch
 from tests.support.run_files import events, report_of
 from tests.support.tiny_bert import save_tiny_mlm
-
-CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
@@ -31,22 +25,10 @@ def generator(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def files(course_files, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("files")
-    shutil.copytree(course_files, directory, dirs_exist_ok=True)
-    write_triplets(directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def config(tiny_encoder, files, generator, tmp_path_factory):
+def config(tiny_encoder, contrastive_files, generator, tmp_path_factory):
     head = f"{{name: diffcse, generator: {generator}, mlp_only_train: true, rtd_weight: 0.5}}"
     file = tmp_path_factory.mktemp("config") / "c.yaml"
-    return write_config(file, tiny_encoder, files, "single", head, "mean")
-
-
-def prepared(file, *overrides):
-    return set_up(load_config(file, list(overrides)), CPU, lambda line: None)
+    return write_config(file, tiny_encoder, contrastive_files, "single", head, "mean")
 
 
 def test_a_batch_has_the_texts_and_the_same_masked(config):
@@ -117,10 +99,12 @@ def test_a_killed_run_resumes_to_the_same_numbers(run_dir, config, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_take_the_steps_of_one(files, generator, tmp_path):
+def test_two_processes_take_the_steps_of_one(contrastive_files, generator, tmp_path):
     encoder = save_tiny_encoder(tmp_path / "encoder", attention_probs_dropout_prob=0.0)
     head = f"{{name: diffcse, generator: {generator}, rtd_weight: 0.5, chunk: 3}}"
-    file = write_config(tmp_path / "c.yaml", encoder, files, "single", head, "mean", dropout=0)
+    file = write_config(
+        tmp_path / "c.yaml", encoder, contrastive_files, "single", head, "mean", dropout=0
+    )
     more = ["tasks.views.batch_size=5"]
     alone, two = tmp_path / "alone", tmp_path / "two"
     assert run_multitask.main([file, *more, f"output_dir={alone}"]) == 0

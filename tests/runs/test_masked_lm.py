@@ -10,10 +10,10 @@ from safetensors.torch import load_file
 
 import run_multitask
 from multitask import load
+from multitask.config.run_directory import RunDirectory
 from multitask.models.weights import read_tensors
 from multitask.reporting.comparison.compare import Group, compare
 from multitask.sweep.grid import load_grid
-from multitask.config.run_directory import RunDirectory
 from multitask.training.setup import set_up
 from multitask.training.train_run import train
 from multitask.utils.errors import UserError

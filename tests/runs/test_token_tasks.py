@@ -280,7 +280,10 @@ def test_what_has_no_average_is_left_out_of_an_ensemble(run_dir, tmp_path, capsy
 @pytest.mark.parametrize("task", ["ner", "qa"])
 def test_exports_of_such_tasks_are_refused_but_for_the_encoder(task, run_dir, tmp_path, capsys):
     for form, message in (
-        ("onnx", f"tasks.{task}.head: .* predicts (a tag for each word|where an answer stands): export"),
+        (
+            "onnx",
+            f"tasks.{task}.head: .* predicts (a tag for each word|where an answer stands): export",
+        ),
         ("transformers", f"tasks.{task}.head: .*: no sequence classifier"),
         ("sentence-transformers", f"tasks.{task}.pooling: tokens: "),
     ):

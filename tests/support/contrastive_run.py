@@ -3,7 +3,17 @@
 import random
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
+from multitask.config import load_config
+from multitask.data.collate import SharedBatch
+from multitask.data.dataloader import next_batches
+from multitask.training.loss import task_losses
+from multitask.training.setup import Plan, set_up
 from tests.conftest import WORDS
+
+CPU = torch.device("cpu")
 
 HEADER = "anchor\tpositive\tnegative\tkind\n"
 
@@ -79,3 +89,23 @@ def write_config(
     )
     file.write_text(text)
     return str(file)
+
+
+def prepared(file: str, *overrides: str) -> Plan:
+    """The plan of a config, on the CPU."""
+    return set_up(load_config(file, list(overrides)), CPU, lambda line: None)
+
+
+def batch_of(made: Plan) -> SharedBatch:
+    """The next batch of the contrastive task."""
+    (found,) = next_batches(made.loaders, ["views"], ["views"], pad_id=0, device=CPU)
+    return found
+
+
+def gradients(made: Plan, batches: SharedBatch, seed: int = 0) -> Tensor:
+    """Of the loss on one batch, all parameters in one vector."""
+    made.model.train().zero_grad()
+    torch.manual_seed(seed)
+    task_losses(made.model, batches)["views"].loss.backward()
+    found = [p.grad.flatten() for p in made.model.parameters() if p.grad is not None]
+    return torch.cat(found)
