@@ -151,7 +151,13 @@ def metric_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def overall_lines(report: dict[str, Any]) -> list[str]:
     overall = report["overall"]
-    lines = [f"overall: {score(overall['mean'])} (mean of the tasks' metrics)"]
+    undefined = [
+        task
+        for task, result in report["tasks"].items()
+        if result["dev"][result["metric"]] is None and not result.get("evaluate_only")
+    ]
+    without = f", without {', '.join(undefined)}: undefined" if undefined else ""
+    lines = [f"overall: {score(overall['mean'])} (mean of the tasks' metrics{without})"]
     if overall["cs224n"] is not None:
         lines.append(f"CS224N overall: {score(overall['cs224n'])} ({COURSE_SCORE})")
     return lines

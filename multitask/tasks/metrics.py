@@ -54,6 +54,12 @@ def joint(values: Mapping[str, float]) -> float:
     return statistics.fmean(values.values())
 
 
+def mean_of_defined(values: Mapping[str, float]) -> float:
+    """Plain mean over the tasks whose score is defined; NaN if none is."""
+    defined = {task: value for task, value in values.items() if not math.isnan(value)}
+    return joint(defined) if defined else math.nan
+
+
 def overall_cs224n(values: Mapping[str, float], metrics: Mapping[str, str]) -> float:
     """The later CS224N score: the mean with a correlation r entered as (r + 1) / 2.
 

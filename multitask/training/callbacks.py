@@ -4,6 +4,7 @@ To add one, subclass ``Callback`` here and add a line to the list in
 ``multitask/training/build_trainer.py``.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +27,7 @@ class Evaluation(NamedTuple):
     Attributes:
         tasks: each task's metrics.
         values: each task's value of the metric that counts.
-        joint: the mean of the tasks that select together.
+        joint: the mean of the tasks that select together and have a score; NaN if none has.
         stopped: the tasks that stop now.
     """
 
@@ -61,6 +62,7 @@ class ProgressBar(Callback):
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
         self._bar = tqdm(disable=True)
+        self._undefined: set[str] = set()
 
     def on_start(self, trainer: "Trainer") -> None:
         total, done = trainer.stages.total_steps, trainer.step
@@ -74,15 +76,27 @@ class ProgressBar(Callback):
 
     def on_evaluation(self, trainer: "Trainer", evaluation: Evaluation) -> None:
         named, split = trainer.measures.metrics, trainer.measures.split
-        values = "  ".join(f"{t} {named[t]} {v:.3f}" for t, v in evaluation.values.items())
+        values = "  ".join(f"{t} {named[t]} {_shown(v)}" for t, v in evaluation.values.items())
+        left_out = [t for t in trainer.measures.joint_tasks if math.isnan(evaluation.values[t])]
+        mean = _shown(evaluation.joint) + (f" (without {', '.join(left_out)})" if left_out else "")
         place = f"epoch {trainer.epoch:.2f}, step {trainer.step}/{trainer.stages.total_steps}"
-        self.say(f"{place}, {split}: {values}  mean {evaluation.joint:.3f}")
+        self.say(f"{place}, {split}: {values}  mean {mean}")
+        for task in left_out:
+            if task not in self._undefined:
+                what = f"{task}: {named[task]} is undefined on {split}"
+                why = "all its scores, or all labels, are alike"
+                self.say(f"warning: {what} ({why}): the mean leaves it out")
+        self._undefined.update(left_out)
         for task in evaluation.stopped:
             patience = trainer.selection.patience[task]
             self.say(f"{task} stops: no gain in {patience} evaluations")
 
     def on_end(self, trainer: "Trainer") -> None:
         self._bar.close()
+
+
+def _shown(value: float) -> str:
+    return "undefined" if math.isnan(value) else f"{value:.3f}"
 
 
 class BitLinearStrength(Callback):

@@ -1,11 +1,12 @@
 """Early stopping per task, and the best step of each task and of all together."""
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from multitask.config.run_directory import JOINT
-from multitask.tasks.metrics import improves
+from multitask.tasks.metrics import improves, mean_of_defined
 
 
 @dataclass
@@ -30,6 +31,10 @@ class Selection:
     NaN never improves anything and counts as an evaluation without gain. A stopped task is still
     evaluated, since the shared encoder moves on, and may still reach a new best.
 
+    The best step of all tasks together is one at which as many of them as possible have a score;
+    among these it is the one with the best mean over the tasks that have one. A mean over fewer
+    tasks is never compared with one over more.
+
     Attributes:
         patience: evaluations without gain after which a task stops; None: it never stops.
         min_delta: what counts as a gain, by task.
@@ -38,6 +43,7 @@ class Selection:
         reference: each task's value at its last gain of ``min_delta``; patience counts from there.
         latest: the step of the latest evaluation.
         last_stops: the step at which a task stopped, if no later stage has trained it.
+        defined: how many tasks had a score at the best step of all together.
     """
 
     patience: Mapping[str, int | None]
@@ -47,6 +53,7 @@ class Selection:
     reference: dict[str, float | None] = field(default_factory=dict)
     latest: int = 0
     last_stops: dict[str, int] = field(default_factory=dict)
+    defined: int | None = 0
 
     def begin_anew(self, tasks: Collection[str]) -> None:
         """Begin a stage of ``tasks``: all start again, patience counts from zero; bests stay."""
@@ -56,11 +63,18 @@ class Selection:
             best.waited = 0
 
     def update(
-        self, step: int, values: Mapping[str, float], joint: float, training: Collection[str]
+        self,
+        step: int,
+        values: Mapping[str, float],
+        together: Mapping[str, float],
+        training: Collection[str],
     ) -> list[str]:
-        """Take the values of an evaluation; return the ``training`` tasks that stop now."""
+        """Take the values of an evaluation; return the ``training`` tasks that stop now.
+
+        ``together`` has the values of the tasks whose mean selects.
+        """
         self.latest = step
-        self._improve(JOINT, step, joint)
+        self._improve_joint(step, together)
         now = []
         for task, value in values.items():
             best = self._improve(task, step, value)
@@ -75,6 +89,17 @@ class Selection:
                 self.stopped[task] = self.last_stops[task] = step
                 now.append(task)
         return now
+
+    def _improve_joint(self, step: int, together: Mapping[str, float]) -> None:
+        defined = sum(not math.isnan(value) for value in together.values())
+        if self.defined is None:  # an older checkpoint: a mean existed if all tasks had a score
+            known = self.best.get(JOINT, Best())
+            self.defined = 0 if known.value is None else len(together)
+        if defined > self.defined:
+            self.best[JOINT] = Best()
+            self.defined = defined
+        if defined == self.defined:
+            self._improve(JOINT, step, mean_of_defined(together))
 
     def _improve(self, name: str, step: int, value: float) -> Best:
         best = self.best.setdefault(name, Best())
@@ -97,6 +122,7 @@ class Selection:
             "last_stops": dict(self.last_stops),
             "reference": dict(self.reference),
             "latest": self.latest,
+            "defined": self.defined,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -104,3 +130,4 @@ class Selection:
         self.stopped, self.last_stops = dict(state["stopped"]), dict(state["last_stops"])
         self.reference = dict(state["reference"])
         self.latest = state["latest"]
+        self.defined = state.get("defined")

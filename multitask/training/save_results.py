@@ -1,5 +1,6 @@
 """Save what a run has learned: its predictions, report.json, the report's pages, the model card."""
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -63,6 +64,7 @@ def save_results(
         "conflict": conflict_summary(run.load_events()),
     }
     report = run_result(plan, tasks, training)
+    report["warnings"] = [*plan.warnings, *undefined_scores(plan, run.load_events())]
     if distributed.rank() == 0:
         save_report(run, report)
         write_reports(run.path)
@@ -155,6 +157,22 @@ def task_result(
     }
 
 
+def undefined_scores(plan: Plan, events: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each task whose score was undefined while the weights were selected."""
+    evaluations = [event["tasks"] for event in events if event["event"] == "eval"]
+    found = []
+    for task in plan.config.trained_tasks():
+        metric = plan.metrics[task]
+        scores = [scores[task][metric] for scores in evaluations if task in scores]
+        if None in scores:
+            count = f"{scores.count(None)} of {len(scores)} evaluations"
+            split = plan.selection_split
+            found.append(
+                f"{task}: {metric} was undefined on {split} in {count}: the mean left it out"
+            )
+    return found
+
+
 def run_result(
     plan: Plan, tasks: Mapping[str, Mapping[str, Any]], training: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -185,7 +203,7 @@ def run_result(
                 "from_scratch": config.encoder.from_scratch,
             },
             "overall": {
-                "mean": metrics.joint(headline),
+                "mean": metrics.mean_of_defined(headline),
                 "cs224n": _course_score(tasks),
             },
             "tasks": tasks,
@@ -230,8 +248,10 @@ def unseen_results(
 
 
 def flags(metric: str, dev: Mapping[str, Any], baselines: Mapping[str, Any]) -> list[str]:
-    """A line for each baseline that the trained score does not reach (NaN reaches none)."""
+    """A line for an undefined score, or for each baseline that the trained score does not reach."""
     found = []
+    if math.isnan(dev[metric]):
+        return [f"{metric} is undefined: all scores, or all labels, are alike"]
     for name, words in (("frozen", "frozen-encoder"), ("trivial", "trivial")):
         floor = (baselines[name] or {}).get(metric)
         if floor is None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.tasks.metrics import joint
+from multitask.tasks.metrics import mean_of_defined
 from multitask.training.callbacks import Callback, Evaluation
 from multitask.training.checkpoint import Checkpoints
 from multitask.training.early_stopping import Selection
@@ -170,12 +170,13 @@ class Trainer:
 
         scores = self.measures.evaluate(between_batches, self._write)
         values = {task: found[self.measures.metrics[task]] for task, found in scores.items()}
-        together = joint({task: values[task] for task in self.measures.joint_tasks})
+        together = {task: values[task] for task in self.measures.joint_tasks}
         counted = {task: v for task, v in values.items() if task in self.selection.patience}
         stopped = self.selection.update(self.step, counted, together, self.stages.now.tasks)
         self.progress.evaluated_at = self.step
+        evaluation = Evaluation(scores, values, mean_of_defined(together), stopped)
         for callback in self.callbacks:
-            callback.on_evaluation(self, Evaluation(scores, values, together, stopped))
+            callback.on_evaluation(self, evaluation)
 
     def _next_stage(self) -> None:
         """Go on to the next stage: patience, turns and surgery start again."""

@@ -89,6 +89,10 @@ def test_joint_and_overall_scores():
     assert metrics.overall_cs224n(values, names) == pytest.approx((0.5 + 0.8 + 0.8) / 3)
     assert metrics.overall_cs224n({"a": -1.0, "b": 1.0}, {"a": "spearman", "b": "pearson"}) == 0.5
     assert math.isnan(metrics.joint({**values, "sts": math.nan}))
+    without = {task: value for task, value in values.items() if task != "sts"}
+    assert metrics.mean_of_defined({**values, "sts": math.nan}) == metrics.joint(without)
+    assert metrics.mean_of_defined(values) == metrics.joint(values)
+    assert math.isnan(metrics.mean_of_defined({"sts": math.nan}))
     assert math.isnan(metrics.overall_cs224n({**values, "sts": math.nan}, names))
 
 

@@ -6,7 +6,6 @@ import math
 import pytest
 
 from multitask.config.run_directory import JOINT, selected_steps
-from multitask.tasks.metrics import joint
 from multitask.training.early_stopping import Selection
 
 NAN = math.nan
@@ -22,7 +21,7 @@ def feed(chosen, *series, start=1):
     stopped = {}
     for step, values in enumerate(zip(*series, strict=True), start):
         named = dict(zip(chosen.patience, values, strict=True))
-        for task in chosen.update(step, named, joint(named), list(named)):
+        for task in chosen.update(step, named, named, list(named)):
             stopped[task] = step
     return stopped
 
@@ -84,20 +83,44 @@ def test_a_stopped_task_may_still_set_a_best():
     assert chosen.stopped == {"a": 2}
 
 
-def test_nan_is_never_a_best_and_makes_the_joint_score_nan():
+def test_a_mean_over_more_tasks_is_preferred_to_one_over_fewer():
     chosen = selection(None)
-    feed(chosen, [0.1, NAN, 0.3, NAN], [0.1, 0.9, 0.2, 0.1])
-    assert chosen.best_steps() == {"a": 3, "b": 2, JOINT: 3}
+    feed(chosen, [NAN, 0.1, NAN, 0.3, NAN], [0.8, 0.1, 0.9, 0.2, 0.9])
+    assert chosen.best_steps() == {"a": 4, "b": 3, JOINT: 4}
     assert chosen.best[JOINT].value == pytest.approx(0.25)
+
+
+def test_a_task_that_never_has_a_score_does_not_switch_the_selection_off():
+    chosen = selection(None)
+    feed(chosen, [0.1, 0.6, 0.3], [NAN, NAN, NAN])
+    assert chosen.best_steps() == {"a": 2, "b": 3, JOINT: 2}
+    assert chosen.best[JOINT].value == 0.6
+
+
+@pytest.mark.parametrize(("first", "best"), [((0.8, 0.6), 1), ((0.2, 0.1), 2), ((NAN, 0.9), 2)])
+def test_an_older_checkpoint_has_a_mean_of_all_tasks_or_none(first, best):
+    before = selection(None)
+    feed(before, *([value] for value in first))
+    state = before.state_dict()
+    del state["defined"]
+    if math.isnan(first[0]):
+        state["best"][JOINT] = [None, None, 0]
+    after = selection(None)
+    after.load_state_dict(state)
+    feed(after, [0.3], [0.3], start=2)
+    feed(after, [NAN], [0.9], start=3)
+    assert after.best_steps()[JOINT] == best
 
 
 def test_while_all_is_nan_the_latest_step_serves():
     chosen = selection(None)
     for step in (1, 2):
-        chosen.update(step, {"a": NAN, "b": 0.5 - step / 10}, NAN, ["a"])
-        assert chosen.best_steps() == {"a": step, "b": 1, JOINT: step}
-    chosen.update(3, {"a": -1.0, "b": 0.0}, -0.5, ["a"])
-    assert chosen.best_steps() == {"a": 3, "b": 1, JOINT: 3}
+        chosen.update(step, {"a": NAN, "b": NAN}, {"a": NAN, "b": NAN}, ["a"])
+        assert chosen.best_steps() == {"a": step, "b": step, JOINT: step}
+    chosen.update(3, {"a": -1.0, "b": NAN}, {"a": -1.0, "b": NAN}, ["a"])
+    assert chosen.best_steps() == {"a": 3, "b": 3, JOINT: 3}
+    chosen.update(4, {"a": NAN, "b": NAN}, {"a": NAN, "b": NAN}, ["a"])
+    assert chosen.best_steps() == {"a": 3, "b": 4, JOINT: 3}
 
 
 @pytest.mark.parametrize(
