@@ -3,12 +3,14 @@
 import argparse
 import errno
 import importlib
+import io
 import os
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from multitask.utils.errors import PeerLost, UserError, is_first_process, suggest
+from multitask.utils.errors import STANDARD_OUTPUT, PeerLost, UserError, is_first_process, suggest
 
 COMMANDS = {
     "train": "train; the word may be left out: run_multitask.py CONFIG ...",
@@ -31,6 +33,8 @@ ADVICE = {
     errno.ENOSPC: "; what was saved before is intact: free space",
     errno.EEXIST: ": a file of that name stands where a directory is wanted: choose another place",
     errno.ENOTDIR: ": a file stands where a directory is wanted: choose another place",
+    errno.EMFILE: ": raise the limit of open files (`ulimit -n`)",
+    errno.EFBIG: ": raise the limit of a file's size (`ulimit -f`), or free space",
 }
 EPILOG = "Every key of the YAML file: docs/configuration.md. Bad input: one line and exit code 2."
 
@@ -59,12 +63,13 @@ def print_help() -> None:
 def main(arguments: list[str]) -> int:
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch: large tensors in huge pages
     try:
+        check_place()
         return run(arguments)
     except UserError as error:
         if is_first_process() or isinstance(error, PeerLost):  # else the first one says the same
             print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
     except OSError as error:
-        if isinstance(error, BrokenPipeError):  # nor a second time when Python flushes at its end
+        if error.filename == STANDARD_OUTPUT:  # nor a second time when Python flushes at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         place = f"{error.filename}: " if error.filename else ""
         advice = ADVICE.get(error.errno or 0, "")
@@ -74,6 +79,25 @@ def main(arguments: list[str]) -> int:
         advice = "" if others else "; a run that has saved a checkpoint goes on with --resume"
         print(f"error: interrupted{advice}", file=sys.stderr)
     return 2
+
+
+def check_place() -> None:
+    """Raise UserError in a directory that was deleted: libraries end the process there."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise UserError("the working directory was deleted: change to another one") from None
+
+
+class StandardOutput(io.FileIO):
+    """The standard output, whose errors have its name, as those of other files do."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = STANDARD_OUTPUT
+            raise
 
 
 def run(arguments: list[str]) -> int:
@@ -90,8 +114,15 @@ def run(arguments: list[str]) -> int:
         name, rest = "train", arguments
     parsed = command_parser(name).parse_intermixed_args(rest)
     command_module(name).run(parsed)
+    sys.stdout.flush()
     return 0
 
 
 if __name__ == "__main__":
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(StandardOutput(1, "w", closefd=False)),
+        encoding=sys.stdout.encoding,
+        errors=sys.stdout.errors,
+        line_buffering=bool(sys.stdout.line_buffering),
+    )
     sys.exit(main(sys.argv[1:]))

@@ -38,4 +38,4 @@ def test_help_into_a_pipe_that_closes():
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()
         said = process.stderr.read().decode()
-    assert said == "error: Broken pipe\n" and process.returncode == 2
+    assert said == "error: standard output: Broken pipe\n" and process.returncode == 2

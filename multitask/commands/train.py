@@ -1,6 +1,7 @@
 """Train the tasks of a YAML file, evaluate them and write the report."""
 
 import argparse
+import errno
 from pathlib import Path
 
 from multitask.commands.arguments import add_config
@@ -23,7 +24,7 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_config
     from multitask.config.run_directory import RunDirectory
     from multitask.config.run_start import check_directory
-    from multitask.utils.errors import UserError, is_first_process
+    from multitask.utils.errors import STANDARD_OUTPUT, UserError, is_first_process
 
     config = load_config(arguments.config, arguments.overrides)
     if is_first_process():
@@ -47,7 +48,9 @@ def run(arguments: argparse.Namespace) -> None:
             "the GPU's memory is full: lower `batch_size` (and raise `accumulation`) or "
             "`max_length` of the tasks"
         ) from error
-    except OSError as error:  # a full disk, a read-only directory; older files are whole
+    except OSError as error:  # a full disk, a read-only directory; older files are intact
+        if error.filename == STANDARD_OUTPUT or error.errno in (errno.EMFILE, errno.EFBIG):
+            raise
         reason = error.strerror or " ".join(str(error).split())
         place = error.filename or config.output_dir
         advice = "choose another output_dir=DIR"

@@ -1,5 +1,7 @@
 """Named tensors in safetensors files."""
 
+import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +27,9 @@ def write_tensors(file: Path, tensors: Tensors) -> None:
         try:
             save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, scratch)
         except SafetensorError as error:  # safetensors wraps the system's error
-            raise OSError(f"{file}: {error}") from error
+            number = re.search(r"os error (\d+)", str(error))
+            known = (int(number[1]), os.strerror(int(number[1])), str(file)) if number else None
+            raise OSError(*(known or (f"{file}: {error}",))) from error
 
 
 def read_tensors(file: Path, device: str = "cpu", advice: str = ANEW) -> Tensors:

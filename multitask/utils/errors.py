@@ -4,6 +4,8 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+STANDARD_OUTPUT = "standard output"  # its name in an OSError
+
 
 class UserError(Exception):
     """Bad input: a config value, a data row, a checkpoint or a device.

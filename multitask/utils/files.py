@@ -41,7 +41,7 @@ def replacing(target: Path) -> Iterator[Path]:
                 discard(target)
             made.replace(target)
     except OSError as error:
-        if SCRATCH in str(error.filename):
+        if error.errno and (error.filename is None or SCRATCH in str(error.filename)):
             error.filename, error.filename2 = str(target), None
         raise
     finally:

@@ -1,0 +1,73 @@
+"""A full output, a deleted directory, few open files, small files: one line names the limit."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+OLD = ROOT / "tests" / "old_run"
+PROGRAM = [sys.executable, str(ROOT / "run_multitask.py")]
+TRAIN = [str(OLD / "finished.yaml"), f"data_dir={OLD}/data", f"encoder.name={OLD}/encoder"]
+
+
+def complaint(arguments: list[str], **options: object) -> str:
+    """The one line of a process that fails."""
+    done = subprocess.run([*PROGRAM, *arguments], stderr=subprocess.PIPE, text=True, **options)
+    said = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert done.returncode == 2 and len(said) == 1 and "Traceback" not in done.stderr, done.stderr
+    return said[0].removeprefix("error: ")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        pytest.param([*TRAIN, "output_dir=DIR"], marks=pytest.mark.slow),
+        pytest.param(["evaluate", "RUN", f"data_dir={OLD}/data"], marks=pytest.mark.slow),
+    ],
+)
+def test_a_full_standard_output_is_named(arguments, tmp_path):
+    (tmp_path / "run").symlink_to(OLD / "finished")
+    places = {"output_dir=DIR": f"output_dir={tmp_path}/new", "RUN": str(tmp_path / "run")}
+    with Path("/dev/full").open("w") as full:
+        line = complaint([places.get(word, word) for word in arguments], stdout=full)
+    assert line.startswith("standard output: No space left on device")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["check", str(OLD / "finished.yaml")], TRAIN])
+def test_a_deleted_working_directory(arguments, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    line = complaint(
+        arguments, cwd=gone, preexec_fn=lambda: gone.rmdir(), stdout=subprocess.DEVNULL
+    )
+    assert line == "the working directory was deleted: change to another one"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [6, 7, 8, 9])
+def test_few_open_files_are_named_or_suffice(most, tmp_path):
+    done = subprocess.run(
+        [*PROGRAM, *TRAIN, f"output_dir={tmp_path}/run", "training.max_steps=2"],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)),
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0 or "Too many open files" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [0, 1_000, 20_000])
+def test_small_files_are_named(most, tmp_path):
+    line = complaint(
+        [*TRAIN, f"output_dir={tmp_path}/run"],
+        stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+    )
+    assert "temporary directory" in line if most == 0 else "File too large" in line
