@@ -10,7 +10,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from multitask.utils.errors import STANDARD_OUTPUT, PeerLost, UserError, is_first_process, suggest
+from multitask.utils.errors import (
+    LIMITS,
+    STANDARD_OUTPUT,
+    PeerLost,
+    UserError,
+    is_first_process,
+    suggest,
+)
 
 COMMANDS = {
     "train": "train; the word may be left out: run_multitask.py CONFIG ...",
@@ -33,8 +40,7 @@ ADVICE = {
     errno.ENOSPC: "; what was saved before is intact: free space",
     errno.EEXIST: ": a file of that name stands where a directory is wanted: choose another place",
     errno.ENOTDIR: ": a file stands where a directory is wanted: choose another place",
-    errno.EMFILE: ": raise the limit of open files (`ulimit -n`)",
-    errno.EFBIG: ": raise the limit of a file's size (`ulimit -f`), or free space",
+    **{number: f": {remedy}" for number, remedy in LIMITS.items()},
 }
 EPILOG = "Every key of the YAML file: docs/configuration.md. Bad input: one line and exit code 2."
 

@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_config
     from multitask.config.run_directory import RunDirectory
     from multitask.config.run_start import check_directory
-    from multitask.utils.errors import STANDARD_OUTPUT, UserError, is_first_process
+    from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, UserError, is_first_process
 
     config = load_config(arguments.config, arguments.overrides)
     if is_first_process():
@@ -49,11 +49,15 @@ def run(arguments: argparse.Namespace) -> None:
             "`max_length` of the tasks"
         ) from error
     except OSError as error:  # a full disk, a read-only directory; older files are intact
-        if error.filename == STANDARD_OUTPUT or error.errno in (errno.EMFILE, errno.EFBIG):
+        if error.filename == STANDARD_OUTPUT:
             raise
         reason = error.strerror or " ".join(str(error).split())
         place = error.filename or config.output_dir
-        advice = "choose another output_dir=DIR"
+        remedy = LIMITS.get(error.errno or 0)
+        advice = remedy or "choose another output_dir=DIR"
         if RunDirectory(Path(config.output_dir)).metrics.exists():
-            advice = "what was saved before is intact: free space, then go on with --resume"
-        raise UserError(f"{place}: cannot be written: {reason}; {advice}") from error
+            remedy = remedy or "free space"
+            advice = f"what was saved before is intact: {remedy}, then go on with --resume"
+        # with few open files it may be one that is only read
+        what = "" if error.errno == errno.EMFILE else "cannot be written: "
+        raise UserError(f"{place}: {what}{reason}; {advice}") from error

@@ -1,9 +1,15 @@
 """The one exception that a user's mistake raises: one line that says what, where and what to do."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 
+# limits of the shell, and what to do
+LIMITS = {
+    errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
+    errno.EFBIG: "raise the limit of a file's size (`ulimit -f`)",
+}
 STANDARD_OUTPUT = "standard output"  # its name in an OSError
 
 

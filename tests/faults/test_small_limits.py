@@ -1,6 +1,7 @@
 """A full output, a deleted directory, few open files, small files: one line names the limit."""
 
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +33,7 @@ def complaint(arguments: list[str], **options: object) -> str:
     ],
 )
 def test_a_full_standard_output_is_named(arguments, tmp_path):
-    (tmp_path / "run").symlink_to(OLD / "finished")
+    shutil.copytree(OLD / "finished", tmp_path / "run")
     places = {"output_dir=DIR": f"output_dir={tmp_path}/new", "RUN": str(tmp_path / "run")}
     with Path("/dev/full").open("w") as full:
         line = complaint([places.get(word, word) for word in arguments], stdout=full)
