@@ -1,8 +1,8 @@
-"""A page of results as one HTML file that needs nothing else: no network, no script, no font.
+"""A page of results as one self-contained HTML file: no network, no script, no font.
 
 The templates are in ``multitask/reporting/templates``: ``base.html.j2`` is the layout of every
-page, ``report.html.j2`` has tiles of scores above the sections. Jinja escapes every text. The page
-also forbids scripts and requests by its content security policy.
+page, ``report.html.j2`` has tiles of scores above the sections. Jinja escapes every text, and the
+content security policy of a page forbids scripts and requests.
 """
 
 import base64
@@ -18,7 +18,7 @@ from multitask.reporting.page import Page, Tile
 from multitask.reporting.table_formats import Table, score
 from multitask.utils.files import write_text
 
-# Cells up to this many characters stay on one line.
+# longer cells may wrap
 SHORT_CELL = 32
 _INTERVAL = r"\[[+-]?[\d.]+, [+-]?[\d.]+\]"
 NUMBER = re.compile(rf"([+-]?[\d,.]+( %)?( ± ([\d.]+|-))?( p[ <][\d.]+)?(\s{_INTERVAL})?|-|)")
@@ -30,7 +30,7 @@ def write_html(page: Page, file: Path, template: str = "report.html.j2") -> None
 
 
 def html(template: str, **values: Any) -> str:
-    """A template of ``multitask/reporting/templates``, filled with ``values``."""
+    """Fill a template of ``multitask/reporting/templates`` with ``values``."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -50,12 +50,12 @@ def html(template: str, **values: Any) -> str:
 
 
 def anchor(title: str) -> str:
-    """A heading's id: ``Dev scores`` is ``dev-scores``."""
+    """Return a heading's id: ``dev-scores`` for ``Dev scores``."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def column_kinds(table: Table) -> list[str]:
-    """Of each column: ``number`` (right-aligned), ``short`` (one line) or ``long``."""
+    """Return each column's kind: ``number`` (right-aligned), ``short`` (one line), ``long``."""
     kinds = []
     for cells in zip(*table.rows, strict=True):
         column = [str(cell) for cell in cells]
@@ -67,20 +67,20 @@ def column_kinds(table: Table) -> list[str]:
 
 
 def data_uri(png: bytes) -> str:
-    """A PNG file's content, as an address that holds it."""
+    """Return a data URI of a PNG file's content."""
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
 def png_size(png: bytes) -> tuple[int, int]:
-    """Width and height on the page, in CSS pixels (96 an inch, as the figure was drawn)."""
+    """Return width and height on the page in CSS pixels, 96 per inch of the figure."""
     width, height = struct.unpack(">16x2I", png[:24])
     return round(width * 96 / DPI), round(height * 96 / DPI)
 
 
 def positions(tile: Tile) -> dict[str, float]:
-    """Where the tile's scores stand on its scale, in per cent from the left.
+    """Return the positions of the tile's scores on its scale, in percent from the left.
 
-    The scale goes from 0 to 1, further where a score does: ``start`` and ``end`` are its ends.
+    The scale goes from 0 to 1, or further if a score does; ``start`` and ``end`` are its ends.
     """
     named = {"score": tile.score, "low": tile.low, "high": tile.high, **tile.references}
     known = {name: value for name, value in named.items() if value is not None}

@@ -11,14 +11,14 @@ TEXT_WIDTH = 200
 
 
 def mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> Table | Text:
-    """Table of the wrong dev predictions, the worst first: ``TaskType.mistake`` says how wrong."""
+    """List the wrong dev predictions, the worst first; ``TaskType.mistake`` measures them."""
     kind, classes = task_type(result["label_type"]), result["classes"] or ()
     known = [one for one in records if None not in (one["label"], one["prediction"])]
     pairs = [(kind.mistake(record, classes), record) for record in known]
     wrong = [(mistake, record) for mistake, record in pairs if mistake is not None]
     if not wrong:
         return Text("None.")
-    # An undefined confidence (a diverged model) comes last.
+    # an undefined confidence (a diverged model) comes last
     wrong.sort(key=lambda pair: -1.0 if pair[0].size is None else pair[0].size, reverse=True)
 
     texts = ("text",) if len(wrong[0][1]["texts"]) == 1 else ("first text", "second text")
@@ -36,6 +36,6 @@ def mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> Table | T
 
 
 def _shortened(text: str) -> str:
-    """The text on one line, cut to TEXT_WIDTH characters."""
+    """Put the text on one line and cut it at TEXT_WIDTH characters."""
     line = " ".join(text.split())
     return line if len(line) <= TEXT_WIDTH else line[: TEXT_WIDTH - 1] + "…"

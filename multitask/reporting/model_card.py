@@ -1,4 +1,4 @@
-"""Model cards: ``README.md`` with the hub's metadata header, from saved files alone."""
+"""Write model cards: ``README.md`` with the hub's metadata, from saved files."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,35 +21,35 @@ from multitask.reporting.run_report import (
 )
 from multitask.reporting.table_formats import Table, markdown
 
-# the packaged weights under the name that the hub has for them
+# the hub's names of packaged weights
 HUB_NAMES = {"packaged-minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 UNKNOWN = (
-    "Nothing was said about what the pretrained weights have seen. That is no proof that they have "
-    "seen none of this data."
+    "It is unknown which data the pretrained weights have seen. They may have seen some of these "
+    "rows."
 )
 
 NO_DEV = "The task has no labelled dev rows."
 OTHER = (
-    "Left out: the task was exported with other settings than it was scored with in the run. The "
-    "config below has them."
+    "Left out: the task was exported with other settings than the run was scored with. The config "
+    "below has them."
 )
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What a card says of an export, beside what it says of its run.
+    """What a card says about an export, in addition to its run.
 
     Attributes:
-        task: the task that is exported.
+        task: the exported task.
         library: the hub's name of the library that loads it.
-        pipeline: the hub's name of what it does.
-        what: a sentence: which parts of the run it holds.
+        pipeline: the hub's pipeline tag.
+        what: a sentence that says which parts of the run it has.
         usage: Python that loads it.
         notes: what was checked and measured when it was written.
-        config: the whole config, where what it says of the task is not what the run has; the
-            run's scores are of another model then.
-        command: what wrote it.
-        versions: of the packages that wrote and read it, and of this project.
+        config: the config of the export if the task's settings differ from the run's, whose scores
+            are of another model then; else ''.
+        command: the command that wrote it.
+        versions: versions of the packages that wrote and read it, and of this project.
     """
 
     task: str
@@ -70,9 +70,9 @@ def write_card(run_dir: Path) -> Path:
 
 
 def card(run_dir: Path, exported: Exported | None = None) -> str:
-    """The card of a run, or of one of its exports: metadata header and Markdown.
+    """Write the card of a run, or of one of its exports: metadata header and Markdown.
 
-    Raises UserError where the run has no report.json.
+    Raises UserError if the run has no report.json.
     """
     run = RunDirectory(run_dir)
     report = run.load_report()
@@ -107,7 +107,7 @@ def _sections(
     tasks: Mapping[str, Any],
     missing: str,
 ) -> list[Section]:
-    """What a card says of a run; ``missing`` says why ``shown`` has no scores, if it has none."""
+    """Build the sections of a card; ``missing`` replaces the scores if ``shown`` has none."""
     encoder = report["encoder"]
     trained = ", ".join(report["tasks"])
     what = (
@@ -135,7 +135,7 @@ def _sections(
 
 
 def _contamination(report: Mapping[str, Any], tasks: Mapping[str, Any]) -> list[str]:
-    """What the encoder has seen before, which tasks that touches, and dev rows in train."""
+    """List the corpora that the encoder has seen, the tasks they affect, and dev rows in train."""
     seen = report["encoder"]["seen_corpora"]
     lines = [f"The pretrained weights have seen: {', '.join(seen)}."] if seen else [UNKNOWN]
     if report["encoder"].get("from_scratch"):
@@ -148,7 +148,7 @@ def _contamination(report: Mapping[str, Any], tasks: Mapping[str, Any]) -> list[
     for task, result in report["tasks"].items():
         for split, data in result["data"].items():
             if data.get("in_train"):
-                lines.append(f"{task}: {data['in_train']} {split} rows stand in train too.")
+                lines.append(f"{task}: {data['in_train']} {split} rows are also in train.")
     return [*lines, *(f"Warning of the run: {line}" for line in report["warnings"])]
 
 
@@ -158,7 +158,7 @@ def _header(
     tasks: Mapping[str, Any],
     exported: Exported | None,
 ) -> str:
-    """The metadata between two lines of dashes."""
+    """Write the metadata between two lines of dashes."""
     from huggingface_hub import EvalResult, ModelCardData
 
     hub_sets = {
@@ -196,5 +196,5 @@ def _header(
 
 
 def _hub_id(name: str) -> bool:
-    """Whether a name can be one of the hub, and is no directory here."""
+    """Return True if the name can be a hub id and is not a local path."""
     return re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) is not None and not Path(name).exists()

@@ -1,7 +1,7 @@
-"""What a finished run says about itself: its reports and the terminal's table.
+"""The reports of a finished run, and its table for the terminal, from saved files.
 
-All of it is read from saved files; report.md and report.html show one and the same page. A score
-that is undefined (null in report.json) is shown as ``-``.
+report.md and report.html show the same page. An undefined score (null in report.json) is shown as
+``-``.
 """
 
 from collections.abc import Sequence
@@ -47,13 +47,13 @@ TILES_LEGEND = "Dev scores. Dot: the trained model; bar: its 95 % interval; stro
 
 
 def terminal_table(report: dict[str, Any]) -> str:
-    """The dev score of each task beside its baselines, aligned, with the overall scores below."""
+    """Write each task's dev score next to its baselines, and the overall scores below."""
     table = Table(SCORES_HEADER, score_rows(report))
     return "\n".join([table.text(), "", *overall_lines(report)])
 
 
 def write_reports(run_dir: Path) -> Path:
-    """Draw the figures, write ``report.md`` and ``report.html``; return the path of the first."""
+    """Draw the figures, write ``report.md`` and ``report.html``; return the path of report.md."""
     run, figures = RunDirectory(run_dir), draw_all(run_dir)
     page = run_page(run_dir, figures)
     write_html(page, run.html_page)
@@ -61,7 +61,7 @@ def write_reports(run_dir: Path) -> Path:
 
 
 def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
-    """What the report of a run shows, from its saved files and its drawn figures."""
+    """Build the report of a run from its saved files and the paths of its figures."""
     run = RunDirectory(run_dir)
     report = run.load_report()
     remarks = overall_lines(report)
@@ -108,7 +108,7 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
 
 
 def _set_up(run: RunDirectory) -> list[Section]:
-    """What was trained and how; nothing where the config has keys that are no more."""
+    """Show what was trained and how; nothing if the config has keys that no longer exist."""
     try:
         config = run.load_config()
     except UserError:
@@ -118,14 +118,14 @@ def _set_up(run: RunDirectory) -> list[Section]:
 
 
 def _with_interval(result: dict[str, Any], metric: str) -> str:
-    """The trained model's dev score and its interval: ``0.492 [0.463, 0.521]``."""
+    """Write the trained model's dev score and its interval: ``0.492 [0.463, 0.521]``."""
     low, high = result["dev_intervals"][metric]
     interval = "" if low is None else f" [{score(low)}, {score(high)}]"
     return score(result["dev"][metric]) + interval
 
 
 def _cells(result: dict[str, Any], metric: str) -> tuple[str, str, str]:
-    """The trained, frozen-encoder and trivial scores."""
+    """Write the scores of the trained model, of the frozen encoder and of the trivial guess."""
     frozen = result["baselines"]["frozen"] or {}
     trivial = result["baselines"]["trivial"]
     trained = _with_interval(result, metric)
@@ -133,7 +133,7 @@ def _cells(result: dict[str, Any], metric: str) -> tuple[str, str, str]:
 
 
 def score_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Each task's own metric, in the columns of SCORES_HEADER."""
+    """List each task's metric in the columns of SCORES_HEADER."""
     return [
         (task, result["metric"], *_cells(result, result["metric"]), "; ".join(result["flags"]))
         for task, result in report["tasks"].items()
@@ -141,7 +141,7 @@ def score_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def metric_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Every scalar metric of every task."""
+    """List every scalar metric of every task."""
     return [
         (task, metric, *_cells(result, metric))
         for task, result in report["tasks"].items()
@@ -185,7 +185,7 @@ def _summary(report: dict[str, Any]) -> str:
 
 
 def _tiles(report: dict[str, Any]) -> list[Tile]:
-    """The overall scores, then each task's own metric beside its baselines."""
+    """Build tiles of the overall scores, then of each task's metric next to its baselines."""
     overall = report["overall"]
     tiles = [Tile("overall", "mean of the tasks' metrics", overall["mean"])]
     if overall["cs224n"] is not None:
@@ -217,7 +217,7 @@ def _images(report: dict[str, Any], figures: Sequence[Path]) -> list[Image]:
 
 
 def data_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    """What was read, for each task and split, in the columns of DATA_HEADER."""
+    """List what was read per task and split, in the columns of DATA_HEADER."""
     return [
         (
             task,
@@ -237,7 +237,7 @@ def data_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _turns(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Steps trained and skipped, and where each task stopped and was selected."""
+    """List the trained and skipped turns of each task, and where it stopped and was selected."""
     return [
         (
             task,
@@ -253,7 +253,7 @@ def _turns(report: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def conflict_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    """How far the gradients of each two tasks agreed in the encoder, in CONFLICT_HEADER."""
+    """List how much the gradients of each pair of tasks agreed, in CONFLICT_HEADER."""
     return [
         (
             pair,
@@ -266,16 +266,16 @@ def conflict_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _settings(report: dict[str, Any]) -> list[Block]:
-    """How to repeat the run, and what it ran on."""
+    """Show how to repeat the run, and what it ran on."""
     return [
         Code(report["command"]),
-        Lines(["every setting: config.yaml, beside this page"]),
+        Lines(["every setting: config.yaml, in the directory of this page"]),
         Lines([f"{name}: {value}" for name, value in run_settings(report).items()]),
     ]
 
 
 def run_settings(report: dict[str, Any]) -> dict[str, Any]:
-    """Seed, commit, versions, encoder and speed of a run, by what a reader calls them."""
+    """Return seed, commit, versions, encoder and speed of a run, by their names in the report."""
     encoder = report["encoder"]
     return {
         "seed": report["seed"],
@@ -289,7 +289,7 @@ def run_settings(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _started_from(report: dict[str, Any]) -> str:
-    """Whose weights were taken, in words."""
+    """Say in words which weights the run started from."""
     start = report.get("init_from")
     if start is None:
         fresh = report["encoder"].get("from_scratch")

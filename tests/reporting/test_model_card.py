@@ -42,7 +42,7 @@ def test_the_body_tells_contamination_command_versions_baselines_and_config(run)
     folder, report = run
     text = card(folder)
     assert "The pretrained weights have seen: quora." in text
-    assert "sst: 17 dev rows stand in train too." in text
+    assert "sst: 17 dev rows are also in train." in text
     assert report["command"] in text
     assert "torch 2.13.0" in text
     assert "| frozen encoder | trivial |" in text

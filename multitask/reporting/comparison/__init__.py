@@ -1,1 +1,1 @@
-"""Finished runs side by side: groups of seeds, paired bootstrap, tables and a figure."""
+"""Compare finished runs: groups of seeds, paired bootstrap, tables and figures."""

@@ -1,8 +1,8 @@
-"""Finished runs side by side: scores over seeds, differences to a baseline, their intervals.
+"""Compare finished runs: scores over seeds, differences to a baseline, their intervals.
 
-Reads saved files only (``report.json``, ``config.yaml``, ``predictions/TASK.dev.jsonl``). What a
-comparison holds is described in docs/comparing.md; how the statistics are made, and their limits,
-in ``multitask.reporting.comparison.significance``.
+Reads saved files only (``report.json``, ``config.yaml``, ``predictions/TASK.dev.jsonl``).
+docs/comparing.md describes the keys of a comparison; ``significance.py`` explains the statistics
+and their limits.
 """
 
 import json
@@ -42,8 +42,8 @@ from multitask.utils.files import without_nan, write_text
 
 __all__ = ["Group", "compare", "group_runs", "transfer", "write_comparison"]
 
-# one column of the table: for each group its score of each seed and its resampled means [R], or
-# None where the group does not have it
+# one column of the table: per group its score for each seed and its resampled means [R]; None for
+# a group without the column
 Column = list[tuple[list[float], Array] | None]
 Runs = list[tuple[Path, dict[str, Any]]]  # the runs of a group with their report.json
 
@@ -56,14 +56,20 @@ def compare(
     metrics: Mapping[str, str] | None = None,
     resamples: int = 2000,
 ) -> dict[str, Any]:
-    """The groups side by side, each against the group named ``baseline``; plain JSON values.
+    """Compare each group with the group named ``baseline``; plain JSON values.
 
-    The same input gives the same numbers. ``axes`` are those of a grid, each with its ``key``,
-    ``labels`` and ``values``; the groups' points are their labels on them. With ``metrics`` only
-    these tasks are compared, each by the metric that is named instead of its own.
+    The same input gives the same numbers.
+
+    Args:
+        groups: the runs of each setting.
+        baseline: the name of the group that the others are compared with.
+        axes: the axes of a grid, each with its ``key``, ``labels`` and ``values``; a group's
+            ``point`` is its label on each axis.
+        metrics: compare only these tasks, each by the named metric instead of its own.
+        resamples: R, the number of bootstrap resamples.
 
     Raises:
-        UserError: no such group, a run without report, or runs that were not scored on the same
+        UserError: no such group, a run without a report, or runs that were not scored on the same
             rows by the same metric.
     """
     names = [group.name for group in groups]
@@ -112,7 +118,7 @@ def compare(
 def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     """Write comparison.json, table.md, .csv and .tex, the figures and report.html.
 
-    Returns their paths. Raises UserError where a run's log is damaged.
+    Returns their paths. Raises UserError if a run's log is damaged.
     """
     directory.mkdir(parents=True, exist_ok=True)
     texts = {
@@ -134,7 +140,7 @@ def _seeds(runs: Runs) -> list[int]:
 
 
 def _reports(group: Group, metrics: Mapping[str, str] | None) -> Runs:
-    """The runs of a group with their reports, in order of seeds; ``metrics`` as in ``compare``."""
+    """Return the runs of a group with their reports by seed; ``metrics`` as in ``compare``."""
     runs = [(run, RunDirectory(run).load_report()) for run in group.runs]
     first, tasks = runs[0][0], set(runs[0][1]["tasks"])
     for run, report in runs[1:]:
@@ -150,7 +156,7 @@ def _reports(group: Group, metrics: Mapping[str, str] | None) -> Runs:
 
 
 def _dev_rows(task: str, runs: Runs) -> list[ScoredRows]:
-    """The dev rows of each run of a group; none where the group lacks the task."""
+    """Load the dev rows of each run of a group; an empty list if the group lacks the task."""
     return [
         load_split(run, task, "dev", report["tasks"][task])
         for run, report in runs
@@ -182,7 +188,7 @@ def _task_column(
     reports: list[Runs],
     resamples: int,
 ) -> Column:
-    """The reported score of every seed of each group, and the resampled means over seeds."""
+    """Return each group's reported score per seed, and its resampled means over seeds."""
     every = [one for found in sets for one in found]
     for other in every[1:]:
         check_same_rows(task, every[0], other)
@@ -203,7 +209,7 @@ def _task_column(
 
 
 def _overall(columns: list[Column]) -> Column:
-    """The mean over all tasks of the table that count, for the groups that have them all."""
+    """Average the columns, for the groups that have all of them."""
     found: Column = []
     for entries in zip(*columns, strict=True):
         known = [entry for entry in entries if entry is not None]
@@ -217,7 +223,7 @@ def _overall(columns: list[Column]) -> Column:
 
 
 def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
-    """What the table says of each group in one column, NaN where a score is undefined."""
+    """Return each group's entry of one column; NaN for an undefined score."""
     found = [None if entry is None else _summary(*entry) for entry in column]
     best = best_of([e["mean"] for e in found if e and math.isfinite(e["mean"])])
     base, against = found[baseline], column[baseline]
@@ -246,7 +252,7 @@ def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
 
 
 def _summary(scores: list[float], samples: Array) -> dict[str, Any]:
-    """Mean, standard deviation and interval of one group's score; NaN if one seed's is NaN."""
+    """Return mean, standard deviation and interval of a group's score; NaN if one seed has NaN."""
     found = over_seeds(scores)
     low, high = percentiles(samples) if math.isfinite(found["mean"]) else (math.nan, math.nan)
     return {**found, "low": low, "high": high}

@@ -35,9 +35,9 @@ def draw_all(directory: Path, comparison: dict[str, Any]) -> list[Path]:
 
 
 def heatmap_files(directory: Path, comparison: dict[str, Any]) -> dict[str, Path]:
-    """The heat maps' files by column title; none for a grid of fewer than two axes.
+    """Return the heat maps' files by column title; none for a grid of fewer than two axes.
 
-    The mean over tasks comes last, where there is one of several tasks.
+    With several tasks, the map of their mean comes last.
     """
     if len(long_axes(comparison)) < 2:
         return {}
@@ -50,10 +50,10 @@ def heatmap_files(directory: Path, comparison: dict[str, Any]) -> dict[str, Path
 
 
 def curve_groups(comparison: dict[str, Any]) -> dict[str, list[Path]]:
-    """The runs of the groups whose learning curves are drawn.
+    """Return the runs of the groups whose learning curves are drawn.
 
-    All groups with a log, or, of more than ``MAX_CURVES``, the baseline and those of the best
-    scores: the best of a column before the others, which go by their mean over tasks.
+    These are all groups with a log. Of more than ``MAX_CURVES`` groups, they are the baseline, then
+    the groups that are best in some column, then the others by their mean over tasks.
     """
     runs = {group["name"]: [*map(Path, group["runs"])] for group in comparison["groups"]}
     logged = [
@@ -73,9 +73,9 @@ def curve_groups(comparison: dict[str, Any]) -> dict[str, list[Path]]:
 
 
 def draw_comparison(comparison: dict[str, Any]) -> "Figure":
-    """A panel for each task and for their mean; a line of dots for each group, one dot a seed.
+    """Draw a panel per task and one for their mean: a line of dots per group, one dot per seed.
 
-    The bar is the 95 % interval of the group's own mean; the baseline's mean is a dashed line.
+    The bar is the 95 % interval of the group's mean; the baseline's mean is a dashed line.
     """
     groups = comparison["groups"]
     names = [group["name"] for group in groups]

@@ -1,4 +1,4 @@
-"""The page of a comparison: report.html."""
+"""Build report.html, the page of a comparison."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ CLEAR = 0.05
 
 
 def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
-    """What report.html shows, from the comparison and the figures of ``draw_all`` beside it."""
+    """Build the page from a comparison and from the figures that ``draw_all`` saved."""
     groups = comparison["groups"]
     alt = "Scores of each group by task: one dot a seed, the mean and its interval"
     scores: list[Block] = [
@@ -97,7 +97,7 @@ def _counted(count: int, word: str) -> str:
 
 
 def _tiles(comparison: dict[str, Any]) -> list[Tile]:
-    """For the mean and for each task: the best group beside the baseline."""
+    """Build a tile for the mean and one per task: the best group next to the baseline."""
     titles = score_tables.columns(comparison)
     first = [-1] if len(comparison["tasks"]) > 1 else []
     return [
@@ -127,7 +127,7 @@ def _clear(difference: dict[str, Any] | None) -> bool:
 
 
 def _differences(comparison: dict[str, Any]) -> Section:
-    """The differences, the clear ones marked; a cell's interval has a line of its own."""
+    """List the differences, the clear ones in bold; the interval is the second line of a cell."""
     found = score_tables.differences(comparison)
     rows = [[name, *map(_two_lines, row)] for name, row in found.items()]
     marked = {
@@ -151,9 +151,10 @@ def _two_lines(difference: score_tables.Entry) -> str:
 
 
 def settings_table(groups: Sequence[dict[str, Any]]) -> Table | None:
-    """What each group has where the groups differ, the more numerous down; None for no difference.
+    """Build the table of the settings in which groups differ; None if there is no such setting.
 
-    ``-`` is a key that a group does not have.
+    Groups are the rows, unless there are more keys than groups. ``-`` is a key that a group does
+    not have.
     """
     keys = list(dict.fromkeys(key for group in groups for key in group["settings"]))
     if not keys:
@@ -170,7 +171,7 @@ def settings_table(groups: Sequence[dict[str, Any]]) -> Table | None:
 
 
 def _grid_sections(directory: Path, comparison: dict[str, Any]) -> list[Section]:
-    """Heat maps of pairs of axes, and the means of each axis; for two axes or more."""
+    """Show heat maps of pairs of axes and the means along each axis, for two axes or more."""
     long = long_axes(comparison)
     if len(long) < 2:
         return []
@@ -195,7 +196,7 @@ def _grid_sections(directory: Path, comparison: dict[str, Any]) -> list[Section]
 
 
 def marginal_table(comparison: dict[str, Any], axis: dict[str, Any]) -> Table:
-    """A line for each value of an axis; the best of each column is marked."""
+    """Build the table of an axis: a row per value; the best score of each column is marked."""
     labels = axis_labels(axis)
     lines = [each for each in comparison["marginals"] if each["axis"] == axis["key"]]
     means = [[*line["tasks"].values(), line["overall"]] for line in lines]

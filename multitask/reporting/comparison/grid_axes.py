@@ -12,17 +12,17 @@ from multitask.reporting.comparison.settings import shown
 from multitask.reporting.figures.grid_figures import Heatmap
 
 Point = tuple[str, ...]
-# a cell's score of one column, and the seeds that its values are of
+# a cell's entry in one column, and its seeds
 Cell = tuple[dict[str, Any], list[int]]
 
 
 def long_axes(comparison: dict[str, Any]) -> list[int]:
-    """Positions of the grid's axes that have several values."""
+    """Return the positions of the grid's axes that have several values."""
     return [i for i, axis in enumerate(comparison["axes"]) if len(axis["labels"]) > 1]
 
 
 def axis_labels(axis: dict[str, Any]) -> dict[str, str]:
-    """The labels as they are read beside the axis' key: ``2e-05``, not ``lr_2e-05``."""
+    """Shorten the labels, as the axis already has the key: ``2e-05``, not ``lr_2e-05``."""
     pairs = zip(axis["labels"], axis["values"], strict=True)
     plain = {
         label: shown(value)
@@ -33,10 +33,10 @@ def axis_labels(axis: dict[str, Any]) -> dict[str, str]:
 
 
 def heatmaps(comparison: dict[str, Any], task: str | None) -> list[Heatmap]:
-    """A map of a task's scores (of their mean over tasks: None) for each pair of axes.
+    """Build a map of a task's scores per pair of axes; ``task`` None stands for the mean of tasks.
 
-    With more axes than two, a map's numbers are means over the places on the others at which no
-    cell of the map lacks its score. Empty for fewer than two axes.
+    With more than two axes, a number is a mean over the other axes; it leaves out the points at
+    which a cell of the map has no score. Returns no map for fewer than two axes.
     """
     axes, cells = comparison["axes"], _cells(comparison, task)
     maps = []
@@ -52,12 +52,13 @@ def heatmaps(comparison: dict[str, Any], task: str | None) -> list[Heatmap]:
 
 
 def marginals(comparison: dict[str, Any]) -> list[dict[str, Any]]:
-    """For each value of each axis its mean scores over the places on the other axes.
+    """Return the mean scores of each value of each axis over the points of the other axes.
 
-    A column's mean is over the places at which every value of the axis has a score, so that the
-    values of an axis are compared on the same places; ``cells`` is how many. ``sd`` is over seeds,
-    of the mean over cells; NaN for one seed or where cells have other seeds. None stands where no
-    place is left. Empty for fewer than two axes: the means are the table itself.
+    A mean uses only the points at which every value of the axis has a score, so that the values
+    are compared on the same points. ``cells`` counts them; the entry is None if there is none.
+    ``sd`` is the standard deviation over seeds of the mean over cells; NaN for one seed, or if the
+    cells have different seeds. For fewer than two axes the list is empty, as the means would be
+    the table itself.
     """
     long = long_axes(comparison)
     if len(long) < 2:
@@ -77,7 +78,7 @@ def marginals(comparison: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _cells(comparison: dict[str, Any], task: str | None) -> dict[Point, Cell]:
-    """The scored cells of a column by their labels on the axes."""
+    """Return the cells of a column that have a score, by their labels on the axes."""
     found = {}
     for group in comparison["groups"]:
         entry = group["overall"] if task is None else group["tasks"].get(task)
@@ -90,10 +91,10 @@ def _cells(comparison: dict[str, Any], task: str | None) -> dict[Point, Cell]:
 def _sets(
     axes: Sequence[dict[str, Any]], cells: dict[Point, Cell], keep: Sequence[int]
 ) -> list[list[Cell]]:
-    """For each combination of labels on the kept axes, in order, its cells on the other axes.
+    """Return, per combination of labels on the axes ``keep``, its cells along the other axes.
 
-    Where the others have several places, one at which any combination has no score is left out
-    for all.
+    If the other axes have several points, a point at which some combination has no score is left
+    out for all.
     """
     rest = [i for i in range(len(axes)) if i not in keep]
     kept = _combinations(axes, keep)
@@ -111,7 +112,7 @@ def _sets(
 
 
 def _combinations(axes: Sequence[dict[str, Any]], which: Sequence[int]) -> list[dict[int, str]]:
-    """Every combination of labels of some axes, by the axis' position."""
+    """Return every combination of labels on the axes ``which``, by the axis' position."""
     labels = product(*(axes[i]["labels"] for i in which))
     return [dict(zip(which, each, strict=True)) for each in labels]
 

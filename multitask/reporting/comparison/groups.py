@@ -1,4 +1,4 @@
-"""Finished runs sorted into groups that differ only in their seed."""
+"""Sort finished runs into groups; the runs of a group differ only in their seed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,13 +12,19 @@ from multitask.config.run_start import check_distinct
 from multitask.config.yaml_tree import load_tree
 from multitask.utils.errors import UserError
 
-# what two seeds of one setting may differ in; data may have moved
+# keys in which the runs of a group may differ; data may have moved
 NOT_SETTINGS = ("seed", "output_dir", "data_dir")
 
 
 @dataclass
 class Group:
-    """Runs of one setting, one directory a seed; of a grid, its label on each axis."""
+    """Runs of one setting.
+
+    Attributes:
+        name: its name in tables.
+        runs: one run directory per seed.
+        point: the label on each axis of a grid.
+    """
 
     name: str
     runs: list[Path]
@@ -26,12 +32,14 @@ class Group:
 
 
 def group_runs(run_dirs: list[Path]) -> list[Group]:
-    """Groups of equal config apart from the seed, in order of appearance, each in order of seeds.
+    """Group runs whose configs are equal apart from the seed.
 
-    Probes and trained runs of one config are two groups.
+    Groups keep the order of their first runs; the runs of a group are sorted by seed. Probes and
+    trained runs of one config are two groups. A group is named after its first directory, without a
+    suffix for the seed; names are unique.
 
-    A group is named after its first directory, without a suffix that is the seed; names are
-    unique. Raises UserError: no run there, a run given twice, or two runs of one config and seed.
+    Raises:
+        UserError: no run there, a run given twice, or two runs of one config and seed.
     """
     found: list[tuple[dict[str, Any], dict[int, Path]]] = []
     check_distinct(run_dirs)
@@ -59,12 +67,12 @@ def group_runs(run_dirs: list[Path]) -> list[Group]:
 
 
 def is_probe(report: Mapping[str, Any]) -> bool:
-    """Whether a report is of heads that were trained alone, on the frozen encoder."""
+    """Return True for the report of heads that were trained alone, on the frozen encoder."""
     return bool(report.get("probe"))
 
 
 def run_config(run: Path) -> dict[str, Any]:
-    """The resolved config of a run, as plain values. Raises UserError without one."""
+    """Return the resolved config of a run as plain values. Raises UserError if it has none."""
     file = RunDirectory(run).config
     if not file.is_file():
         raise UserError(f"{run}: no run there (config.yaml is missing)")
@@ -78,7 +86,7 @@ def run_config(run: Path) -> dict[str, Any]:
 
 
 def _names(firsts: list[tuple[int, Path]]) -> list[str]:
-    """A short name for each (seed, directory), longer where short ones are the same."""
+    """Find a short name per (seed, directory), and a longer one where short names are equal."""
     choices = [_choices(seed, run) for seed, run in firsts]
     level = [0] * len(choices)
     while True:
@@ -91,7 +99,7 @@ def _names(firsts: list[tuple[int, Path]]) -> list[str]:
 
 
 def _choices(seed: int, run: Path) -> list[str]:
-    """Names of a run from short to long; the last one, its whole path, is nobody else's."""
+    """List names of a run from short to long; the last one, the complete path, is unique."""
     *parents, own = run.resolve().parts
     short = sub(rf"(^|[-_.])(seed[-_=]?\d+|{seed})$", "", own, count=1)
     if not short:  # SETTING/seed-1

@@ -1,4 +1,4 @@
-"""Scores on the held-out rows of train: what settings are chosen by, so that dev stays unseen."""
+"""Scores on the held-out rows of train, by which settings are chosen so that dev stays unseen."""
 
 import math
 import statistics
@@ -13,11 +13,12 @@ from multitask.reporting.comparison.saved_predictions import load_split
 def held_out(
     runs: Sequence[tuple[Path, dict[str, Any]]], counted: Collection[str]
 ) -> dict[str, Any] | None:
-    """``tasks.NAME`` and ``overall``, each ``mean`` and ``sd`` over the seeds of a group.
+    """Return a group's ``tasks.NAME`` and ``overall``, each with ``mean`` and ``sd`` over seeds.
 
-    From ``predictions/TASK.holdout.jsonl``, made with the selected weights. ``overall`` is over
-    the tasks that are ``counted``, None where the group lacks one. None where a run has no
-    holdout. Raises UserError where a file is damaged.
+    Scores come from ``predictions/TASK.holdout.jsonl``, which the selected weights predicted.
+    ``overall`` is the mean over the tasks in ``counted``; None if the group lacks one of them.
+
+    Returns None if a run has no holdout. Raises UserError if a file is damaged.
     """
     values: dict[str, list[float]] = {}
     for run, report in runs:
@@ -36,7 +37,7 @@ def held_out(
 
 
 def over_seeds(values: list[float]) -> dict[str, Any]:
-    """The scores of a group's seeds with their mean and standard deviation, NaN where undefined."""
+    """Return the scores of a group's seeds, their mean and standard deviation; NaN if undefined."""
     mean = statistics.fmean(values)
     several = len(values) > 1 and math.isfinite(mean)
     return {"values": values, "mean": mean, "sd": statistics.stdev(values) if several else math.nan}

@@ -1,4 +1,4 @@
-"""What a reader must know of finished runs before believing numbers that put them side by side."""
+"""Caveats that a reader must know before comparing finished runs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,20 +9,20 @@ from multitask.reporting.comparison.times import several_machines
 
 
 def notes(runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[str]:
-    """A line for each caveat; ``runs`` are directories with their report.json."""
+    """List the caveats, one line each; ``runs`` are directories with their report.json."""
     return [*run_notes(runs), *score_notes(runs)]
 
 
 def run_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
-    """Those about how the runs were made."""
+    """List the caveats about how the runs were trained."""
     found = []
     probes = [run for run, report in runs if is_probe(report)]
     if probes:
         found.append(
             f"Rows composed of probes: {_listed(probes, len(runs))}. Each task's projection and "
             "head, and a pooling that has parameters, were trained alone on the frozen encoder. "
-            "Rows with the same setting of a task have the same score there, and nothing is said "
-            "of training tasks together."
+            "Rows with the same setting of a task have the same score for it, and the table says "
+            "nothing about training tasks together."
         )
     selected = [run for run, report in runs if report["selection_split"] == "dev"]
     if selected:
@@ -39,7 +39,7 @@ def run_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
 
 
 def score_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
-    """Those about tasks whose own metric is undefined."""
+    """List the tasks whose metric is undefined."""
     found = []
     for task in dict.fromkeys(task for _, report in runs for task in report["tasks"]):
         entries = [(run, report["tasks"].get(task)) for run, report in runs]
@@ -53,7 +53,7 @@ def score_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
 
 
 def _listed(runs: list[Path], total: int) -> str:
-    """Up to three runs by name."""
+    """Name up to three runs."""
     if len(runs) == total > 1:
         return "every run"
     more = f" and {len(runs) - 3} more" if len(runs) > 3 else ""

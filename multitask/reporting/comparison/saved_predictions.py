@@ -1,4 +1,4 @@
-"""The saved predictions of runs: read, checked against each other, and resampled together."""
+"""Read saved predictions of runs, check that their rows match, and resample them together."""
 
 import math
 import zlib
@@ -17,8 +17,8 @@ from multitask.tasks.examples import Rows
 from multitask.tasks.metrics import resampled_values
 from multitask.utils.errors import UserError
 
-# Scores are saved with six digits and may be written again on another device: the predictions
-# still belong to the report if they score as near as this.
+# Scores are saved with six digits and may be written again on another device, so predictions may
+# differ from the reported score by this much.
 TOLERANCE = 0.005
 
 
@@ -40,15 +40,15 @@ class ScoredRows:
 
     @property
     def columns(self) -> Columns:
-        """What metrics are computed from."""
+        """Return the arguments of a metric: labels, predictions, scores."""
         return self.rows.gold, self.predictions, self.scores
 
     def values(self, drawn: Array) -> Array:
-        """The task's metric on each set of rows: int [R, M] to [R]."""
+        """Compute the task's metric on each set of drawn rows: int [R, M] -> [R]."""
         return resampled_values(self.task_type, self.columns, drawn, [self.metric])[self.metric]
 
     def value(self) -> float:
-        """The task's metric on all rows."""
+        """Compute the task's metric on all rows."""
         return float(self.values(np.arange(len(self.rows))[None])[0])
 
 
@@ -61,9 +61,9 @@ def scored_rows(
 
 
 def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> ScoredRows:
-    """The rows of ``predictions/TASK.SPLIT.jsonl``; ``result`` is the task's entry of report.json.
+    """Read ``predictions/TASK.SPLIT.jsonl``; ``result`` is the task's entry of report.json.
 
-    Raises UserError: no such file, a damaged one, or a dev set that does not give the reported
+    Raises UserError: the file is missing or damaged, or the dev set does not give the reported
     score.
     """
     file = RunDirectory(run).predictions_of(task, split)
@@ -91,7 +91,7 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
 
 
 def _checked(found: ScoredRows, split: str, result: dict[str, Any], advice: str) -> ScoredRows:
-    """The rows. Raises UserError for a dev set that is not whole or gives another score."""
+    """Return the rows. Raises UserError for an incomplete dev set, or one with another score."""
     rows = result["dev"].get("rows") if split == "dev" else None
     if rows not in (None, len(found.rows)):
         message = f"has {len(found.rows)} rows, but report.json says {rows}"
@@ -109,8 +109,8 @@ def _checked(found: ScoredRows, split: str, result: dict[str, Any], advice: str)
 def check_same_rows(task: str, first: ScoredRows, other: ScoredRows, split: str = "dev") -> None:
     """Raise UserError unless both runs were scored on the same rows by the same metric.
 
-    Rows are the same if their ids and labels are; where there are no labels, or they number the
-    texts, their texts.
+    Rows match if their ids and labels are equal. Without labels, or if labels number the texts,
+    the texts must be equal instead.
     """
     pair = f"{task}: {first.run} and {other.run} cannot be compared"
     kinds = [(one.task_type, one.scores.shape[1], one.metric) for one in (first, other)]
@@ -142,9 +142,9 @@ def check_same_rows(task: str, first: ScoredRows, other: ScoredRows, split: str 
 
 
 def resampled_metric(task: str, runs: Sequence[ScoredRows], resamples: int) -> Array:
-    """The metric of every run on the same resamples of the rows: float [R, runs].
+    """Compute the metric of every run on the same resamples of the rows: float [R, runs].
 
-    The draws depend on the task's name and number of rows only.
+    The draws depend only on the task's name and its number of rows.
     """
     seed = zlib.crc32(task.encode())
     parts = [

@@ -10,11 +10,11 @@ from multitask.reporting.comparison.groups import NOT_SETTINGS
 
 
 def differing_settings(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Of each config, by dotted key, what is not the same in all of them.
+    """Return, per config and by dotted key, the values that are not the same in all configs.
 
-    A key that a config lacks is not in its entry. Of a mapping that only some have, such as a
-    task, those have ``True``; its own keys follow where they differ among these. Methods
-    (pooling, head, ...) are one value: the name alone where there are no options.
+    A key that a config lacks is not in its entry. If only some configs have a mapping, such as a
+    task, they have ``True`` for it, and its keys are listed where they differ among these. A method
+    (pooling, head, ...) is one value: its name if it has no options.
     """
     found: list[dict[str, Any]] = [{} for _ in configs]
     settings = {
@@ -26,7 +26,7 @@ def differing_settings(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, A
 
 
 def _compare(path: tuple[str, ...], values: dict[int, Any], found: list[dict[str, Any]]) -> None:
-    """Note where ``values``, by position of the config, differ; they are all there."""
+    """Note where ``values``, by position of the config, differ."""
     first, *others = values.values()
     if all(other == first for other in others):
         return
@@ -47,12 +47,12 @@ def _compare(path: tuple[str, ...], values: dict[int, Any], found: list[dict[str
 
 
 def _plain(value: Any) -> Any:
-    """A method without options as its name."""
+    """Shorten a method without options to its name."""
     return value["name"] if isinstance(value, dict) and [*value] == ["name"] else value
 
 
 def shown(value: Any) -> str:
-    """A setting as it may be typed after ``key=``; words as they are."""
+    """Write a setting as one may type it after ``key=``; words stay as they are."""
     if isinstance(value, str):
         return value
     if isinstance(value, list | dict):

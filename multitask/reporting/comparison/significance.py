@@ -1,15 +1,17 @@
-"""How sure a difference between groups of runs is: bootstrap over seeds, p-values, Holm.
+"""Bootstrap over seeds, p-values and Holm's correction for differences between groups of runs.
 
-Numpy only. The resampling of rows is in ``multitask.tasks.metrics``. One resample of a group draws
-rows of each dev set and seeds, both with replacement; its value is the mean over the drawn seeds of
-the metric on the drawn rows (a two-way bootstrap; Owen, "The pigeonhole bootstrap", 2007).
+``multitask.tasks.metrics`` resamples the rows. One resample of a group draws rows of each dev set
+and seeds, both with replacement; its value is the mean over the drawn seeds of the metric on the
+drawn rows (a two-way bootstrap; Owen, "The pigeonhole bootstrap", 2007).
 
-Limits (measured: ``benchmarks/bootstrap_coverage.py``). With one seed nothing is known about what
-another one would give: p answers for the rows only. With several, the noise of single runs on
-single rows is counted with the rows and again with the seeds, so that the test is careful: it
-finds too little. But S seeds drawn from S vary less than S new ones would, by (S - 1) / S in
-variance: where seeds differ several times more than the rows' noise, two or three are too few and
-p is too small. Correlations and F1 get the same percentile intervals, without bias correction.
+Limits, measured by ``benchmarks/bootstrap_coverage.py``:
+
+- With one seed, p reflects only the noise of the rows; another seed may give another result.
+- With several seeds the test is conservative: the noise of single runs on single rows is counted
+  with the rows and again with the seeds.
+- S seeds drawn from S vary less than S new seeds would, by (S - 1) / S in variance. If seeds differ
+  several times more than the rows' noise, two or three seeds are too few and p is too small.
+- Correlations and F1 get the same percentile intervals, without bias correction.
 """
 
 import math
@@ -21,26 +23,26 @@ from multitask.tasks.base import Array
 
 
 def drawn_seeds(seeds: Sequence[int], resamples: int) -> Array:
-    """Positions drawn with replacement among S seeds, int [R, S].
+    """Draw positions with replacement among S seeds, int [R, S].
 
-    The same seeds give the same draws, so that groups with equal seeds are paired; other seeds
-    give independent ones.
+    The same seeds give the same draws, so that groups with equal seeds are paired. Other seeds give
+    independent draws.
     """
     generator = np.random.default_rng([len(seeds), *seeds])
     return generator.integers(len(seeds), size=(resamples, len(seeds)))
 
 
 def seed_means(values: Array, draws: Array) -> Array:
-    """Mean over the drawn seeds of each resample: ``values`` and ``draws`` [R, S] to [R]."""
+    """Average over the drawn seeds of each resample: ``values`` and ``draws`` [R, S] -> [R]."""
     means: Array = np.take_along_axis(values, draws, axis=1).mean(axis=1)
     return means
 
 
 def p_value(differences: Array) -> float:
-    """Two-sided bootstrap p of resampled differences [R]: 2 min(P(d <= 0), P(d >= 0)), at most 1.
+    """Return the two-sided bootstrap p of differences [R]: 2 min(P(d <= 0), P(d >= 0)), at most 1.
 
-    Each probability is (count + 1) / (R + 1), so that p is never 0. NaN differences are left out;
-    NaN if none remains.
+    Each probability is (count + 1) / (R + 1), so that p is never 0. NaN differences are ignored;
+    the result is NaN if there is no other.
     """
     known = differences[np.isfinite(differences)]
     if not len(known):
@@ -50,10 +52,10 @@ def p_value(differences: Array) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction for several tests (Holm 1979): adjusted p in the given order.
+    """Apply Holm's step-down correction (Holm 1979); adjusted p-values keep the given order.
 
-    The i-th smallest of m (from 0) is multiplied by m - i, is no smaller than the one before it,
-    and is at most 1.
+    The i-th smallest of m (from 0) is multiplied by m - i; it is at least the one before it and at
+    most 1.
     """
     count = len(p_values)
     order = np.argsort(p_values, kind="stable")

@@ -1,21 +1,21 @@
-"""Training times of groups of runs, beside their scores: comparable on one machine alone."""
+"""Training times of groups of runs; they are comparable only if one machine ran all of them."""
 
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# what must be the same in all runs; older reports lack some of it
+# keys of report.json that must be equal in all runs; older reports lack some
 MACHINE = ("device", "processes", "threads")
 
 
 def training_times(
     groups: Sequence[Sequence[dict[str, Any]]], baseline: int
 ) -> list[dict[str, float | None] | None]:
-    """``epoch_seconds`` of each group, and their ``ratio`` to those of the group ``baseline``.
+    """Return each group's ``epoch_seconds`` and their ``ratio`` to the group ``baseline``.
 
-    ``groups`` are the reports of each group's runs. Seconds are those of an epoch's training
-    steps, evaluation and start-up apart, and the median over seeds. None where a run did not note
-    them; None for all where ``several_machines`` has something to say.
+    ``groups`` are the reports of each group's runs. Seconds are the median over seeds of the
+    training steps of an epoch, without evaluation and start-up. A group is None if a run did not
+    record them; all are None if the runs are from several machines.
     """
     if several_machines([report for group in groups for report in group]):
         return [None for _ in groups]
@@ -28,7 +28,7 @@ def training_times(
 
 
 def several_machines(reports: Sequence[Mapping[str, Any]]) -> str | None:
-    """What the runs' machines differ in, as a note for the reader; None for no difference."""
+    """Tell in a note how the machines of the runs differ; None if they do not."""
     found = {key: [report[key] for report in reports if report.get(key)] for key in MACHINE}
     differing = [
         f"{key} {', '.join(map(str, dict.fromkeys(values)))}"
@@ -41,6 +41,6 @@ def several_machines(reports: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def median_of(values: Sequence[float | None]) -> float | None:
-    """The median; None where a value is missing."""
+    """Return the median; None if a value is missing."""
     known = [value for value in values if value is not None]
     return float(statistics.median(known)) if len(known) == len(values) else None

@@ -1,4 +1,4 @@
-"""What training tasks together gains and costs, from a comparison that holds single-task groups."""
+"""The gain of training tasks together, in a comparison that has single-task groups too."""
 
 import math
 import statistics
@@ -7,14 +7,14 @@ from typing import Any
 
 
 def transfer(comparison: dict[str, Any]) -> dict[str, Any]:
-    """Gains of multi-task groups over single-task ones; empty without both kinds.
+    """Compute the gains of multi-task over single-task groups; empty if one kind is missing.
 
     Delta m of a group over T tasks is 100 / T sum_t (M_t - B_t) / B_t, with B_t the mean score of
     task t trained alone (Maninis, Radosavovic and Kokkinos, "Attentive Single-Tasking of Multiple
     Tasks", CVPR 2019; all metrics here are better when higher). It is undefined (None)
     where a single-task score is not above zero, or a score is missing.
 
-    Where several groups have the same one or two tasks, the first stands for them.
+    If several groups have the same one or two tasks, the first one counts.
 
     Returns:
         ``singles``: the group of each task trained alone. ``gains``: by group, ``delta_m`` and the
@@ -58,6 +58,6 @@ def _change(score: float | None, base: float | None) -> float | None:
 
 
 def _relative(score: float | None, base: float | None) -> float | None:
-    """Gain over ``base`` in percent of it; None where that means nothing."""
+    """Return the gain over ``base`` in percent of it; None unless ``base`` is above zero."""
     change = _change(score, base)
     return None if change is None or base is None or base <= 0 else 100 * change / base

@@ -1,6 +1,6 @@
-"""The picture of what [CLS] attends to: tokens across, layers down; no torch here.
+"""Draw what [CLS] attends to: tokens across, layers down.
 
-One hue, from white to dark: it survives colour blindness and grey printing.
+One hue, from white to dark, stays readable for the colour-blind and in grey print.
 """
 
 import math
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.collections import QuadMesh
     from matplotlib.figure import Figure
 
-# Tokens side by side: more of them go on in a panel below, as a text goes on in its next line.
+# More tokens than MAX_ACROSS continue in a panel below, as a text continues in its next line.
 MAX_ACROSS, MAX_TOKENS = 64, 1024
-# Of more tokens a panel a head is a poster that nobody reads.
+# With more tokens, a figure of a panel per head would be too large to read.
 MAX_TOKENS_OF_HEADS = 128
-# Up to so many tokens the cells have room for their numbers.
+# With more tokens, cells have no room for their numbers.
 MAX_WITH_NUMBERS = 20
 # Smaller weights have the lightest colour.
 LEAST_SHOWN = 0.001
@@ -33,11 +33,11 @@ BAR = 3.0
 
 @dataclass(frozen=True)
 class ClsAttention:
-    """What [CLS] attends to in one input.
+    """The attention of [CLS] to each token of one input.
 
     Attributes:
         tokens: T texts, special tokens included; the first is [CLS] (<s> in RoBERTa).
-        separators: places of [SEP] in ``tokens``.
+        separators: positions of [SEP] in ``tokens``.
         weights: float32 [L, h, T], layer by layer and head by head; each row sums to 1.
     """
 
@@ -47,22 +47,24 @@ class ClsAttention:
 
     @property
     def mean(self) -> np.ndarray:
-        """Mean over heads [L, T]."""
+        """Average over heads [L, T]."""
         found: np.ndarray = self.weights.mean(axis=1)
         return found
 
     def to_json(self, heads: bool) -> dict[str, Any]:
-        """``tokens``, ``separators``, ``mean`` [L][T] and, if wanted, ``heads`` [L][h][T]."""
+        """Return ``tokens``, ``separators``, ``mean`` [L][T]; with ``heads`` also [L][h][T]."""
         found: dict[str, Any] = {"tokens": self.tokens, "separators": self.separators}
         found["mean"] = self.mean.tolist()
         return found | ({"heads": self.weights.tolist()} if heads else {})
 
 
 def draw_mean(found: ClsAttention, source: str) -> "Figure":
-    """The mean over heads; a long text goes on in panels below. ``source`` says whose it is.
+    """Draw the mean over heads; a long text continues in panels below.
+
+    ``source`` names the model in the title.
 
     Raises:
-        UserError: more than ``MAX_TOKENS``.
+        UserError: more than ``MAX_TOKENS`` tokens.
     """
     layers, total = found.mean.shape
     if total > MAX_TOKENS:
@@ -88,7 +90,7 @@ def draw_mean(found: ClsAttention, source: str) -> "Figure":
 
 
 def draw_heads(found: ClsAttention, source: str) -> "Figure":
-    """A panel for each head, all in one scale of colours.
+    """Draw a panel per head; all have the same colour scale.
 
     Raises:
         UserError: more than ``MAX_TOKENS_OF_HEADS`` tokens.
@@ -117,10 +119,11 @@ def draw_heads(found: ClsAttention, source: str) -> "Figure":
 
 
 def _panel(axes: "Axes", found: ClsAttention, weights: np.ndarray, part: slice) -> "QuadMesh":
-    """Weights [L, T] on the tokens of ``part``: layer 1 on top, the end of each text marked.
+    """Draw weights [L, T] of the tokens of ``part``: layer 1 on top, the end of each text marked.
 
-    All pictures have one scale of colours, so that runs and texts can be compared by eye. It is
-    logarithmic: [CLS] and [SEP] often draw nearly all weight, and the words would be blank.
+    All pictures have the same colour scale, so that runs and texts can be compared. It is
+    logarithmic, because [CLS] and [SEP] often get nearly all the weight and the words would be
+    blank.
     """
     from matplotlib.colors import LogNorm
 
@@ -152,7 +155,7 @@ def _panel(axes: "Axes", found: ClsAttention, weights: np.ndarray, part: slice) 
 def _finish(
     figure: "Figure", mesh: "QuadMesh", found: ClsAttention, which: str, source: str
 ) -> None:
-    """The title, which says whose weights are shown, and the colour bar of all panels."""
+    """Add the title, which names the model, and the colour bar of all panels."""
     title = f"Attention from {style.label(found.tokens[0])}, {which}"
     whose = source if len(source) <= 56 else f"…{source[-55:]}"  # of a path, the end says more
     figure.suptitle(f"{title}\n{style.label(whose, width=56)}", fontsize=style.HEADING)

@@ -12,13 +12,13 @@ from multitask.reporting.figures import style
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# More classes than this leave no room for counts in the cells, or for names on the axes.
+# With more classes there is no room for counts in the cells, or for names on the axes.
 MAX_CLASSES_WITH_COUNTS = 12
 MAX_CLASSES_WITH_NAMES = 30
 
 
 def confusion(task: str, result: dict[str, Any], predictions: Path) -> "Figure":
-    """Counts of gold (rows) against predicted (columns); the colour is the share of the row."""
+    """Draw counts of gold (rows) and predicted (columns); the colour is the share of the row."""
     counts = np.array(result["dev"]["confusion"])
     size = len(counts)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -53,5 +53,5 @@ def confusion(task: str, result: dict[str, Any], predictions: Path) -> "Figure":
 
 
 def _percent(share: float, _: object = None) -> str:
-    """A share as text; matplotlib also gives a tick's number."""
+    """Write a share as text; matplotlib also passes the position of a tick."""
     return f"{100 * share:.0f} %"

@@ -1,4 +1,4 @@
-"""The figure of the vectors' space over training: alignment, uniformity and mean cosine."""
+"""Draw alignment, uniformity and mean cosine of sentence vectors over the training."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,9 @@ PANELS = {
 
 
 def draw_space(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -> "Figure | None":
-    """A panel a measure, a line a task that is only evaluated; None where there is none.
+    """Draw a panel per measure and a line per task that is only evaluated; None without one.
 
-    From before the first step on. Lower is better in all of them (Wang & Isola 2020).
+    Lines start before the first step. Lower is better in all panels (Wang & Isola 2020).
     """
     evaluations = [event for event in events if event["event"] in ("space", "eval")]
     tasks = [

@@ -1,4 +1,4 @@
-"""The figure of gradient conflict: cosines between the tasks' gradients over time and by layer."""
+"""Draw gradient conflict: cosines between the tasks' gradients over time and by layer."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,9 @@ MAX_PAIRS_WITH_NUMBERS = 12
 
 
 def draw_conflict(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -> "Figure | None":
-    """Left: each pair's cosine in the whole encoder. Right: its mean over time in each part.
+    """Draw each pair's cosine over the encoder (left) and its mean over time per part (right).
 
-    None where the run did not measure (see `training.conflict_steps`), or never had two tasks.
+    None if the run did not measure it (see `training.conflict_steps`) or never had two tasks.
     """
     measured = [event for event in events if event["event"] == "conflict" and event["cosines"]]
     if not measured:
@@ -50,11 +50,11 @@ def draw_conflict(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -
 
 
 def _mean(values: np.ndarray) -> float:
-    """Over what was measured; NaN where nothing was."""
+    """Average the numbers; NaN if there is none."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else np.nan
 
 
 def cosines(measured: list[dict[str, Any]], part: str, pair: str) -> np.ndarray:
-    """A pair's cosines over the measurements; NaN where it has none (a task had stopped)."""
+    """Return a pair's cosine per measurement; NaN if it was not measured (a task had stopped)."""
     return style.numbers(event["cosines"].get(part, {}).get(pair) for event in measured)

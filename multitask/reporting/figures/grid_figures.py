@@ -1,6 +1,6 @@
-"""Figures over several runs, drawn from their saved files only: a grid's scores, curves of seeds.
+"""Draw heat maps of a grid's scores, and learning curves over seeds, from saved files.
 
-Colours are of the Okabe-Ito palette, or of cividis: both stay readable in colour blindness.
+Colours are from the Okabe-Ito palette or cividis; both stay readable for the colour-blind.
 """
 
 import math
@@ -21,18 +21,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_COLUMNS = 3
-# More cells than this beside each other make a figure too wide to read.
+# With more cells in a row, a figure would be too wide to read.
 MAX_CELLS_ACROSS = 12
 
-# A task and its metric, then the score of each step of one run.
+# a run's scores by step, for each task and metric
 Curves = dict[tuple[str, str], dict[int, float]]
 
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Scores [rows, columns] with their labels, and what rows and columns are.
+    """Scores of one map.
 
-    NaN is a combination without score.
+    Attributes:
+        title: the title.
+        values: scores [rows, columns]; NaN for a combination without a score.
+        row_labels, column_labels: the labels of the cells.
+        rows, columns: the config keys of the two axes.
     """
 
     title: str
@@ -44,10 +48,10 @@ class Heatmap:
 
 
 def draw_heatmaps(file: Path, maps: Sequence[Heatmap], measure: str = "") -> None:
-    """Write pictures of scores, side by side and in one scale of colours.
+    """Write heat maps next to each other, with the same colour scale.
 
-    Each has a cell for each combination, with its number in it; without score the cell is grey,
-    with a dash. ``measure`` says what the numbers are.
+    Each cell shows its number; without a score it is grey and has a dash. ``measure`` says what the
+    numbers are.
 
     Raises:
         ValueError: labels that do not fit the values.
@@ -103,17 +107,17 @@ def _heatmap(axes: "Axes", found: Heatmap, scale: "ScalarMappable") -> None:
 
 
 def _key_text(key: str) -> str:
-    """A config key for an axis: of a long one, the end says more."""
+    """Shorten a config key for an axis; the end of a long one says more."""
     return style.label(key if len(key) <= 28 else f"…{key[-27:]}", width=28)
 
 
 def draw_curve_bands(file: Path, groups: dict[str, list[Path]]) -> None:
     """Write the learning curves of groups of runs; the runs of a group differ in their seed.
 
-    A panel for each task and its metric: the group's mean at each evaluation of the split that
-    selects, and a band from its lowest to its highest seed. Steps that only some of a group's
-    runs came to are left out: their mean would be over other seeds. Undefined scores are gaps.
-    Lines mark where stages begin, if all runs begin them at the same steps.
+    A panel per task shows the group's mean at each evaluation of the selection split, and a band
+    from the lowest to the highest seed. Steps that only some runs of a group reached are left out,
+    as their mean would be over other seeds. Undefined scores are gaps. Vertical lines mark where
+    stages begin, if they begin at the same steps in all runs.
 
     Raises:
         UserError: a run without report.json or without its log.
@@ -122,10 +126,10 @@ def draw_curve_bands(file: Path, groups: dict[str, list[Path]]) -> None:
 
 
 def draw_gap_bands(file: Path, groups: dict[str, list[Path]]) -> None:
-    """Write how far each task's loss on the split that selects is above its training loss.
+    """Write how far each task's loss on the selection split is above its training loss.
 
-    Drawn as ``draw_curve_bands``. The training loss is the mean over the steps since the evaluation
-    before, under dropout.
+    Drawn as in ``draw_curve_bands``. The training loss, with dropout, is the mean over the steps
+    since the previous evaluation.
 
     Raises:
         UserError: a run without report.json or without its log.
@@ -167,14 +171,20 @@ def _curve_bands(
 
 @dataclass(frozen=True)
 class _Log:
-    """A run's split that selects, each task's own metric on it, and where its stages begin."""
+    """What is drawn of one run.
+
+    Attributes:
+        split: the selection split.
+        curves: each task's metric by step.
+        stages: the step before each stage, and the stage's name.
+    """
 
     split: str
     curves: Curves
     stages: list[tuple[int, str]]
 
 
-# A run's report, its log and the evaluations in it, to its curves.
+# (report, log, evaluations in the log) -> curves
 CurvesOf = Callable[[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]], Curves]
 
 

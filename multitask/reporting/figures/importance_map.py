@@ -1,6 +1,6 @@
-"""Pictures of how much each hidden state counts, by task, length and example; no torch here.
+"""Draw how much each hidden state counts, by task, length of text and example.
 
-One hue, from white to dark: it survives colour blindness and grey printing.
+One hue, from white to dark, stays readable for the colour-blind and in grey print.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Inches a state across, a row down.
+# inches per hidden state (across) and per row (down)
 CELL, ROW = 0.52, 0.32
-# Characters of a text beside its row.
+# characters of a text next to its row
 TEXT = 38
-# What a run logs of them at every evaluation.
+# the attributes that a run logs at every evaluation
 LOGGED = ("task", "split", "layers", "states", "rows", "mean", "above_0")
 
 
@@ -32,19 +32,19 @@ class Importance:
 
     Attributes:
         task: its name.
-        split: what the scores are of, such as "dev".
+        split: the rows that were scored, such as "dev".
         layers: layers L of the encoder.
-        states: numbers of the n states that are weighed; 0 is the embeddings.
-        rows: distinct sentences, or inputs of one or two texts, that the mean is over.
+        states: numbers of the n weighted states; 0 is the embeddings.
+        rows: the number of distinct inputs that the mean is over.
         mean: mean of S [n]; sums to 1.
-        above_0: share of the scores that HIRE's ReLU lets through; None where there is none.
-        median: tokens of the middle one of the ``rows``, special tokens included; None where all
-            are equally long, or where the lengths are not known.
-        short_rows: how many of the rows have at most ``median`` tokens.
-        short: mean of S of those [n]; empty without a median.
-        long: mean of S of the others [n]; empty without a median.
+        above_0: share of the scores above 0 under HIRE's ReLU; None for other poolers.
+        median: median length in tokens, special tokens included; None if all inputs have the same
+            length or the lengths are unknown.
+        short_rows: the number of rows with at most ``median`` tokens.
+        short: mean of S over these rows [n]; empty without a median.
+        long: mean of S over the other rows [n]; empty without a median.
         texts: the E examples.
-        weights: their S, [E][n].
+        weights: S of the examples [E][n].
     """
 
     task: str
@@ -62,18 +62,18 @@ class Importance:
     weights: list[list[float]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Its attributes by name."""
+        """Return the attributes by name."""
         return asdict(self)
 
     def placed(self, values: Sequence[Sequence[float]], states: int) -> np.ndarray:
-        """Rows [m][n] over all ``states``, [m, states]; NaN for a state that is not weighed."""
+        """Spread rows [m][n] over all hidden states [m, states]; NaN for one without a weight."""
         found = np.full((len(values), states), np.nan)
         found[:, self.states] = values
         return found
 
 
 def by_length(weights: np.ndarray, lengths: np.ndarray) -> dict[str, Any]:
-    """The attributes of ``Importance`` that compare short with long texts.
+    """Compute the attributes of ``Importance`` that compare short with long texts.
 
     Args:
         weights: S of every row [rows, n].
@@ -92,9 +92,10 @@ def by_length(weights: np.ndarray, lengths: np.ndarray) -> dict[str, Any]:
 
 
 def read_log(run_dir: Path, steps: Mapping[str, int]) -> list[Importance]:
-    """What a run logged of each task at its evaluation of ``steps``; it holds no examples.
+    """Read what a run logged for each task at the evaluation of step ``steps[task]``.
 
-    Tasks of which it logged nothing then are left out. Raises UserError for a damaged log.
+    There are no examples in the log, and tasks without an entry are left out. Raises UserError for
+    a damaged log.
     """
     run = RunDirectory(run_dir)
     found = {}
@@ -112,7 +113,7 @@ def read_log(run_dir: Path, steps: Mapping[str, int]) -> list[Importance]:
 
 
 def draw_tasks(found: Sequence[Importance], labels: Sequence[str]) -> "Figure":
-    """The mean scores: a row a task, as labelled; a column a hidden state (HIRE, figure 2)."""
+    """Draw the mean scores: a row per task, a column per hidden state (HIRE, figure 2)."""
     states = max(one.layers for one in found) + 1
     values = np.vstack([one.placed([one.mean], states) for one in found])
     rows = [style.label(label, width=TEXT) for label in labels]
@@ -120,9 +121,9 @@ def draw_tasks(found: Sequence[Importance], labels: Sequence[str]) -> "Figure":
 
 
 def draw_lengths(found: Sequence[Importance], labels: Sequence[str]) -> "Figure":
-    """The mean scores of short and of long texts, a row each (layer-wise attention, figure 3).
+    """Draw the mean scores of short and long texts, a row each (layer-wise attention, figure 3).
 
-    Every one of ``found`` has a ``median``.
+    Every entry of ``found`` has a ``median``.
     """
     states = max(one.layers for one in found) + 1
     values = np.vstack([one.placed([one.short, one.long], states) for one in found])
@@ -135,7 +136,7 @@ def draw_lengths(found: Sequence[Importance], labels: Sequence[str]) -> "Figure"
 
 
 def draw_examples(found: Importance, label: str) -> "Figure":
-    """The scores of each example: a row a text, a column a hidden state (HIRE, figure 3)."""
+    """Draw the scores of the examples: a row per text, a column per state (HIRE, figure 3)."""
     values = found.placed(found.weights, found.layers + 1)
     rows = [f"{n}  {style.label(text, width=TEXT)}" for n, text in enumerate(found.texts, 1)]
     title = f"Importance scores of {len(rows)} examples of {style.label(label)} ({found.split})"
@@ -147,7 +148,7 @@ def _splits(found: Sequence[Importance]) -> str:
 
 
 def _map(values: np.ndarray, rows: Sequence[str], title: str) -> "Figure":
-    """Weights [m, states], each cell with its number; states that are not weighed stay grey."""
+    """Draw weights [m, states], each cell with its number; states without a weight are grey."""
     count, states = values.shape
     longest = max(len(row) for row in rows)
     width = max(5.0, 1.6 + 0.075 * longest + CELL * states)
@@ -173,7 +174,7 @@ def _map(values: np.ndarray, rows: Sequence[str], title: str) -> "Figure":
 
 
 def _scale(figure: "Figure", axes: "Axes", mesh: Any, values: np.ndarray) -> None:
-    """The colour bar, with a mark at 1 / n: what equal weights would be."""
+    """Add the colour bar, with a mark at 1 / n, the value of equal weights."""
     counts = {int(np.isfinite(row).sum()) for row in values}
     label = "a row sums to 100 %" + "; black line: all alike" * (len(counts) == 1)
     shape = {"pad": 0.02, "format": lambda weight, _: f"{100 * weight:.0f} %"}

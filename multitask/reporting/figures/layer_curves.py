@@ -1,4 +1,4 @@
-"""Pictures of the layers' scores: curves by layer, and the poolings of each domain; no torch."""
+"""Draw the STS scores of layers: curves by layer, and the poolings per domain."""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ COLUMNS = 4
 
 
 def draw_layers(found: Mapping[str, Any], source: str) -> "Figure":
-    """A panel a suite: Spearman over the layers, 0 being the embeddings."""
+    """Draw a panel per suite: Spearman by layer; layer 0 is the embeddings."""
     figure, places = style.panels(
         len(found),
         COLUMNS,
@@ -48,7 +48,7 @@ def draw_layers(found: Mapping[str, Any], source: str) -> "Figure":
 
 
 def draw_domains(found: Mapping[str, Any], source: str) -> "Figure":
-    """A row a subset: Spearman of the last layer under each pooling."""
+    """Draw a row per subset: Spearman of the last layer under each pooling."""
     rows = [
         (f"{suite} {subset}" if subset not in ("test", suite) else suite, values)
         for suite, entry in found.items()

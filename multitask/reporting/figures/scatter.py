@@ -1,5 +1,5 @@
 # Tested by tests/reporting/figures/test_training_curves.py
-"""Predicted against gold numbers of a task's dev set."""
+"""Draw predicted against gold numbers of a task's dev set."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def scatter(task: str, result: dict[str, Any], predictions: Path) -> "Figure":
-    """One dot per dev row; the title has the first metric of the task type."""
+    """Draw one dot per dev row; the title has the first metric of the task type."""
     known = [record for record in load_lines(predictions) if record["label"] is not None]
     gold = style.numbers(record["label"] for record in known)
     predicted = style.numbers(record["prediction"] for record in known)

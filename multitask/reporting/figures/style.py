@@ -1,6 +1,7 @@
-"""What every figure shares: colours, frames, labels, readable text, and how it is saved.
+"""The style of all figures: colours, frames, labels, readable text, and saving.
 
-The colours are of the Okabe-Ito palette: they survive colour blindness and grey printing.
+The colours are from the Okabe-Ito palette; they stay readable for the colour-blind and in grey
+print.
 """
 
 import math
@@ -34,7 +35,7 @@ ONE_HUE, TWO_HUES, SCORES = "Blues", "RdBu", "cividis"  # colour maps
 # sizes of text: a panel's title, a small panel's, and labels
 TITLE, HEADING, LABEL, SMALL, TINY = 11, 10, 9, 8, 7
 
-# the lines of one panel: other colours first, then other dashes or markers
+# the lines of one panel vary in colour first, then in dashes or markers
 LINES = (BLUE, ORANGE, GREEN, VERMILLION, DARK, GREY)
 DASHES = ("-", "--", ":")
 GROUPS = (BLUE, VERMILLION, GREEN, ORANGE, "#56B4E9", "#CC79A7", DARK)
@@ -99,7 +100,7 @@ LOOKS["best mean"] = LOOKS["mean"] | {"color": VERMILLION}
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure of that many inches, outside pyplot's global state."""
+    """Make an empty figure of this size in inches, outside pyplot's global state."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -109,9 +110,9 @@ def new_figure(width: float, height: float) -> "Figure":
 def panels(
     count: int, in_a_row: int, size: Callable[[int, int], tuple[float, float]], **shared: Any
 ) -> "tuple[Figure, list[Axes]]":
-    """A figure of ``count`` panels, in rows of at most ``in_a_row``; what is left over is hidden.
+    """Make a figure of ``count`` panels in rows of at most ``in_a_row``; surplus panels are hidden.
 
-    ``size`` gives the inches of so many columns and rows; ``shared`` is what panels share.
+    ``size`` maps the numbers of columns and rows to inches; ``shared`` goes to ``subplots``.
     """
     columns = max(1, min(in_a_row, count))
     rows = max(1, math.ceil(count / columns))
@@ -124,26 +125,26 @@ def panels(
 
 @contextmanager
 def boxes_for_glyphs() -> Iterator[None]:
-    """A character that the font lacks, such as an emoji, is a box and no warning."""
+    """Silence the warning for characters that the font lacks, such as emojis; they become boxes."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
         yield
 
 
 def save_figure(figure: "Figure", file: Path | BytesIO) -> None:
-    """Write the picture: PNG, or what else the file's ending says."""
+    """Write the figure; the file's ending chooses the format (a BytesIO gets PNG)."""
     target = nullcontext(file) if isinstance(file, BytesIO) else replacing(file)
     with target as opened, boxes_for_glyphs():
         figure.savefig(opened, dpi=DPI)
 
 
 def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", numbers: str) -> None:
-    """Write figures as PNG and SVG, their numbers as JSON, and tell each file's name.
+    """Write figures as PNG and SVG and their numbers as JSON, and print each file's name.
 
     Args:
-        output: the files' name, its ending left out of account; or a directory for them.
+        output: the files' name, whose ending is ignored; or a directory for them.
         name: the files' name in a directory.
-        pictures: figures by what is added to the name.
+        pictures: figures by the suffix of their name.
         numbers: the text of the JSON file.
     """
     if output.is_dir():
@@ -164,42 +165,42 @@ def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", nu
 
 
 def label(text: str, width: int = 24) -> str:
-    """Text for a label: short, and no dollar sign starts mathematics."""
+    """Shorten a text for a label and escape dollar signs, which would start mathematics."""
     short = text if len(text) <= width else text[: width - 1] + "…"
     return short.replace("$", r"\$")
 
 
 def metric_title(task: str, metric: str) -> str:
-    """A panel's title, such as ``sst: macro f1``."""
+    """Return a panel's title, such as ``sst: macro f1``."""
     return f"{label(task)}: {metric.replace('_', ' ')}"
 
 
 def numbers(values: Iterable[float | None]) -> np.ndarray:
-    """Floats, with null as NaN: a gap in a line."""
+    """Return floats, with NaN for None, which is a gap in a line."""
     return np.array([math.nan if value is None else value for value in values], dtype=float)
 
 
 def line_style(place: int) -> dict[str, Any]:
-    """How the line number ``place`` of many is drawn: other colours first, then other dashes."""
+    """Return the style of line number ``place``: colours vary first, then dashes."""
     dashes = DASHES[place // len(LINES) % len(DASHES)]
     return {"color": LINES[place % len(LINES)], "linestyle": dashes, "marker": "."}
 
 
 def group_style(place: int) -> dict[str, Any]:
-    """How the curve of a group of runs is drawn: other colours first, then dashes and markers."""
+    """Return the style of curve number ``place``: colours vary first, then dashes and markers."""
     dashes = GROUP_DASHES[place // len(GROUPS) % len(GROUP_DASHES)]
     return {"color": GROUPS[place % len(GROUPS)], "linestyle": dashes, "marker": MARKERS[place % 5]}
 
 
 def quiet_frame(axes: "Axes") -> None:
-    """Drop the frame's top and right, and put a faint grid behind the data."""
+    """Remove the frame's top and right, and put a faint grid behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", **LOOKS["grid"])
     axes.set_axisbelow(True)
 
 
 def step_axis(axes: "Axes") -> None:
-    """Whole steps along x, be it one alone."""
+    """Label the x-axis with integer steps, even if there is only one."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlabel("step")
@@ -208,7 +209,7 @@ def step_axis(axes: "Axes") -> None:
 
 
 def mark_stages(axes: "Axes", begins: Iterable[tuple[int, str]]) -> None:
-    """A thin line at each step after which a stage begins, with the stage's name."""
+    """Draw a thin line at each step after which a stage begins, with the stage's name."""
     for step, name in begins:
         axes.axvline(step, **LOOKS["stage"])
         axes.annotate(
@@ -226,9 +227,9 @@ def mark_stages(axes: "Axes", begins: Iterable[tuple[int, str]]) -> None:
 
 
 def legend_below(figure: "Figure", first: Sequence[str] = ()) -> None:
-    """One legend under all panels, each label once, those of ``first`` at the front.
+    """Add one legend below all panels: each label once, the labels of ``first`` in front.
 
-    It has as many columns as the figure has room for.
+    It has as many columns as fit.
     """
     found: dict[str, Artist] = {}
     for axes in figure.axes:
@@ -251,7 +252,7 @@ def legend_below(figure: "Figure", first: Sequence[str] = ()) -> None:
 
 
 def readable_on(colour: np.ndarray) -> str:
-    """White or black, whichever has more contrast to the sRGB colour [3] (WCAG 2.2)."""
+    """Return white or black, whichever has more contrast to the sRGB colour [3] (WCAG 2.2)."""
     linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
     luminance = float(linear @ [0.2126, 0.7152, 0.0722])
     return "white" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "black"
@@ -260,10 +261,10 @@ def readable_on(colour: np.ndarray) -> str:
 def write_in_cells(
     axes: "Axes", texts: Any, shades: np.ndarray, size: int, offset: float = 0.0
 ) -> None:
-    """Write the texts [rows, columns] of a map into its cells, in black or white on their colours.
+    """Write texts [rows, columns] into the cells of a map, in black or white.
 
-    ``shades`` is RGBA [rows, columns, 4]; ``offset`` is where the middle of the first cell is. A
-    cell with an empty text stays empty.
+    ``shades`` are the cells' colours, RGBA [rows, columns, 4]; ``offset`` is the centre of the
+    first cell. An empty text leaves its cell empty.
     """
     for (row, column), text in np.ndenumerate(np.array(texts, dtype=object)):
         if text:
@@ -273,7 +274,7 @@ def write_in_cells(
 
 
 def separate_cells(axes: "Axes", rows: int, columns: int) -> None:
-    """White lines between the cells of a picture, and no ticks."""
+    """Draw white lines between the cells of a map, and remove the ticks."""
     axes.set_xticks(np.arange(columns - 1) + 0.5, minor=True)
     axes.set_yticks(np.arange(rows - 1) + 0.5, minor=True)
     axes.grid(which="minor", **LOOKS["cell borders"])
@@ -289,7 +290,7 @@ def tilt(axes: "Axes", degrees: float) -> None:
 def colour_bar(
     figure: "Figure", mesh: Any, label: str, size: float | None = None, **options: Any
 ) -> "Colorbar":
-    """A frameless colour bar with a label; ``size`` is that of its texts."""
+    """Add a frameless colour bar with a label; ``size`` is the font size."""
     bar = figure.colorbar(mesh, **options)
     bar.outline.set_visible(False)
     bar.set_label(label)

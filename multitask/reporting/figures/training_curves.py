@@ -1,7 +1,7 @@
-"""Figures of a finished run, drawn from its saved files only: never live objects, never torch.
+"""Draw the figures of a finished run from its saved files.
 
-All colours are from the Okabe-Ito palette or one-hue maps, so that they survive colour blindness
-and grey printing.
+Colours are from the Okabe-Ito palette or one-hue maps; they stay readable for the colour-blind and
+in grey print.
 """
 
 import math
@@ -27,17 +27,17 @@ SPLIT_STYLES: dict[str, dict[str, Any]] = {
 }
 LEVELS = {"frozen": "frozen encoder", "trivial": "trivial (labels only)"}
 
-# Bins of the schedule: about as many as stay apart on a page.
+# bins of the schedule: about as many as a page can show
 SCHEDULE_BINS = 120
-# How much of the distance between two rows of the schedule a full bar takes.
+# height of a full bar, as a share of the distance between two rows of the schedule
 ROW_FILL = 0.8
 
 
 def draw_all(run_dir: Path) -> list[Path]:
     """Write every figure of the run into ``run_dir/figures`` and return the paths.
 
-    The curves first, then one figure of the dev predictions for each task, then the schedule and,
-    where they were measured, the conflict of gradients and the space of the vectors.
+    These are the curves, a figure of the dev predictions per task, the schedule and, if measured,
+    the gradient conflict and the space of the sentence vectors.
     """
     run = RunDirectory(run_dir)
     report, events = run.load_report(), run.load_events()
@@ -65,7 +65,7 @@ def figure_name(kind: TaskType, task: str) -> str:
 
 
 def _smoothed(values: np.ndarray) -> np.ndarray:
-    """Centred running mean over a twentieth of the points, 5 or more; NaN counts for nothing."""
+    """Return the centred running mean over 5 % of the points, but at least 5; NaN is ignored."""
     window = np.ones(min(len(values), max(5, len(values) // 20)))
     known = ~np.isnan(values)
     total = np.convolve(np.where(known, values, 0.0), window, mode="same")
@@ -74,7 +74,7 @@ def _smoothed(values: np.ndarray) -> np.ndarray:
 
 
 def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
-    """A panel for each task: its metric at each evaluation, and below it the training loss."""
+    """Draw two panels per task: its metric at each evaluation, and below it the training loss."""
     tasks = report["tasks"]
     columns = min(3, len(tasks))
     rows = math.ceil(len(tasks) / columns)
@@ -104,7 +104,7 @@ def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
 def _metric_curve(
     axes: "Axes", task: str, result: dict[str, Any], events: list[dict[str, Any]], *, selects: str
 ) -> None:
-    """The task's own metric over steps, with its baselines and the step that was selected."""
+    """Draw the task's metric over steps, with its baselines and the selected step."""
     metric = result["metric"]
     for split, look in SPLIT_STYLES.items():
         scores = {
@@ -134,7 +134,7 @@ def _metric_curve(
 
 
 def _loss_curve(axes: "Axes", task: str, events: list[dict[str, Any]]) -> None:
-    """The task's training loss at each of its steps, raw and smoothed."""
+    """Draw the task's training loss at each of its steps, raw and smoothed."""
     turns = [event for event in events if event["event"] == "step" and event["task"] == task]
     if turns:
         steps = [event["step"] for event in turns]
@@ -145,7 +145,7 @@ def _loss_curve(axes: "Axes", task: str, events: list[dict[str, Any]]) -> None:
 
 
 def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
-    """A row for each task: the share of the turns it had along the steps, trained or skipped."""
+    """Draw a row per task: its share of the turns along the steps, trained or skipped."""
     tasks = list(report["tasks"])
     turns = [event for event in events if event["event"] in ("step", "skip")]
     edges = _schedule_bins(max((turn["step"] for turn in turns), default=1), len(tasks))
@@ -196,12 +196,12 @@ def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
 
 
 def _schedule_bins(last: int, tasks: int) -> np.ndarray:
-    """Edges of equal bins over the steps 1 to ``last``: single steps if that leaves few bins."""
+    """Return the edges of equal bins over the steps 1 to ``last``: single steps if they are few."""
     if last <= SCHEDULE_BINS:
         return np.arange(last + 1) + 0.5
-    # A multiple of the number of tasks: round-robin then fills every bin alike.
+    # with a multiple of the number of tasks, round-robin fills every bin alike
     width = math.ceil(last / SCHEDULE_BINS / tasks) * tasks
     edges = width * np.arange(last // width + 1) + 0.5
-    # The last bin takes what is left over: a short bin would show chance.
+    # the last bin takes the rest: a short bin would show chance
     edges[-1] = last + 0.5
     return edges

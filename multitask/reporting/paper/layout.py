@@ -1,4 +1,4 @@
-"""The layout of a paper's table as a YAML file: columns, rows, the printed values. No torch.
+"""The layout of a paper's table, a YAML file with columns, rows and printed values.
 
 title: MaxPoolBERT, Table 2
 source: BERT-base, GLUE dev, mean of 3 seeds     # what the printed values are
@@ -46,7 +46,7 @@ class Column(Strict):
 
 
 class Row(Strict):
-    """One method: the grid's name of it is its key."""
+    """One method; its key is its name in the grid."""
 
     title: str | None = Field(None, description="Name in the table; default: the key.")
     printed: list[float | int | None] = Field(
@@ -55,7 +55,7 @@ class Row(Strict):
 
 
 class Layout(Strict):
-    """What stands in a layout file."""
+    """The keys of a layout file."""
 
     title: str = Field(description="What the table is.")
     source: str | None = Field(None, description="Where the printed values are from.")

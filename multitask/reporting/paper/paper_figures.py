@@ -17,7 +17,14 @@ PANELS_IN_A_ROW = 4
 
 @dataclass(frozen=True)
 class Gain:
-    """What a row gains over the baseline, in points, by the rows that it was trained on."""
+    """The gain of a row over the baseline.
+
+    Attributes:
+        task: the task.
+        title: the title of the column.
+        size: the number of training rows.
+        value, low, high: the gain in points and its 95 % interval.
+    """
 
     task: str
     title: str
@@ -28,7 +35,7 @@ class Gain:
 
 
 def draw_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:
-    """Write the figures that the table has something for; returns their paths."""
+    """Write the figures that the table has numbers for; return their paths."""
     figures = {"paper_scores.png": draw_scores(table)}
     if any(_gains(table, row) for row in table["rows"]):
         figures["paper_gain.png"] = draw_gains(table)
@@ -38,10 +45,10 @@ def draw_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:
 
 
 def draw_scores(table: dict[str, Any]) -> "Figure":
-    """A panel for each column with our runs: each row's seeds, mean, spread, and printed value.
+    """Draw a panel per column with runs of ours: each row's seeds, mean, spread, printed value.
 
-    The median in place of the mean where the table shows that. Where the table's rows are points of
-    a curve (``curve``), they are joined.
+    The median replaces the mean if the table shows medians. Rows are joined if they are the points
+    of a ``curve``.
     """
     places = [
         place
@@ -91,10 +98,10 @@ def _scores(axes: "Axes", table: dict[str, Any], place: int) -> None:
 
 
 def draw_gains(table: dict[str, Any]) -> "Figure":
-    """Gain over the baseline by the rows that were trained on, with its interval.
+    """Draw the gain over the baseline, with its interval, by the number of training rows.
 
-    A line for each task where the columns are sizes of its training set (``cells``), else a point
-    for each task, in the order of their sizes. Of a task's metrics the first column counts.
+    If the columns are sizes of training sets (``cells``), each task is a line; else each task is a
+    point, in the order of their sizes. The first column of a task counts.
     """
     by_size = any(column.get("cells") for column in table["columns"])
     series: dict[str, list[Gain]] = {}
@@ -135,12 +142,12 @@ def _tick(gain: Gain, by_size: bool) -> str:
 
 
 def _wrapped(title: str, width: int) -> str:
-    """Whole, for what stands in parentheses may say of which rows a score is."""
+    """Wrap a title without cutting it: a text in parentheses may name the rows of a score."""
     return textwrap.fill(style.label(title, width=60), width)
 
 
 def _gains(table: dict[str, Any], row: dict[str, Any]) -> list[Gain]:
-    """The row's difference to the baseline in each task, at each size that it was trained on."""
+    """Return the row's difference to the baseline per task and size of the training set."""
     found: dict[tuple[str, str | None], Gain] = {}
     for column, cell in zip(table["columns"], row["cells"], strict=True):
         if cell is None or not cell.get("difference") or not cell["train_rows"]:

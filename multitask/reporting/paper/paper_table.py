@@ -1,6 +1,6 @@
-"""A paper's table from our finished runs: printed values beside ours, averages, times. No torch.
+"""Fill a paper's table with our finished runs: printed values, our scores, averages and times.
 
-The statistics are those of ``multitask.reporting.comparison.compare``, one comparison a column.
+Each column is a comparison of ``multitask.reporting.comparison.compare``.
 """
 
 import statistics
@@ -17,7 +17,7 @@ from multitask.reporting.paper.layout import Column, Layout
 from multitask.utils.errors import UserError, suggest
 from multitask.utils.files import without_nan
 
-# of each task, MNLI's two dev sets being one
+# the columns that GLUE averages per task; MNLI's two dev sets are one task
 GLUE_METRICS = {
     "cola": {"cola mcc"},
     "sst2": {"sst2 accuracy"},
@@ -29,19 +29,19 @@ GLUE_METRICS = {
     "rte": {"rte accuracy"},
     "wnli": {"wnli accuracy"},
 }
-# the runs of each row, one directory a seed; a row may have several sets, of other tasks each
+# per row its sets of runs, one directory per seed; each set of a row has other tasks
 Rows = Mapping[str, Sequence[Sequence[Path]]]
 Average = Callable[[Sequence[float | None]], float | None]
 
 
 def columns_average(values: Sequence[float | None]) -> float | None:
-    """Plain mean of a row's columns: MaxPoolBERT's "GLUE avg." (Table 4). None without values."""
+    """Average a row's columns, as MaxPoolBERT's "GLUE avg." (Table 4). None without values."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
 
 
 def official_average(columns: Sequence[Column], values: Sequence[float | None]) -> float | None:
-    """GLUE's own score: the mean over tasks of the mean over each task's metrics.
+    """Compute GLUE's score: the mean over tasks of the mean over each task's metrics.
 
     MNLI matched and mismatched are one task. None without values.
     """
@@ -55,9 +55,13 @@ def official_average(columns: Sequence[Column], values: Sequence[float | None]) 
 def paper_table(
     layout: Layout, rows: Rows, *, notes: Sequence[str] = (), resamples: int = 2000
 ) -> dict[str, Any]:
-    """The table as plain JSON values; docs/glue.md describes the keys. Scores are in percent.
+    """Fill the table; plain JSON values, whose keys docs/glue.md describes. Scores are in percent.
 
-    ``notes`` come before those about the runs.
+    Args:
+        layout: the columns, rows and printed values.
+        rows: the runs of each row.
+        notes: lines that precede the notes about the runs.
+        resamples: R, the number of bootstrap resamples.
 
     Raises:
         UserError: no runs, no column that they have, a row with a task twice, a task without the
@@ -119,12 +123,12 @@ def _title(layout: Layout, row: str) -> str:
 
 
 def _under(column: Column, report: Mapping[str, Any]) -> dict[str, Any]:
-    """A report with the column's task alone, under its metric."""
+    """Reduce a report to the column's task and metric."""
     return {"tasks": {column.task: {**report["tasks"][column.task], "metric": column.metric}}}
 
 
 def _of(column: Column, layout: Layout, rows: Rows) -> Rows:
-    """The rows that a column is about, called as in the table."""
+    """Return the runs that a column is about, under the names of the table's rows."""
     start = f"{column.cells}-" if column.cells else ""
     found = {n.removeprefix(start): sets for n, sets in rows.items() if n.startswith(start)}
     return {n: sets for n, sets in found.items() if layout.other_rows or n in layout.rows}
@@ -138,7 +142,7 @@ def _column(
     baseline: str,
     resamples: int,
 ) -> dict[str, dict[str, Any]]:
-    """What each row that has the column's task says of it."""
+    """Compare the rows that have the column's task; return each row's score."""
     groups = []
     for name, sets in rows.items():
         having = [runs for runs in sets if runs and column.task in reports[runs[0]]["tasks"]]
@@ -169,7 +173,7 @@ def _column(
 
 
 def _times(reports: Sequence[Mapping[str, Any]], task: str) -> dict[str, float | None]:
-    """Median seconds of an epoch and of scoring dev; None where a run did not note them."""
+    """Return the median seconds of an epoch and of scoring dev; None if a run lacks them."""
     epoch = [report.get("epoch_seconds") for report in reports]
     dev = [report.get("dev_seconds", {}).get(task) for report in reports]
     return {"epoch_seconds": median_of(epoch), "dev_seconds": median_of(dev)}
@@ -178,7 +182,7 @@ def _times(reports: Sequence[Mapping[str, Any]], task: str) -> dict[str, float |
 def _cell(
     score: Mapping[str, Any] | None, printed: float | None, statistic: str
 ) -> dict[str, Any] | None:
-    """A cell in percent: our statistic and its parts, and the printed value."""
+    """Build a cell in percent: our statistic and its parts, and the printed value."""
     if score is None:
         return None if printed is None else {"values": [], "shown": None, "printed": printed}
     values = [None if value is None else 100 * value for value in score["values"]]
@@ -212,7 +216,7 @@ def _percent(value: float | None) -> float | None:
 def _averages(
     layout: Layout, cells: Mapping[str, list[dict[str, Any] | None]]
 ) -> list[dict[str, Any]]:
-    """Both averages of every row, each over those of its columns that all rows with runs have."""
+    """Compute both averages of every row, over the columns that all rows with runs have."""
     ours = {
         name: [None if cell is None else cell["shown"] for cell in own]
         for name, own in cells.items()
@@ -248,7 +252,7 @@ def _averages(
 
 
 def _official_title(columns: Sequence[Column]) -> str:
-    """GLUE's name for it only where each task has all the metrics that GLUE averages."""
+    """Name the average after GLUE only if each task has all the metrics that GLUE averages."""
     found: dict[str, set[str]] = {}
     for column in columns:
         found.setdefault(column.of or column.task, set()).add(f"{column.task} {column.metric}")
