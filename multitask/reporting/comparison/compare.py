@@ -58,15 +58,9 @@ def compare(
 ) -> dict[str, Any]:
     """Compare each group with the group named ``baseline``; plain JSON values.
 
-    The same input gives the same numbers.
-
-    Args:
-        groups: the runs of each setting.
-        baseline: the name of the group that the others are compared with.
-        axes: the axes of a grid, each with its ``key``, ``labels`` and ``values``; a group's
-            ``point`` is its label on each axis.
-        metrics: compare only these tasks, each by the named metric instead of its own.
-        resamples: R, the number of bootstrap resamples.
+    The same input gives the same numbers. ``axes`` are those of a grid, each with its ``key``,
+    ``labels`` and ``values``. With ``metrics`` only these tasks are compared, each by the named
+    metric instead of its own.
 
     Raises:
         UserError: no such group, a run without a report, or runs that were not scored on the same

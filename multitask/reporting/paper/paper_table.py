@@ -57,11 +57,7 @@ def paper_table(
 ) -> dict[str, Any]:
     """Fill the table; plain JSON values, whose keys docs/glue.md describes. Scores are in percent.
 
-    Args:
-        layout: the columns, rows and printed values.
-        rows: the runs of each row.
-        notes: lines that precede the notes about the runs.
-        resamples: R, the number of bootstrap resamples.
+    ``notes`` precede the notes about the runs.
 
     Raises:
         UserError: no runs, no column that they have, a row with a task twice, a task without the
