@@ -65,7 +65,7 @@ def test_an_encoder_of_which_nothing_is_known_is_not_called_clean(tmp_path):
     report["encoder"] |= {"seen_corpora": [], "name": str(tmp_path)}
     file.write_text(json.dumps(report))
     text = card(tmp_path / "run")
-    assert "no proof" in text
+    assert "It is unknown which data the pretrained weights have seen." in text
     assert "base_model" not in text  # a local directory is no name of the hub
 
 
