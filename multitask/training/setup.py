@@ -25,7 +25,12 @@ from multitask.models.head_checks import (
 from multitask.models.init_from import find_start, start_encoder, start_tasks
 from multitask.models.mlm_generator import load_generators
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.models.pretrained import load_pretrained, pretrained_tokenizer, use_kernels
+from multitask.models.pretrained import (
+    check_vocabulary,
+    load_pretrained,
+    pretrained_tokenizer,
+    use_kernels,
+)
 from multitask.training.gradient_surgery import Surgery, build_surgery
 from multitask.training.loss import loss_weights
 from multitask.training.stages import Stage, plan_stages
@@ -119,6 +124,8 @@ def build_model(
     """Load the encoder and build the tasks' modules; ``init_from`` then gives them its weights."""
     say(f"encoder: {config.encoder.name}")
     encoder = load_pretrained(config, say)
+    with config.errors_at(("encoder", "name")):
+        check_vocabulary(encoder, data.tokenizer, config.encoder.name)
     use_kernels(config, encoder, device, say)
     start = find_start(config)
     if start is not None:

@@ -10,7 +10,15 @@ import run_multitask
 from multitask import load
 from multitask.config import load_config
 from multitask.models.encoders import BertEncoder, HFEncoder
-from multitask.models.pretrained import load_pretrained, load_tokenizer, use_kernels
+from multitask.models.pretrained import (
+    check_vocabulary,
+    load_encoder,
+    load_encoder_and_tokenizer,
+    load_pretrained,
+    load_tokenizer,
+    use_kernels,
+)
+from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT, save_tiny_encoder
 
@@ -122,3 +130,56 @@ def test_no_tokenizer_is_made_up_where_its_file_is_gone(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(FileNotFoundError, match=r"has no tokenizer\.json"):
         load_tokenizer(str(tmp_path))
+
+
+@pytest.mark.parametrize("implementation", ["own", "transformers"])
+def test_a_tokenizer_larger_than_the_embeddings_is_refused(implementation, tmp_path):
+    directory = str(save_tiny_encoder(tmp_path))
+    tokenizer = load_tokenizer(directory)
+    encoder = load_encoder(directory, implementation=implementation)
+    check_vocabulary(encoder, tokenizer, directory)
+    size = encoder.word_embedding.num_embeddings
+    tokenizer.add_tokens(["quokka"])
+    message = f"gives 'quokka' the id {size}, but the encoder has {size} embeddings: "
+    with pytest.raises(UserError, match=message):
+        check_vocabulary(encoder, tokenizer, directory)
+    tokenizer.save_pretrained(directory)
+    with pytest.raises(UserError, match=message):
+        load_encoder_and_tokenizer(directory)
+
+
+def test_check_refuses_a_tokenizer_larger_than_the_embeddings(configure, tmp_path):
+    tokenizer = load_tokenizer(str(save_tiny_encoder(tmp_path)))
+    tokenizer.add_tokens(["quokka"])
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=r"encoder\.name: .*gives 'quokka' the id"):
+        set_up(configure(f"encoder.name={tmp_path}"), torch.device("cpu"))
+
+
+def without_pad_token(directory, **changes):
+    """A saved encoder whose tokenizer names no pad token."""
+    save_tiny_encoder(directory, **changes)
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        if (directory / name).is_file():
+            settings = json.loads((directory / name).read_text())
+            settings.pop("pad_token", None)
+            (directory / name).write_text(json.dumps(settings))
+    return str(directory)
+
+
+@pytest.mark.parametrize("token", ["[PAD]", "<pad>", "blank"])
+def test_an_obvious_pad_token_is_named(token, tmp_path):
+    """By its name, or as the one of the encoder's config."""
+    directory = without_pad_token(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    file.write_text(file.read_text().replace('"[PAD]"', json.dumps(token)))
+    tokenizer = load_tokenizer(directory)
+    assert (tokenizer.pad_token, tokenizer.pad_token_id) == (token, 0)
+
+
+def test_a_tokenizer_without_any_pad_token_is_refused(tmp_path):
+    directory = without_pad_token(tmp_path, pad_token_id=None)
+    file = tmp_path / "tokenizer.json"
+    file.write_text(file.read_text().replace('"[PAD]"', '"blank"'))
+    with pytest.raises(UserError, match=r"as an encoder: the tokenizer has no pad token: name one"):
+        load_encoder_and_tokenizer(directory)

@@ -1,0 +1,25 @@
+"""Output on a terminal, or into a pipe, whose encoding lacks some characters."""
+
+import codecs
+import sys
+
+ESCAPED = "multitask.escaped"
+
+
+def escape_output() -> None:
+    """Print ``\\u00e8`` where the encoding of the output has no such character.
+
+    JSON reads it back as that character.
+    """
+    codecs.register_error(ESCAPED, _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # tests put other objects there
+            stream.reconfigure(errors=ESCAPED)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    raw = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    units = (raw[i : i + 2].hex() for i in range(0, len(raw), 2))
+    return "".join(f"\\u{unit}" for unit in units), error.end
