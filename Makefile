@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint types imports pytest test-slow bench format
+.PHONY: setup demo test lint types imports pytest test-slow faults bench format
 
 setup: $(STAMP)
 
@@ -35,6 +35,9 @@ pytest: setup
 
 test-slow: setup  ## what `test` leaves out: kills, several processes, every command of the docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load -m slow
+
+faults: setup  ## inject faults: kills, flipped bits, fuzzed input, small limits; print how many
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load -m "slow or not slow" tests/faults
 
 # Each table of docs/performance.md: DATA is the directory of the course's files, the machine idle
 BENCHMARKS := training_step trainers methods profile_step encode search encoder attention poolers smart_step contrastive_memory processes

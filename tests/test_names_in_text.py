@@ -11,7 +11,10 @@ import pytest
 from tests.conftest import ROOT
 
 FILES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml")),
+    *(
+        ROOT / name
+        for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile", "pyproject.toml")
+    ),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "configs").rglob("*.yaml")),
     *sorted((ROOT / "benchmarks").glob("*.sh")),

@@ -1,4 +1,3 @@
-# Tested by tests/config/test_yaml_reader.py
 """Bounds on what is read from a user, so that no input hangs the program or fills the memory."""
 
 CONFIG_BYTES = 2**20  # of one YAML file

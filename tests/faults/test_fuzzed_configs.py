@@ -113,11 +113,13 @@ def everything(examples: int):
 
 
 @everything(150)
-def test_a_config_is_read_or_refused_in_one_line(file, text, overrides):
+def test_a_config_is_read_or_refused_in_one_line(file, count, text, overrides):
+    count("fuzzed configs")
     check(file, text, overrides)
 
 
 @pytest.mark.slow
 @everything(2000)
-def test_2000_configs_are_read_or_refused_in_one_line(file, text, overrides):
+def test_2000_configs_are_read_or_refused_in_one_line(file, count, text, overrides):
+    count("fuzzed configs")
     check(file, text, overrides)
