@@ -100,9 +100,9 @@ class RunDirectory:
         return self.weights / f"step-{step:08d}.safetensors"
 
     def saved_weights(self) -> dict[int, Path]:
-        """Every file of weights by its step."""
+        """Every file of weights by its step; other files there are left alone."""
         files = self.weights.glob("step-*.safetensors")
-        return {int(file.stem.removeprefix("step-")): file for file in files}
+        return {int(step): f for f in files if (step := f.stem.removeprefix("step-")).isdecimal()}
 
     def checkpoint(self, step: int) -> Path:
         """The directory for a new checkpoint of a step.
@@ -120,7 +120,10 @@ class RunDirectory:
 
     def damaged(self, checkpoint: Path) -> Path:
         """Where a damaged checkpoint is set aside."""
-        return checkpoint.with_name(f"damaged-{checkpoint.name}")
+        path = checkpoint.with_name(f"damaged-{checkpoint.name}")
+        while path.exists():
+            path = path.with_name(f"{path.name}+")
+        return path
 
     def figure(self, name: str) -> Path:
         return self.figures / f"{name}.png"
@@ -157,15 +160,31 @@ class RunDirectory:
 
     # --- reading and writing ---
 
+    def make(self, folder: Path) -> Path:
+        """Make a directory of the run if it is not there.
+
+        Raises UserError for a link: a run that somebody else made could lead us to other files.
+        """
+        for path in (folder, *folder.parents):
+            if path == self.path:
+                break
+            if path.is_symlink():
+                raise UserError(
+                    f"{path} is a link, and what a run writes stays in its directory: put a "
+                    "directory in its place"
+                )
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
     def write_text(self, file: Path, text: str) -> Path:
         """Write a file of the run, complete or not at all. Its directory is made if need be."""
-        file.parent.mkdir(exist_ok=True)
+        self.make(file.parent)
         write_text(file, text)
         return file
 
     def write_json(self, file: Path, value: Any) -> Path:
         """Write a file of the run as standard JSON, complete or not at all."""
-        file.parent.mkdir(exist_ok=True)
+        self.make(file.parent)
         write_json(file, value)
         return file
 

@@ -9,16 +9,18 @@ from multitask.config import Config
 from multitask.config.in_words import as_written
 from multitask.config.run_directory import RunDirectory
 from multitask.utils.errors import UserError
-from multitask.utils.files import discard, hold, remove_scraps
+from multitask.utils.files import hold, is_scrap, remove_scraps, replacing
 
 
 def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
     """Raise UserError when writing a run to ``run_dir`` would harm what is there."""
     if not run_dir.exists():
+        if run_dir.is_symlink():
+            raise UserError(f"{run_dir} is a link to nothing: choose another output_dir=DIR")
         return
     if not run_dir.is_dir():
         raise UserError(f"{run_dir} is a file: choose another output_dir=DIR")
-    run, filled = RunDirectory(run_dir), any(run_dir.iterdir())
+    run, filled = RunDirectory(run_dir), not all(map(is_scrap, run_dir.iterdir()))
     if filled and not run.marker.exists():
         raise UserError(f"{run_dir} is not empty and holds no run: choose another output_dir=DIR")
     # a run that was killed before its first step may simply be started again
@@ -76,10 +78,13 @@ def check_distinct(run_dirs: Sequence[Path]) -> None:
 def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
     """Make the run directory and save the resolved config in it.
 
+    A kill leaves the old run or the new one, or a directory that the same command takes up.
+
     Raises UserError when the run to resume was started with another config.
     """
     run_dir = Path(config.output_dir)
-    run = RunDirectory(run_dir)
+    place = run_dir.resolve()  # a link stays one
+    run = RunDirectory(place)
     if resume and run.holds_run:
         differing = config_differences(config, run_dir)
         if differing:
@@ -87,20 +92,26 @@ def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
                 f"{run_dir}: the run was started with another config: {differing}; resume with "
                 "the same values, or choose another output_dir=DIR"
             )
-    if overwrite and run_dir.is_dir():
-        discard(run_dir)
-    run_dir.mkdir(parents=True, exist_ok=True)
-    remove_scraps(run_dir, "**/.*.tmp")
-    remove_scraps(run_dir.parent)
-    run.write_text(run.marker, '{"format": 1}\n')
-    if not (resume and run.holds_run):  # else when the resume succeeds
-        save_config(config)
+    place.mkdir(parents=True, exist_ok=True)
+    remove_scraps(place, "**/.*.tmp")
+    remove_scraps(place.parent)
+    if overwrite:
+        with replacing(place) as made:
+            made.mkdir()
+            _begin(config, RunDirectory(made))
+    elif not (resume and run.holds_run):  # else when the resume succeeds
+        _begin(config, run)
     return run_dir
 
 
-def save_config(config: Config) -> None:
-    """Write the resolved config into the run directory."""
-    run = RunDirectory(Path(config.output_dir))
+def _begin(config: Config, run: RunDirectory) -> None:
+    """Make a directory that of a run."""
+    run.write_text(run.marker, '{"format": 1}\n')
+    save_config(config, run)
+
+
+def save_config(config: Config, run: RunDirectory) -> None:
+    """Write the resolved config into a run directory."""
     run.write_text(run.config, config.dump())
 
 

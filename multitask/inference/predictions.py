@@ -29,7 +29,6 @@ def write_predictions(
     and the GLUE server's for test (``predictions/glue/NAME.tsv``). Numbers are clipped to the label
     range in the files (and nowhere else).
     """
-    run.predictions.mkdir(exist_ok=True)
     predictions = reader.clipped(scores.predictions)
     records = file_records(rows, reader, predictions, scores.scores)
     lines = [json.dumps(record, ensure_ascii=False) for record in records]

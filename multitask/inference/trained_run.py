@@ -59,7 +59,6 @@ class TrainedRun:
 
     Attributes:
         directory: the run directory.
-        files: the files in it.
         tasks: names of the tasks.
         config: the resolved config.
         readers: the label reader of each task.
@@ -68,7 +67,6 @@ class TrainedRun:
 
     def __init__(self, directory: Path, config: Config) -> None:
         self.directory = directory
-        self.files = RunDirectory(directory)
         self.config = config
         self.tasks = list(config.tasks)
         if planned_world() > 1:
@@ -95,6 +93,11 @@ class TrainedRun:
         self.scorer = Scorer(self.model, self.tokenizer, batch_size, self.device)
         self._maskings = task_maskings(self.model, self.tokenizer, self.readers)
         self._loaded: int | None = None
+
+    @property
+    def files(self) -> RunDirectory:
+        """The files of the run."""
+        return RunDirectory(self.directory)
 
     def predict(self, task: str, texts: Sequence[Text]) -> list[dict[str, Any]]:
         """Predictions for texts, or for pairs of texts, in order.

@@ -254,7 +254,7 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
 def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | None) -> None:
     """The run's directory; ``report.json`` comes last and makes it a finished one."""
     run.directory.mkdir(parents=True, exist_ok=True)
-    save_config(run.config.with_labels(plan.data.label_values()))
+    save_config(run.config.with_labels(plan.data.label_values()), run.files)
     for task, probed in probes.items():
         write_predictions(
             run.files,

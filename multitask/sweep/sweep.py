@@ -18,7 +18,7 @@ from multitask.sweep.grid import TASKS, Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.runs import Failure, Run, SweepDirectory
 from multitask.utils.errors import UserError
-from multitask.utils.files import write_text
+from multitask.utils.files import is_scrap, write_text
 from multitask.utils.signals import Signals
 
 
@@ -177,7 +177,7 @@ def _check_output(output: Path) -> None:
     if not output.is_dir():
         raise UserError(f"{output} is a file: choose another --output DIR")
     # another process may be about to write grid.yaml: its claim is grid.claim-1
-    names = [path.name for path in output.iterdir()]
+    names = [path.name for path in output.iterdir() if not is_scrap(path)]
     if names and not any(name.startswith("grid.") for name in names):
         raise UserError(f"{output} is not empty and holds no ablation: choose another --output DIR")
 

@@ -70,7 +70,7 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
     callbacks: list[Callback] = [log, ProgressBar(say)]
     callbacks += _callbacks(plan, loader, objective.teacher)
     if settings.tensorboard:
-        callbacks.append(TensorBoard(log.file, run.tensorboard))
+        callbacks.append(TensorBoard(log.file, run.make(run.tensorboard)))
     # to add a callback, add it here
     callbacks.append(checkpoints)  # last: they save what the others have done
 

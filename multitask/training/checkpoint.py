@@ -117,7 +117,7 @@ class Checkpoints(Callback):
         steps = self.selection.best_steps()
         if trainer.step in steps.values():
             file = self.run.weights_of(trainer.step)
-            file.parent.mkdir(exist_ok=True)
+            self.run.make(self.run.weights)
             write_tensors(file, trainer.model.state_dict())
         self.run.write_json(self.run.best, steps)
 
@@ -167,7 +167,7 @@ def save_checkpoint(
 
     ``best`` are the steps whose weights a run needs that goes on from here.
     """
-    run.checkpoints.mkdir(parents=True, exist_ok=True)
+    run.make(run.checkpoints)
     with replacing(run.checkpoint(step)) as scratch:
         scratch.mkdir()
         digests, parts = {}, {}

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     from multitask.training.trainer import Trainer
 
 
+def _append(file: Path) -> FileIO:
+    """Open a file to append to it, but not the file that a link points to."""
+    return FileIO(
+        file, "ab", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)
+    )
+
+
 class MetricLog(Callback):
     """Writes steps and evaluations to a file; only the first process writes.
 
@@ -27,7 +35,7 @@ class MetricLog(Callback):
     def __init__(self, file: Path) -> None:
         self.file = file
         # unbuffered: a line is in the file or, on a full disk, an error at once
-        self._opened = file.open("ab", buffering=0) if distributed.rank() == 0 else None
+        self._opened = _append(file) if distributed.rank() == 0 else None
         self._rates: dict[str, float] = {}  # of the step under way, by parameter group
 
     def write(self, event: str, **values: Any) -> None:

@@ -71,7 +71,7 @@ def train(
                 trainer.log.truncate(0)
                 if resume:
                     say(f"{run_dir} has no checkpoint yet: starting from the first step")
-            distributed.on_first(lambda: save_config(resolved))  # data_dir may have moved
+            distributed.on_first(lambda: save_config(resolved, run))  # data_dir may have moved
             trainer.run()
         report = save_results(plan, trainer, baselines, revision)
         say(terminal_table(report))

@@ -1,6 +1,7 @@
 """Files and directories that are complete or absent, and standard JSON. No torch here."""
 
 import contextlib
+import ctypes
 import errno
 import hashlib
 import json
@@ -25,35 +26,57 @@ def replacing(target: Path) -> Iterator[Path]:
 
     ``target`` is never seen half written: after an exception, a full disk or a kill it is what it
     was before. The path is in a new directory that only this user can enter and whose name nobody
-    can foresee, so two processes that write one file do not disturb each other.
+    can foresee, so two processes that write one file do not disturb each other. A directory that
+    was ``target`` before is deleted.
 
     Raises OSError with the name of ``target``.
     """
-    scratch = None
     try:
-        scratch = Path(tempfile.mkdtemp(ENDING, SCRATCH, target.parent))
-        with hold(scratch):
+        with _scratch_in(target.parent) as scratch:
             made = scratch / target.name
             yield made
             for path in (made, *made.rglob("*")):
                 sync(path)
-            if target.is_dir():
-                discard(target)
-            made.replace(target)
+            if not (target.is_dir() and _exchange(made, target)):
+                made.replace(target)
     except OSError as error:
         if error.errno and (error.filename is None or SCRATCH in str(error.filename)):
             error.filename, error.filename2 = str(target), None
         raise
-    finally:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
 
 
-def discard(directory: Path) -> None:
-    """Delete a directory: it is gone at once, even if the process is killed meanwhile."""
-    aside = Path(tempfile.mkdtemp(ENDING, SCRATCH, directory.parent))
-    directory.rename(aside / directory.name)
-    shutil.rmtree(aside)
+@contextlib.contextmanager
+def _scratch_in(directory: Path) -> Iterator[Path]:
+    """Make a directory for the block and hold it, so that ``remove_scraps`` leaves it alone."""
+    with contextlib.ExitStack() as stack:
+        while True:
+            made = Path(tempfile.mkdtemp(ENDING, SCRATCH, directory))
+            with contextlib.suppress(FileNotFoundError):  # another process was faster
+                if stack.enter_context(hold(made)) and made.is_dir():
+                    break
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+def _exchange(made: Path, target: Path) -> bool:
+    """Swap two directories in one step, so that a kill cannot leave ``target`` without either.
+
+    Where the system cannot do that, move ``target`` away first and return False.
+    """
+    with contextlib.suppress(AttributeError):  # not Linux
+        here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+        names = os.fsencode(made), os.fsencode(target)
+        if ctypes.CDLL(None).renameat2(here, names[0], here, names[1], swap) == 0:
+            return True
+    target.rename(made.with_name(f"{target.name}.before"))
+    return False
+
+
+def is_scrap(path: Path) -> bool:
+    """Return True for the name of what a killed process may leave."""
+    return path.name.startswith(".") and path.name.endswith(ENDING)
 
 
 def remove_scraps(directory: Path, pattern: str = f"{SCRATCH}*{ENDING}") -> None:

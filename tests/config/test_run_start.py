@@ -1,6 +1,7 @@
 """A run's saved config against another one."""
 
 from multitask.config import load_config
+from multitask.config.run_directory import RunDirectory
 from multitask.config.run_start import config_differences, flat, save_config
 from tests.conftest import ROOT
 
@@ -13,7 +14,7 @@ def test_only_what_changes_a_run_counts(tmp_path):
         for own in (["seed=3"], ["seed=4", "training.lr=1e-4", f"data_dir={tmp_path}"])
     )
     before = before.model_copy(update={"output_dir": str(tmp_path)})
-    save_config(before)
+    save_config(before, RunDirectory(tmp_path))
     assert config_differences(now, tmp_path) == "seed (3 -> 4), training.lr (5e-05 -> 0.0001)"
     assert config_differences(before, tmp_path) == ""
 
@@ -25,7 +26,7 @@ def test_labels_that_were_found_in_the_data_are_no_difference(tmp_path):
         config.with_labels({"sst": labels})
         for labels in ({"0": "bad", "1": "good"}, {"0": "good", "1": "bad"})
     )
-    save_config(found)
+    save_config(found, RunDirectory(tmp_path))
     assert config_differences(load_config(ROOT / "configs" / "demo.yaml", SETTINGS), tmp_path) == ""
     assert "tasks.sst.data.labels.0 (bad -> good)" in config_differences(other, tmp_path)
 

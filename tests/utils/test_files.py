@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from multitask.utils import files
 from multitask.utils.files import (
-    discard,
     hold,
     remove_scraps,
     replacing,
@@ -99,6 +99,7 @@ def test_an_error_names_the_file_that_was_to_be_written(tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from multitask.utils import files
 from multitask.utils.files import replacing
 with replacing(Path(sys.argv[1])) as scratch:
     scratch.write_text("half")
@@ -130,10 +131,30 @@ def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path):
     assert names(tmp_path) == ["file"] and (tmp_path / "file").read_text() in texts
 
 
-def test_discard_deletes_a_directory(tmp_path):
+def test_a_system_that_cannot_swap_directories_moves_them_one_after_the_other(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(files.ctypes, "CDLL", lambda name: object())
     (tmp_path / "run" / "deep").mkdir(parents=True)
-    discard(tmp_path / "run")
-    assert names(tmp_path) == []
+    with replacing(tmp_path / "run") as scratch:
+        scratch.mkdir()
+        (scratch / "new").touch()
+    assert names(tmp_path) == ["run"] and names(tmp_path / "run") == ["new"]
+
+
+def test_a_scratch_directory_that_another_process_takes_away_is_made_again(tmp_path, monkeypatch):
+    held = files.hold
+    calls: list[Path] = []
+
+    def taken(directory: Path):
+        calls.append(directory)
+        if len(calls) == 1:
+            directory.rmdir()
+        return held(directory)
+
+    monkeypatch.setattr(files, "hold", taken)
+    write_text(tmp_path / "file", "text")
+    assert len(calls) == 2 and names(tmp_path) == ["file"]
 
 
 def test_a_held_directory_is_refused_until_it_is_released(tmp_path):

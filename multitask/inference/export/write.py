@@ -88,7 +88,7 @@ def write_export(
         "ternary": _ternary,
     }
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(directory) as scratch:
+    with replacing(directory.resolve()) as scratch:  # a link stays one
         scratch.mkdir()
         exported = make[form](parts, scratch, directory, rows)
         exported = replace(

@@ -184,7 +184,7 @@ def build(
     Raises:
         UserError: no texts, more lists than the texts can train, no FAISS.
     """
-    directory = directory.absolute()
+    directory = directory.resolve()  # a link stays one
     vectors = exact_index(dim)
     count, blank = _counted(file)
     if ivf is not None:

@@ -53,7 +53,7 @@ def draw_all(run_dir: Path) -> list[Path]:
         if figure is not None:
             drawn[name] = figure
 
-    run.figures.mkdir(exist_ok=True)
+    run.make(run.figures)
     for name, figure in drawn.items():
         style.save_figure(figure, run.figure(name))
     return [run.figure(name) for name in drawn]
