@@ -8,10 +8,35 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config import Config, load_config
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, warn
 from multitask.utils.files import write_json, write_text
 
 JOINT = "joint"
+
+# the lines of the log: for each event the keys that are read, besides "event" and "step"
+EVENTS: dict[str, tuple[str, ...]] = {
+    "plan": ("steps", "epochs"),
+    "step": ("task", "loss"),
+    "skip": ("task",),
+    "eval": ("split", "tasks"),
+    "stop": ("task",),
+    "stage": ("stage",),
+    "conflict": ("cosines",),
+    "train_scores": ("tasks",),
+    "space": ("tasks",),
+    "importance": ("task",),
+}
+VALUES: dict[str, Any] = {
+    "step": int,
+    "steps": int,
+    "epochs": int | float,
+    "task": str,
+    "loss": int | float | None,
+    "split": str,
+    "tasks": dict,
+    "stage": str,
+    "cosines": dict,
+}
 
 
 @dataclass(frozen=True)
@@ -118,6 +143,10 @@ class RunDirectory:
         """The complete checkpoints, oldest first."""
         return sorted(self.checkpoints.glob("step-*"))
 
+    def checkpoints_of(self, step: int) -> list[Path]:
+        """The complete checkpoints of a step, the newest first."""
+        return sorted(self.checkpoints.glob(f"step-{step:08d}*"), reverse=True)
+
     def damaged(self, checkpoint: Path) -> Path:
         """Where a damaged checkpoint is set aside."""
         path = checkpoint.with_name(f"damaged-{checkpoint.name}")
@@ -198,13 +227,23 @@ class RunDirectory:
         """The baselines; None where they are missing or damaged: they are quickly had again."""
         try:
             found: dict[str, dict[str, Any]] = json.loads(self.baselines.read_text("utf-8"))
-        except (ValueError, FileNotFoundError):
+            for scores in found.values():
+                if not isinstance(scores["trivial"], dict):
+                    return None
+                if not isinstance(scores["frozen"], dict | None):
+                    return None
+        except (ValueError, FileNotFoundError, AttributeError, KeyError, TypeError):
             return None
-        return found if isinstance(found, dict) else None
+        return found
 
     def load_events(self) -> list[dict[str, Any]]:
-        """The lines of the log. Raises ValueError for a damaged one."""
-        return load_lines(self.metrics)
+        """The lines of the log. Damaged ones are left out, with a warning."""
+        lines = [parse_event(line) for line in self.metrics.read_bytes().splitlines()]
+        lost = [str(number) for number, line in enumerate(lines, 1) if line is None]
+        if lost:
+            which = ", ".join(lost[:5]) + (f" and {len(lost) - 5} more" if lost[5:] else "")
+            warn(f"{self.metrics}: damaged lines are left out: {which}")
+        return [line for line in lines if line is not None]
 
     def load_predictions(self, task: str, split: str) -> list[dict[str, Any]]:
         """The records of a prediction file. Raises ValueError for a damaged one."""
@@ -260,6 +299,17 @@ def load_lines(path: Path) -> list[dict[str, Any]]:
     if not all(isinstance(line, dict) for line in found):
         raise ValueError("a line is no object")
     return found
+
+
+def parse_event(line: bytes) -> dict[str, Any] | None:
+    """A line of the log; None for a damaged one."""
+    try:
+        event: dict[str, Any] = json.loads(line)
+        values = {"step": event["step"]} | {key: event[key] for key in EVENTS[event["event"]]}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    good = all(isinstance(value, VALUES[key]) for key, value in values.items())
+    return event if good and event["step"] >= 0 else None
 
 
 def stage_begins(events: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:

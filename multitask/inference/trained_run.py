@@ -31,7 +31,7 @@ from multitask.models.encoders import Encoder
 from multitask.models.head_checks import head_class
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import saved_encoder, saved_tokenizer, use_kernels
-from multitask.models.weights import check_fit, read_tensors
+from multitask.models.weights import check_fit, intact_weights, read_tensors
 from multitask.tasks.examples import LabelReader, Rows
 from multitask.tasks.records import predicted_records
 from multitask.utils.device import pick_device, use_autocast
@@ -81,8 +81,9 @@ class TrainedRun:
         context = {task: reader.head_context() for task, reader in self.readers.items()}
         with torch.device("meta"):  # sizes that the weights do not have would fill the memory
             skeleton = assemble(config, saved_encoder(self.files.encoder, config), context)
-        for step in set(self.steps.values()):
-            check_fit(self.files.weights_of(step), skeleton.state_dict())
+        self._weights = {n: intact_weights(self.files, n) for n in set(self.steps.values())}
+        for file in self._weights.values():
+            check_fit(file, skeleton.state_dict())
         self.tokenizer = saved_tokenizer(self.files.encoder)
         encoder = saved_encoder(self.files.encoder, config)
         use_kernels(config, encoder, self.device, partial(print, file=sys.stderr))
@@ -207,5 +208,5 @@ class TrainedRun:
         if task not in self.tasks:
             raise UserError(f"{self.directory}: no task {task!r}{suggest(task, self.tasks)}")
         if self.steps[task] != self._loaded:
-            self.model.load_state_dict(read_tensors(self.files.weights_of(self.steps[task])))
+            self.model.load_state_dict(read_tensors(self._weights[self.steps[task]]))
             self._loaded = self.steps[task]

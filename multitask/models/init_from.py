@@ -18,7 +18,7 @@ from multitask.config.run_directory import RunDirectory, selected_steps
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_tokenizer
-from multitask.models.weights import below, read_tensors
+from multitask.models.weights import below, intact_weights, read_tensors
 from multitask.tasks.base import TaskType
 from multitask.tasks.examples import LabelReader
 from multitask.utils.errors import UserError, suggest
@@ -99,7 +99,7 @@ def find_start(config: Config) -> Start | None:
     }
     kind = task_type(resolve("head", source.tasks[head].head.name).task_type)
     classes = list(dict.fromkeys((source.tasks[head].data.labels or {}).values()))
-    return Start(described, owners, kind, classes, file=run.weights_of(step))
+    return Start(described, owners, kind, classes, file=intact_weights(run, step))
 
 
 def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: Any) -> None:

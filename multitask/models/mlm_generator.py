@@ -18,7 +18,7 @@ from multitask.models.pretrained import (
     saved_encoder,
     saved_tokenizer,
 )
-from multitask.models.weights import below, check_fit, read_tensors
+from multitask.models.weights import below, check_fit, intact_weights, read_tensors
 from multitask.utils.errors import UserError
 
 TOKENS = 1024  # whose logits over the vocabulary are held at a time
@@ -88,7 +88,7 @@ def _of_run(run: RunDirectory) -> tuple[MaskedLM, Any]:
             message = f"its task {tasks[0]} has a `{key}`, which a generator goes without"
             raise UserError(f"{run.path}: {message}: take another run")
     step = selected_steps(run.best_steps(), config.selecting_tasks(), "per_task")[tasks[0]]
-    file = run.weights_of(step)
+    file = intact_weights(run, step)
     with torch.device("meta"):
         skeleton = saved_encoder(run.encoder, config)
     check_fit(file, skeleton.state_dict(), prefix="encoder.")

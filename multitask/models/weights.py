@@ -1,31 +1,40 @@
 """Named tensors in safetensors files."""
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from multitask.utils.errors import UserError
+from multitask.config.run_directory import RunDirectory, tensors_of
+from multitask.utils.errors import UserError, warn
 from multitask.utils.files import replacing
 from multitask.utils.limits import HEADER_BYTES
 
 Tensors = dict[str, Tensor]
+# the checksum's name in the header of a file, and what is in its place while it is computed
+CHECKSUM, BLANK = "multitask_sha256", "0" * 64
 ANEW = "train again or resume"
 
 
 def write_tensors(file: Path, tensors: Tensors) -> None:
-    """Write tensors to a safetensors file, complete or not at all.
+    """Write tensors to a safetensors file with its checksum, complete or not at all.
 
     Raises OSError (a full disk, a read-only directory); nothing older is touched then.
     """
     with replacing(file) as scratch:
         try:
-            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, scratch)
+            parts = {name: tensor.contiguous() for name, tensor in tensors.items()}
+            save_file(parts, scratch, {CHECKSUM: BLANK})
+            place, _, digest = _checksum(scratch)
+            with scratch.open("r+b") as opened:
+                opened.seek(place)
+                opened.write(digest.encode())
         except SafetensorError as error:  # safetensors wraps the system's error
             number = re.search(r"os error (\d+)", str(error))
             known = (int(number[1]), os.strerror(int(number[1])), str(file)) if number else None
@@ -36,7 +45,62 @@ def read_tensors(file: Path, device: str = "cpu", advice: str = ANEW) -> Tensors
     """Tensors of a safetensors file. Raises UserError with ``advice``: it is missing or damaged."""
     with _explained(file, advice):
         check_header(file)
+        _check_sum(file)
         return load_file(file, device=device)
+
+
+def intact_weights(run: RunDirectory, step: int) -> Path:
+    """The file with the weights of a step: a checkpoint's, with a warning, if its own is damaged.
+
+    Raises UserError where both are.
+    """
+    file = run.weights_of(step)
+    try:
+        check_tensors(file)
+    except UserError:
+        for checkpoint in run.checkpoints_of(step):
+            other = tensors_of(checkpoint, "model")
+            with suppress(UserError):
+                check_tensors(other)
+                warn(f"{file} is missing or damaged: the weights in {checkpoint} are used")
+                return other
+        raise
+    return file
+
+
+def check_tensors(file: Path) -> None:
+    """Raise UserError for a file that is missing or damaged."""
+    with _explained(file, ANEW):
+        check_header(file)
+        _check_sum(file)
+        with safe_open(file, "pt"):
+            pass
+
+
+def _check_sum(file: Path) -> None:
+    """Raise SafetensorError unless the checksum in a file's header is the file's, if it has one."""
+    place, written, digest = _checksum(file)
+    if place and written != digest:
+        raise SafetensorError("its checksum is another one")
+
+
+def _checksum(file: Path) -> tuple[int, str, str]:
+    """Where in a file its checksum is, the checksum there, and the one computed with zeros there.
+
+    The place is 0 for a file that has none.
+    """
+    mark = f'"{CHECKSUM}":"'.encode()
+    with file.open("rb") as opened:
+        size = opened.read(8)
+        header = size + opened.read(int.from_bytes(size, "little"))
+        place = header.find(mark) + len(mark)
+        if place < len(mark):
+            return 0, "", ""
+        written = header[place : place + len(BLANK)].decode(errors="replace")
+        digest = hashlib.sha256(header[:place] + BLANK.encode() + header[place + len(BLANK) :])
+        while block := opened.read(2**20):
+            digest.update(block)
+    return place, written, digest.hexdigest()
 
 
 def check_header(file: Path) -> None:

@@ -115,4 +115,4 @@ def _event(line: bytes) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(line)
     except ValueError:
         return {}
-    return found
+    return found if isinstance(found, dict) else {}

@@ -1,38 +1,28 @@
-"""Checkpoints that survive a kill at any moment: safetensors and JSON, complete or absent.
-
-A checkpoint is a directory ``step-NNNNNNNN``. For each part of a run, ``state.json`` has its state
-without the tensors; those are in ``PART.safetensors``, each under its path in the state
-("state/0/exp_avg"). ``state.json`` also has the SHA-256 of every file. Nothing is unpickled.
-"""
+"""When a run saves its state and its best weights, and how it goes back to them."""
 
 import contextlib
-import hashlib
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
-
-from multitask.config.run_directory import RunDirectory, state_of, tensors_of
-from multitask.models.weights import Tensors, write_tensors
+from multitask.config.run_directory import RunDirectory
+from multitask.models.weights import intact_weights, read_tensors, write_tensors
 from multitask.training.callbacks import Callback, Evaluation
+from multitask.training.checkpoint_file import (
+    Damaged,
+    load_checkpoint,
+    read_state,
+    save_checkpoint,
+)
 from multitask.training.early_stopping import Selection
 from multitask.training.step import Stepped
 from multitask.utils import distributed
-from multitask.utils.errors import UserError
-from multitask.utils.files import replacing, sync, write_text
+from multitask.utils.errors import UserError, reading
 
 if TYPE_CHECKING:
     from multitask.training.trainer import Trainer
-
-FORMAT = 4
-
-State = dict[str, Any]  # nested; tensors, or what JSON can hold
 
 
 class Stateful(Protocol):
@@ -65,10 +55,6 @@ class SameData:
                 f"the data of {', '.join(changed)} are not those the run was started with: put "
                 "them back, or choose another output_dir=DIR"
             )
-
-
-class Damaged(Exception):
-    """A checkpoint that is truncated, altered or incomplete; the text says where."""
 
 
 class Checkpoints(Callback):
@@ -148,7 +134,8 @@ class Checkpoints(Callback):
         states = load_checkpoint(path)
         for name, part in self.parts.items():
             try:
-                part.load_state_dict(states[name])
+                with reading("its state"):
+                    part.load_state_dict(states[name])
             except UserError as error:
                 raise UserError(f"{path}: {error}") from error
         self.saved_at = int(path.name.removeprefix("step-").rstrip("+"))
@@ -158,120 +145,6 @@ class Checkpoints(Callback):
         """Return the newest checkpoint."""
         saved = self.run.saved_checkpoints()
         return saved[-1] if saved else None
-
-
-def save_checkpoint(
-    run: RunDirectory, step: int, states: Mapping[str, Mapping[str, Any]], best: Mapping[str, int]
-) -> None:
-    """Write checkpoint ``step``; it appears under its name only when it is complete.
-
-    ``best`` are the steps whose weights a run needs that goes on from here.
-    """
-    run.make(run.checkpoints)
-    with replacing(run.checkpoint(step)) as scratch:
-        scratch.mkdir()
-        digests, parts = {}, {}
-        for name, state in states.items():
-            tensors, parts[name] = _split(state)
-            if tensors:
-                file = tensors_of(scratch, name)
-                write_tensors(file, tensors)
-                digests[file.name] = _digest(file)
-        saved = {"format": FORMAT, "best_steps": best, "parts": parts, "sha256": digests}
-        write_text(state_of(scratch), json.dumps(saved))
-    sync(run.checkpoints)
-
-
-def load_checkpoint(path: Path) -> dict[str, State]:
-    """Return the state of each part of a run.
-
-    Raises:
-        Damaged: something is missing or altered.
-        UserError: a version of this program wrote it whose checkpoints this one cannot read.
-    """
-    try:
-        saved = json.loads(state_of(path).read_text(encoding="utf-8"))
-        for name, digest in saved["sha256"].items():
-            if _digest(path / name) != digest:
-                raise Damaged(f"{path / name} is damaged")
-        if not saved["sha256"]:
-            raise Damaged(f"{path} names no files")
-        files = {name: load_file(path / name) for name in saved["sha256"]}
-        tensors = {name.removesuffix(".safetensors"): group for name, group in files.items()}
-        if saved["format"] == 3:
-            return from_format_3(tensors, saved)
-        if saved["format"] == FORMAT:
-            return {n: _join(tensors.get(n, {}), rest) for n, rest in saved["parts"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
-        raise Damaged(f"{path} is damaged ({' '.join(str(error).split())})") from error
-    raise UserError(
-        f"{path} was written by another version of this program (format {saved['format']}, not "
-        f"{FORMAT}): finish the run with that version, or start again with --overwrite"
-    )
-
-
-def from_format_3(tensors: Mapping[str, Tensors], saved: Mapping[str, Any]) -> dict[str, State]:
-    """Convert a checkpoint of format 3 (until November 2026), in which one dict had all fields."""
-
-    def grouped(name: str) -> State:
-        """Tensors under "one.other" as {one: {other: tensor}}."""
-        found: State = {}
-        for path, tensor in tensors.get(name, {}).items():
-            one, _, other = path.partition(".")
-            found.setdefault(one, {})[other] = tensor
-        return found
-
-    stage = saved["stage"]
-    counters = ("step", "evaluated_at", "trained", "skipped", "sentences", "seconds")
-    seen = {
-        task: {"scores": both["0"], "labels": both["1"]} for task, both in grouped("seen").items()
-    }
-    return {
-        "data": saved["data"],
-        "progress": {name: saved[name] for name in (*counters, "wall_seconds")},
-        "optimizer": {
-            "index": stage["index"],
-            "began_after": stage["began"],
-            "epochs_before": stage["epochs_before"],
-            "state": grouped("optimizer"),
-            "param_groups": saved["optimizer"],
-            "scheduler": saved["scheduler"],
-        },
-        "model": tensors["model"],
-        "teacher": tensors.get("teacher", {}),
-        "surgery": tensors.get("surgery", {}),
-        "streams": saved["streams"],
-        "turns": {"train_scores": stage["train_scores"], "seen": seen},
-        "selection": saved["selection"],
-        "rng": grouped("rng"),
-        "log": {"size": saved["log_size"]},
-    }
-
-
-def _split(state: Mapping[str, Any]) -> tuple[Tensors, State]:
-    """Return the tensors of a nested state by their paths, and what is left for JSON."""
-    tensors: Tensors = {}
-    rest: State = {}
-    for key, value in state.items():
-        if isinstance(value, Tensor):
-            tensors[str(key)] = value
-        elif isinstance(value, Mapping):
-            inside, rest[str(key)] = _split(value)
-            tensors |= {f"{key}/{path}": tensor for path, tensor in inside.items()}
-        else:
-            rest[str(key)] = value
-    return tensors, rest
-
-
-def _join(tensors: Tensors, rest: State) -> State:
-    """Put the tensors back at their paths."""
-    for path, tensor in tensors.items():
-        *parents, name = path.split("/")
-        place = rest
-        for parent in parents:
-            place = place[parent]
-        place[name] = tensor
-    return rest
 
 
 def prune(run: RunDirectory, keep: int) -> None:
@@ -290,6 +163,7 @@ def newest_intact(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
     for path in reversed(known):
         try:
             load_checkpoint(path)
+            _restore_weights(run, path)
         except Damaged as problem:
             say(f"warning: {problem}; falling back to the checkpoint before it")
             damaged.append(path)
@@ -302,17 +176,27 @@ def newest_intact(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
     return None
 
 
+def _restore_weights(run: RunDirectory, checkpoint: Path) -> None:
+    """Write damaged weights of best steps again from the checkpoints that have them.
+
+    Raises Damaged where none has: the run cannot end from this checkpoint.
+    """
+    for step in sorted({*read_state(checkpoint)["best_steps"].values()} - {0}):  # 0: not evaluated
+        file = run.weights_of(step)
+        try:
+            intact = intact_weights(run, step)
+            if intact != file:
+                write_tensors(file, read_tensors(intact))
+        except UserError as error:
+            message = f"{checkpoint} needs {file}, which is missing or damaged"
+            raise Damaged(message) from error
+
+
 def prune_weights(run: RunDirectory, wanted: set[int]) -> None:
     """Delete the weights of steps that are neither wanted nor best in a checkpoint."""
     for path in run.saved_checkpoints():
-        with contextlib.suppress(OSError, ValueError):  # a damaged one refers to nothing
-            saved = json.loads(state_of(path).read_text())
-            wanted = wanted | set(saved["best_steps"].values())
+        with contextlib.suppress(Damaged):  # it refers to nothing
+            wanted = wanted | set(read_state(path)["best_steps"].values())
     for step, file in run.saved_weights().items():
         if step not in wanted:
             file.unlink()
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -1,15 +1,18 @@
 """The scores that a run is measured against: a guess without texts, and a frozen encoder."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from multitask.config.run_directory import RunDirectory
 from multitask.inference.scoring import measure
 from multitask.inference.trivial_scores import trivial_scores
+from multitask.training.checkpoint_file import Damaged, read_state
 from multitask.training.frozen_probe import Probing, frozen_head_scores
 from multitask.training.setup import Plan
 from multitask.utils import distributed
-from multitask.utils.files import without_nan
+from multitask.utils.errors import warn
+from multitask.utils.files import file_digest, without_nan
 
 
 def run_baselines(
@@ -17,14 +20,13 @@ def run_baselines(
 ) -> dict[str, dict[str, Any]]:
     """Trivial and frozen-encoder scores by task, computed once a run."""
     config = plan.config
-    known = distributed.on_first(run.load_baselines) if resume else None
-    if known is not None:
-        return known
+    if resume:
+        known = distributed.on_first(lambda: _saved(plan, run))
+        if known is not None:
+            return known
     found: dict[str, dict[str, Any]] = {}
-    for name, task in config.tasks.items():
-        splits, reader = plan.data.splits[name], plan.data.readers[name]
-        if task.only_scored and not task.evaluate_only and "dev" not in splits:
-            continue
+    for name in _measured(plan):
+        task, splits, reader = config.tasks[name], plan.data.splits[name], plan.data.readers[name]
         found[name] = {"trivial": _trivial(plan, name), "frozen": None}
         if task.share_pooling and name not in config.trained_tasks():
             if config.training.frozen_baseline:  # its vectors before training
@@ -43,6 +45,29 @@ def run_baselines(
     found = without_nan(found)
     distributed.on_first(lambda: run.write_json(run.baselines, found))
     return found
+
+
+def _measured(plan: Plan) -> list[str]:
+    """The tasks that have baselines."""
+    return [
+        name
+        for name, task in plan.config.tasks.items()
+        if task.evaluate_only or not task.only_scored or "dev" in plan.data.splits[name]
+    ]
+
+
+def _saved(plan: Plan, run: RunDirectory) -> dict[str, dict[str, Any]] | None:
+    """The baselines of an earlier start; None, with a warning, where they are damaged."""
+    known, checkpoints = run.load_baselines(), run.saved_checkpoints()
+    if known is not None and list(known) == _measured(plan):
+        with suppress(Damaged):  # a damaged checkpoint says nothing of them
+            digest = read_state(checkpoints[-1]).get("baselines") if checkpoints else None
+            known = known if digest in (None, file_digest(run.baselines)) else None
+    else:
+        known = None
+    if known is None and run.baselines.exists():
+        warn(f"{run.baselines} is damaged: the baselines are measured again")
+    return known
 
 
 def _trivial(plan: Plan, task: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """``metrics.jsonl``: what happened in a run, one JSON object per line."""
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from multitask.training.loss import learned_weights
 from multitask.training.optimizer import encoder_rate
 from multitask.training.step import Stepped
 from multitask.utils import distributed
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, warn
 from multitask.utils.files import without_nan
 
 if TYPE_CHECKING:
@@ -36,13 +37,16 @@ class MetricLog(Callback):
         self.file = file
         # unbuffered: a line is in the file or, on a full disk, an error at once
         self._opened = _append(file) if distributed.rank() == 0 else None
+        self._digest = hashlib.sha256(file.read_bytes() if self._opened else b"")
         self._rates: dict[str, float] = {}  # of the step under way, by parameter group
 
     def write(self, event: str, **values: Any) -> None:
         """Append a line; NaN becomes null."""
         if self._opened:
             line = {"event": event, **without_nan(values)}
-            self._opened.write((json.dumps(line) + "\n").encode())
+            written = (json.dumps(line) + "\n").encode()
+            self._opened.write(written)
+            self._digest.update(written)
 
     def on_start(self, trainer: "Trainer") -> None:
         if trainer.step == 0:
@@ -101,14 +105,18 @@ class MetricLog(Callback):
         """Forget what was written after ``size`` bytes."""
         if self._opened:
             self._opened.truncate(size)
+            self._digest = hashlib.sha256(self.file.read_bytes())
 
-    def state_dict(self) -> dict[str, int]:
-        return {"size": self.size()}
+    def state_dict(self) -> dict[str, Any]:
+        return {"size": self.size(), "sha256": self._digest.hexdigest()}
 
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if distributed.on_first(self.size) < state["size"]:
             raise UserError(
                 f"{self.file} is shorter than when this checkpoint was saved: put it back, or "
                 "choose another output_dir=DIR"
             )
         self.truncate(state["size"])
+        # checkpoints of older versions have no checksum of the log
+        if self._opened and state.get("sha256") not in (None, self._digest.hexdigest()):
+            warn(f"{self.file} is not as it was written: curves of the report may be wrong")

@@ -1,12 +1,12 @@
 """TensorBoard's event files of a run, written from the lines of ``metrics.jsonl``."""
 
 import importlib.util
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multitask.config import Config
+from multitask.config.run_directory import parse_event
 from multitask.training.callbacks import Callback, Evaluation
 from multitask.training.step import Stepped
 from multitask.utils import distributed
@@ -79,7 +79,7 @@ class TensorBoard(Callback):
         with self.log.open("rb") as opened:
             opened.seek(self._read)
             for text in opened:
-                line = json.loads(text)
+                line = parse_event(text) or {"event": "damaged"}
                 for tag, value in scalars(line).items():
                     self._writer.add_scalar(tag, value, line["step"])
             self._read = opened.tell()

@@ -126,7 +126,7 @@ class Trainer:
         while True:
             if self._evaluation_due():
                 self.evaluate()
-            if self.in_stage == self.stages.now.steps or not self.active_tasks:
+            if self.in_stage >= self.stages.now.steps or not self.active_tasks:
                 if self.stages.is_last:
                     break
                 self._next_stage()
@@ -223,7 +223,7 @@ class Trainer:
         if self.step == self.progress.evaluated_at:
             return False
         every = self.eval_steps or self.stages.now.sampler.steps_per_epoch
-        return self.in_stage % every == 0 or self.in_stage == self.stages.now.steps
+        return self.in_stage % every == 0 or self.in_stage >= self.stages.now.steps
 
     def _interrupt(self) -> None:
         if self.interrupted:  # asked twice: stop at once

@@ -3,7 +3,9 @@
 import contextlib
 import errno
 import os
+import sys
 from collections.abc import Iterator
+from functools import cache
 
 # limits of the shell, and what to do
 LIMITS = {
@@ -50,6 +52,12 @@ def reading(source: object) -> Iterator[None]:
     except Exception as error:
         reason = " ".join(str(error).split())[:300] or "no reason given"
         raise UserError(f"{source}: cannot be read: {type(error).__name__}: {reason}") from error
+
+
+@cache
+def warn(line: str) -> None:
+    """Print a warning on stderr, each one once."""
+    print(f"warning: {line}", file=sys.stderr)
 
 
 def check_text(text: str, what: str) -> None:

@@ -13,7 +13,7 @@ from tests.support.source_tree import name_of, sources, tree_of
 METHODS = {"glob", "iglob", "join", "joinpath", "rglob", "with_name", "with_stem", "with_suffix"}
 CONSTRUCTORS = {"Path", "PurePath"}
 # parts of f-strings that other files have too
-COMMON = {".", ".json", ".png", ".tsv"}
+COMMON = {"*", ".", ".json", ".png", ".tsv"}
 SPELLED_BY = {
     "multitask/config/run_directory.py": "RunDirectory",
     "multitask/sweep/runs.py": "SweepDirectory",
@@ -134,10 +134,57 @@ def test_a_second_checkpoint_of_a_step_has_another_name(tmp_path):
 def test_a_file_is_written_into_its_directory(tmp_path):
     run = RunDirectory(tmp_path)
     assert run.write_text(run.predictions_of("sst", "dev"), "text").read_text() == "text"
-    run.write_json(run.baselines, {"sst": {"accuracy": float("nan")}})
-    assert run.load_baselines() == {"sst": {"accuracy": None}}
-    run.baselines.write_text("[1")
+    scores = {"trivial": {"accuracy": float("nan")}, "frozen": None}
+    run.write_json(run.baselines, {"sst": scores})
+    assert run.load_baselines() == {"sst": {"trivial": {"accuracy": None}, "frozen": None}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[1", "[]", "null", '{"sst": 1}', '{"sst": {}}', '{"sst": {"trivial": {}, "frozen": 1}}'],
+)
+def test_damaged_baselines_are_none(text, tmp_path):
+    run = RunDirectory(tmp_path)
     assert run.load_baselines() is None
+    run.baselines.write_text(text)
+    assert run.load_baselines() is None
+
+
+def test_a_damaged_line_of_the_log_is_left_out_and_said(tmp_path, capsys):
+    run = RunDirectory(tmp_path)
+    good = '{"event": "step", "step": 1, "task": "a", "loss": 0.5}'
+    bad = [
+        good.replace("step", "stfp", 1),
+        good.replace('"task"', '"tbsk"'),
+        good.replace("1,", "-1,"),
+        good.replace("0.5", '"a"'),
+        good[:-1],
+        "[]",
+        "\xff",
+    ]
+    run.metrics.write_bytes("\n".join([good, *bad, good, ""]).encode("latin-1"))
+    assert len(run.load_events()) == 2
+    said = capsys.readouterr().err
+    assert said == f"warning: {run.metrics}: damaged lines are left out: 2, 3, 4, 5, 6 and 2 more\n"
+
+
+def test_nothing_is_written_through_a_link_in_a_run(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").mkdir()
+    run = RunDirectory(tmp_path / "run")
+    run.predictions.symlink_to(tmp_path / "elsewhere")
+    for file in (run.predictions_of("a", "dev"), run.glue_file("a")):
+        with pytest.raises(UserError, match="predictions is a link"):
+            run.write_text(file, "text")
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_run_may_itself_be_behind_a_link(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").symlink_to(tmp_path / "elsewhere")
+    run = RunDirectory(tmp_path / "run")
+    run.write_text(run.predictions_of("a", "dev"), "text")
+    assert (tmp_path / "elsewhere" / "predictions" / "a.dev.jsonl").is_file()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"joint": "3"}', '{"joint": true}', '{"a": 1}'])

@@ -38,7 +38,7 @@ def test_a_full_disk_leaves_the_older_file_and_no_scraps(tmp_path, monkeypatch):
     file = tmp_path / "x.safetensors"
     write_tensors(file, {"a": torch.ones(2)})
 
-    def full(tensors, path):
+    def full(tensors, path, metadata):
         path.write_bytes(b"half")
         raise weights.SafetensorError("No space left on device")
 
@@ -47,6 +47,33 @@ def test_a_full_disk_leaves_the_older_file_and_no_scraps(tmp_path, monkeypatch):
         write_tensors(file, {"a": torch.zeros(2)})
     assert torch.equal(read_tensors(file)["a"], torch.ones(2))
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_flipped_bit_of_any_byte_is_noticed(tmp_path):
+    file = tmp_path / "x.safetensors"
+    tensors = {"a": torch.arange(5.0), "b": torch.ones(2, 3)}
+    write_tensors(file, tensors)
+    content = file.read_bytes()
+    mark = content.index(weights.CHECKSUM.encode())
+    silent = 0
+    for place in range(len(content)):
+        changed = bytearray(content)
+        changed[place] ^= 1 << place % 8
+        file.write_bytes(changed)
+        try:
+            found = read_tensors(file)
+        except UserError:
+            continue
+        # only a checksum under another name is no checksum: the tensors are intact then
+        assert mark <= place < mark + len(weights.CHECKSUM)
+        assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
+        silent += 1
+    assert silent <= len(weights.CHECKSUM)
+
+
+def test_a_file_of_an_older_version_has_no_checksum(tmp_path):
+    weights.save_file({"a": torch.ones(2)}, tmp_path / "x.safetensors")
+    assert read_tensors(tmp_path / "x.safetensors")["a"].tolist() == [1.0, 1.0]
 
 
 def test_the_tensors_below_a_name():

@@ -46,7 +46,7 @@ def uninterrupted(overrides: list[str], tmp_path_factory: pytest.TempPathFactory
             "after",
             2,
         ),  # weights written, not the rest
-        ("multitask.training.checkpoint:write_text", "before", 8),  # inside a checkpoint
+        ("multitask.training.checkpoint_file:write_text", "before", 4),  # inside a checkpoint
         (
             "multitask.training.checkpoint:prune",
             "before",

@@ -1,107 +1,42 @@
-"""What a checkpoint holds and how old ones are read; kills and resumes are in test_resume.py."""
-
-import json
+"""Going back to a checkpoint: the same data, and weights that are damaged."""
 
 import pytest
 import torch
 
 from multitask.config.run_directory import RunDirectory
-from multitask.training.checkpoint import (
-    FORMAT,
-    SameData,
-    from_format_3,
-    load_checkpoint,
-    save_checkpoint,
-)
+from multitask.models.weights import read_tensors, write_tensors
+from multitask.training.checkpoint import SameData, newest_intact, prune_weights
+from multitask.training.checkpoint_file import save_checkpoint
 from multitask.utils.errors import UserError
 
-STATES = {
-    "model": {"encoder.weight": torch.arange(6.0).view(2, 3), "bias": torch.zeros(2)},
-    "optimizer": {
-        "index": 1,
-        "state": {"0": {"step": torch.tensor(3.0), "exp_avg": torch.ones(2, 3)}, "1": {}},
-        "param_groups": [{"lr": 0.1, "betas": [0.9, 0.98], "params": [0, 1]}],
-    },
-    "progress": {"step": 7, "trained": {"sst": 4}, "sentences": 12.5},
-    "surgery": {},
-}
+
+def states(step: int) -> dict:
+    """The least that a checkpoint of a step has."""
+    times = {"sentences": 1.0, "seconds": 1.0, "wall_seconds": 1.0}
+    return {
+        "model": {"weight": torch.full((3,), float(step))},
+        "progress": {"step": step, "evaluated_at": step, "trained": {}, "skipped": {}} | times,
+        "optimizer": {"index": 0, "began_after": 0},
+        "selection": {"best": {}},
+        "streams": {},
+    }
 
 
-def check_same(found, expected):
-    assert set(found) == set(expected)
-    for key, value in expected.items():
-        if isinstance(value, dict):
-            check_same(found[key], value)
-        elif isinstance(value, torch.Tensor):
-            assert torch.equal(found[key], value) and found[key].dtype == value.dtype
-        else:
-            assert found[key] == value
-
-
-def test_nested_states_come_back_as_they_were(tmp_path):
+@pytest.fixture
+def run(tmp_path):
+    """A run with checkpoints of the steps 4 and 8, whose best step is 4."""
     run = RunDirectory(tmp_path)
-    save_checkpoint(run, 7, STATES, {"joint": 7})
-    save_checkpoint(run, 7, {"model": {"bias": torch.ones(1)}}, {"joint": 7})
-    first, second = run.saved_checkpoints()
-    assert (first.name, second.name) == ("step-00000007", "step-00000007+")
-    check_same(load_checkpoint(first), STATES)
-    assert sorted(file.suffix for file in first.iterdir()) == [".json"] + 2 * [".safetensors"]
-    assert list(load_checkpoint(second)) == ["model"]
+    run.make(run.weights)
+    write_tensors(run.weights_of(4), states(4)["model"])
+    for step in (4, 8):
+        save_checkpoint(run, step, states(step), {"joint": 4})
+    return run
 
 
-@pytest.mark.parametrize("number", [2, FORMAT + 1, "4"])
-def test_another_format_is_refused_with_its_number(tmp_path, number):
-    run = RunDirectory(tmp_path)
-    save_checkpoint(run, 1, STATES, {"joint": 1})
-    (path,) = run.saved_checkpoints()
-    saved = json.loads((path / "state.json").read_text())
-    (path / "state.json").write_text(json.dumps(saved | {"format": number}))
-    with pytest.raises(UserError, match=rf"another version of this program \(format {number}, not"):
-        load_checkpoint(path)
-
-
-def test_format_3_becomes_the_states_of_the_parts():
-    one, two = torch.ones(2), torch.zeros(2)
-    tensors = {
-        "model": {"encoder.weight": one},
-        "optimizer": {"0.step": one, "0.exp_avg": two, "12.step": one},
-        "rng": {"0.cpu": one, "1.cpu": two},
-        "seen": {"sst.0": one, "sst.1": two},
-        "surgery": {"sst.qqp": one},
-    }
-    selection = {"best": {"joint": [0.5, 3, 0]}}
-    saved = {
-        "step": 5,
-        "stage": {"index": 1, "began": 3, "epochs_before": 1.0, "train_scores": {"sst": 0.5}},
-        "evaluated_at": 3,
-        "trained": {"sst": 5},
-        "skipped": {},
-        "sentences": 80.0,
-        "seconds": 1.5,
-        "wall_seconds": 2.5,
-        "optimizer": [{"lr": 0.1}],
-        "scheduler": {"last_epoch": 5},
-        "streams": {"sst": {"passes": 0, "position": 2}},
-        "selection": selection,
-        "log_size": 99,
-        "data": {"sst": "hash"},
-    }
-    states = from_format_3(tensors, saved)
-    assert states["optimizer"]["state"] == {
-        "0": {"step": one, "exp_avg": two},
-        "12": {"step": one},
-    }
-    assert (states["optimizer"]["index"], states["optimizer"]["began_after"]) == (1, 3)
-    assert states["optimizer"]["param_groups"] == [{"lr": 0.1}]
-    assert states["rng"] == {"0": {"cpu": one}, "1": {"cpu": two}}
-    assert states["turns"] == {
-        "train_scores": {"sst": 0.5},
-        "seen": {"sst": {"scores": one, "labels": two}},
-    }
-    assert states["surgery"] == {"sst.qqp": one}
-    assert states["progress"]["step"] == 5 and states["progress"]["wall_seconds"] == 2.5
-    assert states["log"] == {"size": 99} and states["selection"] is selection
-    assert states["data"] == {"sst": "hash"} and states["teacher"] == {}
+def flip(file):
+    content = bytearray(file.read_bytes())
+    content[-2] ^= 1
+    file.write_bytes(content)
 
 
 def test_a_run_goes_on_with_the_same_data_alone():
@@ -110,3 +45,38 @@ def test_a_run_goes_on_with_the_same_data_alone():
     data.load_state_dict({"sst": "a", "qqp": "b", "gone": "c"})
     with pytest.raises(UserError, match="the data of qqp are not those"):
         data.load_state_dict({"sst": "a"})
+
+
+def test_damaged_weights_are_written_again_from_the_checkpoint_of_their_step(run, capsys):
+    flip(run.weights_of(4))
+    assert newest_intact(run, print) == run.saved_checkpoints()[-1]
+    assert "the weights in" in capsys.readouterr().err
+    assert read_tensors(run.weights_of(4))["weight"].tolist() == [4.0] * 3
+
+
+def test_weights_that_nobody_has_make_a_checkpoint_useless(run, capsys):
+    """The one before it may train up to them again."""
+    first, second = run.saved_checkpoints()
+    for file in (run.weights_of(4), first / "model.safetensors"):
+        flip(file)
+    with pytest.raises(UserError, match="every checkpoint is damaged"):
+        newest_intact(run, print)
+    assert f"{second} needs {run.weights_of(4)}" in capsys.readouterr().out
+
+
+def test_a_checkpoint_is_set_aside_where_another_was_before(run):
+    before = run.damaged(run.checkpoint(8).with_name("step-00000008"))
+    before.mkdir()
+    (before / "file").touch()
+    flip(run.saved_checkpoints()[-1] / "model.safetensors")
+    assert newest_intact(run, print) == run.saved_checkpoints()[-1]
+    names = sorted(path.name for path in run.checkpoints.iterdir())
+    assert names == ["damaged-step-00000008", "damaged-step-00000008+", "step-00000004"]
+
+
+def test_other_files_among_the_weights_are_left_alone(run):
+    stray = run.weights / "step-abc.safetensors"
+    stray.touch()
+    write_tensors(run.weights_of(9), states(9)["model"])
+    prune_weights(run, {8})
+    assert sorted(run.weights.iterdir()) == [run.weights_of(4), stray]

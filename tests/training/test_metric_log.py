@@ -1,5 +1,6 @@
 """metrics.jsonl: a line at once, and cut back to a checkpoint on resume."""
 
+import hashlib
 import math
 
 import pytest
@@ -35,11 +36,37 @@ def test_a_new_log_goes_on_behind_the_old_lines(log, tmp_path):
 def test_what_came_after_a_checkpoint_is_forgotten(log, tmp_path):
     log.write("step", step=1)
     saved = log.state_dict()
-    assert saved == {"size": log.file.stat().st_size}
+    assert saved["size"] == log.file.stat().st_size
     log.write("step", step=2)
     log.load_state_dict(saved)
     log.write("step", step=3)
     assert [line["step"] for line in events(tmp_path)] == [1, 3]
+
+
+def test_a_log_that_was_changed_is_said(log, capsys):
+    log.write("step", step=1)
+    saved = log.state_dict()
+    log.load_state_dict(saved)
+    log.load_state_dict({"size": saved["size"]})  # as older checkpoints have it
+    assert not capsys.readouterr().err
+    log.file.write_text(log.file.read_text().replace("1", "2"))
+    log.load_state_dict(saved)
+    assert "metrics.jsonl is not as it was written" in capsys.readouterr().err
+
+
+def test_the_checksum_goes_on_after_a_resume(log, tmp_path):
+    log.write("step", step=1)
+    again = MetricLog(log.file)
+    again.write("step", step=2)
+    assert again.state_dict()["sha256"] == hashlib.sha256(log.file.read_bytes()).hexdigest()
+    again.close()
+
+
+def test_a_log_is_not_written_through_a_link(tmp_path):
+    (tmp_path / "victim").touch()
+    (tmp_path / "metrics.jsonl").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match=r"metrics\.jsonl"):
+        MetricLog(tmp_path / "metrics.jsonl")
 
 
 def test_a_log_that_lost_lines_is_refused(log):

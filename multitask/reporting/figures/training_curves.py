@@ -108,7 +108,7 @@ def _metric_curve(
     metric = result["metric"]
     for split, look in SPLIT_STYLES.items():
         scores = {
-            event["step"]: event["tasks"][task][metric]
+            event["step"]: event["tasks"][task].get(metric)
             for event in events
             if event["event"] == "eval" and event["split"] == split and task in event["tasks"]
         }

@@ -1,0 +1,195 @@
+"""A checkpoint on disk: safetensors and JSON, complete or absent, with checksums.
+
+A checkpoint is a directory ``step-NNNNNNNN``. For each part of a run, ``state.json`` has its state
+without the tensors; those are in ``PART.safetensors``, each under its path in the state
+("state/0/exp_avg"). ``state.json`` also has the SHA-256 of every file, and of itself. Nothing is
+unpickled.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from multitask.config.run_directory import RunDirectory, state_of, tensors_of
+from multitask.models.weights import Tensors, write_tensors
+from multitask.utils.errors import UserError
+from multitask.utils.files import file_digest, replacing, sync, write_text
+
+FORMAT = 5
+WITHOUT_CHECKSUM = 4  # of state.json itself; the parts are the same
+
+State = dict[str, Any]  # nested; tensors, or what JSON can hold
+
+
+class Damaged(Exception):
+    """A checkpoint that is truncated, altered or incomplete; the text says where."""
+
+
+def save_checkpoint(
+    run: RunDirectory, step: int, states: Mapping[str, Mapping[str, Any]], best: Mapping[str, int]
+) -> None:
+    """Write checkpoint ``step``; it appears under its name only when it is complete.
+
+    ``best`` are the steps whose weights a run needs that goes on from here.
+    """
+    run.make(run.checkpoints)
+    with replacing(run.checkpoint(step)) as scratch:
+        scratch.mkdir()
+        digests, parts = {}, {}
+        for name, state in states.items():
+            tensors, parts[name] = _split(state)
+            if tensors:
+                file = tensors_of(scratch, name)
+                write_tensors(file, tensors)
+                digests[file.name] = file_digest(file)
+        baselines = file_digest(run.baselines) if run.baselines.is_file() else None
+        saved = {
+            "format": FORMAT,
+            "best_steps": best,
+            "parts": parts,
+            "sha256": digests,
+            "baselines": baselines,
+        }
+        write_text(state_of(scratch), json.dumps(saved | {"checksum": checksum(saved)}))
+    sync(run.checkpoints)
+
+
+def checksum(saved: Mapping[str, Any]) -> str:
+    """The SHA-256 of the JSON in ``state.json`` without its checksum."""
+    rest = {key: value for key, value in saved.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(rest).encode()).hexdigest()
+
+
+def read_state(path: Path) -> State:
+    """Return what ``state.json`` of a checkpoint holds. Raises Damaged."""
+    file = state_of(path)
+    try:
+        saved: State = json.loads(file.read_text(encoding="utf-8"))
+        whole = saved["checksum"] == checksum(saved) if saved["format"] == FORMAT else True
+        whole = whole and saved.get("checksum", checksum(saved)) == checksum(saved)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Damaged(f"{file} is damaged ({' '.join(str(error).split())})") from error
+    if not whole:
+        raise Damaged(f"{file} is damaged (its checksum is another one)")
+    return saved
+
+
+def load_checkpoint(path: Path) -> dict[str, State]:
+    """Return the state of each part of a run.
+
+    Raises:
+        Damaged: something is missing or altered.
+        UserError: a version of this program wrote it whose checkpoints this one cannot read.
+    """
+    saved = read_state(path)
+    try:
+        for name, digest in saved["sha256"].items():
+            if file_digest(path / name) != digest:
+                raise Damaged(f"{path / name} is damaged")
+        if not saved["sha256"]:
+            raise Damaged(f"{path} names no files")
+        files = {name: load_file(path / name) for name in saved["sha256"]}
+        tensors = {name.removesuffix(".safetensors"): group for name, group in files.items()}
+        if saved["format"] in (3, WITHOUT_CHECKSUM, FORMAT):
+            states = _states(tensors, saved)
+            _check_numbers(path, states)
+            return states
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        raise Damaged(f"{path} is damaged ({' '.join(str(error).split())})") from error
+    raise UserError(
+        f"{path} was written by another version of this program (format {saved['format']}, not "
+        f"{FORMAT}): finish the run with that version, or start again with --overwrite"
+    )
+
+
+def _states(tensors: Mapping[str, Tensors], saved: State) -> dict[str, State]:
+    """The state of each part, of the tensors and of ``state.json``."""
+    if saved["format"] == 3:
+        return from_format_3(tensors, saved)
+    return {name: _join(tensors.get(name, {}), rest) for name, rest in saved["parts"].items()}
+
+
+def _check_numbers(path: Path, states: Mapping[str, State]) -> None:
+    """Raise Damaged for numbers that no run has, which older checkpoints have no checksum of."""
+    step = int(path.name.removeprefix("step-").rstrip("+"))
+    progress, stage = states["progress"], states["optimizer"]
+    counts = [stage["index"], stage["began_after"], progress["evaluated_at"]]
+    counts += [*progress["trained"].values(), *progress["skipped"].values()]
+    counts += [at for _, at, _ in states["selection"]["best"].values() if at is not None]
+    for stream in states["streams"].values():
+        counts += [max(0, stream["passes"] - 1)]  # a step reads a batch at least
+    if progress["step"] != step or not all(type(n) is int and 0 <= n <= step for n in counts):
+        raise Damaged(f"{state_of(path)} is damaged (numbers that no run has)")
+    if not all(0 <= progress[name] < math.inf for name in ("sentences", "seconds", "wall_seconds")):
+        raise Damaged(f"{state_of(path)} is damaged (times that no run has)")
+
+
+def from_format_3(tensors: Mapping[str, Tensors], saved: Mapping[str, Any]) -> dict[str, State]:
+    """Convert a checkpoint of format 3 (until November 2026), in which one dict had all fields."""
+
+    def grouped(name: str) -> State:
+        """Tensors under "one.other" as {one: {other: tensor}}."""
+        found: State = {}
+        for path, tensor in tensors.get(name, {}).items():
+            one, _, other = path.partition(".")
+            found.setdefault(one, {})[other] = tensor
+        return found
+
+    stage = saved["stage"]
+    counters = ("step", "evaluated_at", "trained", "skipped", "sentences", "seconds")
+    seen = {
+        task: {"scores": both["0"], "labels": both["1"]} for task, both in grouped("seen").items()
+    }
+    return {
+        "data": saved["data"],
+        "progress": {name: saved[name] for name in (*counters, "wall_seconds")},
+        "optimizer": {
+            "index": stage["index"],
+            "began_after": stage["began"],
+            "epochs_before": stage["epochs_before"],
+            "state": grouped("optimizer"),
+            "param_groups": saved["optimizer"],
+            "scheduler": saved["scheduler"],
+        },
+        "model": tensors["model"],
+        "teacher": tensors.get("teacher", {}),
+        "surgery": tensors.get("surgery", {}),
+        "streams": saved["streams"],
+        "turns": {"train_scores": stage["train_scores"], "seen": seen},
+        "selection": saved["selection"],
+        "rng": grouped("rng"),
+        "log": {"size": saved["log_size"]},
+    }
+
+
+def _split(state: Mapping[str, Any]) -> tuple[Tensors, State]:
+    """Return the tensors of a nested state by their paths, and what is left for JSON."""
+    tensors: Tensors = {}
+    rest: State = {}
+    for key, value in state.items():
+        if isinstance(value, Tensor):
+            tensors[str(key)] = value
+        elif isinstance(value, Mapping):
+            inside, rest[str(key)] = _split(value)
+            tensors |= {f"{key}/{path}": tensor for path, tensor in inside.items()}
+        else:
+            rest[str(key)] = value
+    return tensors, rest
+
+
+def _join(tensors: Tensors, rest: State) -> State:
+    """Put the tensors back at their paths."""
+    for path, tensor in tensors.items():
+        *parents, name = path.split("/")
+        place = rest
+        for parent in parents:
+            place = place[parent]
+        place[name] = tensor
+    return rest
