@@ -237,9 +237,14 @@ class RunDirectory:
         return found
 
     def load_events(self) -> list[dict[str, Any]]:
-        """The lines of the log. Damaged ones are left out, with a warning."""
+        """The lines of the log. Damaged ones are left out, with a warning.
+
+        Raises UserError if all of them are damaged.
+        """
         lines = [parse_event(line) for line in self.metrics.read_bytes().splitlines()]
         lost = [str(number) for number, line in enumerate(lines, 1) if line is None]
+        if lost and len(lost) == len(lines):
+            raise UserError(f"{self.metrics}: damaged: restore it, or train the run again")
         if lost:
             which = ", ".join(lost[:5]) + (f" and {len(lost) - 5} more" if lost[5:] else "")
             warn(f"{self.metrics}: damaged lines are left out: {which}")
