@@ -215,19 +215,45 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
     return rows_of(ids_if_any(data, columns), columns, str(file))
 
 
-def rows_of_texts(texts: Sequence[str | Sequence[str]], sides: int, source: str) -> Rows:
+def rows_of_texts(texts: Iterable[str | Sequence[str]], sides: int, source: str) -> Rows:
     """Texts, or pairs of texts, as unlabelled rows. Raises UserError for anything else."""
     what = "pairs of texts" if sides == 2 else "single texts"
-    if isinstance(texts, str) or not len(texts):
-        raise UserError(f"{source}: expected a list of {what}")
+    given = listed(texts, what, source)
     rows = [
-        (text,) if isinstance(text, str) else tuple(text) if isinstance(text, Iterable) else ()
-        for text in texts
+        (item,)
+        if isinstance(item, str)
+        else tuple(item)
+        if isinstance(item, Iterable) and not isinstance(item, Mapping)
+        else ()
+        for item in given
     ]
     for i, row in enumerate(rows):
         if len(row) != sides or not all(isinstance(text, str) for text in row):
-            raise UserError(f"{source} takes {what}; item {i} is {texts[i]!r}")
+            raise UserError(f"{source} takes {what}; item {i} is {given[i]!r:.200}")
+        if any(map(has_half_a_character, row)):
+            raise UserError(f"{source}: item {i} holds half a character: mend it")
     return Rows("texts", [str(i) for i in range(len(rows))], rows, None)
+
+
+def listed(items: Iterable[Any], what: str, source: str) -> list[Any]:
+    """The items of any iterable but a string, a mapping and a data frame, one at least.
+
+    Raises UserError for these, whose iteration would give letters, keys or names of columns.
+    """
+    if hasattr(items, "columns") or hasattr(items, "column_names"):
+        raise UserError(
+            f"{source}: expected a list of {what}, not a table: pass one of its columns"
+        )
+    unfit = isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable)
+    if unfit or not (found := list(items)):
+        shown = type(items).__name__ if unfit else "an empty one"
+        raise UserError(f"{source}: expected a list of {what}, not {shown}")
+    return found
+
+
+def has_half_a_character(text: str) -> bool:
+    """Return True for a lone surrogate in a text, which no encoding can write."""
+    return not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def ids_if_any(data: DataConfig, columns: Mapping[str, list]) -> DataConfig:
@@ -245,7 +271,7 @@ def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
             text, problem = text_of(value), None
             if isinstance(value, dict | list):
                 problem = f"is no text: {text[:60]}"
-            elif not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+            elif has_half_a_character(text):
                 problem = "holds half a character: mend it"
             if problem:
                 raise UserError(f"{source}, row {number}: {name} {problem}")

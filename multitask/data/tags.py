@@ -1,6 +1,6 @@
 """Rows of words with a tag each, and where their words stand among the tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config, DataConfig
-from multitask.data.load import ids_if_any, rows_of, texts_from_file
+from multitask.data.load import ids_if_any, listed, rows_of, texts_from_file
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.readers.tables import table_of
 from multitask.data.tokenize import Tokens
@@ -79,20 +79,19 @@ def words_from_file(data: DataConfig, file: Path) -> Rows:
     return _with_words(ids_if_any(data, columns), columns, str(file))
 
 
-def words_rows(texts: Sequence[str | Sequence[str]], sides: int, source: str) -> Rows:
+def words_rows(texts: Iterable[str | Sequence[str]], sides: int, source: str) -> Rows:
     """Lists of words, or strings that white space splits, as rows without tags.
 
     ``sides`` is always 1. Raises UserError for anything else.
     """
-    if isinstance(texts, str) or not len(texts):
-        raise UserError(f"{source}: expected a list of sentences")
-    return _with_words(DataConfig(text="words"), {"words": [_listed(one) for one in texts]}, source)
+    words = [_listed(one) for one in listed(texts, "sentences", source)]
+    return _with_words(DataConfig(text="words"), {"words": words}, source)
 
 
 def _listed(words: Any) -> Any:
     if isinstance(words, str):
         return words.split()
-    return list(words) if isinstance(words, tuple) else words
+    return words if isinstance(words, Mapping) or not isinstance(words, Iterable) else [*words]
 
 
 def _with_words(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
@@ -101,15 +100,15 @@ def _with_words(data: DataConfig, columns: dict[str, list], source: str) -> Rows
     for number, value in enumerate(column_of(columns, data, "text", source), 1):
         where = f"{source}, row {number}"
         try:
-            listed = list_in(value) if isinstance(value, str) else value
+            row = list_in(value) if isinstance(value, str) else value
         except ValueError as error:
             raise UserError(f"{where}: {data.text} {error}") from None
-        if not isinstance(listed, list) or not all(isinstance(word, str) for word in listed):
+        if not isinstance(row, list) or not all(isinstance(word, str) for word in row):
             raise UserError(f"{where}: {data.text} is {value!r:.60}: expected a list of words")
-        if not listed:
+        if not row:
             raise UserError(f"{where}: {data.text} is an empty list: leave the row out")
-        words.append(tuple(listed))
-    joined = {**columns, data.text: [" ".join(row) for row in words]}
+        words.append(tuple(row))
+    joined = {**columns, data.text: [" ".join(one) for one in words]}
     return replace(rows_of(data, joined, source), words=words)
 
 

@@ -10,7 +10,7 @@ run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -100,8 +100,8 @@ class TrainedRun:
         """The files of the run."""
         return RunDirectory(self.directory)
 
-    def predict(self, task: str, texts: Sequence[Text]) -> list[dict[str, Any]]:
-        """Predictions for texts, or for pairs of texts, in order.
+    def predict(self, task: str, texts: Iterable[Text]) -> list[dict[str, Any]]:
+        """Predictions for texts, or for pairs of texts, in order: any iterable of them.
 
         Where words are tagged a text is a list of words, or one string that is split at white
         space; of answers a pair is a question and a context.
@@ -113,7 +113,7 @@ class TrainedRun:
 
         Raises:
             UserError: an unknown task, one without labels, or texts where pairs are needed and the
-                reverse.
+                reverse; a string, a mapping or a table in place of a list; a missing text.
         """
         self._use(task)
         reader = self.readers[task]
@@ -122,7 +122,7 @@ class TrainedRun:
         scores = self.score(task, rows)
         return predicted_records(rows, reader, scores.predictions, scores.scores)
 
-    def encode(self, texts: Sequence[str], task: str | None = None) -> np.ndarray:
+    def encode(self, texts: Iterable[str], task: str | None = None) -> np.ndarray:
         """Sentence vectors under a task's pooling, float32 [N, d] in order.
 
         Of a contrastive task they are those it compares, behind its projection unless that serves

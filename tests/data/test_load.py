@@ -3,12 +3,15 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from multitask.config import load_config
 from multitask.config.registry import task_type
-from multitask.data.load import label_reader, load_rows, texts_from_file
+from multitask.data.load import label_reader, load_rows, rows_of_texts, texts_from_file
+from multitask.data.tags import words_rows
 from multitask.tasks.examples import Rows, label_text
+from multitask.utils.errors import UserError
 from tests.conftest import ROOT, write_tsv
 from tests.support.data_files import BINARY, make, refusal, rows_of
 
@@ -304,3 +307,64 @@ def test_padding_is_refused_where_a_row_has_one_label(kind, tmp_path):
     config = make(tmp_path, {"padding_label": 0, **scale})
     found = refusal(label_reader, config, "t", task_type(kind))
     assert "tasks.t.data.padding_label: the head takes one label per row: leave this out" in found
+
+
+# --- texts from Python ---
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["a", "b"],
+        ("a", "b"),
+        (letter for letter in "ab"),
+        map(str, ["a", "b"]),
+        {"a": 1, "b": 2}.keys(),
+        np.array(["a", "b"]),
+        pd.Series(["a", "b"], index=[4, 9]),
+        pd.Series(["a", "b"], dtype="category"),
+        pd.Index(["a", "b"]),
+    ],
+)
+def test_any_iterable_of_texts(texts):
+    assert rows_of_texts(texts, 1, "task t").texts == [("a",), ("b",)]
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [("a", "b"), ["c", "d"]],
+        zip("ac", "bd", strict=True),
+        np.array([["a", "b"], ["c", "d"]]),
+        pd.DataFrame({"x": ["a", "c"], "y": ["b", "d"]}).itertuples(index=False),
+    ],
+)
+def test_any_iterable_of_pairs(pairs):
+    assert rows_of_texts(pairs, 2, "task t").texts == [("a", "b"), ("c", "d")]
+
+
+@pytest.mark.parametrize("rows", [rows_of_texts, words_rows])
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ("a text", "expected a list of .*, not str"),
+        (b"a text", "expected a list of .*, not bytes"),
+        ({"text": ["a"]}, "expected a list of .*, not dict"),
+        (None, "expected a list of .*, not NoneType"),
+        (3, "expected a list of .*, not int"),
+        ([], "expected a list of .*, not an empty one"),
+        (iter([]), "expected a list of .*, not an empty one"),
+        (pd.DataFrame({"text": ["a"]}), "expected a list of .*, not a table: pass one of its col"),
+        (pd.Series(["a", None], index=[4, 9]), "item 1 is (nan|None)|row 2: words is (nan|None)"),
+        (["a", pd.NA], "item 1 is <NA>|row 2: words is <NA>"),
+        (["a", None], "item 1 is None|row 2: words is None"),
+        (["a", 5], "item 1 is 5|row 2: words is 5"),
+        ([b"a"], "item 0 is b'a'|row 1: words is "),
+        ([{"text": "a"}], "item 0 is {|row 1: words is {"),
+        (["so \ud83d sad"], "item 0 holds half a character|row 1: words holds half a character"),
+    ],
+)
+def test_what_is_no_list_of_texts(texts, message, rows):
+    with pytest.raises(UserError, match=f"task t.*({message})") as caught:
+        rows(texts, 1, "task t")
+    assert "\n" not in str(caught.value)
