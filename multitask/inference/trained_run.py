@@ -30,7 +30,12 @@ from multitask.models.build import assemble
 from multitask.models.encoders import Encoder
 from multitask.models.head_checks import head_class
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.models.pretrained import saved_encoder, saved_tokenizer, use_kernels
+from multitask.models.pretrained import (
+    check_vocabulary,
+    saved_encoder,
+    saved_tokenizer,
+    use_kernels,
+)
 from multitask.models.weights import check_fit, intact_weights, read_tensors
 from multitask.tasks.examples import LabelReader, Rows
 from multitask.tasks.records import predicted_records
@@ -86,6 +91,7 @@ class TrainedRun:
             check_fit(file, skeleton.state_dict())
         self.tokenizer = saved_tokenizer(self.files.encoder)
         encoder = saved_encoder(self.files.encoder, config)
+        check_vocabulary(encoder, self.tokenizer, str(self.files.encoder))
         use_kernels(config, encoder, self.device, partial(print, file=sys.stderr))
         autocast = use_autocast(config.training.precision, self.device)
         self.model = assemble(config, encoder, context, autocast=autocast)

@@ -13,6 +13,7 @@ from multitask.models.encoders import Encoder, bert_weights
 from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import (
+    check_vocabulary,
     load_encoder_and_tokenizer,
     place,
     saved_encoder,
@@ -93,6 +94,7 @@ def _of_run(run: RunDirectory) -> tuple[MaskedLM, Any]:
         skeleton = saved_encoder(run.encoder, config)
     check_fit(file, skeleton.state_dict(), prefix="encoder.")
     encoder, tokenizer = saved_encoder(run.encoder, config), saved_tokenizer(run.encoder)
+    check_vocabulary(encoder, tokenizer, str(run.encoder))
     weights = read_tensors(file)
     encoder.load_state_dict(below(weights, "encoder."))
     head = _head(encoder, below(weights, f"tasks.{tasks[0]}.head."))

@@ -70,8 +70,10 @@ def load_encoder_and_tokenizer(name: str) -> tuple[Encoder, Any]:
 def check_vocabulary(encoder: Encoder, tokenizer: Any, name: str) -> None:
     """Raise UserError for a tokenizer with ids that the encoder has no embedding of."""
     size = encoder.word_embedding.num_embeddings
-    token, number = max(tokenizer.get_vocab().items(), key=lambda item: item[1], default=("", -1))
-    if number >= size:
+    added = [id for id in tokenizer("a", "a")["input_ids"] if id >= size]  # around a text
+    numbers = {token: id for token, id in tokenizer.get_vocab().items() if id >= size}
+    if numbers or added:
+        token, number = next(iter(numbers.items()), ("a special token", max(added, default=0)))
         raise UserError(
             f"{name}: the tokenizer gives {token!r} the id {number}, but the encoder has "
             f"{size} embeddings: take the tokenizer that it was trained with, or save it after "
@@ -245,12 +247,10 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
 
 def _name_pad_token(tokenizer: Any, name: str, revision: str | None) -> None:
     """Name the pad token of a tokenizer that names none. Raises ValueError if none is obvious."""
-    from transformers import AutoConfig
-
     vocabulary = tokenizer.get_vocab()
     known = [token for token in PAD_TOKENS if token in vocabulary]
     if not known:
-        config = AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=False)
+        config = load_architecture(name, revision)
         number = getattr(config, "pad_token_id", None)
         known = [token for token, its in vocabulary.items() if its == number]
     if not known:

@@ -57,6 +57,25 @@ def test_a_method_of_the_saved_config_that_is_larger_than_the_weights(size, run,
     assert ("do not fit the config" if size == 10**6 else "output_dim is 100,000,000") in line
 
 
+def word_beyond(tokenizer: dict) -> None:
+    tokenizer["model"]["vocab"]["film"] = 1_000
+
+
+def token_beyond(tokenizer: dict) -> None:
+    tokenizer["post_processor"]["special_tokens"]["[CLS]"]["ids"] = [1_000]
+
+
+@pytest.mark.parametrize("change", [word_beyond, token_beyond])
+def test_token_ids_beyond_the_embeddings(change, run, capsys):
+    file = run / "encoder" / "tokenizer.json"
+    tokenizer = json.loads(file.read_text())
+    change(tokenizer)
+    file.write_text(json.dumps(tokenizer))
+    assert "the id 1000, but the encoder has 63 embeddings" in refused(
+        capsys, "evaluate", run, DATA
+    )
+
+
 def test_a_header_of_the_weights_that_takes_long_to_read(run, capsys):
     file = min((run / "weights").iterdir())
     content = json.dumps({f"t{i}": i for i in range(800_000)}).encode()
