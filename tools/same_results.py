@@ -12,8 +12,9 @@ in `same_results_cases.yaml`.
 Compared, bit by bit: the exit code of each command and all values in the JSON, JSON lines, YAML,
 CSV and TSV files, every tensor of the saved weights and exports, search indexes, and the numbers
 of tables and the decimal fractions in printed text, Markdown, LaTeX and HTML. Not compared: the
-git revision, versions, times, rates, paths, figures and checkpoints. Other text is wording: where
-it differs the case lists it, and it still counts as the same.
+git revision, versions, formats, times, rates, paths, figures and checkpoints. Other text is
+wording: where it differs the case lists it, and it still counts as the same. So does a key of a
+JSON or YAML file that only NEW writes, such as a new option with its default.
 
 Exit code 0: no difference. 1: differences, listed by case. 2: something could not be run.
 """
@@ -167,15 +168,16 @@ def inside(side: str, made: Outcome, alike: list[list[str]]) -> list[str]:
 
 
 def print_differences(found: Comparison) -> None:
-    """Print the first differences, and the first changes of wording."""
+    """Print the first differences, and the first additions and changes of wording."""
     for line in found.differences[:SHOWN]:
         print(f"    {line}")
     if len(found.differences) > SHOWN:
         print(f"    ... and {len(found.differences) - SHOWN:,} more differences")
-    for line in found.wording[:SHOWN]:
-        print(f"    wording: {line}")
-    if len(found.wording) > SHOWN:
-        print(f"    ... and {len(found.wording) - SHOWN:,} more files with other wording")
+    for kind, lines in (("only in NEW", found.added), ("wording", found.wording)):
+        for line in lines[:SHOWN]:
+            print(f"    {kind}: {line}")
+        if len(lines) > SHOWN:
+            print(f"    ... and {len(lines) - SHOWN:,} more ({kind})")
     sys.stdout.flush()
 
 

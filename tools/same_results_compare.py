@@ -23,9 +23,11 @@ import yaml
 SKIPPED_DIRECTORIES = {"checkpoints", "figures", "tensorboard"}
 TEXT = {".md", ".txt", ".tex", ".log", ".html"}
 TABLES = {".csv": ",", ".tsv": "\t"}
+KEYED = {".json", ".yaml"}  # a key that only NEW writes changes nothing that was there
 WHOLE = {".faiss"}  # compared by their bytes
 IGNORED_KEYS = {
     "command",
+    "format",
     "git_revision",
     "git revision",
     "versions",
@@ -62,6 +64,7 @@ class Comparison:
     files: int = 0
     values: int = 0
     differences: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
     wording: list[str] = field(default_factory=list)
 
 
@@ -88,7 +91,9 @@ def compare(
         known = len(found.differences)
         for key in dict.fromkeys([*before.values, *after.values]):
             values = before.values.get(key, "nothing"), after.values.get(key, "nothing")
-            if values[0] != values[1] and not f"{name}: {key}".startswith(tuple(random)):
+            if key not in before.values and Path(name).suffix in KEYED:
+                found.added.append(f"{name}: {key}")
+            elif values[0] != values[1] and not f"{name}: {key}".startswith(tuple(random)):
                 found.differences.append(f"{name}: {key}: {shown(values[0])} -> {shown(values[1])}")
         if before.prose != after.prose and len(found.differences) == known:
             found.wording.append(f"{name}: {first_change(before.prose, after.prose)}")

@@ -136,6 +136,14 @@ def test_other_words_are_wording(old, new):
     assert found.differences == [] and len(found.wording) == 2
 
 
+def test_a_key_that_only_new_writes_is_listed_and_a_lost_one_is_a_difference(old, new):
+    change_report(new, path="/tmp/new/run", option=None, format=2)
+    found = compared(old, new)
+    assert found.differences == [] and found.added == ["report.json: option"]
+    lost = compare(new, old, {"/tmp/new": ""}, {"/tmp/old": ""})
+    assert lost.differences == ["report.json: option: None -> nothing"]
+
+
 def test_nothing_to_compare_is_a_failure(tmp_path):
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
