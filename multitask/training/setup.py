@@ -9,6 +9,7 @@ import torch
 
 from multitask.config import Config
 from multitask.data.dataloader import TrainRows, train_loaders
+from multitask.data.label_shift import label_warnings
 from multitask.data.load import label_readers
 from multitask.data.splits import Data, load_splits, tokenize_splits
 from multitask.data.summary import data_warnings, glue_remarks
@@ -163,6 +164,7 @@ def plan(config: Config, model: MultiTaskModel, data: Data, device: torch.device
         init_from=start.described if start else None,
         warnings=[
             *data_warnings(config, data.summary, trained),
+            *label_warnings(config, data.splits, data.readers),
             *glue_remarks(config, data.splits),
         ],
     )

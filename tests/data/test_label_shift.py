@@ -1,0 +1,125 @@
+"""Labels of two splits that cannot come from one distribution, and those that can."""
+
+import numpy as np
+import pytest
+
+import run_multitask
+from multitask.config.registry import task_type
+from multitask.data.label_shift import other_labels
+from multitask.tasks.examples import LabelReader
+from tests.conftest import ROOT, write_tsv
+
+RNG = np.random.default_rng(0)
+NUMBERS = LabelReader(task_type("number"), {}, (), 0.0, 100.0)
+NAMES = tuple("abcdefghij")
+CLASSES = LabelReader(task_type("class"), {}, NAMES)
+SEVERAL = LabelReader(task_type("labels"), {}, NAMES)
+
+
+def numbers(low, high, size):
+    return RNG.uniform(low, high, size).round(2)
+
+
+def classes(low, high, size):
+    return RNG.integers(low, high, size)
+
+
+def found(train, dev, reader):
+    return other_labels({"train": train, "dev": dev}, reader)
+
+
+@pytest.mark.parametrize(
+    ("train", "dev"),
+    [
+        (numbers(0, 1, 60), numbers(0, 5, 30)),  # shares against stars
+        (numbers(0, 5, 60), numbers(0, 1, 30)),
+        (numbers(0, 1, 60), numbers(0, 100, 30)),  # shares against per cent
+        (numbers(0, 5, 5000), numbers(10, 20, 20)),  # no overlap
+        (numbers(0, 5, 20), numbers(6, 9, 5000)),
+        (RNG.integers(1, 6, 400), RNG.integers(0, 5, 100)),  # one file counts from 0
+        (numbers(0, 5, 500), np.full(60, 2.5)),  # all alike
+    ],
+)
+def test_numbers_on_another_scale(train, dev):
+    line = found(train.astype(float), dev.astype(float), NUMBERS)
+    assert "are both on one scale?" in line
+    assert f"from {dev.min():g} to {dev.max():g} in dev" in line
+
+
+@pytest.mark.parametrize(
+    ("train", "dev"),
+    [
+        (numbers(0, 5, 60), numbers(0, 5, 30)),
+        (numbers(0, 5, 10_000), numbers(0, 5, 8)),  # few rows leave out much of the range
+        (numbers(0, 5, 10_000), np.append(numbers(0, 4.8, 900), 4.9)),  # rare ones at the end
+        (np.full(50, 2.5), np.full(20, 2.5)),
+    ],
+)
+def test_numbers_on_one_scale(train, dev):
+    assert found(train, dev, NUMBERS) == ""
+
+
+def test_chance_alone_seldom_warns():
+    """Splits of one distribution: a warning in less than one of a hundred, whatever their size."""
+    warned = 0
+    for _ in range(400):
+        sizes = [int(size) for size in RNG.integers(5, 300, 2)]
+        train, dev = (RNG.beta(0.5, 3, size) * 100 for size in sizes)
+        warned += bool(found(train, dev, NUMBERS))
+        shares = RNG.dirichlet(np.ones(10))
+        train, dev = (RNG.choice(10, size, p=shares) for size in sizes)
+        warned += bool(found(train, dev, CLASSES))
+    assert warned < 4
+
+
+@pytest.mark.parametrize(
+    ("train", "dev", "part"),
+    [
+        (classes(0, 3, 60), classes(3, 6, 30), "30 of 30 labels in dev are classes that train"),
+        (classes(0, 9, 300), classes(1, 10, 100), "does not have (j)"),  # one file counts from 1
+        (classes(0, 10, 300), classes(0, 3, 100), "(d, e, f, g, h, ...)"),
+    ],
+)
+def test_classes_that_the_other_split_lacks(train, dev, part):
+    assert part in found(train, dev, CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("train", "dev"),
+    [
+        (classes(0, 5, 40), classes(0, 5, 12)),
+        (classes(0, 5, 1000), np.zeros(3, dtype=int)),  # too few rows to say
+        (np.append(classes(0, 5, 1000), [9] * 30), classes(0, 5, 200)),  # a rare class
+    ],
+)
+def test_classes_that_may_be_missing_by_chance(train, dev):
+    assert found(train, dev, CLASSES) == ""
+
+
+def test_several_classes_are_counted_each():
+    cells = np.eye(10)[classes(0, 3, 80)]
+    assert "classes that train does not have" in found(cells, np.roll(cells, 5, axis=1), SEVERAL)
+    assert found(cells, cells, SEVERAL) == ""
+
+
+def test_labels_without_classes_or_range_are_not_compared():
+    reader = LabelReader(task_type("span"), {}, ())
+    assert found(np.zeros((9, 2), int), np.full((9, 2), 50), reader) == ""
+
+
+@pytest.mark.parametrize("key", ["dev", "test"])
+def test_check_and_training_warn(key, tiny_overrides, tmp_path, capsys):
+    """Shares where the training rows have stars."""
+    rows = [[f"t{i}", "the film", "a dog", round(i / 40, 3)] for i in range(40)]
+    file = write_tsv(tmp_path / "shares.csv", ["id", "sentence1", "sentence2", "similarity"], rows)
+    change = [f"tasks.sts.data.{key}={file}", "training.max_steps=1"]
+    change.append("training.frozen_baseline=false")
+    for command in (["check"], []):
+        config = str(ROOT / "configs" / "cs224n.yaml")
+        assert run_multitask.main([*command, config, *tiny_overrides, *change]) == 0
+        shown = capsys.readouterr().out
+        warnings = [line for line in shown.splitlines() if line.startswith("warning: sts: the")]
+        assert warnings == [
+            f"warning: sts: the labels are from 0 to 5 in train and from 0 to 0.975 in {key}: 33 "
+            f"of 40 in train are outside of those in {key}: are both on one scale?"
+        ]
