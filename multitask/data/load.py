@@ -19,6 +19,7 @@ from multitask.data.readers.columns import class_names, column_of, read_columns,
 from multitask.data.readers.tables import read_lines, table_of
 from multitask.tasks.base import TaskType
 from multitask.tasks.examples import LabelReader, Rows, canonical, number_of
+from multitask.utils import limits
 from multitask.utils.errors import UserError
 
 
@@ -47,6 +48,10 @@ def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
         return LabelReader(task_type, {}, ())
     mapping = _class_of_value(config, task, task_type) if data.labels is None else data.labels
     names = tuple(dict.fromkeys(mapping.values()))
+    if len(names) > limits.CLASSES:
+        what = f"{data.label!r} has {len(names):,} different labels"
+        message = f"{what}, and a task has at most {limits.CLASSES:,} classes: name another column"
+        raise config.error((*path, "label"), message)
     with config.errors_at((*path, "labels")):
         task_type.check_classes(names, data.tag_scheme)
     ids = {value: names.index(name) for value, name in mapping.items()}

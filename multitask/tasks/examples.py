@@ -17,6 +17,8 @@ NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 # how a number is written that has one meaning only: `007` and `1e2` may be names
 PLAIN_NUMBER = re.compile(r"\+?(-?(0|[1-9][0-9]*))(\.[0-9]+)?")
 
+SHOWN = 20  # label values that an error names
+
 
 @dataclass
 class Rows:
@@ -100,7 +102,7 @@ class LabelReader:
         if self.ids:
             known_as = self.ids.get(value, self._spellings.get(canonical(value)))
             if known_as is None:
-                known = ", ".join(self.ids)
+                known = ", ".join([*self.ids][:SHOWN]) + (", ..." if len(self.ids) > SHOWN else "")
                 raise ValueError(f"expected one of {known} (`data.labels` gives others a meaning)")
             return known_as
         number = number_of(value)

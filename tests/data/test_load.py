@@ -11,6 +11,7 @@ from multitask.config.registry import task_type
 from multitask.data.load import label_reader, load_rows, rows_of_texts, texts_from_file
 from multitask.data.tags import words_rows
 from multitask.tasks.examples import Rows, label_text
+from multitask.utils import limits
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT, write_tsv
 from tests.support.data_files import BINARY, make, refusal, rows_of
@@ -152,6 +153,20 @@ def test_two_different_texts_are_two_classes(head, tmp_path):
 def test_labels_that_do_not_fit_the_head(label_type, data, part, tmp_path):
     (tmp_path / "train.csv").write_text("id,sentence,label\n1,a,1\n2,b,1\n")
     assert part in refusal(label_reader, make(tmp_path, data), "t", task_type(label_type))
+
+
+@pytest.mark.parametrize("name", ["class", "labels"])
+def test_a_column_of_texts_is_no_column_of_classes(name, tmp_path):
+    """100,000 of them once took minutes and more memory than there is."""
+    lines = [f"{i},text,what the text {i} says" for i in range(limits.CLASSES + 1)]
+    file = tmp_path / "train.csv"
+    config = make(tmp_path, {})
+    file.write_text("\n".join(["id,sentence,label", *lines[:-1]]) + "\n")
+    assert len(label_reader(config, "t", task_type(name)).names) == limits.CLASSES
+    file.write_text("\n".join(["id,sentence,label", *lines]) + "\n")
+    found = refusal(label_reader, config, "t", task_type(name))
+    assert "tasks.t.data.label: 'label' has 1,001 different labels" in found
+    assert "at most 1,000 classes: name another column" in found
 
 
 @pytest.mark.parametrize("value", ['["a", "b"]', '{"a": 1}'])

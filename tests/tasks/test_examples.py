@@ -35,6 +35,12 @@ def test_a_spelling_of_two_classes_is_refused():
         reader.read("1")
 
 
+def test_an_error_names_some_of_many_classes():
+    reader = LabelReader(task_type("class"), {f"c{i}": i for i in range(500)}, ())
+    with pytest.raises(ValueError, match=r"expected one of c0, .*c19, \.\.\. \("):
+        reader.read("d")
+
+
 def test_a_split_without_labels_says_so():
     with pytest.raises(ValueError, match=r"f\.csv has no labels"):
         Rows("f.csv", ["a"], [("x",)], None).gold  # noqa: B018
