@@ -24,12 +24,12 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_config
     from multitask.config.run_directory import RunDirectory
     from multitask.config.run_start import check_directory
-    from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, UserError, is_first_process
+    from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, UserError
 
     config = load_config(arguments.config, arguments.overrides)
-    if is_first_process():
-        directory = Path(config.output_dir)
-        check_directory(directory, resume=arguments.resume, overwrite=arguments.overwrite)
+    # all processes of a launcher check: those that go on would wait for the others
+    directory = Path(config.output_dir)
+    check_directory(directory, resume=arguments.resume, overwrite=arguments.overwrite)
 
     from torch import OutOfMemoryError
 

@@ -22,6 +22,7 @@ from multitask.models.weights import below, intact_weights, read_tensors
 from multitask.tasks.base import TaskType
 from multitask.tasks.examples import LabelReader
 from multitask.utils.errors import UserError, suggest
+from multitask.utils.files import check_checksums
 
 # what `take` moves over, beside the encoder
 PARTS = {
@@ -111,6 +112,7 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
     other = (
         f"{run} was trained with the encoder {name!r}, this config names {config.encoder.name!r}: "
     )
+    check_checksums(directory)
     source = load_architecture(str(directory))
     for key in BESIDE_SHAPES:
         there, here = getattr(source, key, None), getattr(encoder.config, key, None)

@@ -16,7 +16,7 @@ from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.utils.errors import UserError
-from multitask.utils.files import file_digest
+from multitask.utils.files import check_checksums, file_digest
 from multitask.utils.names import PACKAGED_ENCODER
 
 PAD_TOKENS = ("[PAD]", "<pad>", "<|pad|>", "<|padding|>")
@@ -200,6 +200,7 @@ def saved_encoder(directory: Path, config: Config) -> Encoder:
 def _rebuilding(directory: Path) -> Iterator[None]:
     """Say in a UserError which run's files cannot be loaded, and why."""
     _quiet()
+    check_checksums(directory)
     try:
         yield
     except UserError:

@@ -20,6 +20,7 @@ from multitask.training.save_results import save_results
 from multitask.training.setup import Plan, set_up
 from multitask.utils import distributed
 from multitask.utils.device import pick_device
+from multitask.utils.files import replacing, write_checksums
 from multitask.utils.versions import git_revision
 
 
@@ -59,7 +60,7 @@ def train(
             say(line)
         for warning in plan.warnings:
             say(f"warning: {warning}")
-        distributed.on_first(lambda: save_encoder(plan, run.encoder))
+        distributed.on_first(lambda: save_encoder(plan, run))
         baselines = run_baselines(plan, run, resume, say)
         trainer = build_trainer(plan, run_dir, say)
         revision = git_revision()  # now: the tree may change while the run goes on
@@ -84,10 +85,17 @@ def _silent(line: str) -> None:
     """What other ranks than the first say."""
 
 
-def save_encoder(plan: Plan, directory: Path) -> None:
+def save_encoder(plan: Plan, run: RunDirectory) -> None:
     """The architecture and the tokenizer, so that the run loads without its source."""
+    tokenizer = plan.data.tokenizer
+    # it saves what it last did, which after a resume is nothing: the tokens come from the cache
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.backend_tokenizer.no_truncation()
+    run.make(run.encoder)
     try:
-        plan.model.encoder.config.save_pretrained(directory)
-        plan.data.tokenizer.save_pretrained(directory)
+        with replacing(run.encoder) as made:
+            plan.model.encoder.config.save_pretrained(made)
+            tokenizer.save_pretrained(made)
+            write_checksums(made)
     except Exception as error:  # the Rust tokenizer raises a bare Exception on a full disk
-        raise OSError(f"{directory}: {error}") from error
+        raise OSError(f"{run.encoder}: {error}") from error

@@ -62,18 +62,23 @@ def _peers() -> Iterator[None]:
 
 
 def on_first(function: Callable[[], T]) -> T:
-    """Call ``function`` on rank 0; all ranks return its result, or raise its UserError."""
+    """Call ``function`` on rank 0; all ranks return its result, or raise its error."""
     if world() == 1:
         return function()
     answer: list[Any] = [None]
+    failure: Exception | None = None
     if rank() == 0:
         try:
             answer = [function()]
-        except UserError as error:
+        except (UserError, OSError) as error:
             answer = [error]
+        except Exception as error:  # it may be of a kind that the others cannot load
+            failure, answer = error, [PeerLost("the first process of this run has failed")]
     with _peers():
         distributed.broadcast_object_list(answer, src=0)
-    if isinstance(answer[0], UserError):
+    if failure is not None:
+        raise failure
+    if isinstance(answer[0], UserError | OSError):
         raise answer[0]
     return answer[0]
 

@@ -18,6 +18,7 @@ from multitask.utils.errors import UserError
 
 # names of scratch directories start and end so
 SCRATCH, ENDING = ".multitask-", ".tmp"
+CHECKSUMS = "SHA256SUMS"
 
 
 @contextlib.contextmanager
@@ -141,6 +142,27 @@ def file_digest(file: Path) -> str:
     """The SHA-256 of a file, in hexadecimal digits."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def write_checksums(directory: Path) -> None:
+    """Write the SHA-256 of each file of a directory, as ``sha256sum --check`` takes them."""
+    files = sorted(path for path in directory.iterdir() if path.name != CHECKSUMS)
+    lines = [f"{file_digest(file)}  {file.name}\n" for file in files]
+    write_text(directory / CHECKSUMS, "".join(lines))
+
+
+def check_checksums(directory: Path) -> None:
+    """Raise UserError for a file of a directory that was changed since ``write_checksums``."""
+    if not (directory / CHECKSUMS).is_file():
+        return
+    for line in (directory / CHECKSUMS).read_text("utf-8", "replace").splitlines():
+        digest, _, name = line.partition("  ")
+        file = directory / name
+        if file.parent != directory or not file.is_file() or file_digest(file) != digest:
+            raise UserError(
+                f"{directory}: {name!r} is damaged (its checksum is not the one in {CHECKSUMS}): "
+                "resume the run, which writes it anew, or train it again"
+            )
 
 
 def write_text(file: Path, text: str) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from multitask.sweep.runs import DISCARDED, Run, discard_weights, error_line, mean_score
+from multitask.sweep.runs import Run, discard_weights, error_line, mean_score
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,14 @@ def test_a_run_is_finished_with_its_report(mean, words, tmp_path):
     run = a_run(tmp_path / "seed-3")
     run.directory.mkdir()
     assert not run.finished
-    (run.directory / "report.json").write_text(json.dumps({"overall": {"mean": mean}}))
+    report = {"overall": {"mean": mean}, "tasks": {}, "seed": 3, "selection_split": "dev"}
+    (run.directory / "report.json").write_text(json.dumps(report))
     assert run.finished and mean_score(run) == words
     assert run.name == "mean seed 3" and run.log == tmp_path / "logs" / "seed-3.log"
 
 
 def test_only_what_predicting_and_resuming_need_is_removed(tmp_path):
-    for name in (*DISCARDED, "figures"):
+    for name in ("checkpoints", "weights", "encoder", "figures"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").touch()
     for _ in range(2):  # a kill in between: the next start does it again
