@@ -1,7 +1,7 @@
 # Tested by tests/inference/export/test_write.py
-"""Write a task of a run for transformers, sentence-transformers or ONNX, or its ternary encoder.
+"""Export a task of a run for transformers, sentence-transformers or ONNX, or its ternary encoder.
 
-The result is loaded back and compared with the run before DIR appears (docs/export.md).
+The export is loaded and compared with the run before DIR appears (docs/export.md).
 """
 
 import argparse
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
         if getattr(arguments, option) and form != needed:
             name = option.replace("_", "-")
             raise UserError(f"--{name} is for --format {needed}, not {form}")
-    # one place, and the precision that the other libraries have too
+    # the CPU, and the precision of the other libraries
     fixed = ["device=cpu", "training.precision=fp32", "encoder.kernels=torch"]
     config = load_run_config(run_dir, [*arguments.overrides, *fixed])
     tasks = list(config.tasks)

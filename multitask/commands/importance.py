@@ -1,8 +1,8 @@
-"""Draw how much each hidden state counts where the pooling weighs them: hire, layer_attention.
+"""Draw how much each hidden state counts under the poolings hire and layer_attention.
 
-Writes NAME.png, .svg (a row a task), NAME_lengths.png, .svg (short and long texts),
-NAME-TASK.png, .svg (a row an example) and the numbers as NAME.json (docs/hire.md). A run whose
-weights are gone is drawn from its log: means over tasks alone.
+Writes NAME.png, .svg (a row per task), NAME_lengths.png, .svg (short and long texts),
+NAME-TASK.png, .svg (a row per example) and the numbers as NAME.json (docs/hire.md). A run without
+weights is drawn from its log: only the means of tasks.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _of_run(
     directory: Path, overrides: Sequence[str], arguments: argparse.Namespace
 ) -> list["Importance"]:
-    """The weights of a run's tasks, those that weigh hidden states."""
+    """Return the weights of the run's tasks whose pooling has them."""
     from multitask.config import load_run_config, load_saved_config
     from multitask.config.run_directory import RunDirectory
     from multitask.utils.errors import UserError
@@ -141,7 +141,7 @@ def _computed(
 
 
 def _logged(directory: Path, tasks: Sequence[str]) -> list["Importance"]:
-    """What the run logged at the steps whose weights it was reported with."""
+    """Read the weights that the run logged at the selected steps."""
     from multitask.config.run_directory import RunDirectory
     from multitask.reporting.figures.importance_map import read_log
 

@@ -1,5 +1,5 @@
 # Tested by tests/commands/test_search.py
-"""Make a search index of a file with one text a line (docs/search.md)."""
+"""Make a search index of a file with one text per line (docs/search.md)."""
 
 import argparse
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Write a trained run's predictions for dev and test, or for texts of one's own.
+"""Write a trained run's predictions for dev and test, or for your own texts.
 
-Several runs are averaged: an ensemble of the tasks they share (docs/comparing.md).
+The predictions of several runs are averaged over the tasks they share (docs/comparing.md).
 """
 
 import argparse
@@ -128,7 +128,7 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
 
 
 def _check_output(output: Path, file: Path) -> None:
-    """Raise UserError where writing predictions there would destroy something else."""
+    """Raise UserError if predictions would overwrite something else."""
     import json
 
     from multitask.config.run_directory import RunDirectory

@@ -1,4 +1,4 @@
-"""Find the texts of an index that are nearest to a query, by cosine (docs/search.md)."""
+"""Find the texts of an index that are nearest to a query by cosine (docs/search.md)."""
 
 import argparse
 from pathlib import Path

@@ -1,5 +1,5 @@
 # Tested by tests/configs/test_grid_tasks.py
-"""A paper's table from finished runs: its printed values beside ours (docs/glue.md)."""
+"""Fill a paper's table with finished runs: its printed values next to ours (docs/glue.md)."""
 
 import argparse
 from pathlib import Path
@@ -46,8 +46,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _rows(directories: list[Path]) -> tuple[dict[str, list[list[Path]]], list[str]]:
-    """The runs of each row: cells of grids under their names without the task, plain runs under
-    that of their group. And a note for each grid of which runs are missing."""
+    """Return the runs of each row, and a note per grid with missing runs.
+
+    A row is a cell of a grid, named without its task, or a group of other runs.
+    """
     from multitask.reporting.comparison.groups import group_runs
     from multitask.sweep.grid import load_grid
     from multitask.sweep.runs import SweepDirectory

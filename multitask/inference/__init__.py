@@ -1,1 +1,1 @@
-"""A trained model at work: scores, vectors, search, analysis, exports, a page to try it."""
+"""A trained model at work: scores, vectors, search, analysis, export, and a page to try it."""

@@ -1,4 +1,4 @@
-"""Sentence vectors of a run's task or of a bare encoder, for whatever compares texts."""
+"""Sentence vectors of a run's task, or of an encoder with a fixed pooling."""
 
 import hashlib
 import json
@@ -29,18 +29,18 @@ from multitask.utils.versions import command_line, git_revision
 DEFAULT_POOLING = "mean"
 MAX_LENGTH = 128
 BATCH_SIZE = 64
-ALONE = "texts"  # what the model calls its one task where no task of a run pools
+ALONE = "texts"  # the name of the only task in a model with a fixed pooling
 
 
 @dataclass
 class Vectors:
-    """Texts to vectors [N, d], as one task of a run makes them, or an encoder with a fixed pooling.
+    """Maps texts to vectors [N, d] by a task of a run, or by an encoder with a fixed pooling.
 
     Attributes:
-        source: the run directory or the encoder, as it was given.
+        source: the run directory or the encoder, as the user gave it.
         task: the task of the run; None for an encoder.
         pooling: the pooling's name.
-        max_length: tokens of a text, special ones included; the rest is cut.
+        max_length: tokens per text, special tokens included; longer texts are cut.
         scorer: runs the model over texts.
         part: the task of the model that pools.
         run: the run, None for an encoder.
@@ -60,18 +60,18 @@ class Vectors:
         return self.encode(["."]).shape[1]
 
     def encode(self, texts: Sequence[str], title: str = "") -> np.ndarray:
-        """float32 [N, d] in order; with a ``title``, behind a progress bar."""
+        """Encode texts: float32 [N, d] in order; a ``title`` shows a progress bar."""
         if self.run is not None and self.task is not None:
-            self.run.encoder(self.task)  # its weights may have made room for another task's
+            self.run.encoder(self.task)  # another task's weights may be loaded now
         return self.scorer.vectors(self.part, texts, self.max_length, title)
 
     def layers(self, texts: Sequence[str], title: str = "") -> np.ndarray:
-        """Vectors of every layer under each fixed pooling: see ``analysis.layers``."""
+        """Encode texts at every layer under each fixed pooling; see ``layer_vectors``."""
         adapter = self.scorer.model.adapter(self.part)
         return layer_vectors(self.scorer, adapter, texts, self.max_length, title=title)
 
     def fingerprint(self) -> str:
-        """A hash of what a vector depends on: the model's weights, tokenizer, task and pooling."""
+        """Hash what a vector depends on: the model's weights, tokenizer, task and pooling."""
         tokenizer = json.loads(self.scorer.tokenizer.backend_tokenizer.to_str())
         tokenizer.pop("padding"), tokenizer.pop("truncation")  # they change with every call
         settings = [self.task, self.pooling, self.max_length, tokenizer]
@@ -83,15 +83,15 @@ class Vectors:
 
     @property
     def scores_directory(self) -> Path:
-        """Where scores go unless told otherwise: in the run, or beside an encoder's user."""
+        """The default directory for scores: in the run, or ./scores for an encoder."""
         return Path("scores") if self.run is None else self.run.directory / "scores"
 
     def describe(self) -> str:
-        """Such as ``runs/sts, task sts, mean pooling``."""
+        """Describe the vectors, such as ``runs/sts, task sts, mean pooling``."""
         return f"{self.weights()}, {self.pooling} pooling"
 
     def facts(self) -> dict[str, Any]:
-        """What sts.json and search.json say of the vectors and of how they were measured."""
+        """Return the keys of sts.json and search.json that describe the vectors and the command."""
         return {
             "format": 1,
             "of": self.describe(),
@@ -104,13 +104,13 @@ class Vectors:
         }
 
     def weights(self) -> str:
-        """Such as ``runs/sts, task sts``."""
+        """Name the weights, such as ``runs/sts, task sts``."""
         return f"{self.source}, task {self.task}" if self.task else self.source
 
     def known_rows(self) -> tuple[list[Rows], list[Rows]]:
-        """What the run trains on or holds out of that; and the dev rows that select its weights.
+        """Return the run's training rows (with the holdout), and the dev rows that select weights.
 
-        No rows for an encoder. Raises UserError where the files are no longer there.
+        An encoder has neither. Raises UserError if the files no longer exist.
         """
         if self.run is None:
             return [], []
@@ -137,14 +137,14 @@ def open_vectors(
     overrides: Sequence[str] = (),
     max_length: int | None = None,
 ) -> Vectors:
-    """The vectors of a run directory or of an encoder, computed in fp32.
+    """Open the vectors of a run directory or of an encoder, computed in fp32.
 
     Args:
         source: a run directory, or an encoder: a directory, a hub id or the packaged one.
         task: the run's task whose weights, adapter and pooling count; default: ``vector_task``.
-        pooling: a pooling without parameters, in place of the task's own.
+        pooling: a pooling without parameters that replaces the task's.
         overrides: values of the run's config to change, such as ``data_dir=DIR``.
-        max_length: tokens of a text; default: the task's, or ``MAX_LENGTH``.
+        max_length: tokens per text; default: the task's, or ``MAX_LENGTH`` for an encoder.
 
     Raises:
         UserError: neither a run nor an encoder, an unknown task, a pooling with parameters.
@@ -170,7 +170,7 @@ def run_vectors(
     pooling: str | None = None,
     max_length: int | None = None,
 ) -> Vectors:
-    """``open_vectors`` of a run that is loaded; ``source`` is what to call it."""
+    """Return the vectors of a loaded run, which messages call ``source``; see ``open_vectors``."""
     task = task or run.vector_task()
     encoder, adapter = run.encoder(task)
     entry = run.config.tasks[task]
@@ -188,12 +188,12 @@ def run_vectors(
 
 
 def _shown(choice: Choice) -> str:
-    """A method's name, with its options where it has any."""
+    """Write a method's name, and its options if it has any."""
     return " ".join([choice.name, *([json.dumps(choice.options)] if choice.options else [])])
 
 
 def _fixed(encoder: Any, pooling: str, adapter: Any) -> MultiTaskModel:
-    """An encoder under a pooling without parameters."""
+    """Put a pooling without parameters on an encoder."""
     names = [name for name in KINDS["pooling"] if name != "tokens"]
     if pooling == "tokens":
         raise UserError(f"--pooling: tokens gives no vector of a text: one of {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""Several finished runs as one: their averaged output, from saved predictions or from weights.
+"""Average the output of several finished runs, from saved predictions or from weights.
 
 from multitask.inference.ensemble import ensemble
 
@@ -40,9 +40,16 @@ Run = tuple[Path, Config, dict[str, Any]]  # with its report.json
 
 @dataclass
 class Ensemble:
-    """The averaged output of runs, and what it gains on dev (keys: docs/comparing.md)."""
+    """The averaged output of runs.
 
-    config: Config  # the first run's
+    Attributes:
+        config: the first run's config.
+        readers: the label reader of each task.
+        output: the averaged predictions and scores by task and split.
+        gains: the gain of averaging on dev; docs/comparing.md describes the keys.
+    """
+
+    config: Config
     readers: dict[str, LabelReader]
     output: Output
     gains: dict[str, Any]
@@ -51,12 +58,12 @@ class Ensemble:
 def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> Ensemble:
     """Average the outputs of finished runs over the tasks they share, on dev and test.
 
-    A run's saved predictions are used where it has them; with ``overrides``, and where they are
-    missing, its weights predict.
+    Saved predictions are used if a run has them. With ``overrides``, or without saved predictions,
+    the run's weights predict.
 
     Raises:
-        UserError: a run given twice or not finished, no shared task, runs whose labels or rows of a
-            task differ, or neither saved predictions nor weights.
+        UserError: a run given twice or not finished, no shared task, runs with different labels or
+            rows of a task, or a run with neither saved predictions nor weights.
     """
     check_distinct(run_dirs)
     runs: list[Run] = []
@@ -103,14 +110,14 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
 
 
 def check_output(directory: Path) -> None:
-    """Raise UserError where an ensemble's files would do harm."""
+    """Raise UserError if the ensemble's files would overwrite something else."""
     check_no_run(directory)
     if directory.is_dir() and any(directory.iterdir()) and not (directory / FACTS).exists():
         raise UserError(f"{directory} holds other files: choose another --output DIR")
 
 
 def write_ensemble(directory: Path, found: Ensemble) -> list[Path]:
-    """Write ensemble.json and, as a run does, its prediction files; return their paths."""
+    """Write ensemble.json and prediction files like those of a run; return their paths."""
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / FACTS
     write_text(file, json.dumps(found.gains, indent=1, ensure_ascii=False) + "\n")
@@ -132,10 +139,10 @@ def write_ensemble(directory: Path, found: Ensemble) -> list[Path]:
 def predict_texts(
     runs: Iterable[TrainedRun], task: str, file: Path
 ) -> tuple[Rows, list[dict[str, Any]], LabelReader]:
-    """The texts of a file of one's own, and the runs' averaged prediction of each.
+    """Read the user's texts, and average the runs' predictions for each.
 
-    One run is used at a time: a generator keeps one in memory. Raises UserError for texts that do
-    not fit the task, and for runs whose labels differ.
+    ``runs`` may be a generator, so that only one run is in memory. Raises UserError for texts that
+    do not fit the task, and for runs with different labels.
     """
     members: list[Scores] = []
     readers = []
@@ -156,7 +163,7 @@ def predict_texts(
 
 
 def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) -> LabelReader:
-    """The first run's label reader. Raises UserError unless all read the same labels."""
+    """Return the first run's label reader. Raises UserError unless all read the same labels."""
     (first, reader), *others = readers
     for run, other in others:
         facts = zip(_facts(reader).items(), _facts(other).values(), strict=True)
@@ -170,7 +177,7 @@ def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) ->
 
 
 def _facts(reader: LabelReader) -> dict[str, Any]:
-    """What two runs must have in common for an average."""
+    """Return what must be equal in two runs that are averaged."""
     return {
         "label type": reader.task_type.name,
         "classes": ", ".join(reader.names),
@@ -180,14 +187,14 @@ def _facts(reader: LabelReader) -> dict[str, Any]:
 
 
 def _entries(config: Config, report: Mapping[str, Any]) -> dict[str, Any]:
-    """Each task's entry of report.json; a task without dev rows has that of its head's owner."""
+    """Return each task's entry of report.json; without dev rows, that of the owner of its head."""
     found, owners = report["tasks"], config.selecting_tasks()
     named = {task: found.get(task) or found.get(owners[task]) for task in owners}
     return {task: entry for task, entry in named.items() if entry is not None}
 
 
 def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
-    """The tasks that every run has, in the first one's order, and a line about the others."""
+    """Return the tasks that every run has, in the order of the first, and remarks on the others."""
     every = dict.fromkeys(
         task
         for _, _, report in runs
@@ -201,22 +208,22 @@ def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
             f"the runs have no task in common that can be averaged ({tasks}): leave some out"
         )
     left = [task for task in every if task not in shared]
-    remarks = [f"Left out, for not every run has them: {', '.join(left)}."] if left else []
+    remarks = [f"Left out, as not every run has them: {', '.join(left)}."] if left else []
     types = {t: task_type(e["label_type"]) for _, _, r in runs for t, e in r["tasks"].items()}
     for found, why in (
         ([task for task, kind in types.items() if not kind.labelled], "they have no labels"),
         (
             [task for task, kind in types.items() if kind.labelled and not kind.per_row],
-            "what they say of words is not averaged",
+            "predictions of words are not averaged",
         ),
     ):
         if found:
-            remarks.append(f"Left out, for {why}: {', '.join(found)}.")
+            remarks.append(f"Left out, as {why}: {', '.join(found)}.")
     return shared, remarks
 
 
 def _saved_reader(config: Config, task: str, result: Mapping[str, Any]) -> LabelReader:
-    """A finished run's label reader, without its training file."""
+    """Return a finished run's label reader without reading its training file."""
     kind = task_type(result["label_type"])
     inferred = kind.has_classes and kind.default_labels is None
     if inferred and config.tasks[task].data.labels is None:
@@ -226,7 +233,7 @@ def _saved_reader(config: Config, task: str, result: Mapping[str, Any]) -> Label
 
 
 def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | None) -> Output:
-    """A run's output on each (task, split): saved if it is there and still asked for."""
+    """Return a run's output per (task, split), from saved predictions if there are any."""
     directory, _, report = run
     found: Output = {}
     trained: TrainedRun | None = None
@@ -250,7 +257,7 @@ def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | 
 
 
 def _with_weights(directory: Path, overrides: list[str] | None, file: Path) -> TrainedRun:
-    """The run, to predict what ``file`` does not hold."""
+    """Load the run, to predict what ``file`` does not contain."""
     try:
         return TrainedRun(directory, load_run_config(directory, overrides))
     except UserError as error:

@@ -1,4 +1,4 @@
-"""Prediction files: JSON lines for everyone, the CS224N course's format, the GLUE server's."""
+"""Write prediction files: JSON lines, the CS224N course's format, the GLUE server's."""
 
 import json
 from pathlib import Path
@@ -44,7 +44,7 @@ def write_predictions(
 
 
 def course_text(column: str, ids: list[str], predictions: np.ndarray, reader: LabelReader) -> str:
-    """The course's file to the letter: header ``id \\t COLUMN \\n``, rows ``ID , VALUE \\n``."""
+    """Write the course's exact format: header ``id \\t COLUMN \\n``, rows ``ID , VALUE \\n``."""
     values = reader.task_type.course_values(predictions, reader)
     rows = [f"{name} , {value} \n" for name, value in zip(ids, values, strict=True)]
     return "".join([f"id \t {column} \n", *rows])

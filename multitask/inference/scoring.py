@@ -1,4 +1,4 @@
-"""Scores of a model over a whole split, in file order, and their metrics."""
+"""Scores of a model over a split, in file order, and their metrics."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -62,10 +62,10 @@ def generator_maskings(
 
 @contextmanager
 def _evaluating(model: MultiTaskModel) -> Iterator[None]:
-    """Evaluation mode, and the model's own again.
+    """Put the model in evaluation mode for the block, then restore its mode.
 
-    Autocast inside would cast the weights anew for every batch; a context round it keeps what was
-    cast (bf16 on a CPU: 1.04 times as fast).
+    The outer autocast context keeps the weights that inner contexts have cast; without it they
+    would be cast again for every batch (bf16 on a CPU: 1.04 times as fast).
     """
     training = model.training
     model.eval()
@@ -199,6 +199,6 @@ def scores_of(head: Any, output: Tensor, rows: Rows) -> Scores:
 
 
 def measure(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, float]:
-    """The metrics of a labelled split, with its mean loss."""
+    """Compute the metrics of a labelled split, and its mean loss."""
     columns = reader.task_type.columns(rows, reader, scores.predictions, scores.scores)
     return {**metrics.compute(reader.task_type, columns), "loss": scores.loss}

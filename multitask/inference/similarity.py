@@ -1,29 +1,30 @@
-"""How sentence vectors fill the space: alignment, uniformity, anisotropy. No torch here.
+"""Measures of the space of sentence vectors: alignment, uniformity, anisotropy.
 
 Wang & Isola 2020, with the constants of their experiments (alpha = 2, t = 2), on vectors of length
-one. The expectations are over all pairs, none is drawn at random.
+one. Expectations are over all pairs; no pairs are sampled.
 """
 
 import numpy as np
 
-# of a cosine of fp32 vectors
+# digits of a cosine of fp32 vectors
 DIGITS = 6
-# rows whose products with all others are held at once
+# rows whose products with all others are in memory at once
 CHUNK = 1024
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """Each vector [N, d] divided by its length; zero vectors stay zero."""
+    """Divide each vector [N, d] by its length; zero vectors stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: np.ndarray = vectors / np.maximum(lengths, np.finfo(vectors.dtype).tiny)
     return scaled
 
 
 def cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Cosine of each pair of rows, to ``DIGITS`` digits: [N, d] twice -> float64 [N].
+    """Compute the cosine of each pair of rows to ``DIGITS`` digits: [N, d] twice -> float64 [N].
 
-    What fp32 vectors cannot tell apart, such as two pairs of equal sentences, is a tie: else
-    rounding errors would rank them (.0006 of Spearman's correlation on SMTeuroparl).
+    Rounding makes ties of what fp32 vectors cannot distinguish, such as two pairs of equal
+    sentences. Otherwise rounding errors would rank them (.0006 of Spearman's correlation on
+    SMTeuroparl).
     """
     products = (unit(left.astype(np.float64)) * unit(right.astype(np.float64))).sum(axis=1)
     rounded: np.ndarray = products.round(DIGITS)
@@ -31,7 +32,7 @@ def cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def alignment(left: np.ndarray, right: np.ndarray) -> float:
-    """Mean of |u - v|^2 over positive pairs, rows of ``left`` and ``right`` [N, d].
+    """Compute the mean of |u - v|^2 over positive pairs, rows of ``left`` and ``right`` [N, d].
 
     Lower is better. NaN without pairs.
     """
@@ -42,7 +43,7 @@ def alignment(left: np.ndarray, right: np.ndarray) -> float:
 
 
 def uniformity(vectors: np.ndarray) -> float:
-    """log of the mean of exp(-2 |u - v|^2) over all pairs of two rows [N, d]; lower is better.
+    """Compute log E exp(-2 |u - v|^2) over all pairs of rows [N, d]; lower is better.
 
     NaN for fewer than two rows.
     """
@@ -61,9 +62,10 @@ def uniformity(vectors: np.ndarray) -> float:
 
 
 def mean_cosine(vectors: np.ndarray) -> float:
-    """Mean cosine over all pairs of two rows [N, d]: 0 for directions spread evenly, 1 for one.
+    """Compute the mean cosine over all pairs of rows [N, d], a measure of anisotropy.
 
-    What anisotropy is measured by (Ethayarajh 2019). NaN for fewer than two rows.
+    0 if directions are evenly spread, 1 if they are equal (Ethayarajh 2019). NaN for fewer than two
+    rows.
     """
     rows = unit(vectors).astype(np.float64)
     count = len(rows)

@@ -1,7 +1,7 @@
-"""Scores of sentence vectors on the STS suites: correlations of their cosines with the gold scores.
+"""Score sentence vectors on the STS suites: correlations of their cosines with the gold scores.
 
-Of a suite with several subsets, ``all`` is one correlation over all pairs together, as in SimCSE's
-tables; ``mean`` and ``wmean`` are averages over subsets, plain and by number of pairs.
+``all`` is one correlation over all pairs of a suite, as in SimCSE's tables; ``mean`` and ``wmean``
+are averages over its subsets, plain and weighted by the number of pairs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,19 +28,19 @@ def score_suites(
     training: Iterable[Rows] | None = None,
     selecting: Iterable[Rows] = (),
 ) -> dict[str, dict[str, Any]]:
-    """Every suite's entry of sts.json; each distinct sentence is encoded once.
+    """Compute each suite's entry of sts.json; each distinct sentence is encoded once.
 
     Args:
         suites: the suites by name.
         encode: N texts -> vectors [N, d].
-        training: what the encoder was trained on here; None where no run stands behind it.
-        selecting: the rows by which its weights were chosen.
+        training: the training rows of the run; None for an encoder without a run.
+        selecting: the rows that selected the run's weights.
 
     Returns:
-        By suite: ``pairs``, ``in_training`` (None without ``training``), ``selecting``, how many
-        are among those rows, ``scores`` over all pairs, ``clean`` over those that are not in
-        training (None where that is all of them or unknown), ``subsets`` and ``space``.
-        Correlations and their averages are NaN where one is undefined.
+        Per suite: ``pairs``; ``in_training``, the number of pairs in ``training`` (None without);
+        ``selecting``, the number of pairs in ``selecting``; ``scores`` over all pairs; ``clean``
+        over the pairs that are not in ``training`` (None if that is all of them or unknown);
+        ``subsets`` and ``space``. An undefined correlation, and an average with one, is NaN.
     """
     vectors = looked_up([rows for suite in suites.values() for rows in suite.values()], encode)
     seen = None if training is None else text_sets(training, 2)
@@ -58,7 +58,7 @@ def score_suites(
 
 
 def looked_up(parts: Iterable[Rows], encode: Encode) -> Encode:
-    """``encode`` for the sentences of some rows, each of them encoded once, now."""
+    """Encode the sentences of some rows once, and return a function that looks vectors up."""
     texts = dict.fromkeys(text for rows in parts for pair in rows.texts for text in pair)
     number = {text: place for place, text in enumerate(texts)}
     vectors = encode(list(number))
@@ -66,14 +66,14 @@ def looked_up(parts: Iterable[Rows], encode: Encode) -> Encode:
 
 
 def sides(rows: Rows, vectors: Encode) -> list[np.ndarray]:
-    """The vectors of the first and of the second sentences of N pairs, [N, d] each."""
+    """Return the vectors of the first and of the second sentences of N pairs, [N, d] each."""
     return [vectors([pair[side] for pair in rows.texts]) for side in (0, 1)]
 
 
 def space(parts: Sequence[Rows], vectors: Encode, above: float) -> dict[str, float]:
-    """Alignment of pairs that score ``above`` this; uniformity and mean cosine of all sentences.
+    """Compute alignment (pairs with a score above ``above``), uniformity and mean cosine.
 
-    Sentences that occur twice count once.
+    A sentence that occurs twice counts once.
     """
     positive = [rows.take(np.flatnonzero(rows.gold > above)) for rows in parts]
     first, second = (
@@ -88,8 +88,10 @@ def space(parts: Sequence[Rows], vectors: Encode, above: float) -> dict[str, flo
 
 
 def pair_space(rows: Rows, encode: Encode, highest: float) -> dict[str, float]:
-    """``space`` of one task's pairs, whose scores end at ``highest``; above 0.8 of it is positive,
-    like above 4 of 5 in the suites."""
+    """Compute ``space`` of one task's pairs, whose scores go up to ``highest``.
+
+    Pairs above 0.8 of it are positive, as pairs above 4 of 5 in the suites.
+    """
     return space([rows], looked_up([rows], encode), 0.8 * highest)
 
 
@@ -98,7 +100,7 @@ def score_suite(
     similarities: Mapping[str, np.ndarray],
     seen: Mapping[str, np.ndarray] | None,
 ) -> dict[str, Any]:
-    """A suite's counts and scores from each pair's similarity [N] and whether it was seen [N]."""
+    """Compute a suite's counts and scores from each pair's similarity [N] and ``seen`` flag [N]."""
     count = None if seen is None else int(sum(flags.sum() for flags in seen.values()))
     scores = {name: (rows.gold, similarities[name]) for name, rows in suite.items()}
     entry: dict[str, Any] = {
@@ -116,9 +118,9 @@ def score_suite(
 
 
 def averages(subsets: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
-    """``all``, ``mean``, ``wmean`` and each of ``subsets``: Spearman, Pearson and pairs.
+    """Compute Spearman and Pearson for ``all``, ``mean``, ``wmean`` and each of ``subsets``.
 
-    ``subsets`` are gold scores and similarities [N] by name; one that kept no pair is left out.
+    ``subsets`` maps names to gold scores and similarities [N]; empty subsets are left out.
     """
     subsets = {name: both for name, both in subsets.items() if len(both[0])}
     single = {

@@ -1,4 +1,4 @@
-"""A trained run, loaded: predictions and sentence vectors from the command line or a notebook.
+"""Load a trained run for predictions and sentence vectors, from the command line or a notebook.
 
 from multitask import load
 
@@ -54,7 +54,7 @@ def load(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) ->
         overrides: config values to change, such as ``["device=cpu", "data_dir=DIR"]``.
 
     Raises:
-        UserError: no run there, or one without weights yet.
+        UserError: no run there, or it has no weights yet.
     """
     return TrainedRun(Path(run_dir), load_run_config(run_dir, overrides))
 
@@ -67,7 +67,7 @@ class TrainedRun:
         tasks: names of the tasks.
         config: the resolved config.
         readers: the label reader of each task.
-        scorer: what scores the model with the weights that are loaded.
+        scorer: runs the model with the weights that are loaded.
     """
 
     def __init__(self, directory: Path, config: Config) -> None:
@@ -107,19 +107,20 @@ class TrainedRun:
         return RunDirectory(self.directory)
 
     def predict(self, task: str, texts: Iterable[Text]) -> list[dict[str, Any]]:
-        """Predictions for texts, or for pairs of texts, in order: any iterable of them.
+        """Predict texts, or pairs of texts, in order.
 
-        Where words are tagged a text is a list of words, or one string that is split at white
-        space; of answers a pair is a question and a context.
+        For a tagging task a text is a list of words, or a string that is split at white space. For
+        question answering a pair is a question and a context.
 
         Returns:
-            A dict a text: ``prediction`` (class id, 0/1 or number on the label scale), ``name``
+            One dict per text: ``prediction`` (class id, 0/1 or number on the label scale), ``name``
             (the class; absent for numbers) and ``scores`` (probabilities, or the number). Task
-            types may add more: see ``multitask.tasks.records``.
+            types may add keys: see ``multitask.tasks.records``.
 
         Raises:
-            UserError: an unknown task, one without labels, or texts where pairs are needed and the
-                reverse; a string, a mapping or a table in place of a list; a missing text.
+            UserError: an unknown task, a task without labels, or single texts where pairs are
+                needed and vice versa; a string, a mapping or a table instead of a list; a missing
+                text.
         """
         self._use(task)
         reader = self.readers[task]
@@ -129,10 +130,10 @@ class TrainedRun:
         return predicted_records(rows, reader, scores.predictions, scores.scores)
 
     def encode(self, texts: Iterable[str], task: str | None = None) -> np.ndarray:
-        """Sentence vectors under a task's pooling, float32 [N, d] in order.
+        """Compute sentence vectors under a task's pooling, float32 [N, d] in order.
 
-        Of a contrastive task they are those it compares, behind its projection unless that serves
-        the training alone. ``task`` defaults to that of ``vector_task``.
+        For a contrastive task they are those that it compares: after its projection, unless that
+        is for training only. ``task`` defaults to ``vector_task``.
         """
         task = task or self.vector_task()
         self._use(task)
@@ -143,24 +144,27 @@ class TrainedRun:
         return self.scorer.vectors(task, single, self.config.tasks[task].max_length)
 
     def vector_task(self) -> str:
-        """The task whose vectors stand for a text: the first that compares two, else the first."""
+        """Return the default task for vectors: the first that compares texts, else the first."""
         siamese = [name for name in self.tasks if self.config.tasks[name].input == "siamese"]
         pooled = [n for n in self.tasks if self.config.tasks[n].pooling.name != "tokens"]
         return [*siamese, *pooled, *self.tasks][0]
 
     def model_for(self, task: str) -> MultiTaskModel:
-        """The whole model with the weights that serve a task, in evaluation mode."""
+        """Return the model with the weights that serve a task, in evaluation mode."""
         self._use(task)
         return self.model
 
     def scorer_for(self, task: str) -> Scorer:
-        """Return what scores the model, with the weights that serve a task."""
+        """Return the scorer, with the weights that serve a task."""
         self._use(task)
         return self.scorer
 
     def inputs(self, task: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """The encoder's inputs of texts in which a tab separates a pair: pairs that stand in one
-        input (UserError for others); of siamese pairs each text by itself."""
+        """Split texts at tabs into the inputs of the encoder.
+
+        A cross-encoder task gets pairs, a siamese task single texts. Raises UserError for a text
+        that is not a pair where a cross-encoder task needs one.
+        """
         if self.config.tasks[task].input == "single":
             return [(text,) for text in texts]
         rows = [text.split("\t") for text in texts]
@@ -169,30 +173,30 @@ class TrainedRun:
         return [(text,) for row in rows for text in row]
 
     def tokens(self, task: str, texts: Sequence[tuple[str, ...]]) -> Tokens:
-        """Token ids of rows of one text, or of two that go into one input."""
+        """Tokenize rows of one text, or of two texts in one input."""
         rows = Rows("texts", [str(i) for i in range(len(texts))], list(texts), None)
         length = self.config.tasks[task].max_length
         return tokenize(rows, self.tokenizer, siamese=False, max_length=length)
 
     def encoder(self, task: str) -> tuple[Encoder, Any]:
-        """The encoder with the weights that serve a task, and the task's adapter (or None)."""
+        """Return the encoder with the weights that serve a task, and the task's adapter or None."""
         self._use(task)
         return self.model.encoder, self.model.adapter(task)
 
     def score(self, task: str, rows: Rows) -> Scores:
-        """A head's output over rows, in order. Raises UserError for a task without labels."""
+        """Score rows, in order. Raises UserError for a task without labels."""
         self._use(task)
         self._check_predicts(task)
         return self.score_split(task, self._tokenized(task, rows))
 
     def load_split(self, task: str, name: str) -> Split:
-        """The rows of the task's dev or test split, ready for ``score_split``."""
+        """Load the rows of the task's dev or test split for ``score_split``."""
         rows = split_rows(self.config, task, name, self.readers)
         split = self._tokenized(task, rows, default_cache() / "tokens")
         return masked_split(split, self._maskings[task]) if task in self._maskings else split
 
     def score_split(self, task: str, split: Split) -> Scores:
-        """A head's output over a split that ``load_split`` gave."""
+        """Score a split from ``load_split``."""
         self._use(task)
         return self.scorer.score(task, split)
 
@@ -210,7 +214,7 @@ class TrainedRun:
         raise UserError(f"{self.directory}: task {task} predicts nothing about a text: {instead}")
 
     def _use(self, task: str) -> None:
-        """Load the weights that serve the task, unless they are loaded."""
+        """Load the weights that serve the task, unless they are loaded already."""
         if task not in self.tasks:
             raise UserError(f"{self.directory}: no task {task!r}{suggest(task, self.tasks)}")
         if self.steps[task] != self._loaded:

@@ -1,4 +1,4 @@
-"""The dev scores of a guess that looks at no text, which a trained score is compared with."""
+"""Score a guess that looks at no text, to compare trained scores with."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ from multitask.tasks.examples import LabelReader
 def trivial_scores(
     head: Any, train: Split, dev: Split, reader: LabelReader, masking: Masking | None = None
 ) -> dict[str, float]:
-    """Dev metrics of a guess that knows the training labels alone.
+    """Compute dev metrics of a guess that knows only the training labels.
 
-    ``TaskType.trivial`` says which guess it is. A contrastive task is guessed among the candidates
-    of each row; masked tokens are guessed by their frequency in the training texts.
+    ``TaskType.trivial`` defines the guess. A contrastive task guesses among the candidates of each
+    row; masked tokens are guessed by their frequency in the training texts.
     """
     kind = reader.task_type
     if kind.compares_rows:

@@ -1,1 +1,1 @@
-"""A grid of configs and seeds, trained cell by cell."""
+"""Train a grid of configs and seeds, and compare its cells."""

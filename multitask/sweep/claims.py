@@ -1,11 +1,12 @@
-"""Claims on a shared directory: of several processes and machines, one at most works on a thing.
+"""Claims on a shared directory, so that at most one process of all machines works on a run.
 
-A claim on ``seed-1`` is the highest of the files ``seed-1.claim-1``, ``seed-1.claim-2``, ...; it
-holds host, process and time, and its holder renews its modification time. To claim is to create
-the next number with O_EXCL, which the file system grants to one process only. A stale claim is
-taken over in the same way: nobody deletes or renames another's file, so a slow process that acts
-on an old look at the directory just finds its number taken. The files are deleted when the work is
-done for good; whoever then still gets a claim must look once more whether there is work.
+- A claim on ``seed-1`` is the file ``seed-1.claim-N`` with the highest N. It contains host, process
+  and time; its holder renews its modification time.
+- To claim, a process creates the next number with O_EXCL, which the file system grants only once.
+- A stale claim is taken over in the same way. Nobody deletes or renames another process's file, so
+  a slow process that acts on an old listing finds its number taken.
+- The files are deleted when the work is finished. A process that gets a claim after that must check
+  again if there is work.
 """
 
 import contextlib
@@ -29,7 +30,13 @@ RENEW_EVERY = 30.0
 
 @dataclass
 class Claim:
-    """One held claim; ``lost`` once another process has taken it over."""
+    """A claim of this process.
+
+    Attributes:
+        base: what is claimed.
+        number: the number of the claim's file.
+        lost: True after another process has taken the claim over.
+    """
 
     base: Path
     number: int
@@ -40,11 +47,11 @@ class Claim:
         return _file(self.base, self.number)
 
     def share(self, *pids: int) -> None:
-        """The claim now lives as long as any of these processes of this host."""
+        """Keep the claim alive as long as any of these processes of this host."""
         write_text(self.file, json.dumps(_owner(*pids)))
 
     def renew(self) -> None:
-        """Say that the holder lives, unless the claim was taken over or deleted."""
+        """Renew the modification time, or note that the claim was taken over or deleted."""
         try:
             os.utime(self.file)
         except FileNotFoundError:
@@ -53,20 +60,20 @@ class Claim:
             self.lost = True
 
     def release(self, *, done: bool) -> None:
-        """Free the claim for whoever comes next; ``done`` deletes its files."""
+        """Free the claim for other processes; ``done`` deletes its files."""
         if self.lost:
             return
         if done:
-            for number in range(1, self.number + 1):  # the one that counts goes last
+            for number in range(1, self.number + 1):  # the highest last
                 _file(self.base, number).unlink(missing_ok=True)
             return
         with contextlib.suppress(FileNotFoundError):
-            self.share()  # stale on this host, and below on every other
+            self.share()  # makes it stale on this host; the next line on other hosts
             os.utime(self.file, (0, 0))
 
 
 def try_claim(base: Path) -> Claim | None:
-    """A claim on ``base``, or None while another process holds it."""
+    """Claim ``base``; return None if another process holds it."""
     number = highest(base)
     if _holds(base, number):
         return None
@@ -81,12 +88,12 @@ def try_claim(base: Path) -> Claim | None:
 
 
 def held(base: Path) -> bool:
-    """Whether a process holds ``base``."""
+    """Return True if a process holds ``base``."""
     return base.parent.is_dir() and _holds(base, highest(base))
 
 
 def highest(base: Path) -> int:
-    """The number of the newest claim on ``base``; 0 when there is none."""
+    """Return the number of the newest claim on ``base``; 0 if there is none."""
     start = f"{base.name}.claim-"
     ends = [
         path.name.removeprefix(start)
@@ -97,7 +104,7 @@ def highest(base: Path) -> int:
 
 
 def holder(base: Path) -> str:
-    """Who holds ``base``, such as ``host gpu-1, process 4711``, for a message."""
+    """Name the holder of ``base`` for a message, such as ``host gpu-1, process 4711``."""
     number = highest(base)
     owner = _read(_file(base, number)) if number else {}
     processes = ", ".join(str(pid) for pid, _ in owner.get("processes", [])) or "?"
@@ -105,10 +112,10 @@ def holder(base: Path) -> str:
 
 
 def is_stale(file: Path) -> bool:
-    """Whether a claim's holder is gone: a dead process of this host, or ten minutes of silence.
+    """Return True if a claim's holder is gone: a dead process of this host, or no renewal for long.
 
-    On this host the process alone decides: a suspended one must not find a second one at work
-    when it wakes up. Its start time tells it from a later process of the same number.
+    On this host only the process counts: a suspended process must not find another one at work when
+    it continues. Its start time distinguishes it from a later process with the same number.
     """
     owner = _read(file)
     if owner.get("host") == socket.gethostname():
@@ -116,11 +123,11 @@ def is_stale(file: Path) -> bool:
     try:
         return _now(file.parent) - file.stat().st_mtime > STALE_AFTER
     except FileNotFoundError:
-        return False  # deleted since it was listed: look again
+        return False  # deleted since it was listed: the caller looks again
 
 
 def alive(pid: int) -> bool:
-    """Whether a process of this host runs; a zombie does not."""
+    """Return True if a process of this host runs and is not a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -131,29 +138,29 @@ def alive(pid: int) -> bool:
 
 
 def start_of(pid: int) -> str | None:
-    """The start of a process in clock ticks since boot; None where /proc does not tell."""
+    """Return the start of a process in clock ticks since boot; None without /proc."""
     fields = _stat(pid)
     return fields[19] if fields else None  # field 22 of proc(5)
 
 
 def _stat(pid: int) -> list[str]:
-    """``/proc/PID/stat`` from its third field (the state) on; empty outside Linux."""
+    """Return ``/proc/PID/stat`` from its third field (the state) on; empty without /proc."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return []
-    return text.rpartition(")")[2].split()  # the second field, a name, may hold anything
+    return text.rpartition(")")[2].split()  # the second field, a name, may have any characters
 
 
 @contextlib.contextmanager
 def renewing(held: Callable[[], list[Claim]]) -> Iterator[None]:
-    """Renew the claims of ``held()`` in a thread, however long the block waits for anything."""
+    """Renew the claims of ``held()`` in a thread while the block runs."""
     stop = threading.Event()
 
     def beat() -> None:
         while not stop.wait(RENEW_EVERY):
             for claim in held():
-                with contextlib.suppress(OSError):  # a shared directory away for a while
+                with contextlib.suppress(OSError):  # the shared directory may be away for a while
                     claim.renew()
 
     thread = threading.Thread(target=beat, daemon=True)
@@ -167,9 +174,9 @@ def renewing(held: Callable[[], list[Claim]]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def exclusive(base: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Wait for the claim on ``base`` and hold it for the block, which other processes repeat.
+    """Wait for the claim on ``base`` and hold it during the block.
 
-    ``waiting`` is called once, where there is something to wait for.
+    ``waiting`` is called once if another process holds the claim.
     """
     claim = try_claim(base)
     if claim is None:
@@ -186,7 +193,7 @@ def exclusive(base: Path, waiting: Callable[[], None] = lambda: None) -> Iterato
 
 
 def _holds(base: Path, number: int) -> bool:
-    """Whether the claim of that number, the highest, is held; 0: there is none."""
+    """Return True if the claim with the highest ``number`` is held; 0 means no claim."""
     return number > 0 and not is_stale(_file(base, number))
 
 
@@ -203,7 +210,7 @@ def _owner(*pids: int) -> dict[str, Any]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """A claim's owner; nothing while it is being written, or when its writer died over it."""
+    """Read a claim's owner; empty while it is being written, or if its writer was killed."""
     try:
         owner = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -212,6 +219,6 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _now(directory: Path) -> float:
-    """The clock of the file system, which gives files their times: hosts' own clocks may differ."""
+    """Return the time of the file system's clock, as the clocks of hosts may differ."""
     with tempfile.TemporaryFile(dir=directory) as probe:
         return os.fstat(probe.fileno()).st_mtime

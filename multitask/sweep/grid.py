@@ -1,4 +1,4 @@
-"""The typed grid file of ``ablate``: cells, their overrides and names. No torch here.
+"""Read the grid file of ``ablate``: cells, their overrides and names.
 
 base: ../cs224n_minilm.yaml     # a config, relative to the file that names it
 set: {training.epochs: 3}       # overrides of every cell
@@ -34,17 +34,17 @@ from multitask.utils.errors import UserError, suggest
 
 LONGEST_NAME = 100
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
-# keys of the axes of named cells and of tasks; no config key below the top is called so
+# the keys of two special axes: named cells and tasks
 NAMED = "cells"
 TASKS = "tasks"
-# keys that the grid itself gives to every run
+# keys that the grid sets for every run
 OWN_KEYS = {"seed": "list the seeds under `seeds`", "output_dir": "give --output DIR"}
-# keys of a task that may differ between cells of a probe grid: the encoder does the same for all
+# keys of a task in which cells of a probe grid may differ, as they do not change the encoder
 PROBED = ("pooling", "projection", "head", "head_lr", "dropout")
 
 
 class GridFile(Strict):
-    """What stands in a grid file."""
+    """The keys of a grid file."""
 
     base: str = Field(description="Config of every cell, relative to the file that names it.")
     set: dict[str, Any] = Field({}, description="Overrides of every cell.")
@@ -64,7 +64,7 @@ class GridFile(Strict):
 
 @dataclass(frozen=True)
 class Setting:
-    """One override and the place (file and line, or the command line) where it was written."""
+    """An override (``text``) and where it was written: file and line, or the command line."""
 
     text: str
     where: str
@@ -76,8 +76,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class Axis:
-    """A key of the grid with its values and their labels; ``cells`` for the named cells, ``tasks``
-    for the tasks that are trained apart."""
+    """An axis of the grid.
+
+    Attributes:
+        key: the config key; ``cells`` for named cells, ``tasks`` for tasks that are trained apart.
+        labels: the names of the values.
+        values: the values.
+    """
 
     key: str
     labels: tuple[str, ...]
@@ -88,8 +93,10 @@ class Axis:
 class Cell:
     """One point of the grid.
 
-    A name that is safe as a directory's, its overrides in order, and its label on each axis by
-    the axis' key.
+    Attributes:
+        name: the name, which is safe for a directory.
+        settings: the overrides, in order.
+        point: the label on each axis, by the axis' key.
     """
 
     name: str
@@ -98,20 +105,27 @@ class Cell:
 
     @property
     def task(self) -> str:
-        """Its label among tasks that are trained apart, else empty."""
+        """The label of the task if tasks are trained apart, else ''."""
         return self.point.get(TASKS, "")
 
     @property
     def row(self) -> str:
-        """What it is compared as: its name, without the task."""
+        """The name in comparisons: the cell's name without the task."""
         return self.name.removeprefix(f"{self.task}-") if self.task else self.name
 
 
 @dataclass
 class Grid:
-    """A whole grid; ``resolved`` is the file that makes the same one again.
+    """A grid.
 
-    ``baseline`` is the row (see ``Cell``) that the others are compared with.
+    Attributes:
+        base: the base config.
+        axes: the axes, in order.
+        cells: the cells, in order.
+        seeds: the seeds of each cell.
+        baseline: the row (see ``Cell``) that the others are compared with.
+        probe: True for a probe grid.
+        resolved: the content of a grid file that gives the same grid.
     """
 
     base: Path
@@ -124,7 +138,7 @@ class Grid:
     _tree: Tree = field(repr=False)
 
     def config(self, cell: Cell, seed: int, output_dir: Path) -> Config:
-        """The validated config of one run. Raises UserError with the grid file's line."""
+        """Return the validated config of a run. Raises UserError with the grid file's line."""
         texts = [setting.text for setting in cell.settings]
         try:
             config = load_config(self.base, texts)
@@ -133,7 +147,7 @@ class Grid:
         return config.model_copy(update={"seed": seed, "output_dir": str(output_dir)})
 
     def placed(self, error: UserError, cell: Cell) -> UserError:
-        """A mistake in a cell's config, told with the line of the grid file that made it."""
+        """Replace the place of an error in a cell's config by the line of the grid file."""
         message = str(error)
         for setting in sorted(cell.settings, key=lambda setting: -len(setting.text)):
             start = f"command line: {setting.text}: "
@@ -159,7 +173,7 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
         raise explain(error, tree, GridFile) from error
     for override in overrides or []:
         key, inner = read_override(override)
-        file.set.pop(key, None)  # the last one counts, in the order of its key too
+        file.set.pop(key, None)  # the last override counts, in value and in order
         file.set[key] = inner.value
         tree.root.value.setdefault("set", Node({}, "")).value[key] = Node(None, "command line")
     seeds = _seeds(file, tree)
@@ -189,7 +203,7 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
 
 
 def _check_probe(grid: Grid, configs: list[Config], tree: Tree) -> None:
-    """Raise UserError unless all cells have one encoder, one data and tasks apart."""
+    """Raise UserError unless all cells have the same encoder and data, and independent tasks."""
     first, values = grid.cells[0], flat(configs[0].resolved())
     start = configs[0].init_from
     if start is not None and start.take != "encoder":
@@ -221,7 +235,7 @@ def _check_probe(grid: Grid, configs: list[Config], tree: Tree) -> None:
 
 
 def _sets(setting: Setting, parts: list[str]) -> bool:
-    """Whether a setting reaches a key of a resolved config, given as its ``parts``."""
+    """Return True if a setting affects the key of a resolved config with these ``parts``."""
     written = setting.key.split(".")
     if written[0] == "defaults" and parts[0] == "tasks":
         written, parts = written[1:], parts[2:]
@@ -240,7 +254,7 @@ def _seeds(file: GridFile, tree: Tree) -> list[int]:
 
 
 def _base(file: GridFile, tree: Tree) -> Path:
-    """The base config: relative to the file that names it, which may be an extended one."""
+    """Return the base config, relative to the file that names it (which may be extended)."""
     written_in = Path(tree.where(("base",)).rpartition(":")[0])
     base = (written_in.parent / file.base).absolute()
     if not base.is_file():
@@ -249,7 +263,7 @@ def _base(file: GridFile, tree: Tree) -> Path:
 
 
 def _apart(file: GridFile, tree: Tree, base: Path) -> list[tuple[str, list[Setting]]]:
-    """For each of ``tasks`` its label, and the overrides that leave the others out."""
+    """Return, per entry of ``tasks``, its label and the overrides that remove the other tasks."""
     if not file.tasks:
         return [("", [])]
     known = list(load_config(base).tasks)
@@ -271,7 +285,7 @@ def _apart(file: GridFile, tree: Tree, base: Path) -> list[tuple[str, list[Setti
 def _expand(
     file: GridFile, tree: Tree, apart: list[tuple[str, list[Setting]]]
 ) -> tuple[list[Axis], list[Cell]]:
-    """The axes, and the tasks times the named cells times the points of the grid, in order."""
+    """Return the axes and the cells: tasks x named cells x points of the grid, in order."""
     if not file.grid and not file.cells:
         raise tree.error((), "no cells: give `grid` (values by key) or `cells` (overrides by name)")
     everywhere = tuple(_setting(tree, ("set", key), key, file.set[key]) for key in file.set)
@@ -295,7 +309,7 @@ def _expand(
         if label.casefold() in cells:  # one directory where upper and lower case are one
             message = f"two cells are named {label!r}: give the values labels, as LABEL: VALUE"
             raise tree.error(place, message)
-        # tasks are dropped last: nothing that is set for one brings it back
+        # tasks are removed last, so that no setting adds one again
         settings = (*everywhere, *own, *(setting for _, setting in chosen), *dropped)
         point = ({TASKS: task} if task else {}) | ({NAMED: name} if name else {})
         point |= dict(zip(choices, labels, strict=True))
@@ -312,7 +326,7 @@ def _expand(
 
 
 def _setting(tree: Tree, path: KeyPath, key: str, value: Any) -> Setting:
-    """The override ``key=value`` that is written at ``path``."""
+    """Return the override ``key=value`` that is written at ``path``."""
     parts = key.split(".")
     if not all(parts) or "=" in key or key != key.strip():
         raise tree.error(path, "expected a config key such as tasks.sst.pooling")
@@ -332,7 +346,7 @@ def _safe_name(tree: Tree, path: KeyPath) -> str:
 
 
 def _choices(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Setting]]:
-    """The values of one key of the grid, each with the label that stands in the cells' names."""
+    """Return the values of a key of the grid, each with its label in the cells' names."""
     values = file.grid[key]
     path: KeyPath = ("grid", key)
     if not isinstance(values, list | dict) or not values:
@@ -359,7 +373,7 @@ def _choices(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Setting]]:
 
 
 def _label(tree: Tree, path: KeyPath, value: Any, short_key: str) -> str:
-    """``mean`` for a text; ``epochs_3`` for a number, true, false or null."""
+    """Label a value: ``mean`` for a text; ``epochs_3`` for a number, true, false or null."""
     if isinstance(value, list | dict):
         raise tree.error(path, "a list or a mapping needs a label: write LABEL: VALUE for each")
     if not isinstance(value, str):
@@ -371,7 +385,7 @@ def _label(tree: Tree, path: KeyPath, value: Any, short_key: str) -> str:
 
 
 def _short_key(key: str, keys: list[str]) -> str:
-    """The end of a key that no other key of the grid has: ``lr``, or ``sst.max_rows``."""
+    """Return the shortest end of a key that is unique in the grid: ``lr``, ``sst.max_rows``."""
     parts = key.split(".")
     for length in range(1, len(parts)):
         end = ".".join(parts[-length:])

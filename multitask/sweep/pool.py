@@ -1,4 +1,4 @@
-"""The processes of a sweep: claim a run, train it, settle it; several at once."""
+"""The processes of a sweep: claim a run, train it and finish it, several at once."""
 
 import ctypes
 import os
@@ -33,7 +33,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 @dataclass
 class Child:
-    """A run under way."""
+    """A run that is being trained: its claim, its process and the start time."""
 
     run: Run
     claim: Claim
@@ -43,7 +43,16 @@ class Child:
 
 @dataclass
 class Pool:
-    """What is still to do and what is under way; at most ``slots`` processes."""
+    """The pending and the running runs of a sweep.
+
+    Attributes:
+        slots: the largest number of processes at once.
+        keep_weights: keep the weights of finished runs.
+        progress: shows the progress.
+        pending: runs that are not started.
+        failed: runs that have failed.
+        running: runs that are being trained.
+    """
 
     slots: int
     keep_weights: bool
@@ -54,7 +63,7 @@ class Pool:
     _waited_for: set[str] = field(default_factory=set)
 
     def fill(self) -> None:
-        """Start pending runs that nobody holds, and drop those that others have finished."""
+        """Start pending runs that are free, and drop those that other processes have finished."""
         held = []
         for run in list(self.pending):
             if len(self.running) == self.slots:
@@ -68,17 +77,17 @@ class Pool:
                 held.append(run)
                 continue
             self.pending.remove(run)
-            if run.finished:  # by a process that was killed before it had settled it
+            if run.finished:  # its process was killed before `_settle`
                 self._settle(run, claim, "finished before")
             else:
                 self.running.append(start(run, claim, self.slots))
         self._say_held(held)
 
     def reap(self) -> None:
-        """Settle the runs whose processes have ended."""
+        """Finish the runs whose processes have ended."""
         for child in list(self.running):
             run = child.run
-            if child.claim.lost:  # this process was not seen for long: never two on one run
+            if child.claim.lost:  # another process works on the run now
                 child.process.kill()
                 child.process.wait()
                 self.running.remove(child)
@@ -98,7 +107,7 @@ class Pool:
             self.progress.settled(run.name, f"failed: {failure.reason}; log: {run.log}")
 
     def stop(self) -> None:
-        """Let every process save and end; a second Ctrl-C ends them at once."""
+        """Let every process save its state and end; a second Ctrl-C kills them."""
         for child in self.running:
             child.process.terminate()
         try:
@@ -135,11 +144,11 @@ def train_all(
 ) -> None:
     """Train every run that is not finished, and wait for those that other processes hold.
 
-    What fails is added to ``failed``.
+    Failures are added to ``failed``.
 
-    Raises KeyboardInterrupt, with every process of this sweep ended and its state saved.
+    Raises KeyboardInterrupt after every process of this sweep has saved its state and ended.
     """
-    # a finished run with a claim was not settled: its process was killed, or is about to do it
+    # a finished run with a claim still needs `_settle`, or its process is about to do it
     pending = [
         run
         for run in runs
@@ -152,7 +161,7 @@ def train_all(
     asked: list[bool] = []
     with renewing(lambda: [child.claim for child in pool.running]):
         try:
-            # asked between two looks: an exception in the middle of a fork would be lost
+            # the loop checks `asked`, as an exception in the middle of a fork would be lost
             with Signals(lambda: asked.append(True)):
                 while True:
                     pool.reap()
@@ -168,14 +177,14 @@ def train_all(
 
 
 def start(run: Run, claim: Claim, slots: int) -> Child:
-    """Start a run's process, which goes on from its last checkpoint if there is one."""
+    """Start a run's process, which resumes from the last checkpoint if there is one."""
     resume = ["--resume"] if run.files.holds_run else []
     command = [sys.executable, str(PROGRAM), *run.arguments, *resume]
     when = datetime.now().astimezone().isoformat(timespec="seconds")
     parent = os.getpid()
 
     def die_with_parent() -> None:
-        """SIGTERM, on which the run saves its state, when the sweep is killed (Linux only)."""
+        """Ask for SIGTERM, on which a run saves its state, if the sweep is killed (Linux only)."""
         if _LIBC is not None:
             _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
             if os.getppid() != parent:
@@ -197,9 +206,9 @@ def start(run: Run, claim: Claim, slots: int) -> Child:
 
 
 def environment(slots: int) -> dict[str, str]:
-    """A run's environment: an equal share of the cores, unless the user has said otherwise.
+    """Return a run's environment: an equal share of the cores, unless the user has set it.
 
-    One run at a time gets torch's own choice, as if it was started by hand.
+    With one run at a time, torch chooses the number of threads.
     """
     found = dict(os.environ)
     if slots > 1 and "OMP_NUM_THREADS" not in found:

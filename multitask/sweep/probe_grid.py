@@ -1,9 +1,10 @@
-"""Probe grids: what tasks own trained alone, on the frozen encoder.
+"""Probe grids: train the modules of each task separately, on the frozen encoder.
 
-On a frozen encoder tasks do not meet: a task's score depends on its own setting (``PROBED``) and
-the seed alone. So every split is encoded once, for all poolings; every (task, setting, seed) is
-trained once, as the frozen baseline of a run is; and the grid's cells are composed of these probes.
-A pooling with parameters is trained with its head: such a probe encodes its splits for itself.
+With a frozen encoder the tasks are independent: a task's score depends only on its setting
+(``PROBED``) and the seed. So every split is encoded once, for all poolings. Every (task, setting,
+seed) is trained once, like the frozen baseline of a run, and the cells of the grid are composed of
+these probes. A pooling with parameters is trained with its head; such a probe encodes its splits
+itself.
 """
 
 import contextlib
@@ -45,7 +46,7 @@ from multitask.utils.device import pick_device
 from multitask.utils.errors import NotFinite, UserError
 from multitask.utils.versions import git_revision
 
-# a task and what its probe depends on beside the seed
+# a task and its keys of PROBED, on which a probe depends in addition to the seed
 Setting = tuple[str, str]
 
 
@@ -55,8 +56,8 @@ class Bench:
 
     Attributes:
         plan: data and encoder, the same for every cell.
-        owners: for each setting, the config of the first cell of the grid that has it: probes
-            start as this cell's heads.
+        owners: per setting the config of the first cell that has it; a probe starts with the
+            initial weights of this cell.
         vectors: [N, sides, d] by task, pooling and split, for poolings without parameters.
     """
 
@@ -76,12 +77,12 @@ class Probed:
 def probe_all(
     grid: Grid, output: Path, runs: Sequence[Run], progress: Progress, failed: list[Failure]
 ) -> None:
-    """Compose every run that is not finished; one process on ``output`` works, others wait.
+    """Compose every run that is not finished; one process works on ``output``, others wait.
 
-    What fails is added to ``failed``.
+    Failures are added to ``failed``.
 
     Raises:
-        UserError: bad data or encoder, or a cell that no probe can stand for, before any training.
+        UserError: bad data or encoder, or a cell that cannot be probed; before any training.
     """
 
     def waiting() -> None:
@@ -95,17 +96,17 @@ def probe_all(
 
 
 def setting_of(config: Config, task: str) -> Setting:
-    """The task and its keys of ``PROBED``, as one value."""
+    """Return the task and its keys of ``PROBED`` as one value."""
     return task, json.dumps(config.tasks[task].model_dump(mode="json", include={*PROBED}))
 
 
 def pooling_of(config: Config, task: str) -> str:
-    """The task's pooling with its options, as text."""
+    """Return the task's pooling with its options as text."""
     return config.tasks[task].pooling.model_dump_json()
 
 
 def _set_up(grid: Grid, pending: Sequence[Run], progress: Progress) -> Bench:
-    """Load the data and the encoder, check every cell, and encode what is pending."""
+    """Load the data and the encoder, check every cell, and encode the splits of pending runs."""
     configs = [grid.config(cell, grid.seeds[0], Path()) for cell in grid.cells]
     with _placed(grid, grid.cells[0]):
         with configs[0].errors_at(("device",)):
@@ -133,7 +134,7 @@ def _set_up(grid: Grid, pending: Sequence[Run], progress: Progress) -> Bench:
 
 @contextlib.contextmanager
 def _placed(grid: Grid, cell: Cell) -> Iterator[None]:
-    """A mistake in a cell is told with the line of the grid file that made it."""
+    """Add the line of the grid file to an error in a cell."""
     try:
         yield
     except UserError as error:
@@ -141,7 +142,7 @@ def _placed(grid: Grid, cell: Cell) -> Iterator[None]:
 
 
 def _checked_model(config: Config, plan: Plan) -> MultiTaskModel:
-    """The model of a cell. Raises UserError where its heads are no probes of these rows."""
+    """Return the model of a cell. Raises UserError if one of its tasks cannot be probed."""
     for task in config.tasks:
         kind = plan.data.readers[task].task_type
         if not kind.per_row:
@@ -172,7 +173,7 @@ def _initial(config: Config, plan: Plan) -> MultiTaskModel:
 def _encoded(
     plan: Plan, task: str, modules: Mapping[str, TaskModule]
 ) -> dict[str, dict[str, Tensor]]:
-    """A task's vectors by pooling and split; ``modules`` has each pooling. One pass a split."""
+    """Encode a task by pooling and split, in one pass per split; ``modules`` has each pooling."""
     names = {pooling: f"pooling_{i}" for i, pooling in enumerate(modules)}
     model = MultiTaskModel(
         plan.model.encoder,
@@ -216,7 +217,7 @@ def _compose(
 
 
 def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
-    """Train one probe. Its failure is that of every run with it."""
+    """Train one probe. If it fails, every run that uses it fails."""
     task, plan = setting[0], bench.plan
     config = bench.owners[setting].model_copy(update={"seed": seed})
     splits, reader = plan.data.splits[task], plan.data.readers[task]
@@ -252,7 +253,7 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
 
 
 def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | None) -> None:
-    """The run's directory; ``report.json`` comes last and makes it a finished one."""
+    """Write the run's directory; ``report.json`` comes last, as it marks a finished run."""
     run.directory.mkdir(parents=True, exist_ok=True)
     save_config(run.config.with_labels(plan.data.label_values()), run.files)
     for task, probed in probes.items():

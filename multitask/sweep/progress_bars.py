@@ -1,4 +1,4 @@
-"""What a sweep shows: bars on a terminal, one plain line a run everywhere."""
+"""The output of a sweep: progress bars on a terminal, and a line per run."""
 
 import json
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ TAIL = 4096  # bytes; longer than a line of metrics.jsonl
 
 
 class Progress:
-    """A bar over all runs and one for each run under way, each with the time left.
+    """A bar over all runs and one per running run, each with the remaining time.
 
-    The bars are for a terminal (stderr); the lines of ``settled`` go to stdout always.
+    Bars are shown only on a terminal (stderr); the lines of ``settled`` go to stdout.
     """
 
     def __init__(self, total: int, slots: int) -> None:
         self.total = total
         self.done = 0
-        # smoothing 0: the time left comes from the mean over this start's runs
+        # smoothing 0: the remaining time is estimated from the mean over this start's runs
         self._all = tqdm(total=total, unit="run", disable=None, smoothing=0, dynamic_ncols=True)
         self._slots = [
             tqdm(
@@ -33,7 +33,7 @@ class Progress:
             )
             for slot in range(min(slots, total))
         ]
-        self._timed: dict[int, Path | None] = {}  # the run that a slot's clock is of
+        self._timed: dict[int, Path | None] = {}  # the run that a slot's bar measures
 
     def __enter__(self) -> "Progress":
         return self
@@ -43,12 +43,12 @@ class Progress:
             bar.close()
 
     def say(self, line: str) -> None:
-        """A line on stdout, above the bars."""
+        """Print a line on stdout, above the bars."""
         with tqdm.external_write_mode():
             print(line, flush=True)
 
     def skipped(self, count: int) -> None:
-        """Runs that an earlier start has finished: no part of the time estimate."""
+        """Count runs that an earlier start has finished; they do not affect the time estimate."""
         self.done += count
         self._all.initial = self._all.n = count
         self._all.refresh()
@@ -56,20 +56,20 @@ class Progress:
             self.say(f"{count} of {self.total} runs are finished already")
 
     def settled(self, name: str, result: str) -> None:
-        """One run is finished or has failed: ``cell 3/27 NAME seed 1: mean 0.731 (182 s)``."""
+        """Print that a run is finished or failed: ``cell 3/27 NAME seed 1: mean 0.731 (182 s)``."""
         self.done += 1
         self._all.update()
         self.say(f"cell {self.done}/{self.total} {name}: {result}")
 
     def show(self, running: Sequence[tuple[str, Path]]) -> None:
-        """Each run under way: its name and directory."""
+        """Update the bars of the running runs, given as (name, directory)."""
         for index, bar in enumerate(self._slots):
             if bar.disable:
                 return
             name, directory = running[index] if index < len(running) else ("", None)
             done = steps_done(directory) if directory else None
             timed = directory if done else None
-            if timed != self._timed.get(index):  # the time left comes from this run's steps alone
+            if timed != self._timed.get(index):  # the remaining time must be that of this run
                 self._timed[index] = timed
                 bar.reset()
                 bar.initial = done.step if done else 0
@@ -80,7 +80,7 @@ class Progress:
 
 
 class Done(NamedTuple):
-    """How far a run is, and what it plans."""
+    """The progress of a run: steps and epochs that are done and planned."""
 
     step: int
     steps: int
@@ -89,7 +89,7 @@ class Done(NamedTuple):
 
 
 def steps_done(run_dir: Path) -> Done | None:
-    """How far a run is, from the first line of its log, the plan, and the last with an epoch.
+    """Read the progress of a run from its log: the first line, the plan, and the last epoch.
 
     None before the first step.
     """
@@ -100,7 +100,7 @@ def steps_done(run_dir: Path) -> Done | None:
             lines = opened.read().splitlines()
     except OSError:
         return None
-    if first.get("event") != "plan":  # being written, or an older run
+    if first.get("event") != "plan":  # the line is being written, or the run is older
         return None
     for line in reversed(lines):
         event = _event(line)
@@ -110,7 +110,7 @@ def steps_done(run_dir: Path) -> Done | None:
 
 
 def _event(line: bytes) -> dict[str, Any]:
-    """A line of the log; empty where it is being written, or cut by TAIL."""
+    """Parse a line of the log; empty if it is being written, or cut by TAIL."""
     try:
         found: dict[str, Any] = json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""One run of a sweep on disk: where it stands, what it leaves, why it failed."""
+"""A run of a sweep on disk: its progress, what remains of it, and why it failed."""
 
 import shutil
 import signal
@@ -47,7 +47,15 @@ class SweepDirectory:
 
 @dataclass(frozen=True)
 class Run:
-    """One training run of a sweep: a cell with a seed."""
+    """A training run of a sweep: a cell with a seed.
+
+    Attributes:
+        cell: the name of the cell.
+        seed: the seed.
+        directory: the run directory.
+        config: the config.
+        arguments: the arguments of its ``train`` command.
+    """
 
     cell: str
     seed: int
@@ -66,7 +74,7 @@ class Run:
 
     @property
     def log(self) -> Path:
-        """What the run's process printed, all its starts one after the other."""
+        """The output of the run's process, of all its starts."""
         return self.directory.parent / "logs" / f"{self.directory.name}.log"  # no match for seed-*
 
     @property
@@ -76,37 +84,36 @@ class Run:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that ended without a report, and the line that says why."""
+    """A run that ended without a report, and the reason in one line."""
 
     run: Run
     reason: str
 
 
 def discard_weights(run: Run) -> None:
-    """Remove what only predicting or resuming needs; the result stays.
+    """Remove what only predicting or resuming needs; the results stay.
 
-    A kill in between does no harm: the run is finished, and its claim, still there, makes the
-    next start do this again.
+    After a kill in between, the next start repeats it, as the claim on the run still exists.
     """
     for folder in (run.files.checkpoints, run.files.weights, run.files.encoder):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def complete_report(run: Run) -> None:
-    """Write the readable report of a run that was killed between report.json and it."""
+    """Write report.md and the card of a run that was killed after writing report.json."""
     if not run.files.markdown_page.is_file():
         write_reports(run.directory)
         write_card(run.directory)
 
 
 def mean_score(run: Run) -> str:
-    """``mean 0.731``: the run's overall dev score, ``mean -`` when it is undefined."""
+    """Return the run's overall dev score as ``mean 0.731``; ``mean -`` if it is undefined."""
     mean = run.files.load_report()["overall"]["mean"]
     return "mean -" if mean is None else f"mean {mean:.3f}"
 
 
 def error_line(log: Path, code: int) -> str:
-    """Why the last start in a log ended: its error line, else its last line."""
+    """Say why the last start in a log ended: its error line, or else its last line."""
     if code < 0:
         return f"killed by signal {-code} ({signal.strsignal(-code)})"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,9 +1,9 @@
-"""An ablation: every cell of a grid trained with every seed, then one comparison table.
+"""Run an ablation: train every cell of a grid with every seed, then compare the cells.
 
-Each run is the ordinary ``train`` command in a process of its own, in ``cells/CELL/seed-N``; those
-of a probe grid are composed in this process (``probe_grid``). Any number of processes and
-machines may work on one output directory: a claim (see ``claims``) on ``cells/CELL/seed-N`` says
-who trains it.
+Each run is a ``train`` command in its own process and directory ``cells/CELL/seed-N``; the runs of
+a probe grid are composed in this process (``probe_grid``). Any number of processes and machines may
+work on one output directory: a claim on ``cells/CELL/seed-N`` (see ``claims``) says which of them
+trains the run.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,18 +29,18 @@ def sweep(
     *,
     jobs: int,
 ) -> None:
-    """Train whatever of the grid is not finished yet and write the comparison.
+    """Train the runs of the grid that are not finished, and write the comparison.
 
     Args:
         grid: a validated grid.
-        output: the sweep's directory; an earlier start is gone on with.
-        train: trains those of the runs that are not finished, and adds what fails to the list.
-        jobs: runs at once that have a bar of their own.
+        output: the sweep's directory; an earlier start there is continued.
+        train: trains those runs that are not finished, and adds failures to the list.
+        jobs: the number of progress bars for running runs.
 
     Raises:
-        UserError: ``output`` holds something else or runs with other configs, before anything
-            runs; some runs failed, when the rest is done; the sweep was interrupted. The table of
-            what is finished is then written, unless other processes go on: they write it.
+        UserError: ``output`` has other content, or runs with other configs (before any training);
+            some runs failed (after the others are done); the sweep was interrupted. Then the table
+            of the finished runs is written, unless other processes continue and will write it.
     """
     _check_output(output)
     _check_kind(grid, output)
@@ -84,7 +84,7 @@ def sweep(
 
 
 def plan_runs(grid: Grid, output: Path) -> list[Run]:
-    """Every cell with the first seed, then with the next: the first table is soon complete."""
+    """List every cell with the first seed, then with the next, so that a first table comes soon."""
     runs = []
     for seed in grid.seeds:
         for cell in grid.cells:
@@ -100,9 +100,9 @@ def plan_runs(grid: Grid, output: Path) -> list[Run]:
 def write_table(
     grid: Grid, runs: Sequence[Run], output: Path, failed: Sequence[Failure]
 ) -> list[Path]:
-    """Compare what is finished, name what is not, and print the table; returns the files.
+    """Compare the finished runs, list the others, and print the table; return the files.
 
-    Tasks that are trained apart are compared apart, in ``tasks/TASK``.
+    Tasks that are trained apart are compared separately, in ``tasks/TASK``.
     """
     labels = list(dict.fromkeys(cell.task for cell in grid.cells))
     files = []
@@ -119,7 +119,7 @@ def write_table(
 
 
 def finished_cells(grid: Grid, runs: Sequence[Run]) -> dict[str, list[Path]]:
-    """The finished runs of each cell, by its name; of some none."""
+    """Return the finished runs of each cell, by its name; a cell may have none."""
     found: dict[str, list[Path]] = {cell.name: [] for cell in grid.cells}
     for run in runs:
         if run.finished:
@@ -183,7 +183,7 @@ def _check_output(output: Path) -> None:
 
 
 def _check_kind(grid: Grid, output: Path) -> None:
-    """Raise UserError when an earlier start has probed what is to be trained, or the reverse."""
+    """Raise UserError if an earlier start has probes and the grid trains runs, or vice versa."""
     saved = SweepDirectory(output).grid
     if saved.is_file() and load_extended(saved).value.get("probe", False) != grid.probe:
         held = "trained runs, no probes" if grid.probe else "probes, no trained runs"
@@ -191,7 +191,7 @@ def _check_kind(grid: Grid, output: Path) -> None:
 
 
 def _check_saved(runs: Sequence[Run]) -> None:
-    """Raise UserError when an earlier start trained a cell of this name with another config."""
+    """Raise UserError if an earlier start trained a cell of this name with another config."""
     for run in runs:
         if not run.files.holds_run:
             continue

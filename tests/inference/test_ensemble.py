@@ -152,7 +152,7 @@ def test_tasks_that_a_run_lacks_are_left_out_and_named(runs, tmp_path):
     write_run(tmp_path / "pair", rows=ROWS, seed=4, noise=0.4, only=("sst", "sts"))
     found = ensemble([*runs, tmp_path / "pair"]).gains
     assert list(found["tasks"]) == ["sst", "sts"]
-    assert "Left out, for not every run has them: para." in found["notes"]
+    assert "Left out, as not every run has them: para." in found["notes"]
 
 
 def test_selection_on_dev_is_noted(runs):

@@ -1,1 +1,1 @@
-"""What trained encoders do inside, and pictures of it. Reads models, changes none."""
+"""Analysis of trained encoders: attention weights, layers and weights of hidden states."""

@@ -1,4 +1,4 @@
-"""Attention weights of every layer and head, computed anew from the hidden states."""
+"""Compute the attention weights of every layer and head from the hidden states."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,24 +27,24 @@ def attention_weights(
     mask: Tensor,
     adapter: Adapter | None = None,
 ) -> list[Tensor]:
-    """softmax(Q K^T / sqrt(d_head)) of each layer, lowest first (Vaswani et al. 2017, eq. 1).
+    """Compute softmax(Q K^T / sqrt(d_head)) per layer, lowest first (Vaswani et al. 2017, eq. 1).
 
-    Fused kernels never hold these weights, so they are computed here a second time: from the
-    layer's input and its query and key weights, in fp32 or wider. In `transformers` the model's
-    own "eager" form gives them.
+    Fused kernels never store these weights, so they are computed again from the layer's input and
+    its query and key weights, in fp32 or wider. An encoder of `transformers` returns them in its
+    "eager" implementation.
 
     Args:
         encoder: in evaluation mode.
         input_ids, token_type_ids, mask: int64 [B, T] each.
-        adapter: a task's own part in the layers of our own encoder, in evaluation mode.
+        adapter: the task's adapter in our own encoder, in evaluation mode.
 
     Returns:
-        L tensors [B, h, T, T]: the weight of query i (third axis) on key j (fourth). A token's
-        weights sum to 1; rows and columns of pads are 0.
+        L tensors [B, h, T, T]: the weight of query i (third axis) on key j (fourth). The weights
+        of a token sum to 1; rows and columns of pads are 0.
 
     Raises:
-        ValueError: an encoder in training mode: its dropout would be in the weights.
-        UserError: an encoder of `transformers` that does not tell its weights.
+        ValueError: the encoder is in training mode, so the weights would have dropout.
+        UserError: an encoder of `transformers` that does not return its weights.
     """
     if encoder.training:
         raise ValueError("the encoder is in training mode: call encoder.eval() first")
@@ -67,7 +67,7 @@ def attention_weights(
 
 
 def layer_attention(attention: SelfAttention, hidden: Tensor, mask: Tensor) -> Tensor:
-    """One layer's weights [B, h, T, T] from its input [B, T, d] and the mask [B, T]."""
+    """Compute a layer's weights [B, h, T, T] from its input [B, T, d] and the mask [B, T]."""
     query, key, _ = attention.qkv(hidden).chunk(3, dim=-1)
     query, key = (x.unflatten(2, (attention.heads, -1)).transpose(1, 2) for x in (query, key))
     scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
@@ -77,13 +77,13 @@ def layer_attention(attention: SelfAttention, hidden: Tensor, mask: Tensor) -> T
 def cls_attention(
     encoder: Encoder, tokenizer: Any, texts: Sequence[str], adapter: Adapter | None = None
 ) -> ClsAttention:
-    """How much [CLS] attends to each token of a text, or of a pair of texts in one input.
+    """Compute how much [CLS] attends to each token of a text, or of a pair in one input.
 
     Args:
         encoder: in evaluation mode.
-        tokenizer: as ``multitask.models.pretrained.load_tokenizer`` gives it.
+        tokenizer: as returned by ``multitask.models.pretrained.load_tokenizer``.
         texts: one or two.
-        adapter: a task's own part in the layers.
+        adapter: the task's adapter, if any.
 
     Raises:
         UserError: more tokens than the encoder has positions.

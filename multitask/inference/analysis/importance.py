@@ -1,5 +1,5 @@
 # Tested by tests/commands/test_importance.py
-"""How much each hidden state counts, over a split, by length of text and example by example."""
+"""Measure how much each hidden state counts: over a split, by length of text and per example."""
 
 from collections.abc import Sequence
 
@@ -22,18 +22,18 @@ def importance(
     split: str,
     examples: int,
 ) -> Importance:
-    """The weights of a task's pooler, which weighs hidden states, by the model's own forward pass.
+    """Record the weights that a task's pooler gives to hidden states in forward passes.
 
-    The sentences of siamese pairs or triplets count one by one, a repeated one once; among the
-    examples the first of a row stands first.
+    The sentences of siamese pairs or triplets count one by one, a repeated one once. Examples are
+    in file order, the first sentence of a row first.
 
     Args:
         scorer: of a model with the weights that serve the task.
         task: its name.
         tokens: N rows.
         texts: their texts, one to three a row.
-        split: what the rows are, for the picture.
-        examples: of how many rows the weights are kept one by one, from the first on.
+        split: the name of the rows, for the figure.
+        examples: the number of rows whose weights are returned one by one.
     """
     model = scorer.model
     pooler = model.module(task).scoring_pooler

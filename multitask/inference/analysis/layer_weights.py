@@ -1,6 +1,6 @@
-"""How much each hidden state counts while a model is evaluated: the weights of `hire` and such.
+"""Record the weights that poolers such as `hire` give to hidden states during evaluation.
 
-What a pooler that weighs hidden states declares: ``multitask.models.poolers``.
+``multitask.models.poolers`` describes what such a pooler declares.
 """
 
 from collections.abc import Iterator
@@ -16,20 +16,22 @@ from multitask.utils import distributed
 
 @dataclass
 class Watched:
-    """The weights [B, n] of each batch; where a ReLU made the scores, how many were above 0."""
+    """What was recorded."""
 
+    # the weights [B, n] of each batch
     weights: list[Tensor] = field(default_factory=list)
+    # under a ReLU, the number of scores above 0 in each batch
     above_0: list[Tensor] = field(default_factory=list)
 
 
 def weighs_states(pooler: Any) -> bool:
-    """Whether a pooler weighs hidden states."""
+    """Return True if a pooler gives weights to hidden states."""
     return getattr(pooler, "weigher", None) is not None
 
 
 @contextmanager
 def watched_weights(pooler: Any) -> Iterator[Watched]:
-    """Collect the weights of every batch that the pooler sees; nothing of one without."""
+    """Record the weights of every batch; nothing for a pooler without weights."""
     seen = Watched()
     if not weighs_states(pooler):
         yield seen
@@ -48,12 +50,12 @@ def watched_weights(pooler: Any) -> Iterator[Watched]:
 
 
 def summary(pooler: Any, seen: Watched, device: torch.device) -> dict[str, Any]:
-    """What ``watched_weights`` saw of a pooler that weighs states, on all ranks, in few numbers.
+    """Summarise what ``watched_weights`` recorded, over all ranks.
 
     Returns:
-        ``states``, numbers of the hidden states; ``rows``, how many inputs it saw; ``mean``, the
-        states' mean weights; ``above_0``, the share of scores that the ReLU lets through (at 0
-        nothing is learned), None where there is no ReLU.
+        ``states``, the numbers of the hidden states; ``rows``, the number of inputs; ``mean``, the
+        mean weights; ``above_0``, the share of scores above 0 under a ReLU (nothing is learned at
+        0), or None without a ReLU.
     """
     sums = torch.zeros(len(pooler.scored), dtype=torch.float64)
     for weights in seen.weights:

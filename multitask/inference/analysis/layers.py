@@ -1,8 +1,8 @@
-"""What each layer knows of meaning: zero-shot Spearman by layer and fixed pooling.
+"""Score every layer on the STS suites: zero-shot Spearman by layer and fixed pooling.
 
 Figures 1 and 2 of the layer-attention pooling paper: the [CLS] vector, the mean and the maximum
-over tokens of every layer, and the mean of the first and the last layer's means (SimCSE's
-``avg_first_last``, first = layer 1).
+over tokens of every layer, and the average of the first and the last layer's means (SimCSE's
+``avg_first_last``; the first is layer 1).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,10 +27,10 @@ FIRST_LAST = "first-last mean"
 def layer_vectors(
     scorer: Scorer, adapter: Any, texts: Sequence[str], max_length: int, title: str = ""
 ) -> np.ndarray:
-    """Vectors of N texts from every layer 0 (embeddings) to L: float32 [N, POOLINGS, L + 1, d]."""
+    """Pool N texts at every layer, 0 (embeddings) to L: float32 [N, POOLINGS, L + 1, d]."""
     encoder = scorer.model.encoder
     layers = range(encoder.num_layers + 1)
-    # a pooler of the last layer, told that another one is the last
+    # poolers of the last layer, each built for an encoder that ends at layer n
     poolers = [[resolve("pooling", name)(encoder.dim, n) for n in layers] for name in POOLINGS]
 
     def pooled(batch: Batch) -> Tensor:
@@ -47,17 +47,17 @@ def layer_vectors(
 def score_layers(
     suites: Mapping[str, Suite], encode: Callable[[Sequence[str], str], np.ndarray]
 ) -> dict[str, Any]:
-    """layers.json: Spearman of every suite and subset, by pooling and layer.
+    """Compute layers.json: Spearman of every suite and subset, by pooling and layer.
 
     Args:
         suites: the suites by name.
-        encode: texts and a title -> [N, POOLINGS, L + 1, d], as ``layer_vectors`` gives them. It is
-            called once a subset.
+        encode: (texts, title) -> [N, POOLINGS, L + 1, d], see ``layer_vectors``; called once per
+            subset.
 
     Returns:
-        By suite ``all`` (all its pairs together) and ``subsets``, each with a list [L + 1] for each
-        of ``POOLINGS`` and a number for ``FIRST_LAST``. NaN where all cosines are equal, as those
-        of the embeddings' [CLS] are.
+        Per suite ``all`` (all its pairs together) and ``subsets``, each with a list [L + 1] per
+        name in ``POOLINGS`` and a number for ``FIRST_LAST``. NaN if all cosines are equal, as for
+        [CLS] of the embeddings.
     """
     found: dict[str, Any] = {}
     for name, suite in suites.items():
@@ -74,7 +74,7 @@ def score_layers(
 def _similarities(
     rows: Rows, encode: Callable[[Sequence[str], str], np.ndarray], title: str
 ) -> np.ndarray:
-    """Cosines of N pairs: [N, POOLINGS * (L + 1) + 1], the last for ``FIRST_LAST``."""
+    """Compute cosines of N pairs: [N, POOLINGS * (L + 1) + 1], the last for ``FIRST_LAST``."""
     number = {text: 0 for pair in rows.texts for text in pair}
     number = {text: place for place, text in enumerate(number)}
     vectors = encode(list(number), title)

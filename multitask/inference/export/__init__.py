@@ -1,1 +1,1 @@
-"""Trained tasks as models that other libraries load: transformers, sentence-transformers, ONNX."""
+"""Export trained tasks as models for transformers, sentence-transformers and ONNX."""

@@ -1,4 +1,4 @@
-"""A run's encoder, or a whole classifier, as a directory that `transformers` loads."""
+"""Export a run's encoder, or a classifier, as a directory that `transformers` loads."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ CLASSIFIERS = {"bert": BERT, "roberta": ROBERTA, "xlm-roberta": ROBERTA, "camemb
 
 
 def export_encoder(parts: Parts, directory: Path) -> None:
-    """Write the encoder alone and the tokenizer: `AutoModel`, `AutoTokenizer`.
+    """Write the encoder without a head, and the tokenizer: `AutoModel`, `AutoTokenizer`.
 
     Raises UserError for an adapter, and for ternary weights.
     """
@@ -28,7 +28,7 @@ def export_encoder(parts: Parts, directory: Path) -> None:
 def export_classifier(parts: Parts, directory: Path) -> None:
     """Write the task's encoder, projection and head: `AutoModelForSequenceClassification`.
 
-    Raises UserError for whatever that class computes otherwise, by its key.
+    Raises UserError, with the config key, for what that class would compute differently.
     """
     from transformers import AutoModelForSequenceClassification
 
@@ -80,10 +80,10 @@ def check_classifier(parts: Parts) -> None:
 
 @torch.no_grad()
 def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...]]) -> float:
-    """The largest difference between the loaded model's output and the run's own, text by text:
-    of a classifier's scores, of the encoder's last hidden states.
+    """Load the export and return its largest difference to the run, over a classifier's scores or
+    the encoder's last hidden states.
 
-    Raises UserError above TOLERANCE.
+    Raises UserError if it is above TOLERANCE.
     """
     from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 

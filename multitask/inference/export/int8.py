@@ -1,5 +1,5 @@
 # Tested by tests/inference/export/test_onnx.py
-"""The int8 variant of an ONNX export, and what it costs and gains, measured."""
+"""Quantise an ONNX export to int8, and measure its scores, size and speed."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -26,10 +26,10 @@ Records = Sequence[Mapping[str, Any]]
 
 
 def _split_gemm(graph: Any) -> None:
-    """Gemm as MatMul and Add, each weight transposed once.
+    """Replace Gemm by MatMul and Add, and transpose each weight once.
 
-    onnxruntime's quantiser does the same, but once a use: the weights of an encoder that reads two
-    texts it would turn back again.
+    onnxruntime's quantiser does the same once per use, so it would transpose the weights of an
+    encoder that reads two texts twice.
     """
     from onnx import helper, numpy_helper
 
@@ -67,10 +67,14 @@ def _split_gemm(graph: Any) -> None:
 
 @dataclass
 class Comparison:
-    """fp32 beside int8, each pair in this order.
+    """A comparison of fp32 and int8; each pair is in this order.
 
-    ``metric`` is None for a contrastive task; there ``scores`` are (1, the lowest cosine between
-    the embeddings). ``speeds`` are rows a second, without tokenizing.
+    Attributes:
+        metric: the metric; None for a contrastive task.
+        rows: the number of dev rows.
+        scores: the metric; of a contrastive task (1, the lowest cosine between the embeddings).
+        megabytes: the sizes of the files.
+        speeds: rows per second, without tokenizing.
     """
 
     metric: str | None
@@ -80,7 +84,7 @@ class Comparison:
     speeds: tuple[float, float]
 
     def lines(self) -> list[str]:
-        """What was measured, in words."""
+        """Write the measurements in words."""
         size, speed = self.megabytes, self.speeds
         if self.metric is None:
             measured = f"lowest cosine to the fp32 embeddings {self.scores[1]:.5f}"
@@ -98,7 +102,7 @@ class Comparison:
 
 
 def quantise(directory: Path) -> None:
-    """Write ``model_int8.onnx``: weights in int8 channel by channel, activations as they come."""
+    """Write ``model_int8.onnx``: weights in int8 per channel, activations quantised at run time."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -118,7 +122,7 @@ def quantise(directory: Path) -> None:
 def compare_int8(
     parts: Parts, directory: Path, texts: Texts, records: Records | None
 ) -> Comparison:
-    """Both files on the same dev rows (without ``records``: a contrastive task)."""
+    """Run both files on the same dev rows; a contrastive task has no ``records``."""
     metric = None
     given = list(texts)
     if parts.embeds:
@@ -146,7 +150,7 @@ def compare_int8(
 
 
 def _measured(parts: Parts, metric: str, output: np.ndarray, records: Records) -> float:
-    """The metric of the head's scores on saved rows."""
+    """Compute the metric of the head's scores on saved rows."""
     predictions, shown = parts.head.predict(torch.from_numpy(output))
     kind = parts.reader.task_type
     labels, _, _ = kind.read_records(records)

@@ -1,4 +1,4 @@
-"""A task as ONNX: token ids, mask and token types in, scores out, any batch size and length."""
+"""Export a task to ONNX: from token ids, mask and token types to scores, for any batch shape."""
 
 import json
 import logging
@@ -28,8 +28,8 @@ Texts = Sequence[tuple[str, ...]]
 def export_onnx(parts: Parts, directory: Path) -> None:
     """Write ``model.onnx`` and the tokenizer into an empty directory.
 
-    Raises UserError for what ONNX cannot carry (a head, pooling or layers), and where a package is
-    missing.
+    Raises UserError for a head, pooling or layers that ONNX cannot represent, and for a missing
+    package.
     """
     for package in PACKAGES:
         optional(package, f"{package} is not installed", " ".join(PACKAGES))
@@ -47,7 +47,7 @@ def export_onnx(parts: Parts, directory: Path) -> None:
     length = [torch.export.Dim("length"), torch.export.Dim("length_2")]
     batch = torch.export.Dim("batch")
     shapes = tuple({0: batch, 1: length[i // 3]} for i in range(len(names)))
-    # the sizes stand for all others; each is another one, so that none is taken for its neighbour
+    # an example input: all sizes differ, so that the exporter does not take two of them as equal
     sample = [torch.ones(3, 11 - 3 * (i // 3), dtype=torch.long) for i in range(len(names))]
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # a fused kernel without a counterpart
@@ -82,7 +82,7 @@ def export_onnx(parts: Parts, directory: Path) -> None:
 
 @contextmanager
 def quiet(name: str | None) -> Iterator[None]:
-    """A logger, with those below it, that says errors alone for a while."""
+    """Let a logger, and those below it, log only errors inside the block."""
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -93,19 +93,19 @@ def quiet(name: str | None) -> Iterator[None]:
 
 
 def input_names(parts: Parts) -> list[str]:
-    """The graph's inputs; of a siamese task also those of the second text."""
+    """Return the names of the graph's inputs; a siamese task also has those of the second text."""
     return [*INPUTS, *(f"{name}_2" for name in INPUTS if parts.sides == 2)]
 
 
 def output_name(parts: Parts) -> str:
-    """``logits``, ``numbers`` on the label scale, or ``embeddings`` of a contrastive task."""
+    """Return ``logits``, ``numbers`` on the label scale, or ``embeddings`` (contrastive tasks)."""
     if parts.embeds:
         return "embeddings"
     return "numbers" if parts.reader.task_type.has_range else "logits"
 
 
 def session(file: Path) -> Any:
-    """The file in onnxruntime, on as many CPU threads as torch has."""
+    """Open the file in onnxruntime, with as many CPU threads as torch has."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -115,7 +115,7 @@ def session(file: Path) -> Any:
 
 
 def feeds(parts: Parts, texts: Texts) -> list[dict[str, np.ndarray]]:
-    """The graph's inputs for rows of texts, in order, BATCH rows at a time."""
+    """Tokenize rows of texts into inputs of the graph, BATCH rows each, in order."""
     found: list[dict[str, np.ndarray]] = [{} for _ in range(0, len(texts), BATCH)]
     sides: list[list[tuple[str, ...]]] = [list(texts)]
     if parts.sides == 2:
@@ -131,7 +131,7 @@ def feeds(parts: Parts, texts: Texts) -> list[dict[str, np.ndarray]]:
 
 
 def run_session(found: Any, batches: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
-    """The graph's output for all batches together."""
+    """Run the graph on all batches and concatenate the outputs."""
     taken = {given.name for given in found.get_inputs()}
     return np.concatenate(
         [
@@ -142,9 +142,9 @@ def run_session(found: Any, batches: Sequence[dict[str, np.ndarray]]) -> np.ndar
 
 
 def check_onnx(parts: Parts, directory: Path, texts: Texts) -> float:
-    """The largest difference between onnxruntime's scores and the run's own.
+    """Return the largest difference between onnxruntime's scores and the run's.
 
-    Raises UserError above TOLERANCE.
+    Raises UserError if it is above TOLERANCE.
     """
     given = [row[:1] for row in texts] if parts.embeds else list(texts)
     found = run_session(session(directory / FILE), feeds(parts, given))

@@ -1,5 +1,5 @@
 # Tested by tests/inference/export/test_onnx.py
-"""A task as one module on plain padded tensors, which an exporter can follow."""
+"""A task as one module on padded tensors, which the ONNX exporter can trace."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class PlainTask(nn.Module):
-    """Token ids, mask and token types -> the task's scores; padded where the encoder packs.
+    """Maps token ids, mask and token types to the task's scores, without packing.
 
-    A siamese task takes the three tensors of the first texts, then those of the second.
+    A siamese task takes the three tensors of the first texts, then those of the second texts.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -45,7 +45,7 @@ class PlainTask(nn.Module):
         return self.pooler({number: states[number] for number in self.pooler.layers}, mask)
 
     def _own_states(self, ids: Tensor, mask: Tensor, types: Tensor) -> dict[int, Tensor]:
-        """Every hidden state [B, T, d] that the pooler may want, pads included."""
+        """Compute the hidden states [B, T, d] up to the pooler's highest layer, pads included."""
         encoder: Any = self.encoder
         padded = Padded(mask)
         if encoder.embeddings.token_type.num_embeddings == 1:
@@ -61,15 +61,15 @@ class PlainTask(nn.Module):
 
 
 class Padded:
-    """What the encoder's layers ask of a ``Packing``, with every pad kept as a row [B * T, d].
+    """Stands in for a ``Packing`` and keeps the pads: rows [B * T, d].
 
-    Pads are masked as keys, so that what stands in their rows reaches no token.
+    Pads are masked as attention keys, so their rows influence no token.
     """
 
     def __init__(self, mask: Tensor) -> None:
         self.shape = mask.shape
         self.mask = (mask != 0)[:, None, None, :]
-        # pads get the place of the token before them
+        # a pad has the position of the token before it
         self.positions = ((mask != 0).long().cumsum(1) - 1).clamp(min=0).flatten()
         self.rows = slice(None)
         self.groups = [self]

@@ -1,4 +1,4 @@
-"""What of a task an export carries: its modules as they stand in evaluation mode."""
+"""The modules of a task, in evaluation mode, that an export needs."""
 
 import copy
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.examples import LabelReader, Rows
 from multitask.utils.errors import UserError
 
-TOLERANCE = 1e-4  # of a number, or of its size where that is above 1
+TOLERANCE = 1e-4  # absolute, or relative for numbers above 1
 
 
 @dataclass
 class Parts:
-    """A task's way from token ids to its scores.
+    """What leads from token ids to a task's scores.
 
     Attributes:
         config: the run's config.
-        task: its name.
-        model: the whole model with the weights that serve the task, in evaluation mode on the CPU.
-        tokenizer: the run's.
-        reader: the labels of the task.
+        task: the task's name.
+        model: the model with the weights that serve the task, in evaluation mode, on the CPU.
+        tokenizer: the run's tokenizer.
+        reader: the task's label reader.
     """
 
     config: Config
@@ -41,7 +41,7 @@ class Parts:
 
     @property
     def base(self) -> str:
-        """The task whose adapter, pooling and projection it uses, most often itself."""
+        """The task whose adapter, pooling and projection are used, usually the task itself."""
         return self.model.owners_of(self.task)[-1]
 
     @property
@@ -59,13 +59,13 @@ class Parts:
 
     @property
     def projection(self) -> Any:
-        """The projection of evaluation mode; None where there is none."""
+        """The projection of evaluation mode, or None."""
         found = self.model.tasks[self.base].scoring_projection
         return None if isinstance(found, nn.Identity) else found
 
     @property
     def vector_projection(self) -> Any:
-        """What of it sentence vectors have (``TrainedRun.encode``): a contrastive task's own."""
+        """The projection that sentence vectors have: that of a contrastive task, else None."""
         return self.projection if self.model.compares_projected(self.task) else None
 
     @property
@@ -74,12 +74,12 @@ class Parts:
 
     @property
     def sides(self) -> int:
-        """How many texts are encoded apart: 2 for siamese pairs, else 1."""
+        """The number of texts that are encoded separately: 2 for siamese pairs, else 1."""
         return 2 if self.head.takes == "pair" else 1
 
     @property
     def embeds(self) -> bool:
-        """Whether the task has vectors of texts and no predictions."""
+        """True if the task gives vectors of texts and no predictions."""
         return self.reader.task_type.compares_rows
 
     @property
@@ -97,19 +97,21 @@ class Parts:
         return f"tasks.{self.base}.{'pooling' if entry.eval_pooling is None else 'eval_pooling'}"
 
     def check_encoder(self, library: str) -> None:
-        """Raise UserError where the encoder's layers hold what ``library`` has no module for."""
+        """Raise UserError if ``library`` has no module for a part of the encoder's layers."""
         without = f"and {library} has no such module: export it with --format"
         if self.adapter is not None:
             adapter = self.config.tasks[self.base].adapter
             name = "its adapter" if adapter is None else adapter.name
             key = f"tasks.{self.base}.adapter"
-            raise UserError(f"{key}: {name} stands in the encoder's layers, {without} onnx")
+            raise UserError(f"{key}: {name} is part of the encoder's layers, {without} onnx")
         if self.config.encoder.bitlinear is not None:
             message = "the encoder's layers have ternary weights and 8-bit inputs"
             raise UserError(f"encoder.bitlinear: {message}, {without} ternary")
 
     def own_tokenizer(self) -> Any:
-        """A tokenizer to save: cuts at the task's length, bakes in neither padding nor cuts."""
+        """Return a tokenizer to save: its file has no padding and no truncation, its
+        ``model_max_length`` is the task's.
+        """
         made = copy.deepcopy(self.tokenizer)
         made.backend_tokenizer.no_padding()
         made.backend_tokenizer.no_truncation()
@@ -117,11 +119,11 @@ class Parts:
         return made
 
     def scores(self, texts: list[tuple[str, ...]]) -> Tensor:
-        """The head's scores of rows of texts, by the run itself: float32 [N] or [N, C]."""
+        """Score rows of texts with the run's model: float32 [N] or [N, C]."""
         return self._over(texts, lambda batch: self.model(separate({self.task: batch}))[self.task])
 
     def vectors(self, texts: list[str]) -> Tensor:
-        """Sentence vectors as ``TrainedRun.encode`` gives them: float32 [N, d]."""
+        """Compute the sentence vectors of ``TrainedRun.encode``: float32 [N, d]."""
         rows: list[tuple[str, ...]] = [(text,) for text in texts]
         return self._over(rows, lambda batch: self.model.vectors(self.task, batch), apart=False)
 
@@ -135,7 +137,7 @@ class Parts:
 
 
 def plain_encoder(encoder: Encoder) -> Any:
-    """The encoder as a model of `transformers` without its tanh pooler, in evaluation mode."""
+    """Return the encoder as a model of `transformers` without tanh pooler, in evaluation mode."""
     if not isinstance(encoder, BertEncoder):
         return encoder.model.eval()
     from transformers import AutoModel
@@ -152,7 +154,7 @@ def lowest_cosine(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def largest_difference(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The largest |found - wanted|, of numbers above 1 as a part of the number."""
+    """Return the largest |found - wanted|, relative to the number if that is above 1."""
     if found.shape != wanted.shape:
         return float("inf")
     return float((np.abs(found - wanted) / np.maximum(1, np.abs(wanted))).max())

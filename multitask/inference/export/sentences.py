@@ -1,4 +1,4 @@
-"""A task's sentence vectors as a directory that `sentence-transformers` loads."""
+"""Export a task's sentence vectors as a directory that `sentence-transformers` loads."""
 
 import tempfile
 from pathlib import Path
@@ -20,10 +20,10 @@ LOWEST_COSINE = 0.99999
 def export_sentences(parts: Parts, directory: Path) -> None:
     """Write the modules Transformer, Pooling and, for a projection, Dense.
 
-    The vectors are those of ``TrainedRun.encode``: of a contrastive task as it compares them, else
-    as they are pooled.
+    The vectors are those of ``TrainedRun.encode``: for a contrastive task those that it compares,
+    else the pooled vectors.
 
-    Raises UserError for a pooling or projection without such a module, by its key.
+    Raises UserError, with the config key, for a pooling or projection without such a module.
     """
     package = "sentence-transformers"
     library = optional("sentence_transformers", f"{package} is not installed", package)
@@ -44,7 +44,7 @@ def export_sentences(parts: Parts, directory: Path) -> None:
 
 
 def _dense(parts: Parts) -> list[Any]:
-    """The projection that ``TrainedRun.encode`` applies, as modules of sentence-transformers."""
+    """Return the projection of ``TrainedRun.encode`` as modules of sentence-transformers."""
     from sentence_transformers.sentence_transformer.modules import Dense
 
     def dense(weight: Any, bias: Any, activation: nn.Module) -> Any:
@@ -67,7 +67,7 @@ def _dense(parts: Parts) -> list[Any]:
 
 
 def _folded(linear: Any, norm: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weight and bias of ``norm(linear(x))`` with the norm's running statistics."""
+    """Return weight and bias of ``norm(linear(x))`` under the norm's running statistics."""
     scale = (norm.running_var.double() + norm.eps).rsqrt()
     shift = -norm.running_mean.double() * scale
     if norm.affine:
@@ -77,9 +77,9 @@ def _folded(linear: Any, norm: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def check_sentences(parts: Parts, directory: Path, texts: list[str]) -> float:
-    """The lowest cosine between the loaded model's vectors and the run's own.
+    """Load the export and return the lowest cosine between its vectors and the run's.
 
-    Raises UserError below LOWEST_COSINE.
+    Raises UserError if it is below LOWEST_COSINE.
     """
     from sentence_transformers import SentenceTransformer
 

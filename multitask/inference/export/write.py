@@ -1,4 +1,4 @@
-"""Write one export: into a scratch directory, checked there, then renamed to its own name."""
+"""Write an export into a scratch directory, check it there, then rename the directory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from multitask.utils.files import replacing, write_text
 from multitask.utils.versions import command_line, git_revision, versions
 
 CHECKED, MEASURED = 64, 1000  # rows, evenly spread over dev
-PACKAGES = {  # that write a format and read it back
+PACKAGES = {  # the packages that write and read each format
     "transformers": ("torch", "transformers"),
     "sentence-transformers": ("torch", "transformers", "sentence-transformers"),
     "onnx": ("torch", "onnx", "onnxscript", "onnxruntime"),
@@ -33,20 +33,20 @@ TEXTS = ("a quiet triumph.", "two men play chess in the park", "why is the sky b
 class DevRows:
     """Rows on which an export is checked."""
 
-    # the texts [N]
+    # the texts of N rows
     texts: list[tuple[str, ...]]
-    # the saved predictions [N], with labels; None without
+    # the N saved predictions with labels; None without labels
     records: list[dict[str, Any]] | None
 
     def spread(self, count: int) -> "DevRows":
-        """At most ``count`` rows, evenly spread."""
+        """Choose at most ``count`` rows, evenly spread."""
         chosen = np.unique(np.linspace(0, len(self.texts) - 1, count).astype(int))
         records = None if self.records is None else [self.records[i] for i in chosen]
         return DevRows([self.texts[i] for i in chosen], records)
 
 
 def check_target(directory: Path) -> None:
-    """Raise UserError where writing to ``directory`` would touch what is there."""
+    """Raise UserError if ``directory`` has content that an export would overwrite."""
     if directory.resolve() == Path.cwd():
         raise UserError(f"{directory} is where you are: name a new directory")
     if directory.is_file() or (directory.is_dir() and any(directory.iterdir())):
@@ -68,17 +68,17 @@ def write_export(
     Args:
         parts: the task.
         run_dir: the run, for the card.
-        directory: where to; not there yet, or empty.
+        directory: the target, which does not exist or is empty.
         form: `transformers`, `sentence-transformers`, `onnx` or `ternary`.
         rows: dev rows to check and measure on.
         encoder_only: transformers: the encoder without the task's head.
         with_int8: onnx: also a quantised file.
 
     Returns:
-        What was checked and measured, a line each.
+        One line per check and measurement.
 
     Raises:
-        UserError: the format cannot carry the task, or gives other scores; nothing is written then.
+        UserError: the format cannot represent the task, or gives other scores; nothing is written.
     """
     check_target(directory)
     make: dict[str, Callable[..., Exported]] = {
@@ -103,7 +103,7 @@ def write_export(
 
 
 def _changed(parts: Parts, run_dir: Path) -> str:
-    """The config as YAML where overrides changed what the task computes, else ''."""
+    """Return the config as YAML if overrides changed what the task computes, else ''."""
     saved = load_saved_config(run_dir)
     entries = [
         [config.tasks[name].model_dump(exclude={"data"}) for name in (parts.task, parts.base)]
@@ -225,6 +225,6 @@ def _ternary(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exp
 
 
 def _example(parts: Parts) -> str:
-    """Arguments of the tokenizer for one row."""
+    """Return example arguments of the tokenizer for one row."""
     pair = parts.config.tasks[parts.task].input == "cross"
     return '"A man is running."' + (', "Someone runs."' if pair else "")

@@ -1,4 +1,4 @@
-"""Semantic search: a FAISS index of texts by the cosine of their vectors (Johnson et al. 2019).
+"""Semantic search: a FAISS index of texts by cosine (Johnson et al. 2019).
 
 An index is a directory of three files: ``index.faiss``, ``texts.tsv`` (line number and text) and
 ``index.json``, which says what the vectors were made with and has the checksum of each file.
@@ -30,7 +30,7 @@ FIRST_FORMAT = 1
 FACTS, VECTORS, TEXTS = "index.json", "index.faiss", "texts.tsv"
 # texts encoded and added at a time
 CHUNK = 4096
-# training points FAISS wants for each list of an IVF index
+# training points per list that FAISS recommends for an IVF index
 POINTS_A_LIST = 39
 ANEW = "make the index anew"
 
@@ -94,12 +94,12 @@ class TextIndex:
     lines: list[int]
 
     def search(self, queries: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
-        """The nearest texts of each query [Q, d]: cosines and places [Q, top], the best first.
+        """Find the nearest texts of each query [Q, d]: cosines and places [Q, top], best first.
 
-        An IVF index may find fewer: places are -1 then.
+        An IVF index may find fewer than ``top``; missing places are -1.
 
         Raises:
-            UserError: more than there are texts, or vectors of another width.
+            UserError: ``top`` is more than the number of texts, or queries have another width.
         """
         self.check_top(top)
         if queries.shape[1] != self.facts.dim:
@@ -110,7 +110,7 @@ class TextIndex:
         return nearest(self.vectors, queries, top)
 
     def check_top(self, top: int) -> None:
-        """Raise UserError for more texts than there are."""
+        """Raise UserError if the index has fewer than ``top`` texts."""
         held = len(self.texts)
         if not 1 <= top <= held:
             raise UserError(f"--top {top}: the index holds {held:,} texts: ask for 1 to {held}")
@@ -135,19 +135,19 @@ def normalised(vectors: np.ndarray) -> np.ndarray:
 
 
 def exact_index(dim: int) -> Any:
-    """An empty index that compares a query with every vector."""
+    """Make an empty index that compares a query with every vector."""
     return import_faiss().IndexFlatIP(dim)
 
 
 def ivf_index(vectors: np.ndarray, lists: int, probes: int, metric: int | None = None) -> Any:
-    """Vectors [N, d] of length one in ``lists`` cells, of which ``probes`` are searched.
+    """Index vectors [N, d] of length one in ``lists`` lists, of which ``probes`` are searched.
 
-    ``metric`` is one of FAISS's; default: the inner product.
+    ``metric`` is a metric of FAISS; default: the inner product.
     """
     faiss, dim = import_faiss(), vectors.shape[1]
     metric = faiss.METRIC_INNER_PRODUCT if metric is None else metric
     index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, lists, metric)
-    index.cp.min_points_per_centroid = 1  # said by us where it matters, not on FAISS's stderr
+    index.cp.min_points_per_centroid = 1  # no warning by FAISS: we warn where it matters
     index.train(vectors)
     index.add(vectors)
     index.nprobe = probes
@@ -155,7 +155,7 @@ def ivf_index(vectors: np.ndarray, lists: int, probes: int, metric: int | None =
 
 
 def most_lists(count: int) -> int:
-    """Lists that so many vectors can train."""
+    """Return the number of lists that ``count`` vectors can train."""
     return count // POINTS_A_LIST
 
 
@@ -168,18 +168,18 @@ def build(
     origin: Origin,
     ivf: tuple[int, int] | None = None,
 ) -> Facts:
-    """Index a file with one text per line; blank lines are left out and counted.
+    """Index a file with one text per line; blank lines are skipped and counted.
 
-    The corpus is read and encoded in chunks, behind a progress bar. ``directory`` appears when it
-    is complete, in place of an older index there.
+    The corpus is read and encoded in chunks, with a progress bar. ``directory`` appears when it is
+    complete and replaces an older index.
 
     Args:
         file: UTF-8, one text per line.
-        directory: of the index.
+        directory: the directory of the index.
         encode: texts -> vectors [N, dim].
-        dim: width of a vector.
+        dim: the width of a vector.
         origin: what ``encode`` is.
-        ivf: (lists, lists searched), or None for an exact index.
+        ivf: (lists, searched lists), or None for an exact index.
 
     Raises:
         UserError: no texts, more lists than the texts can train, no FAISS.
@@ -216,7 +216,7 @@ def build(
 
 
 def _check_lists(file: Path, lists: int, count: int) -> None:
-    """Raise UserError where ``count`` texts cannot train an index of so many lists."""
+    """Raise UserError if ``count`` texts cannot train an index of so many lists."""
     most = most_lists(count)
     if lists > most:
         advice = f"at most {most}, or leave --ivf out" if most else "leave --ivf out"
@@ -227,7 +227,7 @@ def _check_lists(file: Path, lists: int, count: int) -> None:
 
 
 def check_output(directory: Path, overwrite: bool) -> None:
-    """Raise UserError where writing an index there would harm what is there."""
+    """Raise UserError if an index would overwrite something else."""
     if directory.exists() and not directory.is_dir():
         raise UserError(f"{directory} is a file: choose another --out")
     names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
@@ -241,9 +241,9 @@ def check_output(directory: Path, overwrite: bool) -> None:
 
 
 def chunks(file: Path, size: int = CHUNK) -> Iterator[list[tuple[int, str]]]:
-    """The texts of a file with their line numbers from 1, ``size`` at a time, blank lines left out.
+    """Yield the texts of a file with their line numbers from 1, ``size`` at a time, without blanks.
 
-    Raises UserError with the line that is not UTF-8.
+    Raises UserError with the number of a line that is not UTF-8.
     """
     chunk: list[tuple[int, str]] = []
     with file.open("rb") as opened:
@@ -262,7 +262,7 @@ def chunks(file: Path, size: int = CHUNK) -> Iterator[list[tuple[int, str]]]:
 
 
 def _counted(file: Path) -> tuple[int, int]:
-    """(texts, blank lines) of a file. Raises UserError where it has no text, or is a table."""
+    """Count texts and blank lines of a file. Raises UserError if it has no text or is a table."""
     if not file.is_file():
         raise UserError(f"--texts: no such file: {file}")
     if file.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl", ".parquet"):

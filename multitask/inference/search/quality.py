@@ -1,7 +1,7 @@
-"""How good and how fast search is, on pairs of questions that are duplicates or not.
+"""Measure the quality and speed of search on pairs of questions that are duplicates or not.
 
-The corpus is the second questions, the queries are the first ones, gold are the pairs marked as
-duplicates (the layer-attention pooling paper, section 3.4 and Table 3).
+The second questions are the corpus, the first ones the queries, the pairs marked as duplicates the
+gold standard (the layer-attention pooling paper, section 3.4 and Table 3).
 """
 
 import time
@@ -29,19 +29,26 @@ from multitask.tasks.examples import Rows, canonical
 from multitask.utils.errors import UserError
 
 TOP = 10
-# the paper's index, and the longest question in tokens
+# the paper's index, and its longest question in tokens
 LISTS, PROBES, MAX_LENGTH = 1024, 5, 64
 CORPUS_LIMIT = 100_000
 TEXT_COLUMNS = (("question1", "question2"), ("sentence1", "sentence2"))
 ID_COLUMNS = ("qid1", "qid2")
 LABEL_COLUMN = "is_duplicate"
-# queries that are searched one by one for the latency
+# the number of queries that are searched one by one to measure latency
 SINGLE, SINGLE_ENCODED = 200, 30
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Distinct corpus texts and queries; ``gold`` holds the places in the corpus of each query."""
+    """Questions to search for and to find.
+
+    Attributes:
+        corpus: distinct texts to find.
+        queries: distinct texts to search for.
+        gold: per query the places of its duplicates in the corpus.
+        by_id: True if questions are identified by id, False if by text.
+    """
 
     corpus: list[str]
     queries: list[str]
@@ -50,16 +57,16 @@ class Questions:
 
     @property
     def verbatim(self) -> int:
-        """Queries that stand in the corpus word for word: their own text may come first."""
+        """The number of queries that are also in the corpus, which may find themselves first."""
         own = set(self.corpus)
         return sum(query in own for query in self.queries)
 
 
 def read_questions(file: Path, limit: int = CORPUS_LIMIT) -> Questions:
-    """Read a pairs file: Quora's own columns, or those of the course's quora files.
+    """Read a file of pairs with the columns of Quora or of the course's quora files.
 
-    A question is known by its id (``qid1``, ``qid2``) where the file has them, else by its exact
-    text. Of the corpus the first ``limit`` distinct questions count, with the pairs that name them.
+    A question is identified by its id (``qid1``, ``qid2``) if the file has ids, else by its exact
+    text. The corpus is the first ``limit`` distinct questions; pairs with others are left out.
 
     Raises:
         UserError: no such columns, a label that is neither 0 nor 1, or no duplicates.
@@ -103,7 +110,7 @@ def read_questions(file: Path, limit: int = CORPUS_LIMIT) -> Questions:
 
 
 def known_pairs(questions: Questions, rows: Iterable[Rows]) -> int:
-    """How many of the pairs that are to be found also stand, in either order, in some rows."""
+    """Count the duplicate pairs that are also in some rows, in either order."""
     known = text_sets(rows, 2)
     return sum(
         row_key((query, questions.corpus[place])) in known
@@ -113,7 +120,7 @@ def known_pairs(questions: Questions, rows: Iterable[Rows]) -> int:
 
 
 def reciprocal_rank(places: np.ndarray, gold: Sequence[set[int]]) -> float:
-    """MRR: mean over queries with gold of 1 / rank of the first gold place in [Q, k], else 0."""
+    """Compute MRR: the mean over queries with gold of 1 / rank of the first gold place, or 0."""
     found = []
     for row, wanted in zip(places.tolist(), gold, strict=True):
         if wanted:
@@ -123,7 +130,7 @@ def reciprocal_rank(places: np.ndarray, gold: Sequence[set[int]]) -> float:
 
 
 def recall(places: np.ndarray, gold: Sequence[set[int]]) -> float:
-    """Mean over queries with gold of the share of it that is among the places [Q, k]."""
+    """Compute the mean over queries with gold of the share of gold among the places [Q, k]."""
     shares = [
         len(wanted & set(row)) / len(wanted)
         for row, wanted in zip(places.tolist(), gold, strict=True)
@@ -133,9 +140,10 @@ def recall(places: np.ndarray, gold: Sequence[set[int]]) -> float:
 
 
 def compatible_lists(count: int) -> tuple[int, str | None]:
-    """The lists of the paper's index for a corpus of ``count``, and a warning where they are many.
+    """Return the number of lists for a corpus of ``count`` texts, and a warning if it is small.
 
-    Fewer texts than lists cannot train them at all: then as many as they should train.
+    It is the paper's number, unless there are fewer texts than that; then it is the number of lists
+    that the texts can train.
     """
     wanted = LISTS * POINTS_A_LIST
     if count >= wanted:
@@ -147,12 +155,12 @@ def compatible_lists(count: int) -> tuple[int, str | None]:
 
 
 def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> dict[str, Any]:
-    """search.json's numbers: exact search and the paper's, on one encoding of both sides.
+    """Measure exact search and the paper's index on the same vectors: the numbers of search.json.
 
     Args:
         questions: corpus, queries and gold.
         encode: texts -> vectors [N, d].
-        encode_many: the same, perhaps behind a progress bar.
+        encode_many: the same, for many texts (with a progress bar).
     """
     faiss = import_faiss()
     corpus = normalised(encode_many(questions.corpus))
@@ -160,7 +168,7 @@ def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> dict[
     lists, warning = compatible_lists(len(corpus))
     exact = exact_index(corpus.shape[1])
     exact.add(corpus)
-    # the authors take FAISS's default metric: on vectors of length one it ranks as the cosine does
+    # the authors use FAISS's default metric, which ranks vectors of length one as the cosine does
     indexes = {"exact": exact, "compatible": ivf_index(corpus, lists, PROBES, faiss.METRIC_L2)}
     began = [time.perf_counter()]
     for text in questions.queries[:SINGLE_ENCODED]:
@@ -191,7 +199,7 @@ def _top(corpus: np.ndarray) -> int:
 
 
 def _measured(index: Any, queries: np.ndarray, gold: Sequence[set[int]]) -> dict[str, float]:
-    """MRR@10, recall@10, times in ms and the bytes of a FAISS index."""
+    """Measure MRR@10, recall@10, times in ms and the bytes of a FAISS index."""
     top = min(TOP, index.ntotal)
     began = time.perf_counter()
     places = index.search(queries, top)[1]

@@ -1,1 +1,1 @@
-"""A page on this machine's own address where one tries a run: ``run_multitask.py serve RUN``."""
+"""A local web page to try a run: ``run_multitask.py serve RUN``."""

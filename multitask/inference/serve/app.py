@@ -1,6 +1,6 @@
-"""The page in Flask: one form, one reply, one request at a time.
+"""The Flask application: one form, one answer, one request at a time.
 
-No script runs in the page, and its content security policy lets it ask for nothing but itself.
+The page runs no script, and its content security policy allows requests to itself only.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from multitask.utils.errors import UserError
 if TYPE_CHECKING:
     from flask import Flask
 
-# Two texts of four-byte characters, each byte of them as %XX, and the names of the fields.
+# two texts of four-byte characters, each byte written as %XX, and the names of the fields
 MAX_BYTES = 2 * MAX_CHARACTERS * 12 + 4096
 POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
@@ -24,14 +24,14 @@ NO_REPORT = "The run has no report yet: it is written when the run ends."
 
 
 def make_app(served: Served) -> "Flask":
-    """The application: ``/`` is the page, ``/report`` the run's report."""
+    """Make the application: ``/`` is the page, ``/report`` the run's report."""
     flask = import_flask()
     from werkzeug.exceptions import HTTPException, SecurityError
 
     app: Flask = flask.Flask(__name__, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BYTES
     app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BYTES
-    app.config["TRUSTED_HOSTS"] = [ADDRESS, "localhost"]  # no other name may lead here
+    app.config["TRUSTED_HOSTS"] = [ADDRESS, "localhost"]  # refuse requests for other host names
     report = served.run.files.html_page
 
     @app.get("/")
@@ -78,7 +78,7 @@ def make_app(served: Served) -> "Flask":
 
 
 def filled(served: Served, first: str, second: str, task: str) -> Any:
-    """The page with its answers to two typed texts, of which the second may be empty."""
+    """Write the page with answers to two typed texts, of which the second may be empty."""
     typed = {"first": first[:MAX_CHARACTERS], "second": second[:MAX_CHARACTERS], "task": task}
     try:
         texts = responses.read_texts(served, first, second)
@@ -100,7 +100,7 @@ def filled(served: Served, first: str, second: str, task: str) -> Any:
 
 
 def page(served: Served, **values: Any) -> str:
-    """The page as HTML; ``values`` are what it has beside the empty form."""
+    """Write the page as HTML; ``values`` fill what is empty at the start."""
     run = served.run
     usual: dict[str, Any] = {
         "first": "",

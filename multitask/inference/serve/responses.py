@@ -1,4 +1,4 @@
-"""What a loaded run says of a text, or of a pair of texts: the numbers behind the page."""
+"""Answer a request: what a loaded run says about a text, or about a pair of texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,11 +16,9 @@ from multitask.reporting.figures.style import save_figure
 from multitask.tasks.base import TaskType
 from multitask.utils.errors import UserError
 
-# of each text
-MAX_CHARACTERS = 2000
-# of an indexed text on the page
-MAX_SHOWN = 500
-# of a task with many classes, the likeliest
+# characters of a typed text, and of an indexed text on the page
+MAX_CHARACTERS, MAX_SHOWN = 2000, 500
+# the most probable classes that are shown
 MOST_CLASSES = 10
 NEIGHBOURS = 10
 PAIRS = ("siamese", "cross")
@@ -28,9 +26,14 @@ PAIRS = ("siamese", "cross")
 
 @dataclass(frozen=True)
 class Served:
-    """A run that is loaded once, the tasks that the page shows, and an index of its vectors.
+    """What the page serves.
 
-    ``busy`` is held while a request is answered.
+    Attributes:
+        run: the loaded run.
+        tasks: the tasks that the page shows.
+        index: a search index, if any.
+        vectors: the vectors of that index.
+        busy: locked while a request is answered.
     """
 
     run: TrainedRun
@@ -41,26 +44,26 @@ class Served:
 
     @property
     def takes_pairs(self) -> bool:
-        """Whether a second text has any use."""
+        """True if some task uses a second text."""
         return any(not self.kind(task).labelled or self.needs_pair(task) for task in self.tasks)
 
     @property
     def takes_singles(self) -> bool:
-        """Whether one text alone has any use."""
+        """True if something can be said about a single text."""
         return self.vectors is not None or not all(map(self.needs_pair, self.tasks))
 
     def kind(self, task: str) -> TaskType:
-        """What a task predicts."""
+        """Return the type of a task."""
         return self.run.readers[task].task_type
 
     def needs_pair(self, task: str) -> bool:
-        """Whether a task predicts something of two texts."""
+        """Return True if a task predicts something about two texts."""
         return self.kind(task).labelled and self.run.config.tasks[task].input in PAIRS
 
 
 @dataclass(frozen=True)
 class Share:
-    """A class and its probability."""
+    """A class and its probability; ``chosen`` if it is predicted."""
 
     name: str
     probability: float
@@ -69,9 +72,14 @@ class Share:
 
 @dataclass(frozen=True)
 class Result:
-    """A prediction: of classes with their probabilities, a number between two ends, or words.
+    """A prediction.
 
-    ``of`` says of which of two texts; ``notes`` are what a reader should know beside it.
+    Attributes:
+        of: which of two texts it is about.
+        prediction: the prediction in words.
+        shares: the probabilities of classes.
+        number: a predicted number, on a scale from ``low`` to ``high``.
+        notes: remarks for the reader.
     """
 
     of: str
@@ -85,7 +93,7 @@ class Result:
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """A task's name, what it reads and gives, and its results; or why there are none."""
+    """A task, what it reads and predicts (``about``), and its results, or a message instead."""
 
     task: str
     about: str
@@ -104,7 +112,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG, what it shows in words, and what to know about it."""
+    """A PNG, its alt text, and a remark."""
 
     png: bytes
     alt: str
@@ -114,7 +122,7 @@ class Picture:
 def open_run(run_dir: Path, index_dir: Path | None) -> Served:
     """Load a run on the CPU (one text needs no GPU), and an index that was made with it.
 
-    Raises UserError where one is missing, does not fit, or has nothing to show.
+    Raises UserError if one is missing or damaged, they do not match, or there is nothing to show.
     """
     index = None if index_dir is None else open_index(index_dir)
     run = load(run_dir, ["device=cpu"])
@@ -122,7 +130,7 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
     if not tasks:
         raise UserError(f"{run_dir}: no task of the run says anything about a text")
     for task in tasks:
-        run.encoder(task)  # weights that are missing are said now, not in the page
+        run.encoder(task)  # fail now, not in the page, if weights are missing
     if index is None or index_dir is None:
         return Served(run, tasks)
     origin = index.facts.origin
@@ -134,7 +142,7 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
 
 
 def _is_shown(run: TrainedRun, task: str) -> bool:
-    """Whether a task says something of its own: one that only scores another's head does not."""
+    """Return True unless a task only scores another's head, or has neither labels nor vectors."""
     entry = run.config.tasks[task]
     again = entry.only_scored and entry.share_head is not None
     silent = not run.readers[task].task_type.labelled and entry.pooling.name == "tokens"
@@ -142,9 +150,9 @@ def _is_shown(run: TrainedRun, task: str) -> bool:
 
 
 def read_texts(served: Served, first: str, second: str) -> list[str]:
-    """What was typed, as one text or two. Raises UserError for none, and for too long ones.
+    """Return the typed texts, one or two. Raises UserError for empty and for too long texts.
 
-    A browser ends lines with CR LF, whatever was typed.
+    A browser ends lines with CR LF, which becomes LF.
     """
     texts = [text.replace("\r\n", "\n") for text in (first, second)]
     for name, text in zip(("first", "second"), texts, strict=True):
@@ -163,7 +171,7 @@ def read_texts(served: Served, first: str, second: str) -> list[str]:
 
 
 def about(served: Served, task: str) -> str:
-    """Such as ``one text → 5 classes``."""
+    """Say what a task reads and predicts, such as ``one text → 5 classes``."""
     reader, entry = served.run.readers[task], served.run.config.tasks[task]
     names, low, high = " or ".join(reader.names), reader.low, reader.high
     kind = reader.task_type
@@ -174,7 +182,7 @@ def about(served: Served, task: str) -> str:
 
 
 def answers(served: Served, texts: Sequence[str]) -> list[TaskAnswer]:
-    """What each task says; one that needs a pair says so where there is one text."""
+    """Return each task's answer; a task that needs a second text asks for it."""
     return [_answer(served, task, texts) for task in served.tasks]
 
 
@@ -195,7 +203,7 @@ def _answer(served: Served, task: str, texts: Sequence[str]) -> TaskAnswer:
 
 
 def _predicted(served: Served, task: str, texts: Sequence[str], of: str) -> Result:
-    """One prediction; ``texts`` are those that it is of."""
+    """Predict the given texts, one or a pair."""
     reader = served.run.readers[task]
     (record,) = served.run.predict(task, [texts[0] if len(texts) == 1 else tuple(texts)])
     found = reader.task_type.answer(record, reader)
@@ -208,7 +216,7 @@ def _predicted(served: Served, task: str, texts: Sequence[str], of: str) -> Resu
 
 
 def _compared(served: Served, task: str, texts: Sequence[str]) -> tuple[list[Result], str]:
-    """The cosine of two texts' vectors, or what to do to see it."""
+    """Return the cosine of two texts' vectors, or a message if there is only one text."""
     vectors = served.run.encode(texts, task)
     if len(texts) < 2:
         width = vectors.shape[1]
@@ -219,7 +227,7 @@ def _compared(served: Served, task: str, texts: Sequence[str]) -> tuple[list[Res
 
 
 def cut(served: Served, task: str, texts: Sequence[str]) -> list[str]:
-    """A note where a task reads only the beginning of its texts."""
+    """Return a note if a task reads only the beginning of its texts."""
     entry = served.run.config.tasks[task]
     rows: list[tuple[str, ...]] = [(text,) for text in texts]
     if entry.input == "cross":
@@ -230,7 +238,7 @@ def cut(served: Served, task: str, texts: Sequence[str]) -> list[str]:
 
 
 def attention_tasks(served: Served) -> list[str]:
-    """The tasks whose pictures differ by weights, adapter or input; the first one of each kind."""
+    """Return the first task of each combination of weights, adapter and input."""
     run = served.run
     found: dict[tuple[int, str | None, bool], str] = {}
     for task in served.tasks:
@@ -241,9 +249,10 @@ def attention_tasks(served: Served) -> list[str]:
 
 
 def attention(served: Served, task: str, texts: Sequence[str]) -> list[Picture]:
-    """What [CLS] attends to in each text, or in a pair that the task reads together.
+    """Draw what [CLS] attends to in each text, or in a pair that the task reads together.
 
-    Raises UserError where the encoder cannot tell, a text is too long for it, or a pair is needed.
+    Raises UserError if the encoder does not give its weights, a text is too long, or a second text
+    is missing.
     """
     inputs: list[Sequence[str]] = [[text] for text in texts]
     if served.run.config.tasks[task].input == "cross":
@@ -263,7 +272,7 @@ def attention(served: Served, task: str, texts: Sequence[str]) -> list[Picture]:
 
 
 def neighbours(served: Served, text: str) -> list[Neighbour]:
-    """The texts of the index that are nearest to a text, the nearest first; in fp32 as `search`."""
+    """Find the texts of the index nearest to a text, the nearest first; in fp32 as in `search`."""
     index, vectors = served.index, served.vectors
     if index is None or vectors is None:
         return []
@@ -282,5 +291,5 @@ def neighbours(served: Served, text: str) -> list[Neighbour]:
 
 
 def shortened(text: str, width: int = MAX_SHOWN) -> str:
-    """The text, or its beginning."""
+    """Return the text, or its beginning."""
     return text if len(text) <= width else text[: width - 1] + "…"

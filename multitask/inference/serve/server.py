@@ -1,4 +1,4 @@
-"""A server on the loopback address, which no other machine can reach; no torch here."""
+"""A server on the loopback address, which other machines cannot reach."""
 
 import socket
 from threading import Lock
@@ -19,9 +19,9 @@ def import_flask() -> Any:
 
 
 def listen(port: int) -> socket.socket:
-    """A socket that listens on the loopback address; 0 takes any free port.
+    """Open a socket that listens on the loopback address; port 0 takes any free port.
 
-    Raises UserError for a port that cannot be had.
+    Raises UserError for a port that is invalid or in use.
     """
     if not 0 <= port <= 65535:
         raise UserError(f"--port {port}: expected 0 (any free one) to 65535")
@@ -38,16 +38,16 @@ def listen(port: int) -> socket.socket:
 
 
 def serve(app: "Flask", listening: socket.socket, busy: Lock) -> None:
-    """Answer until Ctrl-C; what holds ``busy`` then is finished first."""
+    """Serve until Ctrl-C; a request that holds ``busy`` is finished first."""
     from werkzeug.serving import WSGIRequestHandler, make_server
 
     class Handler(WSGIRequestHandler):
         def log_request(self, *_: object) -> None:
-            """Nothing: what was asked is in the browser."""
+            """Log nothing: the user sees the requests in the browser."""
 
-    # Threads, since a browser opens connections that it does not use: one would block all others.
+    # threads, because a browser opens unused connections, which would block a single thread
     port, handle = listening.getsockname()[1], listening.fileno()
     server: Any = make_server(ADDRESS, port, app, threaded=True, request_handler=Handler, fd=handle)
     server.serve_forever()
-    server.handle_error = lambda *_: None  # of a connection that ends because we end
+    server.handle_error = lambda *_: None  # connections that end because the server ends
     busy.acquire()

@@ -46,8 +46,8 @@ def test_the_card_of_an_export_tells_its_command_and_versions(run_dir, tmp_path,
     "form, task, words",
     [
         ("transformers", "qqp", "tasks.qqp.head: siamese_paraphrase: no sequence classifier"),
-        ("transformers", "sts", "tasks.sts.adapter: pal stands in the encoder's layers"),
-        ("sentence-transformers", "sts", "tasks.sts.adapter: pal stands in the encoder's layers"),
+        ("transformers", "sts", "tasks.sts.adapter: pal is part of the encoder's layers"),
+        ("sentence-transformers", "sts", "tasks.sts.adapter: pal is part of the encoder's layers"),
         ("sentence-transformers", "qqp", "tasks.qqp.pooling: hire: sentence-transformers has no"),
     ],
 )
