@@ -1,1 +1,1 @@
-"""How a batch becomes scores: encoders, poolers, projections, losses, the multi-task model."""
+"""From a batch to scores: encoders, poolers, projections, losses, the multi-task model."""

@@ -14,7 +14,7 @@ from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import HeadOfItsOwn, TaskModule
 from multitask.utils.device import use_autocast
 
-# what `freeze:` and the log call other things
+# names that `freeze:` and the log use for other parts of the model
 TAKEN = ("adapters", "encoder", "embeddings", "heads", "joint", "longest")
 
 
@@ -44,13 +44,13 @@ def assemble(
     Args:
         config: the whole config.
         encoder: the shared encoder, loaded.
-        label_context: what a head may ask for, by task: ``num_labels``, ``class_counts``, ``low``,
-            ``high``.
+        label_context: per task the arguments that a head may take: ``num_labels``,
+            ``class_counts``, ``low``, ``high``.
         autocast: bf16 autocast.
 
     Raises:
         UserError: an option that an adapter, pooler, projection or head does not take, an adapter
-            in an encoder of `transformers`, or a task's name that stands for something else.
+            in an encoder of `transformers`, or a task's name that is taken.
     """
     tasks: dict[str, Any] = {}
     for name, task in config.tasks.items():
@@ -61,7 +61,7 @@ def assemble(
     pools = {name: t.share_pooling for name, t in config.tasks.items() if t.share_pooling}
     for name, owner in pools.items():
         tasks[name] = _head_of_its_own(config, name, tasks[name], tasks[owner])
-    # after the heads, so that heads start alike with an adapter and without one
+    # built after the heads, so that heads have the same initial weights without adapters
     adapters = {
         name: _adapter(config, name, encoder)
         for name in tasks
@@ -130,7 +130,7 @@ def _head_of_its_own(
 
 
 def _sizes(encoder: Encoder) -> dict[str, Any]:
-    """What poolers and adapters need to know of the encoder."""
+    """Return the encoder's sizes, which poolers and adapters take."""
     return {"dim": encoder.dim, "num_layers": encoder.num_layers}
 
 
@@ -155,8 +155,8 @@ def _eval_pooler(config: Config, task: str, encoder: Encoder, *, head: Any, dim:
 def _adapter(config: Config, task: str, encoder: Encoder) -> Any:
     if not isinstance(encoder, BertEncoder):
         message = (
-            "adapters stand in the layers of our own encoder (`encoder.implementation: own`, BERT "
-            "and RoBERTa architectures); this one runs in `transformers`"
+            "adapters need the layers of our own encoder (`encoder.implementation: own`, BERT and "
+            "RoBERTa architectures); this one runs in `transformers`"
         )
         raise config.error(("tasks", task, "adapter"), message)
     return _build(config, task, "adapter", _sizes(encoder))

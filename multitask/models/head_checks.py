@@ -1,4 +1,4 @@
-"""A task's head, checked against the rest of the task."""
+"""Check a task's head against the rest of the task and the other tasks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from multitask.tasks.examples import LabelReader
 from multitask.tasks.glue import check_labels
 from multitask.utils import distributed
 
-# a key of the task, whether it is wrong, and what to say of it
+# a key of the task, True if it is wrong, and the message
 Misfit = tuple[str, Any, str]
 
 BY_TOKEN = ("tokens", "sequence")
@@ -27,9 +27,9 @@ INPUTS_TAKEN = {
 
 
 def head_class(config: Config, task: str) -> Any:
-    """The class of a task's head, checked against the rest of the task.
+    """Return the class of a task's head, checked against the rest of the task.
 
-    Raises UserError where the head cannot take the input, or does not have the metric.
+    Raises UserError if the head does not fit the input, the metric or another key.
     """
     entry = config.tasks[task]
     head = resolve("head", entry.head.name)
@@ -73,7 +73,7 @@ def head_class(config: Config, task: str) -> Any:
 
 
 def _tokens(config: Config, task: str, head: Any) -> list[Misfit]:
-    """What does not go with a head that looks at tokens."""
+    """List what does not fit a head that reads tokens."""
     entry, (wanted,) = config.tasks[task], INPUTS_TAKEN[head.takes]
     reads_windows = head.takes == "sequence"
     return [
@@ -90,7 +90,7 @@ def _tokens(config: Config, task: str, head: Any) -> list[Misfit]:
 
 
 def _vectors(config: Config, task: str) -> list[Misfit]:
-    """What does not go with a head that looks at vectors of texts."""
+    """List what does not fit a head that reads vectors of texts."""
     entry = config.tasks[task]
     eval_pooling = entry.eval_pooling is not None and entry.eval_pooling.name
     return [
@@ -105,7 +105,7 @@ def _vectors(config: Config, task: str) -> list[Misfit]:
 
 
 def _rows(config: Config, task: str, kind: TaskType) -> list[Misfit]:
-    """What does not go with the rows and labels of a task type."""
+    """List what does not fit the rows and labels of a task type."""
     entry = config.tasks[task]
     shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
     why = "that format has no such predictions" if kind.labelled else "there is nothing to hand in"
@@ -128,7 +128,7 @@ def _rows(config: Config, task: str, kind: TaskType) -> list[Misfit]:
 
 
 def _contrastive(config: Config, task: str) -> list[Misfit]:
-    """What does not go with a loss that compares the rows of a batch."""
+    """List what does not fit a loss that compares the rows of a batch."""
     entry = config.tasks[task]
     only_trains = entry.head.options.get("mlp_only_train")
     frozen = config.encoder.freeze is True and not entry.adapter  # it then runs without dropout
@@ -149,7 +149,7 @@ def _contrastive(config: Config, task: str) -> list[Misfit]:
 
 
 def check_processes(config: Config) -> None:
-    """Raise UserError for tasks that cannot be trained by as many processes as were started."""
+    """Raise UserError for a task that cannot be trained by the number of processes."""
     count = distributed.planned_world()
     for name, task in config.tasks.items():
         if task.batch_size < count:
@@ -161,7 +161,7 @@ def check_processes(config: Config) -> None:
 
 
 def check_lengths(config: Config, encoder: Encoder) -> None:
-    """Raise UserError for inputs that are longer than the encoder's positions."""
+    """Raise UserError for inputs with more tokens than the encoder has positions."""
     for name, task in config.tasks.items():
         if task.max_length > encoder.max_positions:
             positions = f"the encoder has {encoder.max_positions} positions"
@@ -170,7 +170,7 @@ def check_lengths(config: Config, encoder: Encoder) -> None:
 
 
 def check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> None:
-    """Raise UserError for two tasks that share a head but not their labels."""
+    """Raise UserError for two tasks that share a head but have different labels."""
     for name, task in config.tasks.items():
         if task.share_head is not None:
             own, other = readers[name], readers[task.share_head]
@@ -180,7 +180,7 @@ def check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> No
 
 
 def check_evaluate_only(config: Config, model: MultiTaskModel) -> None:
-    """Raise UserError for a task that is only evaluated but has weights, which nothing trains."""
+    """Raise UserError for a task that is only evaluated but has untrained weights of its own."""
     for name, task in config.tasks.items():
         if task.evaluate_only and task.share_head is None:
             weights = sum(parameter.numel() for parameter in model.head(name).parameters())
@@ -190,7 +190,7 @@ def check_evaluate_only(config: Config, model: MultiTaskModel) -> None:
 
 
 def check_glue_labels(config: Config, readers: Mapping[str, LabelReader]) -> None:
-    """Raise UserError for labels that the GLUE server would not take."""
+    """Raise UserError for labels that the GLUE server would not accept."""
     for name, task in config.tasks.items():
         if task.glue_file is not None:
             read = readers[name]

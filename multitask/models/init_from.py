@@ -24,13 +24,13 @@ from multitask.tasks.examples import LabelReader
 from multitask.utils.errors import UserError, suggest
 from multitask.utils.files import check_checksums
 
-# what `take` moves over, beside the encoder
+# what `take` copies in addition to the encoder
 PARTS = {
     "encoder": (),
     "pooling": ("pooler", "projection"),
     "head": ("pooler", "projection", "head"),
 }
-# what encoders of equal shapes may differ in
+# config keys in which encoders of equal shapes may differ
 BESIDE_SHAPES = (
     "model_type",
     "num_attention_heads",
@@ -46,11 +46,11 @@ class Start:
     """The finished run whose weights a training starts from.
 
     Attributes:
-        described: what report.json says of it.
-        owners: the tasks that own the pooler, projection, head and adapter of its task.
-        task_type: what its head predicts.
-        classes: the names of its classes in the order of their ids; empty if it has none.
-        file: its weights.
+        described: what report.json says about the start.
+        owners: the tasks that own the pooler, projection, head and adapter.
+        task_type: the task type of the head.
+        classes: the names of the classes in the order of their ids; empty without classes.
+        file: the weights.
     """
 
     described: dict[str, Any]
@@ -104,7 +104,7 @@ def find_start(config: Config) -> Start | None:
 
 
 def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: Any) -> None:
-    """Give the encoder the run's weights. Raises UserError where it is another one."""
+    """Load the run's weights into the encoder. Raises UserError if it is another encoder."""
     run, name = start.described["run"], start.described["encoder"]
     directory = RunDirectory(Path(run)).encoder
     with config.errors_at(("init_from",)):
@@ -133,17 +133,17 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
 def start_tasks(
     config: Config, start: Start, model: MultiTaskModel, readers: Mapping[str, LabelReader]
 ) -> None:
-    """Give every task the parts above the encoder that ``take`` names, and the adapter.
+    """Load the parts above the encoder that ``take`` names, and the adapter, into every task.
 
-    Raises UserError for parts that do not fit, such as a head of three classes for two, or one of
-    the same classes in another order.
+    Raises UserError for parts that do not fit, such as a head with three classes for two, or one
+    with the classes in another order.
     """
     run, take = start.described["run"], start.described["take"]
     if take == "encoder":
         return
     with config.errors_at(("init_from",)):
         for name, module in model.tasks.items():
-            children = dict(module.named_children())  # only a head if the pooling is another's
+            children = dict(module.named_children())  # only a head with `share_pooling`
             parts = {part: children[part] for part in PARTS[take] if part in children}
             if model.adapter(name) is not None:
                 parts["adapter"] = model.adapter(name)
@@ -159,7 +159,7 @@ def start_tasks(
 
 
 def _check_labels(start: Start, task: str, reader: LabelReader) -> None:
-    """Raise UserError for a head that was trained on labels of another kind or order."""
+    """Raise UserError for a head that was trained on labels of another type or order."""
     run = start.described["run"]
     if start.task_type is not reader.task_type:
         message = f"the head of {run} is for labels of the kind {start.task_type.name!r}, "
@@ -172,12 +172,12 @@ def _check_labels(start: Start, task: str, reader: LabelReader) -> None:
 
 
 def _implementation(weights: Mapping[str, Tensor]) -> str:
-    """Which ``encoder.implementation`` has weights of these names."""
+    """Return the ``encoder.implementation`` whose weights have these names."""
     return "transformers" if all(name.startswith("model.") for name in weights) else "own"
 
 
 def _load(module: nn.Module, tensors: dict[str, Tensor]) -> str | None:
-    """Load the tensors, or say in a few words why they do not fit."""
+    """Load the tensors, or return a short message that says why they do not fit."""
     shapes = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     for name in dict.fromkeys([*shapes, *found]):

@@ -1,9 +1,9 @@
-"""Linear layers of encoder and GRU: in fp32 on a CPU with AVX-512 by oneDNN, where torch takes MKL.
+"""Linear layers of encoder and GRU, which use oneDNN for fp32 on a CPU with AVX-512.
 
-MKL leaves AVX-512 unused on AMD processors; oneDNN, which torch has too and takes for bf16, does
-not. With AVX2 alone MKL is the faster one: docs/performance.md. The sums are the same but for
-their order. Two private functions of torch are called here and nowhere else; a version without them
-takes MKL.
+Torch uses MKL there, which leaves AVX-512 unused on AMD processors. oneDNN, which torch uses for
+bf16, does not. With only AVX2, MKL is faster: docs/performance.md. The results differ in the order
+of summation. This file is the only one that calls two private functions of torch; without them it
+uses MKL.
 """
 
 from typing import Any
@@ -37,7 +37,7 @@ class Linear(nn.Linear):
 
 
 def linear(hidden: Tensor, weight: Tensor, bias: Tensor, rows: slice | None = None) -> Tensor:
-    """hidden weight^T + bias: [N, i], [o, i] and [o] -> [N, o], or the outputs ``rows`` of them."""
+    """hidden weight^T + bias: [N, i], [o, i] and [o] -> [N, o], or only the outputs ``rows``."""
     given = (hidden, weight, bias) if rows is None else (hidden, weight[rows], bias[rows])
     fp32 = all(x.dtype == torch.float32 and x.device.type == "cpu" for x in given)
     cast = torch.is_autocast_enabled("cpu")
@@ -47,7 +47,7 @@ def linear(hidden: Tensor, weight: Tensor, bias: Tensor, rows: slice | None = No
 
 
 def _product(hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``functional.linear`` by oneDNN, of any strides, without autograd."""
+    """``functional.linear`` by oneDNN, for any strides, without autograd."""
     return torch.ops.mkldnn._linear_pointwise(hidden, weight, bias, "none", [], "")
 
 

@@ -22,7 +22,7 @@ from multitask.models.pretrained import (
 from multitask.models.weights import below, check_fit, intact_weights, read_tensors
 from multitask.utils.errors import UserError
 
-TOKENS = 1024  # whose logits over the vocabulary are held at a time
+TOKENS = 1024  # tokens whose logits over the vocabulary are in memory at once
 
 
 class MaskedLM(nn.Module):
@@ -35,7 +35,7 @@ class MaskedLM(nn.Module):
 
     @torch.no_grad()
     def forward(self, masked: Tensor, types: Tensor, mask: Tensor) -> Tensor:
-        """int64 [S, T] each -> the most probable token at every place, int64 [S, T]."""
+        """int64 [S, T] each -> the most probable token at each position, int64 [S, T]."""
         last = self.encoder.num_layers
         embedded = self.encoder.embed(masked, types, mask)
         hidden = self.encoder.encode(embedded, mask, (last,))[last].float()
@@ -47,7 +47,7 @@ class MaskedLM(nn.Module):
 def load_generators(
     config: Config, model: MultiTaskModel, tokenizer: Any, device: torch.device
 ) -> None:
-    """Give each head that asks for a generator the one that its `generator` names."""
+    """Load the generator of each head that needs one."""
     for task in model.tasks:
         head = model.head(task)
         if hasattr(head, "use_generator"):
@@ -56,9 +56,9 @@ def load_generators(
 
 
 def load_generator(name: str, tokenizer: Any, device: torch.device) -> MaskedLM:
-    """The masked language model of a directory, a hub id, or a run with a `masked_lm` task.
+    """Load the masked language model of a directory, a hub id, or a run with a `masked_lm` task.
 
-    Raises UserError: none there, or one of another vocabulary than ``tokenizer``'s.
+    Raises UserError: there is none, or it has another vocabulary than ``tokenizer``.
     """
     run = RunDirectory(Path(name))
     found, its_tokenizer = _of_run(run) if run.holds_run else _of_model(name)

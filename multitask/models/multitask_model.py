@@ -1,4 +1,4 @@
-"""The multi-task model: a shared encoder; an adapter, a pooler, a projection, a head per task."""
+"""The multi-task model: a shared encoder, and per task an adapter, pooler, projection and head."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from multitask.models.task_module import HeadOfItsOwn, TaskModule
 
 
 def adapter_part(task: str) -> str:
-    """What `freeze:`, the log and the optimizer call a task's adapter."""
+    """Return the name of a task's adapter in `freeze:`, the log and the optimizer."""
     return f"{task}.adapter"
 
 
@@ -21,12 +21,12 @@ class MultiTaskModel(nn.Module):
     """One encoder shared by all tasks.
 
     Args:
-        encoder: two-stage encoder.
-        tasks: each task's own modules.
-        adapters: each task's own part in the encoder's layers, for those that have one.
-        owners: for a task that uses another task's modules, that task.
-        pools: for a task that uses another task's adapter, pooler and projection, that task.
-        uncertain: tasks whose loss weight is learned (``objective.weighted``).
+        encoder: an encoder with the stages ``embed`` and ``encode``.
+        tasks: the modules of each task.
+        adapters: the adapter of each task that has one.
+        owners: task -> the task whose modules it uses instead of its own (``share_head``).
+        pools: task -> the task whose adapter, pooler and projection it uses (``share_pooling``).
+        uncertain: tasks whose loss weight is learned.
         autocast: run encoder and pooler under bf16 autocast; heads and losses stay in fp32.
     """
 
@@ -50,9 +50,9 @@ class MultiTaskModel(nn.Module):
         self.autocast = autocast
 
     def freeze(self, parts: Collection[str]) -> None:
-        """Freeze the named ``parts`` and release all others.
+        """Freeze the named ``parts`` and make all others trainable.
 
-        A wholly frozen encoder runs without dropout.
+        A completely frozen encoder runs without dropout.
         """
         for name, parameters in self.parts().items():
             for parameter in parameters:
@@ -60,39 +60,39 @@ class MultiTaskModel(nn.Module):
         self.train(self.training)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
-        """All parameters: "embeddings", "layer_1" to "layer_L"; each task's under its name, and
-        those of its adapter under ``adapter_part``.
+        """Return all parameters by part: "embeddings", "layer_1" to "layer_L", each task's name,
+        and ``adapter_part`` of each task with an adapter.
         """
         found = self.shared()
         found |= {name: list(module.parameters()) for name, module in self.tasks.items()}
         return found | {adapter_part(n): list(m.parameters()) for n, m in self.adapters.items()}
 
     def shared(self) -> dict[str, list[nn.Parameter]]:
-        """The parameters that all tasks share: the encoder's, by depth."""
+        """Return the encoder's parameters, which all tasks share, by depth."""
         embeddings, *layers = self.encoder.layer_parameters()
         found = {"embeddings": embeddings}
         return found | {f"layer_{depth}": layer for depth, layer in enumerate(layers, 1)}
 
     def owner(self, task: str) -> str:
-        """The task whose modules a task uses, most often itself."""
+        """Return the task whose modules a task uses, usually the task itself."""
         return self.owners.get(task, task)
 
     def owners_of(self, task: str) -> list[str]:
-        """The tasks that own what a task uses: of its head, and of its pooling where it differs."""
+        """Return the owner of a task's head, and the owner of its pooling if that is another."""
         owner = self.owner(task)
         return [owner, self.pools[owner]] if owner in self.pools else [owner]
 
     def owned(self, task: str) -> set[str]:
-        """The ``parts`` that a task uses beside the encoder."""
+        """Return the ``parts`` that a task uses in addition to the encoder."""
         owners = self.owners_of(task)
         return {*owners, *(adapter_part(owner) for owner in owners if owner in self.adapters)}
 
     def module(self, task: str) -> Any:
-        """The TaskModule that a task uses, its own or another's."""
+        """Return the TaskModule that a task uses, its own or another task's."""
         return self.tasks[self.owner(task)]
 
     def adapter(self, task: str) -> Any:
-        """The adapter that a task uses, its own or another's; None where it has none."""
+        """Return the adapter that a task uses, its own or another task's, or None."""
         return dict(self.adapters.items()).get(self.owners_of(task)[-1])
 
     def train(self, mode: bool = True) -> "MultiTaskModel":
@@ -119,7 +119,7 @@ class MultiTaskModel(nn.Module):
         return list(passes.values())
 
     def embed(self, batches: Sequence[SharedBatch]) -> tuple[Tensor, Tensor]:
-        """The first stage of one pass: embeddings [S, T, d] and mask [S, T] of all its inputs."""
+        """Run the first stage of a pass: embeddings [S, T, d] and mask [S, T] of all inputs."""
         ids, types, mask = joined([shared.inputs for shared in batches])
         with torch.autocast(mask.device.type, torch.bfloat16, enabled=self.autocast):
             return self.encoder.embed(ids, types, mask), mask
@@ -131,7 +131,7 @@ class MultiTaskModel(nn.Module):
         mask: Tensor,
         autocast: bool | None = None,
     ) -> dict[str, Tensor]:
-        """The second stage: what ``embed`` gave -> each task's pooled vectors, see ``pooled``.
+        """Run the second stage on the output of ``embed``: pooled vectors by task, see ``pooled``.
 
         ``autocast`` overrides the model's setting.
         """
@@ -158,10 +158,10 @@ class MultiTaskModel(nn.Module):
         return found
 
     def encode(self, batches: Sequence[SharedBatch]) -> dict[str, Tensor]:
-        """Both stages of one pass, see ``passes``: each task's pooled vectors.
+        """Run both stages of a pass (see ``passes``): each task's pooled vectors.
 
-        A task in chunks keeps only its vectors: the backward pass encodes every chunk again, with
-        the same dropout, when it has the gradient of its vectors (GradCache, Gao et al. 2021).
+        A task in chunks stores only its vectors. The backward pass encodes each chunk again, with
+        the same dropout, when it has the gradient of the vectors (GradCache, Gao et al. 2021).
         """
         task, batch = next(iter(by_task(batches).items()))
         size = self._chunk(task)
@@ -176,14 +176,15 @@ class MultiTaskModel(nn.Module):
         return {task: torch.cat(chunks)}
 
     def _chunk(self, task: str) -> int | None:
-        """How many texts of a task are encoded at a time where gradients are wanted."""
+        """Return the number of texts of a task that are encoded at a time, or None for all."""
         return getattr(self.head(task), "chunk", None) if torch.is_grad_enabled() else None
 
     def pooled(self, batches: Sequence[SharedBatch]) -> dict[str, Tensor]:
-        """Each task's pooled vectors [S, d], or of tokens to predict [M, d], or of all [S, T, d];
-        fp32 under autocast too.
+        """Return each task's pooled vectors, in fp32 even under autocast: [S, d] of texts, [M, d]
+        of the tokens to predict, or [S, T, d] of all tokens.
 
-        One encoder pass over the inputs of all tasks without an adapter, and one for each adapter.
+        There is one encoder pass over the inputs of all tasks without an adapter, and one per
+        adapter.
         """
         found: dict[str, Tensor] = {}
         for one in self.passes(batches):
@@ -191,31 +192,31 @@ class MultiTaskModel(nn.Module):
         return {task: found[task] for task in by_task(batches)}
 
     def vectors(self, task: str, batch: Batch) -> Tensor:
-        """A task's sentence vectors [S, d]: pooled; those of a contrastive task, and of one that
-        shares its pooling, as its head compares them."""
+        """Return a task's sentence vectors [S, d]: the pooled vectors, or, for a contrastive task
+        and those that share its pooling, the vectors that its head compares."""
         pooled = self.pooled(separate({task: batch}))[task]
         return self.module(task).project(pooled) if self.compares_projected(task) else pooled
 
     def compares_projected(self, task: str) -> bool:
-        """Whether a task's sentence vectors are projected: it or the owner of its pooling is
-        contrastive."""
+        """Return True if a task's sentence vectors are projected: it, or the owner of its pooling,
+        is contrastive."""
         return any(self.module(owner).head.takes == "views" for owner in self.owners_of(task))
 
     def forward(self, batches: Sequence[SharedBatch]) -> dict[str, Tensor]:
-        """Each head's scores: logits [B, C], logits [B], numbers [B], logits [M, V], [M, C] of
-        tagged words or [B, T, 2] of answers."""
+        """Return each head's scores: logits [B, C] or [B], numbers [B], logits [M, V] of masked
+        tokens, [M, C] of tagged words, or [B, T, 2] of answers."""
         pooled = self.pooled(batches)
         return {t: self.scores(t, batch, pooled[t]) for t, batch in by_task(batches).items()}
 
     def scores(self, task: str, batch: Batch, pooled: Tensor) -> Tensor:
-        """The scores of a task's head, of its vectors as ``pooled`` gives them."""
+        """Return the scores of a task's head for the output of ``pooled``."""
         module = self.module(task)
         if module.head.takes == "sequence":
             return module(pooled, batch.attention_mask)
         return module(pooled)
 
     def detection_loss(self, task: str, views: Tensor, batch: Batch) -> Tensor:
-        """What a DiffCSE head adds to the loss of its views [B, V, d]: a scalar in fp32."""
+        """Return what a DiffCSE head adds to the loss of its views [B, V, d]: a scalar in fp32."""
         with torch.autocast(views.device.type, torch.bfloat16, enabled=self.autocast):
             return self.head(task).detection_loss(
                 torch.cat(views.unbind(1)),
@@ -227,12 +228,12 @@ class MultiTaskModel(nn.Module):
             )
 
     def head(self, task: str) -> Any:
-        """The task's head: its loss, its predictions and its label type."""
+        """Return the task's head, which has its loss and its predictions."""
         return self.module(task).head
 
 
 def parameter_counts(model: MultiTaskModel) -> dict[str, int]:
-    """Parameters by part: the encoder, and each task's own modules and adapter."""
+    """Count the parameters of the encoder, of each task's modules and of each adapter."""
     parts: dict[str, nn.Module] = {"encoder": model.encoder}
     parts |= {f"tasks.{name}": module for name, module in model.tasks.items()}
     parts |= {f"adapters.{name}": module for name, module in model.adapters.items()}

@@ -1,4 +1,4 @@
-"""From ``encoder.name`` to encoder and tokenizer: packaged weights, a directory or the hub."""
+"""Load encoder and tokenizer by ``encoder.name``: packaged weights, a directory or the hub."""
 
 import importlib.util
 from collections.abc import Callable, Iterator
@@ -91,11 +91,11 @@ def load_encoder(
 ) -> Encoder:
     """Load an encoder with its weights.
 
-    Our own encoder where ``implementation`` asks for it and the architecture is one of its own;
-    else that of `transformers`, and ``say`` is told why.
+    It runs in our own encoder if ``implementation`` is "own" and the architecture is supported;
+    else in `transformers`, and ``say`` is told why.
 
-    Raises UserError when the name is neither a directory nor reachable: what was tried, and the
-    choice that needs no hub.
+    Raises UserError if the name is neither a directory nor on the hub; the message says what was
+    tried and what works without the hub.
     """
     with _explained(name):
         where = place(name)
@@ -150,7 +150,7 @@ def _change(config: Config, encoder: Encoder) -> None:
 
 
 def _quantise(config: Config, encoder: BertEncoder) -> None:
-    """Swap in what ``encoder.bitlinear`` asks for."""
+    """Replace layers as ``encoder.bitlinear`` says."""
     wanted = config.encoder.bitlinear
     if wanted is not None:
         try:
@@ -162,7 +162,7 @@ def _quantise(config: Config, encoder: BertEncoder) -> None:
 def use_kernels(
     config: Config, encoder: Encoder, device: torch.device, say: Callable[[str], None]
 ) -> None:
-    """Switch on what ``encoder.kernels`` asks for; ``say`` is told where that cannot be."""
+    """Use the kernels of ``encoder.kernels``; ``say`` is told if that is not possible."""
     kind = config.encoder.kernels
     if kind == "torch" or not isinstance(encoder, BertEncoder):
         return
@@ -214,7 +214,7 @@ def _rebuilding(directory: Path) -> Iterator[None]:
 def _implementation(
     wanted: str, where: str, revision: str | None, say: Callable[[str], None]
 ) -> Any:
-    """The module that loads the encoder at ``where``: ours or that for `transformers`."""
+    """Return the module that loads the encoder at ``where``: ``bert_weights`` or ``hf``."""
     if wanted == "transformers":
         return hf
     architecture = load_architecture(where, revision)
@@ -226,10 +226,10 @@ def _implementation(
 
 
 def load_tokenizer(name: str, revision: str | None = None) -> Any:
-    """A fast tokenizer without the padding and truncation baked into its file.
+    """Load a fast tokenizer, without the padding and truncation settings of its file.
 
-    Raises FileNotFoundError for a directory without its vocabulary: `transformers` makes one of
-    a few words then.
+    Raises FileNotFoundError for a directory without a vocabulary, for which `transformers` would
+    make a tokenizer of a few words.
     """
     from transformers import AutoTokenizer
 
@@ -241,7 +241,7 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
         _name_pad_token(tokenizer, name, revision)
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.backend_tokenizer.no_truncation()
-    # limits are checked against the encoder's positions, with a line of our own
+    # no limit here: lengths are checked against the encoder's positions
     tokenizer.model_max_length = int(1e9)
     return tokenizer
 
@@ -260,7 +260,7 @@ def _name_pad_token(tokenizer: Any, name: str, revision: str | None) -> None:
 
 
 def packaged_directory() -> Path:
-    """The model directory of the pinned package, its weights checked by their hash."""
+    """Return the model directory of the pinned package, after a check of the weights' hash."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         raise UserError(

@@ -1,4 +1,4 @@
-"""The optional layer between pooler and head: Linear with or without tanh."""
+"""Projections, optional layers between pooler and head."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ class Linear(nn.Module):
 
     Args:
         dim: width of the pooled vector.
-        output_dim: width of the result; default ``dim``.
+        output_dim: width of the result; default: ``dim``.
 
     Raises:
         ValueError: a width below 1.
@@ -28,7 +28,7 @@ class Linear(nn.Module):
 
 
 class Tanh(Linear):
-    """tanh(W x + b), freshly initialised."""
+    """tanh(W x + b), with new weights."""
 
     def forward(self, vector: Tensor) -> Tensor:
         """[B, dim] -> [B, output_dim]."""
@@ -48,9 +48,9 @@ class Mlp(Tanh):
 
 
 class MlpBatchNorm(nn.Module):
-    """BN(W_2 relu(BN(W_1 x))), twice as wide inside: DiffCSE's projector.
+    """BN(W_2 relu(BN(W_1 x))), with twice the width inside: DiffCSE's projector.
 
-    The last BN has no weights. Its statistics are those of a batch, so it is for one process.
+    The last BN has no weights. Its statistics are those of a batch, so it needs a single process.
 
     Args:
         dim: width of the pooled vector.
@@ -74,11 +74,11 @@ class MlpBatchNorm(nn.Module):
 
 
 class BertPooler(Tanh):
-    """BERT's tanh pooler, with the checkpoint's own weights (Devlin et al. 2019).
+    """BERT's tanh pooler with the checkpoint's weights (Devlin et al. 2019).
 
     Args:
         dim: width of the pooled vector.
-        pooler_weights: the checkpoint's (weight [dim, dim], bias [dim]), None where it has none.
+        pooler_weights: the checkpoint's (weight [dim, dim], bias [dim]), or None.
 
     Raises:
         ValueError: the checkpoint has no pooler of this width.

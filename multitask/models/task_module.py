@@ -1,4 +1,4 @@
-"""What one task owns above the encoder."""
+"""The modules of one task above the encoder."""
 
 from typing import Any
 
@@ -6,13 +6,19 @@ from torch import Tensor, nn
 
 
 class TaskModule(nn.Module):
-    """What one task owns above the encoder: pooler -> projection -> dropout -> head.
+    """The modules of a task: pooler -> projection -> dropout -> head.
 
-    ``sides`` are the texts whose vectors the head compares, 2 or 3, else 1; in evaluation mode
-    ``eval_sides``, as without dropout two views of one text are equal. A head that takes tokens
-    gets the vectors [M, d] of those it is to predict, instead of one a sequence; one that takes a
-    sequence gets all of them [B, T, d], and their mask. ``eval_pooler``
-    stands in for pooler and projection in evaluation mode, if there is one.
+    A head that takes tokens gets the vectors [M, d] of the tokens to predict; one that takes a
+    sequence gets the vectors of all tokens [B, T, d] and their mask; other heads get one vector per
+    text.
+
+    Args:
+        pooler, projection, head: the modules.
+        dropout: the dropout rate in front of the head.
+        sides: the number of texts whose vectors the head compares, 2 or 3, else 1.
+        eval_pooler: replaces pooler and projection in evaluation mode.
+        eval_sides: ``sides`` in evaluation mode, where two views of one text are equal, as there
+            is no dropout; default: ``sides``.
     """
 
     def __init__(
@@ -35,7 +41,7 @@ class TaskModule(nn.Module):
 
     @property
     def pooler_in_use(self) -> Any:
-        """The pooler of the mode that the module is in."""
+        """The pooler of the module's current mode."""
         return self.pooler if self.training else self.scoring_pooler
 
     @property
@@ -45,12 +51,12 @@ class TaskModule(nn.Module):
 
     @property
     def scoring_projection(self) -> nn.Module:
-        """The projection of evaluation mode; nothing where it only trains."""
+        """The projection of evaluation mode: an identity if the projection is for training only."""
         only_trains = self.eval_pooler is not None or getattr(self.head, "mlp_only_train", False)
         return nn.Identity() if only_trains else self.projection
 
     def project(self, pooled: Tensor) -> Tensor:
-        """Pooled vectors [S, d] -> [S, d'], as they are where the projection only trains."""
+        """Pooled vectors [S, d] -> projected vectors [S, d'], in the module's current mode."""
         projection: nn.Module = self.projection if self.training else self.scoring_projection
         found: Tensor = projection(pooled)
         return found
@@ -63,13 +69,13 @@ class TaskModule(nn.Module):
 
 
 class HeadOfItsOwn(nn.Module):
-    """What a task owns that shares another task's pooler and projection: dropout -> head."""
+    """The modules of a task that shares another task's pooler and projection: dropout -> head."""
 
     def __init__(
         self, base: TaskModule, head: nn.Module, dropout: float, sides: int, eval_sides: int
     ) -> None:
         super().__init__()
-        self._base = (base,)  # in a tuple: no submodule, so its weights have one owner
+        self._base = (base,)  # in a tuple, so that it is not a submodule and weights have one owner
         self.dropout = nn.Dropout(dropout)
         self.head = head
         self.sides, self.eval_sides = sides, eval_sides
@@ -90,7 +96,7 @@ class HeadOfItsOwn(nn.Module):
         return self._base[0].scoring_pooler
 
     def project(self, pooled: Tensor) -> Tensor:
-        """As the other task does."""
+        """Project as the other task does."""
         return self._base[0].project(pooled)
 
     def forward(self, pooled: Tensor) -> Tensor:

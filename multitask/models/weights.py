@@ -1,4 +1,4 @@
-"""Named tensors in safetensors files."""
+"""Read and write named tensors in safetensors files."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ ANEW = "train again or resume"
 def write_tensors(file: Path, tensors: Tensors) -> None:
     """Write tensors to a safetensors file with its checksum, complete or not at all.
 
-    Raises OSError (a full disk, a read-only directory); nothing older is touched then.
+    Raises OSError (a full disk, a read-only directory); an older file stays as it is.
     """
     with replacing(file) as scratch:
         try:
@@ -143,5 +143,5 @@ def _explained(file: Path, advice: str) -> Iterator[None]:
 
 
 def below(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
-    """The tensors whose names begin with ``prefix``, without it."""
+    """Return the tensors whose names begin with ``prefix``, without the prefix."""
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -3,7 +3,7 @@
 import codecs
 import sys
 
-ESCAPED = "multitask.escaped"
+ESCAPED = "multitask_escaped"
 
 
 def escape_output() -> None:

@@ -2,9 +2,9 @@
 """Encoders with one contract in two stages: ``bert.BertEncoder`` and ``hf.HFEncoder``.
 
 ``embed(input_ids, token_type_ids, mask) -> [B, T, e]`` and
-``encode(embeddings, mask, layers, tokens, adapter) -> {layer: [B, T or 1, d]}``. The seam between
-them lets a regulariser perturb the embeddings without positions, LayerNorm or dropout being applied
-twice.
+``encode(embeddings, mask, layers, tokens, adapter) -> {layer: [B, T or 1, d]}``. Between the two
+stages a regulariser can perturb the embeddings, and positions, LayerNorm and dropout are applied
+only once.
 """
 
 from multitask.models.encoders.bert import BertEncoder

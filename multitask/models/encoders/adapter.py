@@ -1,4 +1,4 @@
-"""What an encoder asks of a task's own part in its layers; the parts themselves are in ``pals``."""
+"""The interface between an encoder and a task's adapter; the adapters are in ``pals``."""
 
 from collections.abc import Callable, Collection
 from typing import Protocol
@@ -10,27 +10,31 @@ Attend = Callable[..., Tensor]
 
 
 class Adapter(Protocol):
-    """Hooks in a layer, by its number from 1.
+    """Hooks that an encoder layer calls; ``layer`` is its number, from 1.
 
-    Rows are packed tokens [N, d]. Where a layer computes the first tokens alone, it has M = B rows,
-    else M = N.
+    Rows are packed tokens [N, d]. A layer that computes only the first tokens has M = B rows, else
+    M = N.
 
     Attributes:
-        layers: numbers of the layers that call it.
+        layers: numbers of the layers that call the adapter.
     """
 
     layers: Collection[int]
 
     def after_attention(self, layer: int, rows: Tensor) -> Tensor:
-        """[M, d], what attention adds to the layer's input -> [M, d]."""
+        """Change what attention adds to the layer's input: [M, d] -> [M, d]."""
 
     def after_feed_forward(self, layer: int, rows: Tensor) -> Tensor:
-        """[M, d], what the feed-forward part adds -> [M, d]."""
+        """Change what the feed-forward part adds: [M, d] -> [M, d]."""
 
     def beside(
         self, layer: int, hidden: Tensor, first: Tensor | None, attend: Attend
     ) -> Tensor | None:
-        """The layer's input [N, d] -> one more term of its second residual sum [M, d], or None.
+        """Return one more term of the layer's second residual sum [M, d], or None.
 
-        ``first`` int64 [B] are the rows of the first tokens where they alone are wanted.
+        Args:
+            layer: the layer's number.
+            hidden: the layer's input [N, d].
+            first: int64 [B], the rows of the first tokens if only these are computed, else None.
+            attend: attention within each sequence.
         """

@@ -1,8 +1,8 @@
-"""BERT's encoder from its parts (Devlin et al. 2019).
+"""BERT's encoder (Devlin et al. 2019).
 
-Inside, a batch is its N real tokens [N, d] without padding (``multitask.models.encoders.packing``);
-the encoder takes and gives [B, T, d] with a mask. RoBERTa is the same network with other position
-numbers and one token type.
+Its layers work on the N real tokens of a batch [N, d], without padding
+(``multitask.models.encoders.packing``); its inputs and outputs are [B, T, d] with a mask. RoBERTa
+is the same network with other position numbers and one token type.
 """
 
 import math
@@ -55,7 +55,7 @@ class FusedLinear(Linear):
     parts = 3
 
     def forward(self, hidden: Tensor, rows: slice | None = None) -> Tensor:
-        """[N, d] -> [N, 3 d], or the outputs ``rows`` of them."""
+        """[N, d] -> [N, 3 d], or only the outputs ``rows``."""
         return linear(hidden, self.weight, self.bias, rows)
 
 
@@ -66,12 +66,12 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.attend = self_attention  # or what `use_kernels` asks for
+        self.attend = self_attention  # `use_kernels` may replace it
         self.qkv = FusedLinear(dim, 3 * dim)
         self.output = Linear(dim, dim)
 
     def forward(self, hidden: Tensor, packing: Packing, first_only: bool = False) -> Tensor:
-        """[N, d] -> [N, d]; with ``first_only`` [B, d], the queries of the first tokens alone."""
+        """[N, d] -> [N, d]; with ``first_only`` -> [B, d], for the queries of the first tokens."""
         rate = self.dropout if self.training else 0.0
         if not first_only:
             return self.output(self.attend(self.qkv(hidden), packing, self.heads, rate))
@@ -84,7 +84,7 @@ class SelfAttention(nn.Module):
 
 
 def self_attention(qkv: Tensor, packing: Packing, heads: int, dropout_rate: float) -> Tensor:
-    """``packed_attention`` of query, key and value side by side: [N, 3 d] -> [N, d]."""
+    """Apply ``packed_attention`` to concatenated query, key and value: [N, 3 d] -> [N, d]."""
     query, key, value = qkv.chunk(3, dim=-1)
     return packed_attention(query, key, value, packing, heads=heads, dropout_rate=dropout_rate)
 
@@ -92,17 +92,17 @@ def self_attention(qkv: Tensor, packing: Packing, heads: int, dropout_rate: floa
 def packed_attention(
     query: Tensor, key: Tensor, value: Tensor, packing: Packing, heads: int, dropout_rate: float
 ) -> Tensor:
-    """softmax(Q K^T / sqrt(d_head)) V a sequence and head, with dropout on the weights.
+    """Compute softmax(Q K^T / sqrt(d_head)) V per sequence and head, with dropout on the weights.
 
     Args:
-        query: [N, s], or [B, s] for one query a sequence (shortest sequence first).
+        query: [N, s], or [B, s] for one query per sequence (shortest sequence first).
         key, value: [N, s].
-        packing: the batch's.
-        heads: number of heads; divides s.
-        dropout_rate: of the attention weights.
+        packing: the packing of the batch.
+        heads: the number of heads; divides s.
+        dropout_rate: the dropout of the attention weights.
 
     Returns:
-        As ``query``.
+        A tensor of the shape of ``query``.
     """
     single = len(query) != len(key)
     found = []
@@ -118,7 +118,7 @@ def packed_attention(
 
 
 def softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Attention weights in fp32 or wider: rows sum to 1, exactly 0 where ``mask`` is False."""
+    """Compute attention weights in fp32 or wider; they are exactly 0 where ``mask`` is False."""
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
     return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
@@ -159,7 +159,7 @@ class Layer(nn.Module):
         self.feed_forward = FeedForward(dim, inner)
         self.output_norm = nn.LayerNorm(dim, eps=eps)
         self.dropout = dropout
-        self.add_norm = add_norm  # or the compiled one
+        self.add_norm = add_norm  # `use_kernels` may replace it
 
     def forward(
         self,
@@ -169,11 +169,11 @@ class Layer(nn.Module):
         adapter: Adapter | None = None,
         number: int = 0,
     ) -> Tensor:
-        """[N, d] -> [N, d], or [B, d] for the first tokens alone; ``number``: for the adapter."""
+        """[N, d] -> [N, d], or [B, d] with ``first_only``; the adapter is told the ``number``."""
         first = packing.first if first_only else None
         own = hidden if first is None else hidden[first]
         rate = self.dropout if self.training else 0.0
-        left = rate if adapter is None else 0.0  # adapters are given what is dropped out already
+        left = rate if adapter is None else 0.0  # an adapter's input already has the dropout
         added = self.attention(hidden, packing, first_only)
         if adapter is not None:
             added = adapter.after_attention(number, dropout(added, rate))
@@ -188,27 +188,27 @@ class Layer(nn.Module):
 
 
 class BertEncoder(nn.Module):
-    """Embeddings and L layers, in the two stages that every encoder here has.
+    """Embeddings and L layers, in two stages: ``embed`` and ``encode``.
 
     Args:
         vocab_size, dim, num_layers, heads: as in BERT; ``heads`` divides ``dim``.
         inner: width of the feed-forward layers; 4 ``dim`` by default.
         positions: rows of the position embedding.
         token_types: rows of the token-type embedding.
-        first_position: position number of a first token: 0, in RoBERTa 2.
-        dropout: of embeddings and blocks.
-        attention_dropout: of the attention weights.
-        eps: of the LayerNorms.
+        first_position: position number of the first token: 0; 2 in RoBERTa.
+        dropout: dropout rate of embeddings and layers.
+        attention_dropout: dropout rate of the attention weights.
+        eps: eps of the LayerNorms.
 
     Attributes:
         max_positions: longest input in tokens, special tokens included.
-        pooler_weights: (weight [d, d], bias [d]) of a checkpoint's tanh pooler, else None; for the
-            `bert_pooler` projection, no part of the encoder.
-        mlm_weights: a checkpoint's masked-LM head (``encoders.mlm_weights``), else None; no part of
-            the encoder either.
-        config: the checkpoint's `transformers` config; None where there was none.
+        pooler_weights: (weight [d, d], bias [d]) of a checkpoint's tanh pooler, or None. The
+            `bert_pooler` projection takes them; the encoder does not use them.
+        mlm_weights: a checkpoint's masked-LM head (``encoders.mlm_weights``), or None; for the
+            `masked_lm` head.
+        config: the checkpoint's `transformers` config, or None.
         gradient_checkpointing: compute each layer again in the backward pass, to save memory.
-        kernels: "torch", or what ``use_kernels`` was called with.
+        kernels: "torch", or the argument of ``use_kernels``.
 
     New weights are normal with standard deviation .02, biases 0, LayerNorms 1 and 0 (the published
     BERT code's ``initializer_range``).
@@ -249,26 +249,26 @@ class BertEncoder(nn.Module):
         self.apply(initialise)
 
     def layer_parameters(self) -> list[list[nn.Parameter]]:
-        """Parameters by depth: the embeddings' at 0, those of layer l at l = 1 .. L."""
+        """Return the parameters by depth: the embeddings' at 0, those of layer l at l = 1 .. L."""
         parts = [self.embeddings, *self.layers]
         return [list(part.parameters()) for part in parts]
 
     @property
     def word_embedding(self) -> nn.Embedding:
-        """The word embedding [V, d], to which a masked-LM head ties its output."""
+        """The word embedding [V, d], which a masked-LM head shares."""
         return self.embeddings.word
 
     @property
     def norm_eps(self) -> float:
-        """eps of the LayerNorms."""
+        """The eps of the LayerNorms."""
         return self.embeddings.norm.eps
 
     def use_kernels(self, kind: str) -> None:
-        """Compute with other kernels than torch's usual ones.
+        """Replace torch's usual kernels.
 
         Args:
-            kind: "compiled", on a CPU, which raises as ``kernels.load_kernels``; or "varlen", for
-                a GPU.
+            kind: "compiled", for a CPU (raises as ``kernels.load_kernels``), or "varlen", for a
+                GPU.
         """
         if kind == "compiled":
             kernels.load_kernels()
@@ -281,14 +281,14 @@ class BertEncoder(nn.Module):
         self.kernels = kind
 
     def reinitialise(self, count: int) -> None:
-        """Fresh weights for the top ``count`` layers (Zhang et al. 2021, section 4)."""
+        """Initialise the top ``count`` layers again (Zhang et al. 2021, section 4)."""
         for layer in list(self.layers)[self.num_layers - count :]:
             layer.apply(initialise)
 
     def embed(self, input_ids: Tensor, token_type_ids: Tensor, mask: Tensor) -> Tensor:
-        """Embeddings with positions, LayerNorm and dropout: int64 [B, T] each -> [B, T, d].
+        """Embed tokens, with positions, LayerNorm and dropout: int64 [B, T] each -> [B, T, d].
 
-        Positions count the real tokens, so that they do not depend on where pads stand.
+        Positions count the real tokens, so they do not depend on where the pads are.
         """
         packing = Packing(mask)
         ids, types = packing.pack(input_ids), packing.pack(token_type_ids)
@@ -304,17 +304,17 @@ class BertEncoder(nn.Module):
         tokens: str = "all",
         adapter: Adapter | None = None,
     ) -> dict[int, Tensor]:
-        """The requested hidden states of embedded input.
+        """Compute the requested hidden states of embedded input.
 
-        What lies above the highest of them is not computed, nor, for "first", what that layer
-        would do for other tokens.
+        Layers above the highest requested one are not computed. With "first", that layer computes
+        only the first tokens.
 
         Args:
-            embeddings: [B, T, d] as ``embed`` returns them.
+            embeddings: [B, T, d] from ``embed``.
             mask: [B, T], 1 for tokens and 0 for pads.
-            layers: indices of the hidden states, 0 (embeddings) to L.
-            tokens: "all", or "first" for the [CLS] vectors alone.
-            adapter: what a task has of its own in the layers.
+            layers: numbers of the hidden states, 0 (embeddings) to L.
+            tokens: "all", or "first" for only the [CLS] vectors.
+            adapter: the task's adapter.
 
         Returns:
             {layer: [B, T, d]}, zero at pads; or [B, 1, d] for "first".
@@ -345,7 +345,7 @@ class BertEncoder(nn.Module):
 
 
 def initialise(module: nn.Module) -> None:
-    """BERT's initial values for the module's own parameters."""
+    """Set the module's parameters to BERT's initial values."""
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear):

@@ -9,7 +9,7 @@ from multitask.models.encoders.dropout import Dropout
 
 
 class BertModel(nn.Module):
-    """Encoder and tanh pooler under BERT-base's sizes: what a course chapter builds."""
+    """Encoder and tanh pooler, by default of BERT-base's size, as a course chapter builds them."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Weights of BERT and RoBERTa checkpoints, from and to the names that `transformers` gives them."""
+"""Read and write weights of BERT and RoBERTa checkpoints under their `transformers` names."""
 
 import re
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ POOLER = ("pooler.dense.weight", "pooler.dense.bias")
 
 
 def unsupported(config: Any) -> str | None:
-    """Why our own encoder cannot be this architecture (a `transformers` config); None if it can."""
+    """Say why our own encoder cannot run a `transformers` config; None if it can."""
     if config.model_type not in MODEL_TYPES:
         return f"model type {config.model_type!r} is not one of {', '.join(MODEL_TYPES)}"
     wanted = {"hidden_act": "gelu", "is_decoder": False, "position_embedding_type": "absolute"}
@@ -61,7 +61,7 @@ def encoder_from_pretrained(
     """
     config = load_architecture(name, revision)
     weights = read_weights(name, revision)
-    with torch.device("meta"):  # no random weights that the next line would replace
+    with torch.device("meta"):  # no initial weights: the next line replaces them
         encoder = _new_encoder(config, dropout)
     encoder.load_state_dict(from_transformers(weights, encoder), assign=True)
     pooler = tuple(weights[key] for key in POOLER if key in weights)
@@ -111,7 +111,7 @@ def save_pretrained(encoder: BertEncoder, directory: Path) -> None:
 
 
 def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Our encoder's state dict under the names of `transformers`."""
+    """Rename our encoder's state dict to the names of `transformers`."""
     found = {}
     for name, tensor in state.items():
         stem, _, kind = name.rpartition(".")
@@ -126,9 +126,9 @@ def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict[str, Tensor]:
-    """The encoder's state dict, fp32, out of tensors as ``read_weights`` gives them.
+    """Build the encoder's state dict, in fp32, from the tensors of ``read_weights``.
 
-    Raises ValueError where one is missing or has another shape.
+    Raises ValueError if one is missing or has another shape.
     """
     found = {}
     for name, own in encoder.state_dict().items():

@@ -4,10 +4,9 @@
     x~ = a clip(round(x / a), -128, 127)         a = max |x| / 127, of each token
     y  = W~ x~ + b
 
-W stays in fp32 and is what the optimizer moves: the gradient goes straight through both roundings.
-For a gradual start, W + lambda (W~ - W) and x + lambda (x~ - x) stand in their places in training.
-There is no normalisation of its own in front of a layer, as BitNet has it: loaded weights expect
-their inputs as they are.
+W is in fp32, and the optimizer updates it: the gradient goes straight through both roundings. For a
+gradual start, training uses W + lambda (W~ - W) and x + lambda (x~ - x) instead. Unlike BitNet,
+layers have no normalisation in front, because pretrained weights expect their inputs unchanged.
 """
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 from multitask.models.encoders.bert import BertEncoder
 from multitask.models.linear import linear
 
-SMALLEST = 1e-5  # of a scale's mean or maximum, as in the published code
+SMALLEST = 1e-5  # the least mean or maximum of a scale, as in the published code
 LEVELS = 127
 
 
@@ -27,9 +26,9 @@ class BitLinear(nn.Linear):
         plain: the layer whose parameters this one takes over (the same tensors, not copies).
 
     Attributes:
-        parts: matrices that stand one above the other, each with a scale: 3 in query-key-value.
-        strength: lambda in training, 0 to 1. In evaluation it is always 1: what is scored is what
-            would be used.
+        parts: the number of stacked matrices, each with a scale: 3 in query-key-value.
+        strength: lambda in training, 0 to 1. In evaluation lambda is always 1, so that scores are
+            those of the ternary weights.
     """
 
     def __init__(self, plain: nn.Linear) -> None:
@@ -49,9 +48,9 @@ class BitLinear(nn.Linear):
 
 
 def ternarise(weight: Tensor, parts: int) -> tuple[Tensor, Tensor]:
-    """[parts o, i] -> -1, 0 and 1 of the same shape and type, and the scale of each part [parts].
+    """Quantise [parts o, i] to -1, 0 and 1 of the same shape and type; return the scales [parts].
 
-    absmean: each part over its mean absolute value, rounded (half to even), clipped.
+    absmean: each part is divided by its mean absolute value, rounded (half to even) and clipped.
     """
     split = weight.unflatten(0, (parts, -1))
     scales = split.abs().mean((1, 2)).clamp(min=SMALLEST)
@@ -59,14 +58,14 @@ def ternarise(weight: Tensor, parts: int) -> tuple[Tensor, Tensor]:
 
 
 def rescaled(ternary: Tensor, scales: Tensor) -> Tensor:
-    """The matrix [parts o, i] that ``ternarise`` stands for."""
+    """Multiply the result of ``ternarise`` by its scales: [parts o, i]."""
     return (ternary.unflatten(0, (len(scales), -1)) * scales[:, None, None]).flatten(0, 1)
 
 
 def eight_bit(hidden: Tensor) -> Tensor:
-    """[..., d] -> the nearest of 255 even steps up to the largest absolute value of each token.
+    """Round [..., d] to 255 even steps up to the largest absolute value of each token.
 
-    In fp32 or wider, whatever comes in.
+    The result is in fp32 or wider.
     """
     wide = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
     step = wide.abs().amax(-1, keepdim=True).clamp(min=SMALLEST) / LEVELS
@@ -74,9 +73,9 @@ def eight_bit(hidden: Tensor) -> Tensor:
 
 
 def straight_through(value: Tensor, quantised: Tensor, strength: float) -> Tensor:
-    """value + strength (quantised - value), exact at 0 and 1; its gradient by ``value`` is 1.
+    """Return value + strength (quantised - value); its gradient is 1 (Bengio et al. 2013).
 
-    (Bengio et al. 2013.) In the type of the wider of the two.
+    The result is exact for strengths 0 and 1; its type is the wider of the two.
     """
     if strength == 0:
         return value
@@ -89,11 +88,11 @@ def quantise(encoder: BertEncoder, layers: str = "all") -> None:
     """Put a BitLinear in place of each linear layer in the encoder's layers.
 
     Args:
-        encoder: changed in place; its parameters, their names and values stay. Embeddings are no
-            linear layers, and adapters and heads are not the encoder's.
+        encoder: changed in place; its parameters, their names and values stay. Embeddings,
+            adapters and heads are not quantised.
         layers: "all", or "inner" for all but the first and the last.
 
-    Raises ValueError where "inner" leaves none.
+    Raises ValueError if there is no inner layer.
     """
     chosen = list(encoder.layers) if layers == "all" else list(encoder.layers)[1:-1]
     if not chosen:
@@ -105,16 +104,16 @@ def quantise(encoder: BertEncoder, layers: str = "all") -> None:
 
 
 def bit_layers(encoder: nn.Module) -> dict[str, BitLinear]:
-    """The quantised layers by name; none in an encoder without."""
+    """Return the quantised layers by name."""
     return {name: m for name, m in encoder.named_modules() if isinstance(m, BitLinear)}
 
 
 def set_strength(encoder: nn.Module, gradual: float, progress: float) -> None:
-    """lambda = progress / gradual, at most 1, for each quantised layer.
+    """Set lambda = progress / gradual, at most 1, in each quantised layer.
 
     Args:
-        encoder: with or without quantised layers.
-        gradual: share of the training in which lambda grows from 0 to 1; 0: always 1.
+        encoder: the encoder, with or without quantised layers.
+        gradual: share of the training in which lambda grows from 0 to 1; 0: lambda is always 1.
         progress: share of the training that is done.
     """
     strength = min(1.0, progress / gradual) if gradual else 1.0

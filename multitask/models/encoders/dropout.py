@@ -1,4 +1,4 @@
-"""Dropout whose random numbers cost little on a CPU."""
+"""Dropout with cheap random numbers on a CPU."""
 
 import torch
 from torch import Tensor, nn
@@ -7,11 +7,11 @@ LEVELS = 2**16
 
 
 def dropout(x: Tensor, rate: float) -> Tensor:
-    """``x`` with each element zeroed with probability ``rate``, the rest scaled by 1/(1 - rate).
+    """Zero each element with probability ``rate`` and scale the rest by 1/(1 - rate).
 
     On a CPU one 64-bit draw serves four elements, so the rate is rounded to a multiple of 2^-16
-    (and the scale is that rate's); that takes about a tenth of the time of torch's own dropout,
-    backward included. Elsewhere it is torch's own.
+    (and the scale follows). This takes about a tenth of the time of torch's dropout, backward
+    included. Other devices use torch's dropout.
     """
     if rate == 0:
         return x
@@ -21,7 +21,7 @@ def dropout(x: Tensor, rate: float) -> Tensor:
 
 
 def keep_mask(shape: torch.Size, rate: float, dtype: torch.dtype) -> Tensor:
-    """0 with probability ``rate``, else 1/(1 - rate); from torch's default generator."""
+    """Draw 0 with probability ``rate``, else 1/(1 - rate), from torch's default generator."""
     count = shape.numel()
     dropped = round(rate * LEVELS)
     keep = torch.ge(draws(count), dropped - LEVELS // 2, out=torch.empty(count, dtype=dtype))
@@ -29,7 +29,7 @@ def keep_mask(shape: torch.Size, rate: float, dtype: torch.dtype) -> Tensor:
 
 
 def draws(count: int) -> Tensor:
-    """int16 [count], uniform in -2^15 .. 2^15 - 1; from torch's default generator."""
+    """Draw int16 [count], uniform in -2^15 .. 2^15 - 1, from torch's default generator."""
     words = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
     return words.view(torch.int16)[:count]
 

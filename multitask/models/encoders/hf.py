@@ -1,4 +1,4 @@
-"""Any BERT-family encoder of `transformers` behind the two-stage contract."""
+"""Any BERT-family encoder of `transformers`, in two stages."""
 
 import inspect
 from collections.abc import Collection
@@ -16,17 +16,17 @@ class HFEncoder(nn.Module):
     """A `transformers` encoder (BERT, RoBERTa, DistilBERT, ELECTRA, MiniLM) in two stages.
 
     Args:
-        model: a model with an ``embeddings`` module and hidden states, without dropout changes.
+        model: a model with an ``embeddings`` module and hidden states.
 
     Attributes:
         dim: width d of the hidden states.
         num_layers: layers L; hidden state 0 is the embeddings' output.
         max_positions: longest input in tokens, special tokens included.
-        pooler_weights: (weight [d, d], bias [d]) of the checkpoint's tanh pooler, else None. They
-            are handed to the `bert_pooler` projection and do not stay in the encoder.
-        mlm_weights: a checkpoint's masked-LM head (``encoders.mlm_weights``), else None.
+        pooler_weights: (weight [d, d], bias [d]) of the checkpoint's tanh pooler, or None. The
+            `bert_pooler` projection takes them; they are removed from the encoder.
+        mlm_weights: a checkpoint's masked-LM head (``encoders.mlm_weights``), or None.
         config: the `transformers` config.
-        kernels: "torch": the others are those of our own encoder.
+        kernels: always "torch"; only our own encoder has others.
     """
 
     kernels = "torch"
@@ -51,7 +51,7 @@ class HFEncoder(nn.Module):
         self.model = model
 
     def layer_parameters(self) -> list[list[nn.Parameter]]:
-        """Parameters by depth: the embeddings' at 0, those of layer l at l = 1 .. L."""
+        """Return the parameters by depth: the embeddings' at 0, those of layer l at l = 1 .. L."""
         stack = getattr(self.model, "transformer", None) or self.model.encoder  # DistilBERT: first
         layers = [list(layer.parameters()) for layer in stack.layer]
         inside = {id(parameter) for layer in layers for parameter in layer}
@@ -59,16 +59,16 @@ class HFEncoder(nn.Module):
 
     @property
     def word_embedding(self) -> nn.Embedding:
-        """The word embedding [V, e], to which a masked-LM head ties its output."""
+        """The word embedding [V, e], which a masked-LM head shares."""
         return self.model.get_input_embeddings()
 
     @property
     def norm_eps(self) -> float:
-        """eps of the LayerNorms."""
+        """The eps of the LayerNorms."""
         return self.model.embeddings.LayerNorm.eps
 
     def embed(self, input_ids: Tensor, token_type_ids: Tensor, mask: Tensor) -> Tensor:
-        """Embeddings with positions, LayerNorm and dropout: int64 [B, T] each -> [B, T, e]."""
+        """Embed tokens, with positions, LayerNorm and dropout: int64 [B, T] each -> [B, T, e]."""
         types = {"token_type_ids": token_type_ids} if self.takes_token_types else {}
         return self.model.embeddings(input_ids=input_ids, **types)
 
@@ -80,16 +80,16 @@ class HFEncoder(nn.Module):
         tokens: str = "all",
         adapter: None = None,
     ) -> dict[int, Tensor]:
-        """The requested hidden states of embedded input.
+        """Compute the requested hidden states of embedded input.
 
-        Where others than the last are asked for, `transformers` keeps all until its pass ends.
+        If any but the last is requested, `transformers` keeps all of them until its pass ends.
 
         Args:
-            embeddings: [B, T, e] as ``embed`` returns them.
+            embeddings: [B, T, e] from ``embed``.
             mask: [B, T], 1 for tokens and 0 for pads.
-            layers: indices of the hidden states, 0 (embeddings) to L.
-            tokens: "all", or "first" for the [CLS] vectors alone.
-            adapter: none; our own encoder has them.
+            layers: numbers of the hidden states, 0 (embeddings) to L.
+            tokens: "all", or "first" for only the [CLS] vectors.
+            adapter: always None; only our own encoder has adapters.
 
         Returns:
             {layer: [B, T, d]}, or [B, 1, d] for "first".
@@ -109,10 +109,10 @@ class HFEncoder(nn.Module):
 
 
 def _return_given_embeddings(module: nn.Module) -> None:
-    """Make a model's embeddings module return ``inputs_embeds`` unchanged where it gets them.
+    """Make a model's embeddings module return ``inputs_embeds`` unchanged.
 
-    The model hands it what ``encode`` is given, which has its positions, LayerNorm and dropout
-    already. The module becomes one of a subclass: its parameters and their names stay.
+    The model passes it the input of ``encode``, which already has positions, LayerNorm and dropout.
+    The module's class becomes a subclass; its parameters and their names stay.
     """
     plain: Any = type(module)
     signature = inspect.signature(plain.forward)

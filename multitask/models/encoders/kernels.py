@@ -1,8 +1,8 @@
-"""Compiled CPU kernels for what an encoder layer does between its matrix products.
+"""Compiled CPU kernels for the operations of an encoder layer between its matrix products.
 
-An option (``encoder.kernels: compiled``): ``kernels.cpp`` is built on first use by torch's own
-loader and kept beside its cache (``TORCH_EXTENSIONS_DIR``). They make a training step of MiniLM
-about 1.1 times as fast in fp32 and 1.3 times in bf16 on two cores: docs/performance.md.
+An option (``encoder.kernels: compiled``). Torch's loader builds ``kernels.cpp`` on first use and
+stores it in ``TORCH_EXTENSIONS_DIR``. The kernels make a training step of MiniLM about 1.1 times as
+fast in fp32 and 1.3 times in bf16 on two cores: docs/performance.md.
 """
 
 import os
@@ -20,7 +20,7 @@ from multitask.models.encoders.dropout import LEVELS, draws
 from multitask.models.encoders.packing import Packing
 from multitask.utils.files import replacing
 
-# One build a kind of processor: several may share a home directory
+# one build per kind of processor, as several machines may share a home directory
 FLAGS = {
     "AVX512": "-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512",
     "AVX2": "-mavx2 -mfma",
@@ -30,13 +30,13 @@ SOURCE = Path(__file__).with_suffix(".cpp")
 
 @cache
 def load_kernels() -> None:
-    """Build or find the kernels: ``torch.ops.multitask``.
+    """Load the kernels as ``torch.ops.multitask``; build them if there is no build yet.
 
-    A finished build stands under a name of its source, flags, torch and Python, and each has a
-    directory of its own: torch's loader would wait for ever for the lock of one that was killed.
+    The name of a build is a hash of its source, flags, torch and Python. Each build has a scratch
+    directory, because torch's loader would wait forever for the lock of a build that was killed.
 
     Raises:
-        RuntimeError, OSError, or what else torch's loader raises: no compiler, or it failed.
+        RuntimeError, OSError, or another error of torch's loader: no compiler, or it failed.
     """
     from torch.utils.cpp_extension import get_default_build_root, load
 
@@ -60,22 +60,22 @@ def load_kernels() -> None:
             build_directory=str(built.parent),
             is_python_module=False,
         )
-        (made,) = built.parent.glob("*.so")  # after a build that failed, torch numbers the next
+        (made,) = built.parent.glob("*.so")  # torch adds a number after a failed build
         made.rename(built)
 
 
 def add_norm(added: Tensor, residual: Tensor, norm: nn.LayerNorm, rate: float) -> Tensor:
     """LayerNorm(residual + dropout(added)): float32 or bfloat16 and float32 [N, d] -> [N, d].
 
-    The same draws from torch's generator, and so the same elements dropped, as by ``dropout``.
+    It draws the same numbers from torch's generator as ``dropout``, so it drops the same elements.
     """
     return _AddNorm.apply(added, residual, norm.weight, norm.bias, norm.eps, rate)
 
 
 def attention(qkv: Tensor, packing: Packing, heads: int, rate: float) -> Tensor:
-    """As ``packed_attention``, from the three in one: [N, 3 d] -> [N, d].
+    """Apply ``packed_attention`` to concatenated query, key and value: [N, 3 d] -> [N, d].
 
-    Sequence by sequence, so without pads; what it drops differs from ``packed_attention``.
+    It works sequence by sequence, without pads; dropout draws differ from ``packed_attention``.
     """
     return _Attention.apply(qkv, packing.starts, packing.squares, heads, rate)
 

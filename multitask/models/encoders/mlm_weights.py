@@ -1,4 +1,4 @@
-"""The masked-LM head of a BERT, RoBERTa or DistilBERT checkpoint."""
+"""Read the masked-LM head of a BERT, RoBERTa or DistilBERT checkpoint."""
 
 from collections.abc import Mapping
 
@@ -19,9 +19,9 @@ WORDS = "embeddings.word_embeddings.weight"
 
 
 def mlm_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
-    """The head's weights, fp32, out of a checkpoint's tensors (``bert_weights.read_weights``).
+    """Return the head's weights in fp32, from a checkpoint's tensors (``read_weights``).
 
-    None where the checkpoint has no such head, or one whose decoder is not the word embedding.
+    None if the checkpoint has no such head, or its decoder is not the word embedding.
     """
     for family in NAMES.values():
         found = {

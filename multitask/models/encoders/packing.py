@@ -1,9 +1,9 @@
 """Padding-free batches: the real tokens of all sequences as rows [N, d], shortest sequence first.
 
-Matrix products, LayerNorms and activations need no more than that. Attention works sequence by
-sequence: it takes neighbours of similar length together (``Group``), padded to the longest of the
-few, because a kernel call per sequence costs more than a few pads. On real batches a forward pass
-is about three times as fast as padded to the longest, in fp32 on two cores: docs/performance.md.
+Matrix products, LayerNorms and activations work on these rows. Attention groups neighbours of
+similar length (``Group``) and pads them to the longest of the group, because a kernel call per
+sequence costs more than a few pads. On real batches a forward pass is about three times as fast as
+with padding to the longest sequence, in fp32 on two cores: docs/performance.md.
 """
 
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-# A group takes the next longer sequence while that one is at most STRETCH times the group's
-# shortest plus SLACK tokens (measure: benchmarks/attention.py).
+# a group takes the next longer sequence while it has at most STRETCH times the tokens of the
+# group's shortest sequence plus SLACK (measured by benchmarks/attention.py)
 STRETCH, SLACK = 1.3, 3
 
 
@@ -24,10 +24,10 @@ class Group:
     """Neighbouring sequences of a packing.
 
     Attributes:
-        rows: which sequences, as a slice of the packed order.
+        rows: the sequences, as a slice of the packed order.
         tokens: their tokens, as a slice of the packed rows.
-        width: tokens of the longest.
-        slots: int64 [tokens], the place of each token in [sequences * width]; None without pads.
+        width: tokens of the longest sequence.
+        slots: int64 [tokens], each token's index in [sequences * width]; None without pads.
         mask: bool [sequences, 1, 1, width], False for pads; None without pads.
     """
 
@@ -38,7 +38,7 @@ class Group:
     mask: Tensor | None
 
     def pad(self, packed: Tensor) -> Tensor:
-        """The group's rows of [N, d] as [sequences, width, d], zero at pads."""
+        """Pad the group's rows of [N, d] to [sequences, width, d], zero at pads."""
         size = (self.rows.stop - self.rows.start, self.width, packed.shape[1])
         own = packed[self.tokens]
         if self.slots is None:
@@ -46,20 +46,20 @@ class Group:
         return own.new_zeros(size).flatten(0, 1).index_add(0, self.slots, own).view(size)
 
     def unpad(self, padded: Tensor) -> Tensor:
-        """[sequences, width, d] -> the group's packed rows [tokens, d]."""
+        """Remove the pads: [sequences, width, d] -> [tokens, d]."""
         rows = padded.flatten(0, 1)
         return rows if self.slots is None else rows.index_select(0, self.slots)
 
 
 class Packing:
-    """Where the real tokens of a padded batch [B, T] stand; made once a batch.
+    """The indices of the real tokens of a padded batch [B, T], made once per batch.
 
     Args:
-        mask: [B, T], non-zero for tokens. Pads may stand anywhere; no row may be all pads.
+        mask: [B, T], non-zero for tokens. Pads may be anywhere; no row may be all pads.
 
     Attributes:
-        slots: int64 [N], each packed token's place in [B * T].
-        positions: int64 [N], its position in its own sequence, from 0.
+        slots: int64 [N], each packed token's index in [B * T].
+        positions: int64 [N], its position in its sequence, from 0.
         first: int64 [B], the packed row of each sequence's first token, shortest sequence first.
     """
 
@@ -97,25 +97,25 @@ class Packing:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """Neighbours of similar length, in order; for attention, so made when it asks."""
+        """Neighbours of similar length, in order, for attention."""
         return list(_groups(self._lengths))
 
     def pack(self, padded: Tensor) -> Tensor:
-        """[B, T, d] (or [B, T]) -> the real tokens [N, d] (or [N])."""
+        """Select the real tokens: [B, T, d] (or [B, T]) -> [N, d] (or [N])."""
         return padded.flatten(0, 1).index_select(0, self.slots)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """[N, d] -> [B, T, d], zero at pads."""
+        """Put tokens back: [N, d] -> [B, T, d], zero at pads."""
         padded = packed.new_zeros(self.shape[0] * self.shape[1], packed.shape[1])
         return padded.index_add(0, self.slots, packed).view(*self.shape, -1)
 
     def in_batch_order(self, rows: Tensor) -> Tensor:
-        """One row a sequence [B, d], shortest sequence first -> as they stand in the batch."""
+        """Reorder one row per sequence [B, d], shortest sequence first, to the batch's order."""
         return torch.zeros_like(rows).index_add(0, self._order, rows)
 
 
 def _groups(lengths: Tensor) -> Iterator[Group]:
-    """Neighbours of similar length; ``lengths`` int64 [B] ascending."""
+    """Yield neighbours of similar length; ``lengths`` int64 [B] ascending."""
     sizes = lengths.tolist()
     cuts, shortest = [0], sizes[0]
     for row, size in enumerate(sizes):

@@ -1,10 +1,13 @@
-"""A quantised encoder on disk with 2 bits a ternary weight, and back again to the last bit.
+"""Save a quantised encoder with 2 bits per ternary weight, and load it bit for bit.
 
-The directory holds config.json and ternary.safetensors. A quantised layer is three tensors there:
-``packed`` (uint8, four weights a byte, the first in the lowest bits; -1, 0 and 1 are 0, 1 and 2),
-``scales`` (one a matrix) and ``bias``. All else (embeddings, LayerNorms, layers that were left
-plain) is there in fp32 as it is. The fp32 master weights are not: such an encoder is for use, not
-for more training.
+The directory has config.json and ternary.safetensors. A quantised layer has three tensors there:
+
+- ``packed``: uint8, four weights per byte, the first in the lowest bits; -1, 0 and 1 are 0, 1 and 2
+- ``scales``: one per matrix
+- ``bias``
+
+The other parameters (embeddings, LayerNorms, layers that are not quantised) are stored in fp32. The
+fp32 master weights are not stored, so the encoder cannot be trained further.
 """
 
 import math
@@ -26,18 +29,18 @@ FILE = "ternary.safetensors"
 
 
 class Size(NamedTuple):
-    """Bytes: of the written file, and of the encoder's parameters in fp32."""
+    """The bytes of the written file, and of the encoder's parameters in fp32."""
 
     file: int
     fp32: int
 
 
 class TernaryLinear(nn.Module):
-    """What a BitLinear computes in evaluation, from packed weights.
+    """Computes from packed weights what a BitLinear computes in evaluation.
 
     Args:
         in_features, out_features: as in ``nn.Linear``.
-        parts: matrices that stand one above the other, each with a scale.
+        parts: the number of stacked matrices, each with a scale.
     """
 
     packed: Tensor
@@ -59,14 +62,14 @@ class TernaryLinear(nn.Module):
 
 
 def pack(ternary: Tensor) -> Tensor:
-    """-1, 0 and 1 of any shape -> uint8 [ceil(count / 4)]."""
+    """Pack -1, 0 and 1 of any shape into uint8 [ceil(count / 4)]."""
     codes = (ternary.flatten() + 1).to(torch.uint8)
     codes = nn.functional.pad(codes, (0, -len(codes) % 4)).view(-1, 4)
     return (codes << _shifts(codes)).sum(1, dtype=torch.uint8)
 
 
 def unpack(packed: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """What ``pack`` was given: int8 -1, 0 and 1 of ``shape``."""
+    """Undo ``pack``: int8 -1, 0 and 1 of ``shape``."""
     codes = (packed[:, None] >> _shifts(packed)) & 3
     return codes.flatten()[: math.prod(shape)].view(shape).to(torch.int8) - 1
 

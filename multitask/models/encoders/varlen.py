@@ -1,7 +1,8 @@
-"""Attention over sequences of any length without pads or groups, by torch's nested tensors.
+"""Attention over sequences of any length, without pads or groups, with torch's nested tensors.
 
 An option for a GPU (``encoder.kernels: varlen``), where torch has kernels for it: flash attention
-in bf16, memory-efficient attention in fp32. On a CPU it takes the formula, one sequence at a time.
+in bf16, memory-efficient attention in fp32. On a CPU torch computes the formula, one sequence at a
+time.
 """
 
 import torch
@@ -12,9 +13,9 @@ from multitask.models.encoders.packing import Packing
 
 
 def attention(qkv: Tensor, packing: Packing, heads: int, rate: float) -> Tensor:
-    """As ``packed_attention``, from the three in one: [N, 3 d] -> [N, d].
+    """Apply ``packed_attention`` to concatenated query, key and value: [N, 3 d] -> [N, d].
 
-    What it drops differs from ``packed_attention``.
+    Dropout draws differ from ``packed_attention``.
     """
 
     def nested(part: Tensor) -> Tensor:  # [B, heads, T of each, d_head]

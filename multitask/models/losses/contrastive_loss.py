@@ -13,22 +13,23 @@ from torch.nn import functional
 
 from multitask.utils import distributed
 
-BLOCK = 64  # rows of a dev set that are compared with one another
+BLOCK = 64  # rows of a dev set that are compared with each other
 
 
 class ContrastiveHead(nn.Module):
-    """-log softmax of cos(z, z+) / t over the z+ of all rows of the batch, hard negatives added.
+    """-log softmax of cos(z, z+) / t over the z+ of all rows of the batch, plus hard negatives.
 
-    A candidate is left out where its text is one of the row's own two, or where it goes with the
-    same first text: it is no negative.
+    A candidate is not a negative, and is left out, if its text is one of the row's two texts or if
+    its row has the same first text.
 
     Args:
         temperature: t.
-        hard_negative_weight: added to the logit of a row's own hard negative (`input: triplet`).
-        mlp_only_train: the projection serves the training alone; scores and exported vectors are
-            taken before it.
-        chunk: texts encoded at a time, so that memory does not bound the batch: once for the loss,
-            and once more for the gradient (GradCache, Gao et al. 2021); null: all together, once.
+        hard_negative_weight: added to the logit of a row's hard negative (`input: triplet`).
+        mlp_only_train: use the projection only in training; scores and exported vectors are those
+            before it.
+        chunk: texts that are encoded at a time, so that memory does not limit the batch: once for
+            the loss and once more for the gradient (GradCache, Gao et al. 2021). null: all texts
+            at once.
 
     Raises:
         ValueError: a temperature or chunk that is not positive.
@@ -55,14 +56,14 @@ class ContrastiveHead(nn.Module):
         self.chunk = chunk
 
     def forward(self, *views: Tensor) -> Tensor:
-        """2 or 3 views [B, d], or one that stands for both -> [B, V, d]."""
+        """2 or 3 views [B, d], or one view that counts twice -> [B, V, d]."""
         return torch.stack(views if len(views) > 1 else views * 2, dim=1)
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Views [B, V, d], numbers of their texts [B, 1 or V] -> mean loss of these rows.
 
-        The candidates are those of all ranks; their gradient goes back to the rank they are from.
-        A row numbered -1 is no candidate.
+        The candidates come from all ranks; gradients go back to a candidate's rank. A row with
+        number -1 is not a candidate.
         """
         own = unit_length(scores)
         everyone = distributed.gather_rows(own)
@@ -72,10 +73,11 @@ class ContrastiveHead(nn.Module):
         return functional.cross_entropy(logits, target)
 
     def outcomes(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Views [N, V, d] in file order, numbers [N, 1 or V] -> a row's outcome [N, 2].
+        """Views [N, V, d] in file order, numbers [N, 1 or V] -> outcomes of the rows [N, 2].
 
-        1 where the view that goes with the first is nearer to it than every other candidate, and
-        its softmax probability. The candidates are those of about 64 rows in file order.
+        An outcome is 1 if the second view is nearer to the first than every other candidate, else
+        0, and the softmax probability of the second view. Candidates are those of about 64 rows in
+        file order.
         """
         found = []
         count = -(-len(scores) // BLOCK)
@@ -96,8 +98,8 @@ class ContrastiveHead(nn.Module):
         return scores
 
     def results(self, output: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, float]:
-        """Views [N, V, d] -> 1 where the right one is nearest [N], its probability [N, 1], and the
-        mean of -log of it."""
+        """Views [N, V, d] -> 1 if the right one is nearest, else 0 [N]; its probability [N, 1]; the
+        mean of -log of that."""
         if labels is None:
             raise ValueError("the rows need the numbers of their texts")
         right, chance = self.outcomes(output, labels).double().cpu().T
@@ -106,11 +108,11 @@ class ContrastiveHead(nn.Module):
         return right.long(), chance.unsqueeze(1), loss
 
     def trivial_loss(self, labels: Tensor, num_labels: int, batch_size: int) -> float:
-        """Of guessing in training: log of the candidates, B or with hard negatives 2B."""
+        """Return the loss of guessing in training: log B, or log 2B with hard negatives."""
         return math.log(batch_size * max(1, labels.shape[1] - 1))
 
     def chance(self, labels: Tensor) -> float:
-        """The mean probability of guessing right among the candidates of each row; CPU tensors."""
+        """Return the mean probability of a right guess among each row's candidates; CPU tensors."""
         equal = torch.ones(len(labels), 3 if labels.shape[1] == 3 else 2, 1)
         return float(self.outcomes(equal, labels)[:, 1].mean())
 
@@ -141,18 +143,21 @@ class ContrastiveHead(nn.Module):
 
 
 def unit_length(views: Tensor) -> Tensor:
-    """Views [B, V, d] of length 1, at least in fp32."""
+    """Scale views [B, V, d] to length 1, at least in fp32."""
     return functional.normalize(at_least_fp32(views), dim=-1)
 
 
 def at_least_fp32(x: Tensor) -> Tensor:
-    """bf16 in fp32, where cosines of .05 temperature keep their digits; others as they are."""
+    """Convert bf16 to fp32, as cosines at temperature .05 need the digits."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def no_negatives(own: Tensor, everyone: Tensor, views: int) -> Tensor:
-    """Which candidates are none: numbers of the rows' texts [B, 1 or V] and of the candidates'
-    [C, 1 or V] -> bool [B, (V - 1) C], the column's own row included."""
+    """Mark the candidates that are not negatives, the row's right one included.
+
+    Numbers of the rows' texts [B, 1 or V] and of the candidates' [C, 1 or V] -> bool
+    [B, (V - 1) C].
+    """
     first, right = own[:, 0, None], own[:, min(1, own.shape[1] - 1), None]
     anchors = everyone[:, 0]
     found = []

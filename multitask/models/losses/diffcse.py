@@ -1,4 +1,4 @@
-"""DiffCSE: a contrastive loss beside replaced-token detection (Chuang et al. 2022)."""
+"""DiffCSE: a contrastive loss plus replaced-token detection (Chuang et al. 2022)."""
 
 import copy
 from collections.abc import Callable
@@ -12,26 +12,26 @@ from torch.utils.checkpoint import checkpoint
 from multitask.models.losses.contrastive_loss import ContrastiveHead, at_least_fp32
 from multitask.utils import distributed
 
-# (masked ids, token types, mask) [S, T] each -> the most probable token at every place [S, T]
+# (masked ids, token types, mask) [S, T] each -> the most probable token at each position [S, T]
 Generator = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class DiffCSEHead(ContrastiveHead):
-    """The contrastive loss + rtd_weight * the loss of telling which tokens a generator replaced.
+    """The contrastive loss + rtd_weight * the loss of detecting tokens that a generator replaced.
 
-    The text is masked and filled in by a frozen masked language model. A second encoder, which
-    starts as a copy of the first one, says of each token whether it is the text's own; what it sees
-    in place of the [CLS] embedding is the sentence vector h, so that h learns what the two texts
-    differ in. Neither is needed for sentence vectors.
+    The text is masked, and a frozen masked language model fills it in. A second encoder, the
+    discriminator, starts as a copy of the first; it predicts for each token if it was replaced.
+    Its [CLS] embedding is replaced by the sentence vector h, so that h learns the difference of the
+    two texts. Sentence vectors need neither model.
 
     Args:
         dim: width of h.
         encoder: the shared encoder.
         generator: a masked language model over the same vocabulary: directory, hub id, or a run
             with a `masked_lm` task.
-        mask_share: share of the tokens that are masked, special tokens apart; 80 % become the mask
-            token, 10 % another one at random, 10 % stay.
-        rtd_weight: of the detection's loss, a mean over the real tokens of both views.
+        mask_share: share of the tokens, without special tokens, that are masked: 80 % of these
+            become the mask token, 10 % a random token, 10 % stay.
+        rtd_weight: weight of the detection loss, a mean over the real tokens of both views.
 
     Raises:
         ValueError: a share outside (0, 1), or h of another width than the encoder's.
@@ -60,20 +60,20 @@ class DiffCSEHead(ContrastiveHead):
         self.detector = nn.Linear(encoder.dim, 2)
         nn.init.normal_(self.detector.weight, std=0.02)
         nn.init.zeros_(self.detector.bias)
-        self._generator: tuple[Generator, ...] = ()  # frozen, of another file: not saved here
+        self._generator: tuple[Generator, ...] = ()  # in a tuple, so that it is not saved
 
     def use_generator(self, generator: Generator) -> None:
-        """Give the head what training needs beside its own weights."""
+        """Set the generator, which training needs."""
         self._generator = (generator,)
 
     def detection_loss(
         self, h: Tensor, labels: Tensor, ids: Tensor, masked: Tensor, types: Tensor, mask: Tensor
     ) -> Tensor:
-        """rtd_weight * the mean cross-entropy over the real tokens of all ranks' views.
+        """Compute rtd_weight * the mean cross-entropy over the real tokens of all ranks' views.
 
         Args:
             h: sentence vectors of the S = V B texts, all first views first [S, d].
-            labels: numbers of the rows' texts [B, 1 or V]; -1 counts on another rank.
+            labels: numbers of the rows' texts [B, 1 or V]; a row with -1 counts on another rank.
             ids, masked, types, mask: int64 [S, T] each.
         """
         (generator,) = self._generator
@@ -94,7 +94,7 @@ class DiffCSEHead(ContrastiveHead):
     def _detection(
         self, h: Tensor, filled: Tensor, replaced: Tensor, types: Tensor, mask: Tensor
     ) -> Tensor:
-        """The summed cross-entropy of some texts' real tokens."""
+        """Sum the cross-entropy over the real tokens of some texts."""
         embedded = self.discriminator.embed(filled, types, mask)
         embedded = torch.cat([h.to(embedded.dtype).unsqueeze(1), embedded[:, 1:]], dim=1)
         last = self.discriminator.num_layers
@@ -105,9 +105,9 @@ class DiffCSEHead(ContrastiveHead):
 
 
 def _balance(labels: Tensor, mask: Tensor) -> float:
-    """A rank's share of all ranks' tokens over its share of their rows.
+    """Return the rank's share of all tokens divided by its share of all rows.
 
-    The trainer weighs a rank's loss by its rows, and this one is a mean over tokens.
+    The trainer weights a rank's loss by its rows, but this loss is a mean over tokens.
     """
     if distributed.world() == 1:
         return 1.0

@@ -1,14 +1,17 @@
 """One file per pooling method; see ``multitask.config.registry.POOLERS``.
 
-A pooler is built with the encoder's width ``dim`` and its number of layers ``num_layers``. It says
-which hidden states it needs (``layers``, indices from 0, the embeddings, to ``num_layers``) and
-which tokens of them (``tokens``: "first" or "all"), and maps them to one vector a sequence of
-width ``output_dim``. `tokens` alone keeps them all, for a head that looks at tokens. Every row of
-the mask has a token: a pooler that reads the mask raises ValueError where one has none
+A pooler is built with the encoder's width ``dim`` and its number of layers ``num_layers``. It
+declares which hidden states it needs (``layers``, numbers from 0, the embeddings, to
+``num_layers``) and which of their tokens (``tokens``: "first" or "all"). It maps them to one vector
+of width ``output_dim`` per sequence; only `tokens` returns all tokens, for heads that read tokens.
+Every row of the mask has a token; a pooler that reads the mask raises ValueError for a row without
 (``base.check_mask``).
 
-One that weighs hidden states declares, so that
-``multitask.inference.analysis.layer_weights`` can tell how much each counts: ``scored``, the
-numbers of the n states; ``weigher``, a module that its forward pass calls once, scores of B inputs
--> weights [B, n] whose rows sum to 1; ``rectified``, whether a ReLU made those scores.
+A pooler that weights hidden states also declares three attributes, which
+``multitask.inference.analysis.layer_weights`` reads:
+
+- ``scored``: the numbers of the n states
+- ``weigher``: a module that the forward pass calls once; it maps scores of B inputs to weights
+  [B, n] whose rows sum to 1
+- ``rectified``: True if the scores come from a ReLU
 """

@@ -1,4 +1,4 @@
-"""What the poolers with an attention layer of their own share (MaxPoolBERT, section 3.3)."""
+"""The base class of poolers with an attention layer (MaxPoolBERT, section 3.3)."""
 
 import math
 
@@ -12,20 +12,19 @@ from multitask.models.poolers.base import LastLayersPooler, check_dropout, check
 class AttendingPooler(LastLayersPooler):
     """MHA(Q = P[:, 0], K = V = P): [CLS] attends once more to a sequence P of real tokens.
 
-    P comes from the last k layers; a subclass says how (``over_layers``). The parameters are those
-    of PyTorch's multi-head attention, their initial values included; ``attend`` computes the same.
-    Parameters: 4 d^2 + 4 d, with ``norm`` 2 d more.
+    A subclass computes P from the last k layers (``over_layers``). The parameters and their initial
+    values are those of PyTorch's multi-head attention, and ``attend`` computes the same result.
+    There are 4 d^2 + 4 d parameters, and 2 d more with ``norm``.
 
     Args:
-        last: k, from 1 to the number of layers; 3 in the paper. With 1 this is `mha`.
-        heads: attention heads; divides the width. 4 in the paper.
-        dropout: of the attention weights; none by default, as the paper names none.
-        residual: add P[:, 0] to the result; the paper's formulas do not.
-        norm: LayerNorm on the result; the paper's formulas have none.
+        last: k, from 1 to the number of layers; 3 in the paper. 1 is `mha`.
+        heads: number of attention heads; divides the width. 4 in the paper.
+        dropout: dropout rate of the attention weights; 0 by default, as the paper mentions none.
+        residual: add P[:, 0] to the result, which the paper's formulas do not.
+        norm: apply a LayerNorm to the result, which the paper's formulas do not.
 
     Raises:
-        ValueError: a k that is no number of layers, heads that do not divide the width, or a
-            dropout outside [0, 1).
+        ValueError: k is out of range, heads do not divide the width, or dropout is outside [0, 1).
     """
 
     tokens = "all"
@@ -49,7 +48,7 @@ class AttendingPooler(LastLayersPooler):
         self.norm = nn.LayerNorm(dim) if norm else nn.Identity()
 
     def over_layers(self, states: list[Tensor]) -> Tensor:
-        """k states [B, T, d] -> P [B, T, d], each token for itself."""
+        """k states [B, T, d] -> P [B, T, d], token by token."""
         raise NotImplementedError
 
     def forward(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
@@ -61,14 +60,14 @@ class AttendingPooler(LastLayersPooler):
 
 
 def attend(attention: nn.MultiheadAttention, sequence: Tensor, mask: Tensor) -> Tensor:
-    """``attention`` from the first token to a sequence [B, T, d], mask [B, T] -> [B, d].
+    """Attend from the first token to a sequence [B, T, d], mask [B, T] -> [B, d].
 
-    With one query a sequence no token needs a key or a value. For a head's query q and weights a,
+    With one query per sequence, tokens need no keys and values. For a head's query q and weights a,
 
         q . (W_k x_t + b_k) = (W_k^T q) . x_t + q . b_k
         sum_t a_t (W_v x_t + b_v) = W_v (sum_t a_t x_t) + b_v sum_t a_t
 
-    which has products of d^2 once a sequence, not once a token.
+    so products of size d^2 are computed once per sequence, not once per token.
     """
     heads = attention.num_heads
     w_q, w_k, w_v = (w.unflatten(0, (heads, -1)) for w in attention.in_proj_weight.chunk(3))
@@ -78,7 +77,7 @@ def attend(attention: nn.MultiheadAttention, sequence: Tensor, mask: Tensor) -> 
     toward = torch.einsum("bhe,hed->bhd", query, w_k)
     scores = toward @ sequence.transpose(1, 2) + (query * b_k).sum(-1, keepdim=True)
     scores = scores.masked_fill((mask == 0)[:, None], -math.inf)
-    exact = torch.promote_types(scores.dtype, torch.float32)  # of bf16 scores too
+    exact = torch.promote_types(scores.dtype, torch.float32)  # fp32 for bf16 scores
     weights = scores.softmax(-1, dtype=exact).to(sequence.dtype)
     weights = F.dropout(weights, attention.dropout, attention.training)
     values = torch.einsum("bhd,hed->bhe", weights @ sequence, w_v)

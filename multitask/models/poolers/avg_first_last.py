@@ -13,7 +13,7 @@ class AverageFirstLastPooler(nn.Module):
     Args:
         dim: width d.
         num_layers: layers L.
-        first: 1, the first layer's output, as SimCSE has it since it was mended; 0, the embeddings.
+        first: 1 is the first layer's output, as in SimCSE's corrected code; 0 the embeddings.
     """
 
     tokens = "all"

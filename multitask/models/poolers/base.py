@@ -1,12 +1,12 @@
 # Tested by tests/models/poolers/test_poolers.py
-"""What several poolers share: which hidden states they take, and the checks of their options."""
+"""Base classes of poolers, and checks that several of them share."""
 
 import torch
 from torch import Tensor, nn
 
 
 class LastLayerPooler(nn.Module):
-    """Pools the last hidden state alone to one vector of its width."""
+    """Pools the last hidden state to a vector of its width."""
 
     def __init__(self, dim: int, num_layers: int) -> None:
         super().__init__()
@@ -15,19 +15,19 @@ class LastLayerPooler(nn.Module):
 
 
 def check_mask(mask: Tensor) -> None:
-    """Raise ValueError where a row of the mask [B, T] has no token.
+    """Raise ValueError if a row of the mask [B, T] has no token.
 
-    Not on a GPU, which would have to be waited for: ``data.tokenize`` refuses such rows before
-    any training.
+    A GPU is not checked, as the check would wait for it; ``data.tokenize`` refuses such rows before
+    training.
     """
     if mask.device.type == "cpu":
         check_lengths(mask.sum(1))
 
 
 def check_lengths(lengths: Tensor) -> None:
-    """Raise ValueError where one of the lengths [B], on the CPU, is 0.
+    """Raise ValueError if one of the lengths [B], on the CPU, is 0.
 
-    Not while an exporter follows the code, which cannot branch on values.
+    There is no check while an exporter traces the code, as it cannot branch on values.
     """
     if not torch.compiler.is_compiling() and not lengths.all():
         raise ValueError("a sequence without tokens")
@@ -49,10 +49,10 @@ class LastLayersPooler(nn.Module):
     Args:
         dim: width d of the encoder.
         num_layers: layers of the encoder.
-        last: k, from 1 to all layers; the embeddings are not among them.
+        last: k, from 1 to the number of layers; the embeddings do not count.
 
     Raises:
-        ValueError: a k that is no number of layers.
+        ValueError: k is out of range.
     """
 
     def __init__(self, dim: int, num_layers: int, last: int) -> None:
@@ -64,12 +64,12 @@ class LastLayersPooler(nn.Module):
         self.layers = tuple(range(num_layers - last + 1, num_layers + 1))
 
     def taken(self, hidden: dict[int, Tensor]) -> list[Tensor]:
-        """The last k states, lowest first."""
+        """Return the last k states, lowest first."""
         return [hidden[layer] for layer in self.layers]
 
 
 def check_dropout(dropout: float) -> float:
-    """A dropout rate. Raises ValueError outside [0, 1)."""
+    """Return the rate. Raises ValueError if it is outside [0, 1)."""
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout must be in [0, 1), not {dropout}")
     return dropout

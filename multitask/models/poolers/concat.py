@@ -1,4 +1,4 @@
-"""Several poolings side by side (layer-wise attention pooling, Table 2)."""
+"""The concatenation of several poolings (layer-wise attention pooling, Table 2)."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ class ConcatPooler(nn.Module):
 
     Args:
         dim: width d.
-        num_layers: layers L.
-        parts: their names.
+        num_layers: number of layers L.
+        parts: the names of the poolings.
 
     Raises:
-        ValueError: fewer than two parts, or one that does not pool.
+        ValueError: fewer than two parts, or a part that does not pool.
     """
 
     def __init__(self, dim: int, num_layers: int, parts: list[str] = ["cls", "mean"]) -> None:  # noqa: B006

@@ -12,8 +12,8 @@ class FusionNetwork(nn.Module):
 
     Args:
         dim: width d of R and A.
-        layers: of the BiGRU; 0 for the first token of M itself.
-        dropout: between these layers.
+        layers: number of layers of the BiGRU; 0 returns the first token of M.
+        dropout: dropout rate between these layers.
     """
 
     def __init__(self, dim: int, layers: int, dropout: float) -> None:

@@ -1,8 +1,8 @@
-"""A GRU in both directions over sequences without pads: HIRE's recurrent part (section 3.2).
+"""A bidirectional GRU over sequences without pads: HIRE's recurrent part (section 3.2).
 
-The parameters are those of ``nn.GRU``, and on a GPU cuDNN runs it. On a CPU it is run here, for
-torch's own takes each step's rows out of one tensor by a slice of its own, whose gradient is a
-tensor of the whole size: the backward pass grows with the square of the length.
+The parameters are those of ``nn.GRU``, and cuDNN runs it on a GPU. On a CPU the code below runs it:
+torch's implementation slices each step's rows out of one tensor, and the gradient of each slice has
+the size of that tensor, so the time of the backward pass grows with the square of the length.
 """
 
 from collections.abc import Sequence
@@ -18,38 +18,38 @@ from multitask.models.poolers.base import check_lengths
 
 
 def pack(hidden: Tensor, lengths: Tensor) -> PackedSequence:
-    """[B, T, d] without its pads; ``lengths`` int64 [B] on the CPU. Raises as ``check_lengths``."""
+    """Pack [B, T, d] without pads; ``lengths`` int64 [B] on the CPU, none 0 (``check_lengths``)."""
     check_lengths(lengths)
     return pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False)
 
 
 def final_states(gru: nn.GRU, packed: PackedSequence) -> Tensor:
-    """The final states of each layer in both directions, [layers * 2, B, H], as ``gru`` gives."""
+    """Return the final states of each layer and direction, [layers * 2, B, H], as ``gru`` does."""
     if steps_here(packed):
         return _layer_by_layer(gru, packed, packed.batch_sizes.tolist())
     return _torchs(gru, packed)[1]
 
 
 def first_outputs(gru: nn.GRU, packed: PackedSequence) -> Tensor:
-    """The outputs of the first tokens, [B, 2 H]: the last layer's forward half takes one step."""
+    """Return the outputs of the first tokens [B, 2 H]; the last forward layer runs one step."""
     if steps_here(packed):
         found = _layer_by_layer(gru, packed, packed.batch_sizes[:1].tolist())
         return torch.cat([found[-2], found[-1]], dim=-1)
     outputs, order = _torchs(gru, packed)[0], packed.unsorted_indices
     assert order is not None  # as `pack` leaves it
-    # packed rows go token by token: the first ones are the first tokens of all sequences
+    # packed rows are ordered by time, so the first rows are the first tokens of all sequences
     return outputs.data[: len(order)][order]
 
 
 def steps_here(packed: PackedSequence) -> bool:
-    """On a CPU, but where torch traces the model: a loop over lengths cannot be traced."""
+    """Return True on a CPU, unless torch traces the model: it cannot trace a loop over lengths."""
     return packed.data.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _torchs(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor]:
-    """With gradients in evaluation mode too.
+    """Run torch's GRU, with gradients in evaluation mode too.
 
-    There cuDNN gives none, and SMART asks for them (`dropout: eval`): PyTorch's own runs then.
+    SMART needs these (`dropout: eval`) and cuDNN does not give them, so cuDNN is disabled then.
     """
     own = torch.is_grad_enabled() and not gru.training
     with torch.backends.cudnn.flags(enabled=False) if own else nullcontext():
@@ -57,7 +57,7 @@ def _torchs(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor
 
 
 def _layer_by_layer(gru: nn.GRU, packed: PackedSequence, ahead_sizes: list[int]) -> Tensor:
-    """Final states; the last layer's forward half takes the times of ``ahead_sizes`` alone."""
+    """Return the final states; the last forward layer runs only the times of ``ahead_sizes``."""
     data, sizes = packed.data, packed.batch_sizes.tolist()
     finals = []
     for layer in range(gru.num_layers):
@@ -82,21 +82,22 @@ def _one_direction(
     input_bias: Tensor,
     hidden_bias: Tensor,
 ) -> tuple[list[Tensor], Tensor]:
-    """Packed rows [N, d], ``sizes[t]`` of time t -> their states [sizes[t], H], last ones [B, H].
+    """Run one direction: packed rows [N, d], ``sizes[t]`` of time t -> states of each time
+    [sizes[t], H], and the last states [B, H].
 
     r, z = sigmoid(W x + b + U h + c), n = tanh(W x + b + r * (U h + c)), h <- (1 - z) n + z h,
-    with rows of W, b, U and c for r, z and n in turn, as in ``nn.GRU``; h is 0 at first.
+    with the rows of W, b, U and c for r, z and n in this order, as in ``nn.GRU``; h starts at 0.
     """
     width = hidden_weight.shape[1]
     parts = (2 * width, width)
     inputs = linear(data, input_weight, input_bias).split(sizes)
-    state = data.new_zeros(0, width)  # of the rows' dtype under autocast too
+    state = data.new_zeros(0, width)  # has the rows' dtype under autocast too
     states, ended = list(inputs), []
     for time in order:
         more = sizes[time] - len(state)
-        if more > 0:  # sequences that begin here
+        if more > 0:  # sequences begin here
             state = torch.cat([state, state.new_zeros(more, width)])
-        elif more < 0:  # sequences that ended before
+        elif more < 0:  # sequences ended before
             state, done = state.split((sizes[time], -more))
             ended.append(done)
         input_gates, input_new = inputs[time].split(parts, dim=-1)

@@ -10,29 +10,29 @@ from multitask.models.poolers.layer_scores import DynamicScores, FixedScores, So
 
 
 class HirePooler(nn.Module):
-    """A = sum_i S_i H_i over hidden states, fused with the last one R = H_L; the first token of it.
+    """The first token of A = sum_i S_i H_i over hidden states, fused with the last one R = H_L.
 
-    S is the softmax over states of scores alpha_i, of which each example has its own:
-    alpha_i = ReLU(w . U_i + b), U_i the final states of one two-layer BiGRU over H_i
-    (``DynamicScores``). For the fusion see ``FusionNetwork``. The paper's head is
+    S is the softmax over the states' scores alpha_i, which are computed per example:
+    alpha_i = ReLU(w . U_i + b), where U_i are the final states of a two-layer BiGRU over H_i
+    (``DynamicScores``). ``FusionNetwork`` is the fusion. The paper's head is
     `projection: {name: tanh, output_dim: d}` and a linear layer.
 
     Args:
         dim: width d of the encoder.
         num_layers: layers L of the encoder.
-        scores: where alpha comes from. `dynamic` is the paper's; `mean` (all alike) and `random`
-            (drawn once, normal, and saved) are the same for every example; `none` takes R for A
-            (Table 4, without HIRE).
+        scores: where alpha comes from. `dynamic` is the paper's; `mean` (all equal) and `random`
+            (drawn once from a normal distribution and saved) are the same for every example;
+            `none` uses R as A (Table 4, without HIRE).
         layers: numbers of the hidden states that are mixed, from 0, the embeddings, to L; null for
             all of them.
-        fusion_layers: layers of the fusion network's BiGRU; 0 gives its input M, null leaves the
-            fusion out and gives A.
-        dropout: between the layers of the BiGRUs.
-        states_at_once: hidden states whose BiGRU runs in one call; null for all. Fewer need less
-            memory and more time; in training they are computed anew in the backward pass.
+        fusion_layers: layers of the fusion network's BiGRU; 0 returns its input M, null skips the
+            fusion and returns A.
+        dropout: dropout rate between the layers of the BiGRUs.
+        states_at_once: number of hidden states whose BiGRU runs in one call; null for all. Fewer
+            need less memory and more time; training computes them again in the backward pass.
 
     Raises:
-        ValueError: no such hidden state, options that have no use together, or one out of range.
+        ValueError: no such hidden state, options that exclude each other, or one out of range.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class HirePooler(nn.Module):
         self.tokens = "all" if self.mixes_all or scores == "dynamic" else "first"
 
     def importance(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
-        """The weights S of the states ``scored``, [B, n]; each row sums to 1.
+        """Return the weights S of the states ``scored``, [B, n]; each row sums to 1.
 
-        Raises TypeError with `scores: none`, which weighs nothing.
+        Raises TypeError for `scores: none`, which has no weights.
         """
         if self.scorer is None or self.weigher is None:
             raise TypeError("`scores: none` has no importance scores")

@@ -12,7 +12,7 @@ SLOPE = 11 / 48  # of RReLU in evaluation: (1/8 + 1/3) / 2
 
 
 class MeanAttention(nn.Module):
-    """mean_i alpha_ij of products [B, N, N]: how much each of N layers counts. Without weights."""
+    """mean_i alpha_ij of products [B, N, N]: how much each of N layers counts."""
 
     def __init__(self, norm: Literal["softmax", "sum"]) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class MeanAttention(nn.Module):
 
 
 class RReLU(nn.RReLU):
-    """Torch's, written as a leaky ReLU in evaluation, where it is one: ONNX has no RReLU."""
+    """Torch's RReLU; in evaluation it calls the equal leaky ReLU, as ONNX has no RReLU."""
 
     def forward(self, input: Tensor) -> Tensor:
         return super().forward(input) if self.training else leaky_relu(input, SLOPE)
@@ -44,12 +44,12 @@ class LayerAttentionPooler(nn.Module):
     Args:
         dim: width d.
         num_layers: layers L.
-        variant: what x and y are: [CLS] and [CLS] (`cls_all`), mean and mean (`avg_all`), or
-            [CLS] and mean.
-        concat_cls_last: put the last layer's [CLS] vector in front (2 d numbers instead of d).
-        norm: how weights sum to 1: `softmax`, or `sum`, the paper's plain ratio, which may divide
-            by nearly 0.
-        scale: what Q K is divided by before the softmax: N, sqrt(d) or 1.
+        variant: x and y are [CLS] and [CLS] (`cls_all`), mean and mean (`avg_all`), or [CLS] and
+            mean (`cls_all+avg_all`).
+        concat_cls_last: prepend the last layer's [CLS] vector (2 d numbers instead of d).
+        norm: how weights are normalised: `softmax`, or `sum`, the paper's plain ratio, which may
+            divide by nearly 0.
+        scale: the divisor of Q K before the softmax: N, sqrt(d) or 1.
         act: the activation: `rrelu`, a leaky ReLU whose slope is drawn from [1/8, 1/3] in training
             and is 11/48 in evaluation; `leaky_relu`, 11/48 in both; `none`, as in the paper.
         include_embeddings: the embeddings are the first of the N = L + 1 layers; else N = L.
@@ -95,11 +95,11 @@ class LayerAttentionPooler(nn.Module):
         return torch.cat([hidden[self.layers[-1]][:, 0], mixed], dim=-1)
 
     def importance(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
-        """mean_i alpha_ij, how much each layer counts: [B, N], rows sum to 1."""
+        """Return mean_i alpha_ij, how much each layer counts: [B, N]; rows sum to 1."""
         return self.weigher(self._products(*self._views(hidden, mask)))
 
     def _views(self, hidden: dict[int, Tensor], mask: Tensor) -> tuple[Tensor, Tensor]:
-        """What the queries, and the keys and values, are made of: [B, N, d] each."""
+        """Return x, for the queries, and y, for the keys and values: [B, N, d] each."""
         states = [hidden[layer] for layer in self.layers]
         cls = torch.stack([state[:, 0] for state in states], dim=1)
         if self.variant == "cls_all":

@@ -1,5 +1,5 @@
 # Tested by tests/models/poolers/test_hire.py
-"""How much each hidden state counts: HIRE's scores (section 3.2) and fixed ones (section 5.2).
+"""Scores of hidden states: HIRE's dynamic scores (section 3.2) and fixed ones (section 5.2).
 
 A scorer maps n states [B, T, d] and the mask [B, T] to scores alpha [B, n], before the softmax.
 """
@@ -15,16 +15,16 @@ from multitask.models.poolers.gru import final_states, pack
 
 
 class DynamicScores(nn.Module):
-    """alpha_i = ReLU(w . U_i + b), one BiGRU for all states (eq. 2 and 3).
+    """alpha_i = ReLU(w . U_i + b), with one BiGRU for all states (eq. 2 and 3).
 
-    U_i holds the final states of both layers in both directions, 4 d numbers. The states are
-    sequences of one packed batch, so that no pad is ever read and all run in one call.
+    U_i are the final states of both layers in both directions, 4 d numbers. The states are
+    sequences of one packed batch, so pads are never read and one call computes all of them.
 
     Args:
         dim: width d of the states.
-        dropout: between the two layers.
-        states_at_once: states in one call; None for all. In chunks their inner values are not kept
-            for the backward pass but computed again.
+        dropout: dropout rate between the two layers.
+        states_at_once: states in one call; None for all. In chunks, the backward pass computes the
+            activations again instead of storing them.
     """
 
     def __init__(self, dim: int, dropout: float, states_at_once: int | None) -> None:
@@ -56,8 +56,8 @@ class DynamicScores(nn.Module):
     def _summaries(self, training: bool, lengths: Tensor, *states: Tensor) -> Tensor:
         """n states [B, T, d] -> U [B, n, 4 d].
 
-        ``training``: with dropout. The backward pass of a chunk computes it again, maybe when the
-        module is no longer in the mode of the forward pass.
+        ``training`` switches dropout on. It is an argument because the backward pass of a chunk
+        computes U again when the module may have another mode.
         """
         packed = pack(torch.cat(states), lengths.repeat(len(states)))
         now = self.gru.training
@@ -84,7 +84,7 @@ class FixedScores(nn.Module):
 
 
 class Softmax(nn.Module):
-    """Scores [B, n] -> weights [B, n], in fp32 or wider: a module, so that it can be watched."""
+    """Scores [B, n] -> weights [B, n], in fp32 or wider; a module, so that hooks can watch it."""
 
     def forward(self, alpha: Tensor) -> Tensor:
         """alpha [B, n] -> S [B, n]; each row sums to 1."""

@@ -1,4 +1,4 @@
-"""Max over the last layers' [CLS] vectors (MaxPoolBERT, section 3.2)."""
+"""The maximum over the last layers' [CLS] vectors (MaxPoolBERT, section 3.2)."""
 
 from functools import reduce
 

@@ -1,5 +1,5 @@
 # Tested by tests/models/poolers/test_attending.py
-"""[CLS] attends to the last layer once more (MaxPoolBERT, section 3.3)."""
+"""[CLS] attends once more to the last layer (MaxPoolBERT, section 3.3)."""
 
 from torch import Tensor
 
@@ -21,5 +21,5 @@ class MHAPooler(AttendingPooler):
         super().__init__(dim, num_layers, 1, heads, dropout, residual, norm)
 
     def over_layers(self, states: list[Tensor]) -> Tensor:
-        """The last state as it is."""
+        """Return the last state unchanged."""
         return states[0]

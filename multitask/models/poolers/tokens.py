@@ -1,5 +1,5 @@
 # Tested by tests/models/poolers/test_poolers.py
-"""Every token of the last layer, for heads that look at tokens."""
+"""All tokens of the last layer, for heads that read tokens."""
 
 from torch import Tensor
 
@@ -7,10 +7,10 @@ from multitask.models.poolers.base import LastLayerPooler
 
 
 class TokensPooler(LastLayerPooler):
-    """h_L as it is."""
+    """h_L unchanged."""
 
     tokens = "all"
 
     def forward(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
-        """hidden[L] [B, T, d], mask [B, T] -> [B, T, d]; what stands at pads has no meaning."""
+        """hidden[L] [B, T, d], mask [B, T] -> [B, T, d]; values at pads have no meaning."""
         return hidden[self.layers[0]]
