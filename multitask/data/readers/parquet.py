@@ -1,30 +1,44 @@
 """Parquet files, and Arrow tables, as columns by name."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, reading
 
 
 def read_parquet(file: Path) -> dict[str, list]:
     """The columns of a Parquet file. Raises UserError where it cannot be read."""
     import pyarrow.parquet
 
-    try:
+    with reading(file), _explained(file):
         return arrow_columns(pyarrow.parquet.read_table(file))
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{file}: not a readable Parquet file: {reason}") from error
 
 
 def parquet_features(file: Path) -> Any:
-    """The features that the `datasets` library wrote into a Parquet file; empty without."""
+    """The features that the `datasets` library wrote into a Parquet file; empty without.
+
+    Raises UserError where the file cannot be read.
+    """
     import datasets
     import pyarrow.parquet
 
-    schema = pyarrow.parquet.read_schema(file)
+    with reading(file), _explained(file):
+        schema = pyarrow.parquet.read_schema(file)
     known = b"huggingface" in (schema.metadata or {})
     return datasets.Features.from_arrow_schema(schema) if known else {}
+
+
+@contextmanager
+def _explained(file: Path) -> Iterator[None]:
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{file}: not a readable Parquet file: {reason}") from error
 
 
 def arrow_columns(table: Any) -> dict[str, list]:

@@ -9,7 +9,7 @@ from multitask.data.readers.conll import read_conll
 from multitask.data.readers.documents import read_documents
 from multitask.data.readers.parquet import read_parquet
 from multitask.data.readers.separated import read_separated
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, reading
 
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # escaped, one of a pair or alone
 FORMATS = {
@@ -55,6 +55,11 @@ def read_lines(file: Path) -> list[str]:
 
 def read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
     """A file's columns by name, read as ``data`` says. Raises UserError with file and line."""
+    with reading(file):
+        return _read_table(file, form, data)
+
+
+def _read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
     if form == "txt":
         return {data.text: [line for line in read_lines(file) if line.strip()]}
     if form in ("csv", "tsv"):
