@@ -139,10 +139,15 @@ def test_a_run_without_weights_is_drawn_from_its_log(run_dir, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["x", "[]", '{"event": "importance", "task": "sst", "step": STEP}', '{"event": "im'],
+    ("line", "code", "message"),
+    [
+        ("x", 0, ": damaged lines are left out: 17"),
+        ("[]", 0, ": damaged lines are left out: 17"),
+        ('{"event": "im', 0, ": damaged lines are left out: 17"),
+        ('{"event": "importance", "task": "sst", "step": STEP}', 2, ": damaged ("),
+    ],
 )
-def test_a_damaged_log_is_one_line(line, run_dir, tmp_path, capsys):
+def test_a_damaged_log_is_one_line(line, code, message, run_dir, tmp_path, capsys):
     copy = shutil.copytree(run_dir, tmp_path / "copy")
     for name in ("weights", "checkpoints", "encoder"):
         shutil.rmtree(copy / name)
@@ -150,9 +155,9 @@ def test_a_damaged_log_is_one_line(line, run_dir, tmp_path, capsys):
     with (copy / "metrics.jsonl").open("a") as log:
         log.write(line.replace("STEP", str(step)) + "\n")
     capsys.readouterr()
-    assert main(copy) == 2
+    assert main(copy) == code
     (said,) = capsys.readouterr().err.splitlines()
-    assert f"{copy / 'metrics.jsonl'}: damaged (" in said
+    assert f"{copy / 'metrics.jsonl'}{message}" in said
 
 
 def test_texts_of_ones_own(run_dir, tmp_path):

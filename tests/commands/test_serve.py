@@ -48,6 +48,7 @@ def test_no_run_no_weights_and_no_index_are_one_line(tiny_run, tmp_path, capsys)
     shutil.copy(tiny_run / "best.json", copy)
     (weights,) = (copy / "weights").iterdir()
     weights.unlink()
+    shutil.rmtree(copy / "checkpoints")  # which has them too
     assert str(weights) in complaint(capsys, copy, "--port", 0)
     pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
     assert complaint(capsys, tiny_run, "--index", tmp_path, "--port", 0).startswith(
