@@ -9,7 +9,7 @@ from typing import Any
 
 from multitask.config import Config, load_config
 from multitask.utils.errors import UserError, warn
-from multitask.utils.files import write_json, write_text
+from multitask.utils.files import file_digest, json_text, text_digest, write_text
 
 JOINT = "joint"
 
@@ -60,6 +60,11 @@ class RunDirectory:
     def config(self) -> Path:
         """The resolved config."""
         return self.path / "config.yaml"
+
+    @property
+    def checksums(self) -> Path:
+        """The checksums of the config, the baselines, the best steps and the report."""
+        return self.path / "checksums"
 
     @property
     def baselines(self) -> Path:
@@ -208,25 +213,52 @@ class RunDirectory:
     def write_text(self, file: Path, text: str) -> Path:
         """Write a file of the run, complete or not at all. Its directory is made if need be."""
         self.make(file.parent)
+        if file in (self.config, self.best, self.baselines, self.report):
+            known = self._digests()
+            # the file before counts too: a kill may leave it there
+            known[file.name] = [text_digest(text), *known.get(file.name, [])[:1]]
+            lines = [f"{digest}  {name}\n" for name, found in known.items() for digest in found]
+            write_text(self.checksums, "".join(lines))
         write_text(file, text)
         return file
 
     def write_json(self, file: Path, value: Any) -> Path:
         """Write a file of the run as standard JSON, complete or not at all."""
-        self.make(file.parent)
-        write_json(file, value)
-        return file
+        return self.write_text(file, json_text(value))
+
+    def _digests(self) -> dict[str, list[str]]:
+        """The checksums that a file may have, the newest first, by its name."""
+        found: dict[str, list[str]] = {}
+        if self.checksums.is_file():
+            for line in self.checksums.read_text("utf-8", "replace").splitlines():
+                digest, _, name = line.partition("  ")
+                found.setdefault(name, []).append(digest)
+        return found
+
+    def is_as_saved(self, file: Path) -> bool:
+        """Return False for a file that was changed since the run wrote it."""
+        known = self._digests().get(file.name)
+        return known is None or file_digest(file) in known
+
+    def warn_of_change(self, file: Path) -> None:
+        """Warn of a file that was changed since the run wrote it."""
+        if not self.is_as_saved(file):
+            warn(f"{file} is damaged or was changed: it is not as the run has written it")
 
     def load_config(self, overrides: list[str] | None = None) -> Config:
         """The resolved config. Raises UserError: no run there."""
         if not self.holds_run:
             raise UserError(f"{self.path}: no run there (config.yaml is missing)")
-        return load_config(self.config, overrides)
+        found = load_config(self.config, overrides)
+        self.warn_of_change(self.config)
+        return found
 
     def load_baselines(self) -> dict[str, dict[str, Any]] | None:
         """The baselines; None where they are missing or damaged: they are quickly had again."""
         try:
             found: dict[str, dict[str, Any]] = json.loads(self.baselines.read_text("utf-8"))
+            if not self.is_as_saved(self.baselines):
+                return None
             for scores in found.values():
                 if not isinstance(scores["trivial"], dict):
                     return None
@@ -273,6 +305,7 @@ class RunDirectory:
         except ValueError as error:
             advice = "restore it, or train the run again"
             raise UserError(f"{path}: damaged: {error}; {advice}") from error
+        self.warn_of_change(path)
         return report
 
     def best_steps(self) -> dict[str, int]:
@@ -284,6 +317,7 @@ class RunDirectory:
         known = isinstance(found, dict) and JOINT in found
         if not known or {type(step) for step in found.values()} != {int}:
             raise UserError(f"{self.best} is damaged: go on with --resume, which writes it anew")
+        self.warn_of_change(self.best)
         return found
 
 

@@ -6,7 +6,6 @@ without the tensors; those are in ``PART.safetensors``, each under its path in t
 unpickled.
 """
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from torch import Tensor
 from multitask.config.run_directory import RunDirectory, state_of, tensors_of
 from multitask.models.weights import Tensors, write_tensors
 from multitask.utils.errors import UserError
-from multitask.utils.files import file_digest, replacing, sync, write_text
+from multitask.utils.files import file_digest, replacing, sync, text_digest, write_text
 
 FORMAT = 5
 WITHOUT_CHECKSUM = 4  # of state.json itself; the parts are the same
@@ -49,14 +48,7 @@ def save_checkpoint(
                 file = tensors_of(scratch, name)
                 write_tensors(file, tensors)
                 digests[file.name] = file_digest(file)
-        baselines = file_digest(run.baselines) if run.baselines.is_file() else None
-        saved = {
-            "format": FORMAT,
-            "best_steps": best,
-            "parts": parts,
-            "sha256": digests,
-            "baselines": baselines,
-        }
+        saved = {"format": FORMAT, "best_steps": best, "parts": parts, "sha256": digests}
         write_text(state_of(scratch), json.dumps(saved | {"checksum": checksum(saved)}))
     sync(run.checkpoints)
 
@@ -64,7 +56,7 @@ def save_checkpoint(
 def checksum(saved: Mapping[str, Any]) -> str:
     """The SHA-256 of the JSON in ``state.json`` without its checksum."""
     rest = {key: value for key, value in saved.items() if key != "checksum"}
-    return hashlib.sha256(json.dumps(rest).encode()).hexdigest()
+    return text_digest(json.dumps(rest))
 
 
 def read_state(path: Path) -> State:

@@ -1,18 +1,16 @@
 """The scores that a run is measured against: a guess without texts, and a frozen encoder."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from multitask.config.run_directory import RunDirectory
 from multitask.inference.scoring import measure
 from multitask.inference.trivial_scores import trivial_scores
-from multitask.training.checkpoint_file import Damaged, read_state
 from multitask.training.frozen_probe import Probing, frozen_head_scores
 from multitask.training.setup import Plan
 from multitask.utils import distributed
 from multitask.utils.errors import warn
-from multitask.utils.files import file_digest, without_nan
+from multitask.utils.files import without_nan
 
 
 def run_baselines(
@@ -58,16 +56,12 @@ def _measured(plan: Plan) -> list[str]:
 
 def _saved(plan: Plan, run: RunDirectory) -> dict[str, dict[str, Any]] | None:
     """The baselines of an earlier start; None, with a warning, where they are damaged."""
-    known, checkpoints = run.load_baselines(), run.saved_checkpoints()
+    known = run.load_baselines()
     if known is not None and list(known) == _measured(plan):
-        with suppress(Damaged):  # a damaged checkpoint says nothing of them
-            digest = read_state(checkpoints[-1]).get("baselines") if checkpoints else None
-            known = known if digest in (None, file_digest(run.baselines)) else None
-    else:
-        known = None
-    if known is None and run.baselines.exists():
+        return known
+    if run.baselines.exists():
         warn(f"{run.baselines} is damaged: the baselines are measured again")
-    return known
+    return None
 
 
 def _trivial(plan: Plan, task: str) -> dict[str, Any]:

@@ -144,6 +144,11 @@ def file_digest(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
+def text_digest(text: str) -> str:
+    """The SHA-256 of a text in UTF-8."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def write_checksums(directory: Path) -> None:
     """Write the SHA-256 of each file of a directory, as ``sha256sum --check`` takes them."""
     files = sorted(path for path in directory.iterdir() if path.name != CHECKSUMS)
@@ -173,7 +178,12 @@ def write_text(file: Path, text: str) -> None:
 
 def write_json(file: Path, value: Any) -> None:
     """Write a value as standard JSON (NaN becomes null), complete or not at all."""
-    write_text(file, json.dumps(without_nan(value), indent=1))
+    write_text(file, json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """A value as standard JSON (NaN becomes null)."""
+    return json.dumps(without_nan(value), indent=1)
 
 
 def without_nan(value: Any) -> Any:

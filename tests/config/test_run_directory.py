@@ -168,6 +168,22 @@ def test_a_damaged_line_of_the_log_is_left_out_and_said(tmp_path, capsys):
     assert said == f"warning: {run.metrics}: damaged lines are left out: 2, 3, 4, 5, 6 and 2 more\n"
 
 
+def test_a_file_that_was_changed_is_said(tmp_path, capsys):
+    run = RunDirectory(tmp_path)
+    for step in (2, 4, 6):
+        run.write_json(run.best, {"joint": step})
+        assert run.best_steps() == {"joint": step}
+    # a kill after the checksum was written and before the file was
+    run.best.write_text('{\n "joint": 4\n}')
+    assert run.best_steps() == {"joint": 4}
+    assert not capsys.readouterr().err
+    run.best.write_text('{\n "joint": 2\n}')
+    assert run.best_steps() == {"joint": 2}
+    assert "best.json is damaged or was changed" in capsys.readouterr().err
+    run.checksums.unlink()  # a run of an older version
+    assert run.is_as_saved(run.best)
+
+
 def test_nothing_is_written_through_a_link_in_a_run(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "run").mkdir()
