@@ -15,7 +15,7 @@ import numpy as np
 
 from multitask.tasks.examples import Rows
 from multitask.utils.errors import UserError
-from multitask.utils.files import replacing
+from multitask.utils.files import DAY, remove_scraps, replacing
 
 
 @dataclass
@@ -292,6 +292,7 @@ def _write(file: Path, arrays: dict[str, np.ndarray]) -> None:
     data = save(arrays)
     with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
         file.parent.mkdir(parents=True, exist_ok=True)
+        remove_scraps(file.parent, seconds=DAY)
         with replacing(file) as scratch:
             scratch.write_bytes(hashlib.sha256(data).digest() + data)
 

@@ -44,6 +44,7 @@ from multitask.training.save_results import run_result, save_report, task_result
 from multitask.training.setup import Plan, set_up
 from multitask.utils.device import pick_device
 from multitask.utils.errors import NotFinite, UserError
+from multitask.utils.files import remove_scraps
 from multitask.utils.versions import git_revision
 
 # a task and its keys of PROBED, on which a probe depends in addition to the seed
@@ -255,6 +256,7 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
 def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | None) -> None:
     """Write the run's directory; ``report.json`` comes last, as it marks a finished run."""
     run.directory.mkdir(parents=True, exist_ok=True)
+    remove_scraps(run.directory, "**/.*.tmp")
     save_config(run.config.with_labels(plan.data.label_values()), run.files)
     for task, probed in probes.items():
         write_predictions(

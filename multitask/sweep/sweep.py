@@ -18,7 +18,7 @@ from multitask.sweep.grid import TASKS, Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.runs import Failure, Run, SweepDirectory
 from multitask.utils.errors import UserError
-from multitask.utils.files import is_scrap, write_text
+from multitask.utils.files import is_scrap, remove_scraps, write_text
 from multitask.utils.signals import Signals
 
 
@@ -49,6 +49,7 @@ def sweep(
     output.mkdir(parents=True, exist_ok=True)
     text, directory = dump_yaml(grid.resolved), SweepDirectory(output)
     with exclusive(directory.grid_claim):
+        remove_scraps(output)
         write_text(directory.grid, text)
     stopped = False
     failed: list[Failure] = []

@@ -10,6 +10,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from multitask.utils.errors import UserError
 # names of scratch directories start and end so
 SCRATCH, ENDING = ".multitask-", ".tmp"
 CHECKSUMS = "SHA256SUMS"
+DAY = 24 * 60 * 60.0
 
 
 @contextlib.contextmanager
@@ -80,10 +82,18 @@ def is_scrap(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(ENDING)
 
 
-def remove_scraps(directory: Path, pattern: str = f"{SCRATCH}*{ENDING}") -> None:
-    """Delete what killed processes left half written in ``directory``; running ones keep theirs."""
+def remove_scraps(
+    directory: Path, pattern: str = f"{SCRATCH}*{ENDING}", *, seconds: float = 0
+) -> None:
+    """Delete what killed processes left half written in ``directory``; running ones keep theirs.
+
+    Only what is older than ``seconds`` is deleted, where processes of other hosts may write too.
+    """
     for scrap in list(directory.glob(pattern)):
-        if not scrap.is_dir():
+        with contextlib.suppress(FileNotFoundError):
+            if scrap.lstat().st_mtime > time.time() - seconds:
+                continue
+        if scrap.is_symlink() or not scrap.is_dir():
             scrap.unlink(missing_ok=True)
             continue
         with contextlib.suppress(FileNotFoundError), hold(scrap) as ours:

@@ -120,6 +120,8 @@ def test_what_a_killed_process_left_is_deleted_and_what_a_running_one_writes_is_
         process.send_signal(signal.SIGKILL)
     assert names(tmp_path) == before
     (tmp_path / ".mine.tmp").touch()  # a name that others use
+    remove_scraps(tmp_path, seconds=60)
+    assert names(tmp_path) == sorted([*before, ".mine.tmp"])
     remove_scraps(tmp_path)
     assert names(tmp_path) == [".mine.tmp"]
 

@@ -16,7 +16,7 @@ from multitask.models.encoders import BertEncoder
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.reporting.model_card import Exported, card
 from multitask.utils.errors import UserError
-from multitask.utils.files import replacing, write_text
+from multitask.utils.files import remove_scraps, replacing, write_text
 from multitask.utils.versions import command_line, git_revision, versions
 
 CHECKED, MEASURED = 64, 1000  # rows, evenly spread over dev
@@ -88,7 +88,9 @@ def write_export(
         "ternary": _ternary,
     }
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(directory.resolve()) as scratch:  # a link stays one
+    place = directory.resolve()  # a link stays one
+    remove_scraps(place.parent)
+    with replacing(place) as scratch:
         scratch.mkdir()
         exported = make[form](parts, scratch, directory, rows)
         exported = replace(

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from multitask.inference.similarity import unit
 from multitask.utils.errors import NotFinite, UserError
-from multitask.utils.files import file_digest, read_bounded, replacing
+from multitask.utils.files import file_digest, read_bounded, remove_scraps, replacing
 from multitask.utils.limits import JSON_BYTES
 from multitask.utils.optional import optional
 
@@ -190,6 +190,7 @@ def build(
     if ivf is not None:
         _check_lists(file, ivf[0], count)
     directory.parent.mkdir(parents=True, exist_ok=True)
+    remove_scraps(directory.parent)
     with replacing(directory) as scratch:
         scratch.mkdir()
         with (
