@@ -157,6 +157,7 @@ def test_the_encoder_runs_once_for_each_task_and_split(desk, monkeypatch):
 def test_a_directory_holds_what_the_comparison_needs(finished):
     run = finished / "cells" / "mean-max" / "seed-2"
     assert {str(file.relative_to(run)) for file in run.rglob("*") if file.is_file()} == {
+        "checksums",
         "config.yaml",
         "report.json",
         "predictions/sst.dev.jsonl",

@@ -58,8 +58,10 @@ def test_the_frozen_encoder_is_left_out(planned, run, change):
 def test_a_resumed_run_reads_what_was_saved_unless_it_is_damaged(planned, run):
     plan = planned("training.frozen_baseline=false")
     first = run_baselines(plan, run, False, lambda line: None)
-    run.baselines.write_text('{"sst": {"trivial": {}}}')
-    assert run_baselines(plan, run, True, lambda line: None) == {"sst": {"trivial": {}}}
-    run.baselines.write_text('{"sst": ')
-    assert run_baselines(plan, run, True, lambda line: None) == first
-    assert json.loads(run.baselines.read_text()) == first
+    saved = {task: scores | {"frozen": {"accuracy": 0.75}} for task, scores in first.items()}
+    run.write_json(run.baselines, saved)
+    assert run_baselines(plan, run, True, lambda line: None) == saved
+    for text in ('{"sst": ', '{"sst": {"trivial": {}}}', json.dumps(saved)):  # as nothing wrote it
+        run.baselines.write_text(text)
+        assert run_baselines(plan, run, True, lambda line: None) == first
+        assert json.loads(run.baselines.read_text()) == first
