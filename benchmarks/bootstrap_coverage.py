@@ -9,6 +9,8 @@ each row, and every seed an effect on all its rows. Both settings are the same, 
 false; a sound test has 5 % of them.
 """
 
+import argparse
+
 import numpy as np
 
 from multitask.reporting.comparison.significance import drawn_seeds, p_value, seed_means
@@ -40,6 +42,7 @@ def false_findings(
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print(f"commit {git_revision()}\n")
     print("| seeds | sd of accuracy over seeds | false findings at p < 0.05 |")
     print("| --- | --- | --- |")

@@ -36,6 +36,8 @@ def third_party_modules() -> dict[str, set[str]]:
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names = [node.module]
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "optional":
+                names = [word.value for word in node.args[:1] if isinstance(word, ast.Constant)]
             for name in {name.partition(".")[0] for name in names}:
                 if name not in sys.stdlib_module_names and name not in OURS:
                     modules.setdefault(name, set()).add(str(file.relative_to(ROOT)))
