@@ -15,6 +15,11 @@ class Head(nn.Module):
     task_type: ClassVar[str]
     # what `transformers` calls a sequence classifier with such a last layer; "" for none
     problem_type: ClassVar[str] = ""
+    # How a reader of the scores gets from them to a prediction, with {names} and {last} of the
+    # classes; for model cards.
+    reading: ClassVar[str] = ""
+    # The same for the scores of `transformers`, where they are others.
+    classifier_reading: ClassVar[str] = ""
     linear: Any
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
@@ -56,8 +61,12 @@ class Head(nn.Module):
         return float(self.loss(self.trivial_scores(labels, num_labels), labels))
 
     def last_layer(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias that give the scores, for a head with a ``problem_type``."""
+        """Weight and bias of ``classifier_scores``, for a head with a ``problem_type``."""
         return self.linear.weight.detach().double(), self.linear.bias.detach().double()
+
+    def classifier_scores(self, scores: Tensor) -> Tensor:
+        """The head's scores [B, ...] as a sequence classifier of `transformers` gives them."""
+        return scores
 
 
 class ClassScores(Head):
@@ -65,6 +74,9 @@ class ClassScores(Head):
 
     task_type: ClassVar[str] = "class"
     divergence: ClassVar[str] = "symmetric_kl"  # for SMART
+    reading: ClassVar[str] = (
+        "One logit per class ({names}). Their softmax is the probability of each class."
+    )
 
     def predict(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """logits [B, C] -> (class ids [B], probabilities [B, C])."""
@@ -79,6 +91,7 @@ class BinaryScores(Head):
 
     task_type: ClassVar[str] = "binary"
     divergence: ClassVar[str] = "symmetric_bernoulli_kl"
+    reading: ClassVar[str] = "One logit per row. Its sigmoid is the probability of {last}."
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """scores [B], labels 0/1 [B] -> mean of -(y log p + (1 - y) log(1 - p))."""
@@ -99,6 +112,7 @@ class NumberScores(Head):
 
     task_type: ClassVar[str] = "number"
     divergence: ClassVar[str] = "squared_error"
+    reading: ClassVar[str] = "A number on the label scale, which may be outside of its range."
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """scores [B], labels [B] -> mean of (score - label)^2."""

@@ -3,8 +3,9 @@
 from typing import ClassVar
 
 from torch import Tensor, nn
+from torch.nn import functional
 
-from heads.base import BinaryScores
+from heads.base import BinaryScores, ClassScores
 
 
 class BinaryHead(BinaryScores):
@@ -15,7 +16,8 @@ class BinaryHead(BinaryScores):
     """
 
     takes: ClassVar[str] = "vector"
-    problem_type: ClassVar[str] = "multi_label_classification"
+    problem_type: ClassVar[str] = "single_label_classification"
+    classifier_reading: ClassVar[str] = ClassScores.reading
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -24,3 +26,12 @@ class BinaryHead(BinaryScores):
     def forward(self, vector: Tensor) -> Tensor:
         """[B, d] -> logits [B]."""
         return self.linear(vector).squeeze(-1)
+
+    def last_layer(self) -> tuple[Tensor, Tensor]:
+        """Two logits, of which the first is 0: their softmax is the sigmoid of the second."""
+        weight, bias = super().last_layer()
+        return functional.pad(weight, (0, 0, 1, 0)), functional.pad(bias, (1, 0))
+
+    def classifier_scores(self, scores: Tensor) -> Tensor:
+        """[B] -> [B, 2]."""
+        return functional.pad(scores.unsqueeze(-1), (1, 0))

@@ -21,6 +21,9 @@ class MultiLabelHead(Head):
     takes: ClassVar[str] = "vector"
     task_type: ClassVar[str] = "labels"
     problem_type: ClassVar[str] = "multi_label_classification"
+    reading: ClassVar[str] = (
+        "One logit per class ({names}). The sigmoid of each is the probability that the row has it."
+    )
     divergence: ClassVar[str] = "mean_symmetric_bernoulli_kl"  # for SMART
 
     def __init__(self, dim: int, num_labels: int) -> None:

@@ -37,7 +37,7 @@ def export_classifier(parts: Parts, directory: Path) -> None:
     names = list(parts.reader.names)
     weight, bias = (part.float() for part in parts.head.last_layer())
     config.num_labels = len(weight)
-    if len(weight) == len(names):
+    if names:
         config.id2label = dict(enumerate(names))
         config.label2id = {name: number for number, name in enumerate(names)}
     config.problem_type = parts.head.problem_type
@@ -99,7 +99,8 @@ def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...
     for row, text in enumerate(texts):
         given = tokenizer(*(text if whole else text[:1]), truncation=True, return_tensors="pt")
         if scores is not None:
-            found, wanted = model(**given).logits[0], scores[row].reshape(-1)
+            wanted = parts.head.classifier_scores(scores[row : row + 1]).reshape(-1)
+            found = model(**given).logits[0]
         else:
             ids, mask = given["input_ids"], given["attention_mask"]
             types = given.get("token_type_ids", torch.zeros_like(ids))

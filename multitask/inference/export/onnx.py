@@ -73,6 +73,7 @@ def export_onnx(parts: Parts, directory: Path) -> None:
     described = {
         "task": parts.task,
         "labels": json.dumps(list(parts.reader.names)),
+        "reading": parts.reading("onnx"),
         "max_length": str(parts.max_length),
     }
     program.model.metadata_props.update(described)

@@ -18,6 +18,7 @@ from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.examples import LabelReader, Rows
 from multitask.utils.errors import UserError
 
+SHOWN = 20  # classes that a card names
 TOLERANCE = 1e-4  # absolute, or relative for numbers above 1
 
 
@@ -71,6 +72,16 @@ class Parts:
     @property
     def head(self) -> Any:
         return self.model.head(self.task)
+
+    def reading(self, library: str) -> str:
+        """Say how to read the scores of an export for ``library``; "" if there are none."""
+        if self.embeds:
+            return ""
+        text, names = self.head.reading, self.reader.names
+        if library == "transformers":
+            text = self.head.classifier_reading or text
+        shown = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+        return str(text.format(names=shown, last=names[-1] if names else ""))
 
     @property
     def sides(self) -> int:

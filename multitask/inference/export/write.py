@@ -126,7 +126,7 @@ def _transformers(
     else:
         hugging_face.export_classifier(parts, scratch)
         loader = "AutoModelForSequenceClassification"
-        what = "The encoder with the task's projection and head."
+        what = "The encoder with the task's projection and head. " + parts.reading("transformers")
         pipeline, output = "text-classification", "logits"
     texts = rows.spread(CHECKED).texts
     found = hugging_face.check_transformers(parts, scratch, texts)
@@ -186,7 +186,8 @@ def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8
             "inputs |= {f'{name}_2': ids for name, ids in other.items() if f'{name}_2' in wanted}",
         ]
     usage.append(f"session.run(['{output}'], inputs)")
-    what = "The whole way from token ids to the task's scores, with any batch size and length."
+    what = "The whole way from token ids to the task's scores, with any batch size and length. "
+    what = (what + parts.reading("onnx")).rstrip()
     kind = parts.reader.task_type.pipeline
     return Exported(parts.task, "onnx", kind, what, "\n".join(usage), notes)
 

@@ -54,6 +54,7 @@ def special_binary(tiny_encoder, course_files, tmp_path_factory):
         "tasks.qqp.pooling=cls",
         "tasks.qqp.projection=tanh",
         "tasks.qqp.head=binary",
+        "tasks.qqp.data.labels={0: different, 1: paraphrase}",
     )
 
 

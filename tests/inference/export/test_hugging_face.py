@@ -53,14 +53,26 @@ def test_transformers_gives_a_cross_encoded_number_on_the_label_scale(run_dir, t
     np.testing.assert_allclose([one.logits.item() for one in found], wanted, atol=1e-4)
 
 
-def test_a_binary_task_has_one_logit_in_transformers(special_binary, tmp_path):
-    from transformers import AutoModelForSequenceClassification
+def test_a_binary_task_has_two_labels_in_transformers(special_binary, tmp_path):
+    """Their names, and the probability that the run gives the predicted one."""
+    from transformers import AutoModelForSequenceClassification, pipeline
 
     target = tmp_path / "model"
     assert main(special_binary, target, "--format", "transformers", "--task", "qqp") == 0
     found = outputs(AutoModelForSequenceClassification, target, PAIRS)
-    wanted = [one["scores"][0] for one in load(special_binary).predict("qqp", PAIRS)]
-    np.testing.assert_allclose([one.logits.sigmoid().item() for one in found], wanted, atol=1e-4)
+    wanted = load(special_binary).predict("qqp", PAIRS)
+    shares = np.array([one.logits[0].softmax(-1).tolist() for one in found])
+    second = np.array([one["scores"][0] for one in wanted])
+    np.testing.assert_allclose(shares, np.stack([1 - second, second], axis=1), atol=1e-4)
+
+    classify = pipeline("text-classification", str(target))
+    for (first, other), one in zip(PAIRS, wanted, strict=True):
+        said = classify({"text": first, "text_pair": other})
+        (chance,) = one["scores"]
+        assert said["label"] == one["name"]
+        assert said["score"] == pytest.approx(max(chance, 1 - chance), abs=1e-4)
+    card = (target / "README.md").read_text()
+    assert "One logit per class (different, paraphrase). Their softmax" in card
 
 
 def test_the_encoder_alone_has_the_tasks_weights(run_dir, tmp_path):

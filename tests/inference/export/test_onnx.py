@@ -16,7 +16,11 @@ def test_onnx_and_its_int8_variant_score_siamese_pairs(onnx, run_dir, tmp_path, 
     assert main(run_dir, target, "--format", "onnx", "--task", "qqp", "--int8") == 0
     said = capsys.readouterr().out
     assert "int8 on 12 dev rows: accuracy" in said and "rows/s" in said
-    assert "int8 on 12 dev rows: accuracy" in (target / "README.md").read_text()
+    card = (target / "README.md").read_text()
+    assert "int8 on 12 dev rows: accuracy" in card
+    reading = "One logit per row. Its sigmoid is the probability of paraphrase."
+    session = pytest.importorskip("onnxruntime").InferenceSession(target / "model.onnx")
+    assert reading in card and session.get_modelmeta().custom_metadata_map["reading"] == reading
     wanted = [one["scores"][0] for one in load(run_dir).predict("qqp", PAIRS)]
     for rows in (slice(0, 1), slice(0, 3)):
         found = graph(target / "model.onnx", PAIRS[rows])
