@@ -43,7 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for variants, shared, count in (
             (ALTERNATE, [], arguments.steps),
-            (JOINT, ["training.combine=joint"], arguments.steps // 3),
+            (JOINT, ["training.combine=joint"], max(1, arguments.steps // 3)),
         ):
             runs: dict[str, Callable[[], object]] = {}
             for name, overrides in variants.items():

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import packages_distributions
 
 import pytest
@@ -25,6 +26,7 @@ OPTIONAL = {
 COMES_WITH = {"pydantic_core": "pydantic", "werkzeug": "flask"}
 
 
+@cache
 def third_party_modules() -> dict[str, set[str]]:
     """Map each third-party top-level module to the files that import it."""
     files = [ROOT / "run_multitask.py", *(f for room in OURS for f in (ROOT / room).rglob("*.py"))]
@@ -55,10 +57,16 @@ def required_packages() -> set[str]:
     return {normalized(name[0]) for name in names if name}
 
 
+@cache
+def distributions() -> dict[str, list[str]]:
+    """Map each top-level module to the packages that provide it; reads all installed ones."""
+    return dict(packages_distributions())
+
+
 def packages_of(module: str) -> set[str]:
     """List the installed packages that provide a top-level module."""
     module = COMES_WITH.get(module, module)
-    return {normalized(name) for name in packages_distributions().get(module, [module])}
+    return {normalized(name) for name in distributions().get(module, [module])}
 
 
 def test_every_imported_module_is_required_or_optional():
