@@ -157,9 +157,13 @@ def tokenize(
     also = [name for name, on in (("words", words), ("characters", characters)) if on]
     how: dict[str, Any] = {"siamese": siamese, "also": also, "stride": stride}
     how["max_length"] = max_length
+    names = {"ids", "types", "offsets", "truncated"}
+    names |= {"words"} if words else set()
+    names |= {"spans"} if characters else set()
+    names |= {"owners"} if stride is not None else set()
     # without a cache there is no key: it takes as long as a text's way through the encoder
     file = cache / f"{_key(rows, tokenizer, **how)}.tokens" if cache else None
-    arrays = _read(file)
+    arrays = _read(file, names)
     if arrays is None:
         arrays = _tokenize(rows, tokenizer, **how)
         if file is not None:
@@ -273,17 +277,18 @@ def _key(
     return digest.hexdigest()[:32]
 
 
-def _read(file: Path | None) -> dict[str, np.ndarray] | None:
+def _read(file: Path | None, names: set[str]) -> dict[str, np.ndarray] | None:
+    """The arrays in a file of the cache; None for a file that is cut or damaged, or has others."""
+    from safetensors import SafetensorError
     from safetensors.numpy import load
 
     try:
         found = b"" if file is None else file.read_bytes()
-    except OSError:
+        digest, data = found[:32], found[32:]
+        arrays = load(data) if hashlib.sha256(data).digest() == digest else {}
+    except (OSError, SafetensorError):
         return None
-    digest, data = found[:32], found[32:]
-    if hashlib.sha256(data).digest() != digest:
-        return None  # half-written, damaged or foreign: tokenise again
-    return load(data)
+    return arrays if arrays.keys() == names else None
 
 
 def _write(file: Path, arrays: dict[str, np.ndarray]) -> None:

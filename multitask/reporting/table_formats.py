@@ -64,6 +64,10 @@ def latex(text: str) -> str:
     return re.sub(r"(?<![\w.-])-(?=\d)", "$-$", escaped)
 
 
+# how a formula begins in spreadsheets (OWASP, "CSV Injection")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows under a header. A row's first cell says what the row is.
@@ -106,9 +110,13 @@ class Table:
         return "\n".join([*top, *rows, r"\bottomrule", r"\end{tabular}"])
 
     def csv(self) -> str:
-        """Write comma-separated values: numbers in full precision, None as an empty cell."""
+        """Write comma-separated values: numbers in full precision, None as an empty cell.
+
+        A text that a spreadsheet would take for a formula, such as ``=1+1``, gets a ``'`` in front.
+        """
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([self.header, *self.rows])
+        rows = [[_no_formula(cell) for cell in row] for row in (self.header, *self.rows)]
+        csv.writer(text, lineterminator="\n").writerows(rows)
         return text.getvalue()
 
     def _written(self, plain: Callable[[str], str], best: str) -> list[list[str]]:
@@ -117,6 +125,11 @@ class Table:
         for row, column in self.marked:
             rows[row][column] = best.format(rows[row][column])
         return [[plain(title) for title in self.header], *rows]
+
+
+def _no_formula(cell: Any) -> Any:
+    """A cell for a spreadsheet: a text that begins like a formula is marked as text."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,5 +1,6 @@
 """Token ids once and for all: special tokens, segments, truncation, the cache."""
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -205,14 +206,33 @@ def test_whatever_changes_the_tokens_misses_the_cache(
     assert len(counted) == 7
 
 
-@pytest.mark.parametrize("damage", ["empty", "half", "foreign", "a flipped bit", "other tensors"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "older layout",
+        "newer layout",
+        "not safetensors",
+        "empty",
+        "half",
+        "foreign",
+        "a flipped bit",
+        "other tensors",
+    ],
+)
 def test_a_damaged_cache_file_is_ignored_and_replaced(damage, tokenizer, tmp_path, counted):
-    from safetensors.numpy import save
+    from safetensors.numpy import load, save
 
     fresh = tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=tmp_path)
     (file,) = tmp_path.iterdir()
     whole = file.read_bytes()
+
+    def written(data: bytes) -> bytes:
+        return hashlib.sha256(data).digest() + data
+
     damaged = {
+        "older layout": written(save({"ids": np.zeros(3, dtype=np.int32)})),
+        "newer layout": written(save({**load(whole[32:]), "more": np.zeros(3)})),
+        "not safetensors": written(b"\xff" * 40),
         "empty": b"",
         "half": whole[: len(whole) // 2],
         "foreign": b"not a tensor file at all",
