@@ -129,7 +129,10 @@ class Table:
 
 def _no_formula(cell: Any) -> Any:
     """A cell for a spreadsheet: a text that begins like a formula is marked as text."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+    if not isinstance(cell, str):
+        return cell
+    text = cell.replace("\r", " ")  # `csv` would not quote it
+    return f"'{text}" if cell.startswith(FORMULA) else text
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
