@@ -324,6 +324,20 @@ def test_padding_is_refused_where_a_row_has_one_label(kind, tmp_path):
     assert "tasks.t.data.padding_label: the head takes one label per row: leave this out" in found
 
 
+def test_paraphrase_types_of_the_real_files(tmp_path):
+    """ETPC of the course in Goettingen: separated by tabs under the name .csv, lists in cells."""
+    if not (directory := ROOT.parent / "shared" / "data" / "dnlp").is_dir():
+        pytest.skip(f"the files are not at hand ({directory})")
+    files = {name: str(directory / f"etpc-paraphrase-{name}.csv") for name in ("train", "dev")}
+    keys = {"text": "sentence1", "text2": "sentence2", "label": "paraphrase_types"}
+    config = make(tmp_path, {**files, **keys, "padding_label": 0}, "multi_label", input="cross")
+    reader = label_reader(config, "t", task_type("labels"))
+    assert reader.names == ("1", "2", "3", "4", "5", "6", "7")
+    train, dev = (load_rows(config, "t", split, reader) for split in files)
+    assert (len(train), len(dev), train.unlabelled_dropped) == (2019, 505, 0)
+    assert train.labels.sum(axis=0).tolist() == [422, 1663, 428, 344, 527, 2011, 1680]
+
+
 # --- texts from Python ---
 
 
