@@ -112,6 +112,19 @@ def test_a_changed_value_is_named(old, new, file, before, after, named):
     assert any(named in line for line in found.differences)
 
 
+def test_checksums_and_what_a_tokenizer_did_last_are_left_out(old, new):
+    change_report(new, path="/tmp/new/run")
+    weights = {"w": np.ones(3, np.float32)}
+    save_file(weights, new / "best.safetensors", {"multitask_sha256": "ab"})
+    for directory, truncation in ((old, {"max_length": 9}), (new, None)):
+        tokenizer = {"truncation": truncation, "padding": None, "version": "1.0"}
+        (directory / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert verdict(compared(old, new)) == "same"
+    save_file(weights, new / "best.safetensors", {"format": "pt"})
+    (difference,) = compared(old, new).differences
+    assert "__metadata__" in difference
+
+
 def test_a_changed_bit_of_a_tensor_is_named(old, new):
     change_report(new, path="/tmp/new/run")
     weights = np.ones(3, np.float32)
