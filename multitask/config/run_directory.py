@@ -2,41 +2,18 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from multitask.config import Config, load_config
+from multitask.config.run_log import parse_event
 from multitask.utils.errors import UserError, warn
-from multitask.utils.files import file_digest, json_text, text_digest, write_text
+from multitask.utils.files import file_digest, json_text, read_bounded, text_digest, write_text
+from multitask.utils.limits import JSON_BYTES
 
 JOINT = "joint"
-
-# the lines of the log: for each event the keys that are read, besides "event" and "step"
-EVENTS: dict[str, tuple[str, ...]] = {
-    "plan": ("steps", "epochs"),
-    "step": ("task", "loss"),
-    "skip": ("task",),
-    "eval": ("split", "tasks"),
-    "stop": ("task",),
-    "stage": ("stage",),
-    "conflict": ("cosines",),
-    "train_scores": ("tasks",),
-    "space": ("tasks",),
-    "importance": ("task",),
-}
-VALUES: dict[str, Any] = {
-    "step": int,
-    "steps": int,
-    "epochs": int | float,
-    "task": str,
-    "loss": int | float | None,
-    "split": str,
-    "tasks": dict,
-    "stage": str,
-    "cosines": dict,
-}
 
 
 @dataclass(frozen=True)
@@ -214,9 +191,9 @@ class RunDirectory:
         """Write a file of the run, complete or not at all. Its directory is made if need be."""
         self.make(file.parent)
         if file in (self.config, self.best, self.baselines, self.report):
-            known = self._digests()
-            # the file before counts too: a kill may leave it there
-            known[file.name] = [text_digest(text), *known.get(file.name, [])[:1]]
+            known = self._digests() | {file.name: [text_digest(text)]}
+            if file.is_file():  # a kill may leave the one before
+                known[file.name].append(file_digest(file))
             lines = [f"{digest}  {name}\n" for name, found in known.items() for digest in found]
             write_text(self.checksums, "".join(lines))
         write_text(file, text)
@@ -227,10 +204,11 @@ class RunDirectory:
         return self.write_text(file, json_text(value))
 
     def _digests(self) -> dict[str, list[str]]:
-        """The checksums that a file may have, the newest first, by its name."""
+        """The checksums that a file may have, by its name."""
         found: dict[str, list[str]] = {}
         if self.checksums.is_file():
-            for line in self.checksums.read_text("utf-8", "replace").splitlines():
+            content = read_bounded(self.checksums, JSON_BYTES)
+            for line in content.decode("utf-8", "replace").splitlines():
                 digest, _, name = line.partition("  ")
                 found.setdefault(name, []).append(digest)
         return found
@@ -338,22 +316,6 @@ def load_lines(path: Path) -> list[dict[str, Any]]:
     if not all(isinstance(line, dict) for line in found):
         raise ValueError("a line is no object")
     return found
-
-
-def parse_event(line: bytes) -> dict[str, Any] | None:
-    """A line of the log; None for a damaged one."""
-    try:
-        event: dict[str, Any] = json.loads(line)
-        values = {"step": event["step"]} | {key: event[key] for key in EVENTS[event["event"]]}
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    good = all(isinstance(value, VALUES[key]) for key, value in values.items())
-    return event if good and event["step"] >= 0 else None
-
-
-def stage_begins(events: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:
-    """Where a run's stages begin, after the first: the last step before each, and its name."""
-    return [(event["step"], event["stage"]) for event in events if event["event"] == "stage"]
 
 
 def selected_steps(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multitask.config import Config
-from multitask.config.run_directory import parse_event
+from multitask.config.run_log import parse_event
 from multitask.training.callbacks import Callback, Evaluation
 from multitask.training.step import Stepped
 from multitask.utils import distributed

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.utils.errors import UserError
+from multitask.utils.limits import JSON_BYTES
 
 # names of scratch directories start and end so
 SCRATCH, ENDING = ".multitask-", ".tmp"
@@ -170,7 +171,8 @@ def check_checksums(directory: Path) -> None:
     """Raise UserError for a file of a directory that was changed since ``write_checksums``."""
     if not (directory / CHECKSUMS).is_file():
         return
-    for line in (directory / CHECKSUMS).read_text("utf-8", "replace").splitlines():
+    content = read_bounded(directory / CHECKSUMS, JSON_BYTES)
+    for line in content.decode("utf-8", "replace").splitlines():
         digest, _, name = line.partition("  ")
         file = directory / name
         if file.parent != directory or not file.is_file() or file_digest(file) != digest:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitask.config.registry import imported, task_type
-from multitask.config.run_directory import RunDirectory, stage_begins
+from multitask.config.run_directory import RunDirectory
+from multitask.config.run_log import stage_begins
 from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
 from multitask.reporting.figures.gradient_cosines import draw_conflict
