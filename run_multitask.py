@@ -1,6 +1,7 @@
 """Multi-task BERT training from one YAML file: the command line."""
 
 import argparse
+import contextlib
 import errno
 import importlib
 import io
@@ -74,6 +75,8 @@ def main(arguments: list[str]) -> int:
         check_place()
         return run(arguments)
     except UserError as error:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()  # what was said before stands above the error
         if is_first_process() or isinstance(error, PeerLost):  # else the first one says the same
             print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
     except OSError as error:

@@ -1,11 +1,13 @@
 """The command line itself: help, and words that are no command."""
 
+import io
 import subprocess
 import sys
 
 import pytest
 
 import run_multitask
+from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support.commands import main
 from tests.support.messages import complaint
@@ -39,3 +41,18 @@ def test_help_into_a_pipe_that_closes():
         process.stdout.close()
         said = process.stderr.read().decode()
     assert said == "error: standard output: Broken pipe\n" and process.returncode == 2
+
+
+def test_an_error_stands_below_what_was_said_before(monkeypatch):
+    """Where both go into one file, as in ``> log 2>&1``."""
+    log = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(log)))
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(log, write_through=True))
+
+    def fails(arguments):
+        print("encoder: x")
+        raise UserError("no such encoder")
+
+    monkeypatch.setattr(run_multitask, "run", fails)
+    assert run_multitask.main(["config.yaml"]) == 2
+    assert log.getvalue().decode() == "encoder: x\nerror: no such encoder\n"
