@@ -49,6 +49,15 @@ def test_a_part_of_a_split_keeps_the_words_that_pandas_reads_as_missing(tmp_path
     assert rows.unlabelled_dropped == 1
 
 
+def test_a_set_that_is_no_table_of_separated_values(tmp_path):
+    (tmp_path / "set").mkdir()
+    columns = {"sentence": ["NA", "b"], "label": ["None", "x"]}
+    for name in SPLITS.values():
+        Dataset.from_dict(columns).to_parquet(tmp_path / "set" / f"{name}.parquet")
+    rows, names = rows_and_names(make(tmp_path, HUB | SPLITS))
+    assert (rows.texts, names) == ([("NA",), ("b",)], ("None", "x"))
+
+
 def saved(directory, **names):
     """A saved data set whose splits number their classes after ``names``."""
     splits = {
