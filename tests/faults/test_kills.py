@@ -5,6 +5,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -107,3 +108,47 @@ def test_a_probe_grid_that_is_repeated(command, tmp_path, count):
         keep=["sweep/cells/*/*/config.yaml", "sweep/cells/*/*/predictions/*", "sweep/table.csv"],
     )
     check(found, count, "kills of a probe grid, which is repeated")
+
+
+@pytest.fixture
+def trained(tiny_run, tmp_path):
+    """A copy of a finished run in a directory of its own."""
+    shutil.copytree(tiny_run, tmp_path / "before" / "run")
+    return str(tmp_path / "before"), str(tmp_path / "w" / "run")
+
+
+def test_an_export_that_is_repeated(trained, tmp_path, count):
+    before, run = trained
+    arguments = ["export", run, str(tmp_path / "w" / "made"), "--format", "transformers"]
+    arguments += ["--task", "sst", "--encoder-only"]
+    found = kill_everywhere(
+        tmp_path,
+        first=arguments,
+        again=[arguments],
+        watch=str(tmp_path / "w"),
+        before=before,
+        keep=["made/*.safetensors", "made/config.json"],
+        every=max(1, EVERY // 10),
+    )
+    check(found, count, "kills of an export, which is repeated")
+
+
+def test_an_index_that_is_overwritten(trained, tmp_path, count):
+    pytest.importorskip("faiss")
+    before, run = trained
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a good film\na dull story\n")
+    arguments = ["index", run, "--texts", str(texts), "--out", f"{before}/made"]
+    assert run_multitask.main(arguments) == 0
+    arguments = [*arguments[:-1], str(tmp_path / "w" / "made"), "--overwrite"]
+    found = kill_everywhere(
+        tmp_path,
+        first=arguments,
+        again=[arguments],
+        watch=str(tmp_path / "w"),
+        before=before,
+        keep=["made/index.faiss", "made/texts.tsv"],
+        always="made/index.json",
+        every=max(1, EVERY // 10),
+    )
+    check(found, count, "kills of an index, which is overwritten")
