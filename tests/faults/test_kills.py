@@ -128,6 +128,7 @@ def test_an_export_that_is_repeated(trained, tmp_path, count):
         watch=str(tmp_path / "w"),
         before=before,
         keep=["made/*.safetensors", "made/config.json"],
+        enough="something is there already",
         every=max(1, EVERY // 10),
     )
     check(found, count, "kills of an export, which is repeated")
@@ -138,9 +139,9 @@ def test_an_index_that_is_overwritten(trained, tmp_path, count):
     before, run = trained
     texts = tmp_path / "texts.txt"
     texts.write_text("a good film\na dull story\n")
-    arguments = ["index", run, "--texts", str(texts), "--out", f"{before}/made"]
-    assert run_multitask.main(arguments) == 0
-    arguments = [*arguments[:-1], str(tmp_path / "w" / "made"), "--overwrite"]
+    arguments = ["index", "--texts", str(texts), "--out"]
+    assert run_multitask.main([*arguments, f"{before}/made", f"{before}/run"]) == 0
+    arguments += [str(tmp_path / "w" / "made"), run, "--overwrite"]
     found = kill_everywhere(
         tmp_path,
         first=arguments,
