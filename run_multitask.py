@@ -26,8 +26,8 @@ COMMANDS = {
     "ablate": "train every cell of a grid with every seed, and compare them in one table",
     "check": "validate everything and print the plan; no training",
     "evaluate": "score a run on dev, or on a labelled test split",
-    "predict": "write the predictions of a run, or of several averaged; or of texts of one's own",
-    "attention": "draw what [CLS] attends to, layer by layer, for a text of one's own",
+    "predict": "write the predictions of a run, or of several averaged; or of your own texts",
+    "attention": "draw what [CLS] attends to, layer by layer, for your own text",
     "sts": "score sentence vectors on STS12 to STS16, STS-B and SICK-R",
     "index": "make a search index of a file of texts",
     "search": "find the texts of an index that are nearest to a query",
@@ -35,13 +35,13 @@ COMMANDS = {
     "evaluate-search": "measure search on pairs of questions: MRR, recall, latency, memory",
     "importance": "draw how much each hidden state counts: by task, by length, by example",
     "export": "a task as a model for transformers, sentence-transformers or ONNX",
-    "table": "a paper's table from finished runs, its printed values beside ours",
+    "table": "fill a paper's table with finished runs: its printed values next to ours",
     "report": "compare finished runs in one table, with intervals and p-values",
 }
 ADVICE = {
     errno.ENOSPC: "; what was saved before is intact: free space",
-    errno.EEXIST: ": a file of that name stands where a directory is wanted: choose another place",
-    errno.ENOTDIR: ": a file stands where a directory is wanted: choose another place",
+    errno.EEXIST: ": a file of that name is where a directory is needed: choose another place",
+    errno.ENOTDIR: ": a file is where a directory is needed: choose another place",
     **{number: f": {remedy}" for number, remedy in LIMITS.items()},
 }
 EPILOG = "Every key of the YAML file: docs/configuration.md. Bad input: one line and exit code 2."

@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _dev_rows(run_dir: Path, config: "Config", task: str) -> "DevRows":
-    """The dev rows that the run saved with its predictions; a few texts where there are none."""
+    """Return the dev rows that the run saved with its predictions, or a few texts without them."""
     from multitask.config.run_directory import RunDirectory
     from multitask.inference.export.write import TEXTS, DevRows
 

@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     import json
+    from dataclasses import asdict
 
     from multitask.reporting.figures.importance_map import draw_examples, draw_lengths, draw_tasks
     from multitask.reporting.figures.style import write_pictures
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
         if one.texts:
             pictures["-" + re.sub(r"[^\w.+-]+", "-", label)] = draw_examples(one, label)
     output = arguments.output or (runs[0] if len(runs) == 1 else Path()) / "importance"
-    entries = [{"run": str(directory)} | one.to_json() for directory, one in found]
+    entries = [{"run": str(directory)} | asdict(one) for directory, one in found]
     numbers = json.dumps(without_nan(entries), indent=1)
     write_pictures(output, "importance", pictures, numbers)
 
@@ -95,7 +96,9 @@ def _of_run(
         check_task(directory, config, only)
     chosen = [name for name in tasks if only in (None, name)]
     if removed and arguments.text:
-        raise UserError(f"{directory}: its weights are gone, so --text has no use: train it anew")
+        raise UserError(
+            f"{directory}: its weights were removed, so --text cannot be used: train it again"
+        )
     found = (
         _logged(directory, chosen)
         if removed

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_task(parser, "the run's task whose vectors count")
     add_pooling(parser)
-    parser.add_argument("--overwrite", action="store_true", help="replace the index that DIR holds")
+    parser.add_argument("--overwrite", action="store_true", help="replace the index in DIR")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
     if lists is not None:
         check_number("--ivf", lists)
     if probes is not None and (lists is None or not 1 <= probes <= lists):
-        most = "--ivf N beside it" if lists is None else f"1 to {lists}"
+        most = "--ivf N too" if lists is None else f"1 to {lists}"
         raise UserError(f"--probes {probes}: expected {most}")
 
     from multitask.inference.embeddings import open_vectors

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--file",
         metavar="F",
         type=Path,
-        help="texts of one's own: .txt with one a line (a pair separated by a tab; the id is the "
+        help="your own texts: .txt with one per line (a pair separated by a tab; the id is the "
         "line's number from 0), or a csv, tsv, jsonl or parquet file with the task's columns",
     )
     add_output(
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
         _ensemble(runs, overrides, arguments.output)
     elif arguments.output is not None:
         raise UserError(
-            "predict: --output is for --file and for several runs; the run's own files stand in "
+            "predict: --output is for --file and for several runs; the run's own files are in "
             "RUN/predictions"
         )
     else:

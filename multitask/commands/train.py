@@ -15,9 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="go on from the last checkpoint in output_dir; the same command otherwise",
     )
-    group.add_argument(
-        "--overwrite", action="store_true", help="replace the run that output_dir holds"
-    )
+    group.add_argument("--overwrite", action="store_true", help="replace the run in output_dir")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -54,7 +54,7 @@ def uniformity(vectors: np.ndarray) -> float:
     total = 0.0
     for start in range(0, count, CHUNK):
         chunk = rows[start : start + CHUNK]
-        # |u - v|^2 = 2 - 2 cos; each row with those after it alone
+        # |u - v|^2 = 2 - 2 cos; each row only with those after it
         products = chunk @ rows[start:].T
         later = np.triu(np.ones(products.shape, dtype=bool), k=1)
         total += np.exp(4 * products - 4, where=later, out=np.zeros_like(products)).sum(dtype=float)

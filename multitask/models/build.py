@@ -42,7 +42,7 @@ def assemble(
     """Assemble the model of a config around a loaded encoder.
 
     Args:
-        config: the whole config.
+        config: the run's config.
         encoder: the shared encoder, loaded.
         label_context: per task the arguments that a head may take: ``num_labels``,
             ``class_counts``, ``low``, ``high``.

@@ -48,7 +48,9 @@ def load_pretrained(config: Config, say: Callable[[str], None] = print) -> Encod
         weights = bert_weights.read_weights(place(wanted.name), wanted.revision)
         encoder.mlm_weights = mlm_weights(weights)
         if encoder.mlm_weights is None:
-            say(f"masked_lm: {wanted.name} has no such head of its own: a random one is the start")
+            say(
+                f"masked_lm: {wanted.name} has no masked-LM head: training starts with a random one"
+            )
     _change(config, encoder)
     return encoder
 
@@ -269,7 +271,9 @@ def packaged_directory() -> Path:
         )
     directory = Path(spec.origin).parent / "model"
     if _sha256(directory / "model.safetensors") != PACKAGE_SHA256:
-        raise UserError(f"{directory / 'model.safetensors'}: not the pinned weights: install anew")
+        raise UserError(
+            f"{directory / 'model.safetensors'}: not the pinned weights: install the package again"
+        )
     return directory
 
 

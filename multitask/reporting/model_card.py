@@ -121,7 +121,7 @@ def _sections(
         overall = [Lines(overall_lines(shown))] if len(shown["tasks"]) > 1 else []
         scores = Table(SCORES_HEADER, score_rows(shown))
         sections += [
-            Section("Dev scores beside the baselines", [scores, *overall]),
+            Section("Dev scores and baselines", [scores, *overall]),
             Section("All metrics", [Table(metrics_header, metric_rows(shown))]),
             Section("Data", [Table(DATA_HEADER, data_rows(shown))]),
         ]

@@ -207,7 +207,7 @@ def _check_probe(grid: Grid, configs: list[Config], tree: Tree) -> None:
     first, values = grid.cells[0], flat(configs[0].resolved())
     start = configs[0].init_from
     if start is not None and start.take != "encoder":
-        message = "a probe trains its pooling and head anew: `take: encoder`"
+        message = "a probe trains a new pooling and head: set `take: encoder`"
         raise grid.placed(configs[0].error(("init_from", "take"), message), first)
     for name, task in configs[0].tasks.items():
         if task.share_head is not None:
@@ -249,7 +249,7 @@ def _seeds(file: GridFile, tree: Tree) -> list[int]:
         if not 0 <= seed < 2**63:
             raise tree.error(("seeds", index), f"expected a whole number ≥ 0, not {seed}")
         if seed in file.seeds[:index]:
-            raise tree.error(("seeds", index), f"the seed {seed} stands twice; keep one")
+            raise tree.error(("seeds", index), f"the seed {seed} is listed twice; keep one")
     return file.seeds
 
 
@@ -278,7 +278,7 @@ def _apart(file: GridFile, tree: Tree, base: Path) -> list[tuple[str, list[Setti
         found.append((names[0], [_setting(tree, path, key, None) for key in others]))
     labels = [label for label, _ in found]
     if twice := next((label for label in labels if labels.count(label) > 1), None):
-        raise tree.error(("tasks",), f"{twice} stands twice; keep one")
+        raise tree.error(("tasks",), f"{twice} is listed twice; keep one")
     return found
 
 
@@ -355,9 +355,9 @@ def _choices(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Setting]]:
         for name, overrides in settings.items():
             if key in overrides:
                 where = ".".join(part for part in (place, name) if part)
-                raise tree.error(path, f"the key stands in `{where}` too; keep one")
+                raise tree.error(path, f"the key is in `{where}` too; keep one")
     if key in (NAMED, TASKS):
-        raise tree.error(path, f"`{key}` as a whole is no axis: name the cells under `cells`")
+        raise tree.error(path, f"`{key}` is not an axis: name the cells under `cells`")
     if isinstance(values, dict):
         return [
             (_safe_name(tree, (*path, label)), _setting(tree, (*path, label), key, value))

@@ -208,7 +208,7 @@ def test_a_grid_extends_another_and_the_base_stays_relative_to_its_file(tmp_path
         ("grid:\n  encoder.name: ['/']\n", 4, "needs a label"),
         ("set: {training.lr: 1}\ngrid:\n  training.lr: [1, 2]\n", 5, "stands in `set` too"),
         ("cells: {a: {device: cpu}}\ngrid: {device: [cpu]}\n", 4, "stands in `cells.a` too"),
-        ("grid:\n  tasks: {all: {}, two: {sts: null}}\n", 4, "`tasks` as a whole is no axis"),
+        ("grid:\n  tasks: {all: {}, two: {sts: null}}\n", 4, "`tasks` is not an axis"),
         ("cells: {a: {}}\ncell: {}\n", 4, "cell: unknown key (did you mean 'cells'?)"),
         (f"cells: {{{'a' * 101}: {{}}}}\n", 3, "longer than 100 characters"),
     ],
@@ -227,7 +227,7 @@ def test_a_mistake_is_told_with_file_and_line(text, line, words, written, tmp_pa
         ("seeds: [1]\n", "g.yaml:1: the key 'base' is missing"),
         ("base: nowhere.yaml\nseeds: [1]\n", "g.yaml:1: base: no such file: "),
         (BASE.replace("[1, 2]", "[]"), "g.yaml:2: seeds: at least one seed is needed"),
-        (BASE.replace("[1, 2]", "[1, 2, 1]"), "g.yaml:2: seeds.2: the seed 1 stands twice"),
+        (BASE.replace("[1, 2]", "[1, 2, 1]"), "g.yaml:2: seeds.2: the seed 1 is listed twice"),
         (BASE.replace("[1, 2]", "[1, -2]"), "g.yaml:2: seeds.1: expected a whole number ≥ 0"),
         (BASE.replace("[1, 2]", "[1, x]"), "g.yaml:2: seeds.1: expected a whole number, not 'x'"),
         (BASE.splitlines()[0] + "\n", "the key 'seeds' is missing"),
@@ -248,7 +248,7 @@ def test_a_mistake_that_is_not_in_an_override_names_the_cell(written, tmp_path):
 def test_a_mistake_on_the_command_line_is_told_as_such(written):
     with pytest.raises(UserError, match=r"^command line: training.epochss: unknown key"):
         written(BASE + "cells: {a: {}}\n", "training.epochss=3")
-    with pytest.raises(UserError, match=r"g.yaml:3: grid.device: the key stands in `set` too"):
+    with pytest.raises(UserError, match=r"g.yaml:3: grid.device: the key is in `set` too"):
         written(BASE + "grid: {device: [cpu]}\n", "device=cuda")
 
 

@@ -247,7 +247,7 @@ def test_another_runs_head_is_refused(take, desk, head, capsys):
     (desk / "g.yaml").write_text(head.replace("set:", start) + "cells: {a: {}}\n")
     assert ablate("g.yaml") == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: g.yaml:3: init_from.take: a probe trains its pooling and head")
+    assert line.startswith("error: g.yaml:3: init_from.take: a probe trains a new pooling and head")
 
 
 def test_heads_of_other_labels_are_refused(desk, head, capsys):

@@ -3,7 +3,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,12 @@ from multitask.inference.export.onnx import (
     INT8_FILE,
     Texts,
     feeds,
+    output_name,
     quiet,
     run_session,
     session,
 )
-from multitask.inference.export.parts import Parts, lowest_cosine
+from multitask.inference.export.parts import Parts, largest_difference, lowest_cosine
 from multitask.tasks import metrics
 
 Records = Sequence[Mapping[str, Any]]
@@ -65,42 +65,6 @@ def _split_gemm(graph: Any) -> None:
     graph.initializer.extend(kept)
 
 
-@dataclass
-class Comparison:
-    """A comparison of fp32 and int8; each pair is in this order.
-
-    Attributes:
-        metric: the metric; None for a contrastive task.
-        rows: the number of dev rows.
-        scores: the metric; of a contrastive task (1, the lowest cosine between the embeddings).
-        megabytes: the sizes of the files.
-        speeds: rows per second, without tokenizing.
-    """
-
-    metric: str | None
-    rows: int
-    scores: tuple[float, float]
-    megabytes: tuple[float, float]
-    speeds: tuple[float, float]
-
-    def lines(self) -> list[str]:
-        """Write the measurements in words."""
-        size, speed = self.megabytes, self.speeds
-        if self.metric is None:
-            measured = f"lowest cosine to the fp32 embeddings {self.scores[1]:.5f}"
-        else:
-            loss = self.scores[1] - self.scores[0]
-            measured = f"{self.metric} {self.scores[0]:.4f} in fp32, {self.scores[1]:.4f} in int8 "
-            measured += f"({loss:+z.4f})"
-        return [
-            f"int8 on {self.rows:,} dev rows: {measured}",
-            f"int8 file: {size[1]:.2f} MB, fp32 {size[0]:.2f} MB",
-            f"int8 speed: {speed[1]:.0f} rows/s, fp32 {speed[0]:.0f} rows/s "
-            f"(x {speed[1] / speed[0]:.2f}; {torch.get_num_threads()} CPU threads, text not "
-            "tokenized)",
-        ]
-
-
 def quantise(directory: Path) -> None:
     """Write ``model_int8.onnx``: weights in int8 per channel, activations quantised at run time."""
     import onnx
@@ -119,17 +83,12 @@ def quantise(directory: Path) -> None:
         )
 
 
-def compare_int8(
-    parts: Parts, directory: Path, texts: Texts, records: Records | None
-) -> Comparison:
-    """Run both files on the same dev rows; a contrastive task has no ``records``."""
-    metric = None
-    given = list(texts)
-    if parts.embeds:
-        given = [row[:1] for row in texts]
-    else:
-        entry = parts.config.tasks[parts.task]
-        metric = entry.metric or parts.reader.task_type.selects[0]
+def compare_int8(parts: Parts, directory: Path, texts: Texts, records: Records | None) -> list[str]:
+    """Run both files on the same dev rows; return their scores, sizes and speeds in words.
+
+    ``records`` are the saved predictions of these rows; None without labels.
+    """
+    given = [row[:1] for row in texts] if parts.embeds else list(texts)
     batches = feeds(parts, given)
     files = [directory / FILE, directory / INT8_FILE]
     outputs, speeds = [], []
@@ -139,14 +98,24 @@ def compare_int8(
         began = time.perf_counter()
         outputs.append(run_session(loaded, batches))
         speeds.append(len(given) / (time.perf_counter() - began))
-    if metric is None or records is None:
-        scores = [1.0, lowest_cosine(*outputs)]
-    else:
-        scores = [_measured(parts, metric, output, records) for output in outputs]
-    sizes = [file.stat().st_size / 1e6 for file in files]
-    return Comparison(
-        metric, len(given), (scores[0], scores[1]), (sizes[0], sizes[1]), (speeds[0], speeds[1])
-    )
+    plain, small = (file.stat().st_size / 1e6 for file in files)
+    return [
+        f"int8 on {len(given):,} dev rows: {_difference(parts, outputs, records)}",
+        f"int8 file: {small:.2f} MB, fp32 {plain:.2f} MB",
+        f"int8 speed: {speeds[1]:.0f} rows/s, fp32 {speeds[0]:.0f} rows/s "
+        f"(x {speeds[1] / speeds[0]:.2f}; {torch.get_num_threads()} CPU threads, no tokenizing)",
+    ]
+
+
+def _difference(parts: Parts, outputs: Sequence[np.ndarray], records: Records | None) -> str:
+    """Compare the outputs of fp32 and int8 in words: by the task's metric, if there are labels."""
+    if parts.embeds:
+        return f"lowest cosine to the fp32 embeddings {lowest_cosine(*outputs):.5f}"
+    if records is None:
+        return f"{output_name(parts)} differ by {largest_difference(*outputs):.1e} at most"
+    metric = parts.config.tasks[parts.task].metric or parts.reader.task_type.selects[0]
+    plain, small = (_measured(parts, metric, output, records) for output in outputs)
+    return f"{metric} {plain:.4f} in fp32, {small:.4f} in int8 ({small - plain:+z.4f})"
 
 
 def _measured(parts: Parts, metric: str, output: np.ndarray, records: Records) -> float:

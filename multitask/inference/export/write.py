@@ -169,7 +169,7 @@ def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8
     if with_int8:
         int8.quantise(scratch)
         measured = rows.spread(MEASURED)
-        notes += int8.compare_int8(parts, scratch, measured.texts, measured.records).lines()
+        notes += int8.compare_int8(parts, scratch, measured.texts, measured.records)
     usage = [
         "import onnxruntime",
         "from transformers import AutoTokenizer",
@@ -186,7 +186,7 @@ def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8
             "inputs |= {f'{name}_2': ids for name, ids in other.items() if f'{name}_2' in wanted}",
         ]
     usage.append(f"session.run(['{output}'], inputs)")
-    what = "The whole way from token ids to the task's scores, with any batch size and length. "
+    what = "The model from token ids to the task's scores, for any batch size and length. "
     what = (what + parts.reading("onnx")).rstrip()
     kind = parts.reader.task_type.pipeline
     return Exported(parts.task, "onnx", kind, what, "\n".join(usage), notes)
@@ -197,7 +197,7 @@ def _ternary(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exp
     if not isinstance(encoder, BertEncoder):
         raise UserError("encoder.name: an encoder of transformers has no ternary layers")
     if parts.adapter is not None:
-        message = "the file holds the encoder alone, without the task's adapter: take `onnx`"
+        message = "the file has only the encoder, without the task's adapter: take `onnx`"
         raise UserError(f"tasks.{parts.base}.adapter: {message}")
     size = save_ternary(encoder, scratch)
     parts.tokenizer.save_pretrained(scratch)

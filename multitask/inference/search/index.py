@@ -32,7 +32,7 @@ FACTS, VECTORS, TEXTS = "index.json", "index.faiss", "texts.tsv"
 CHUNK = 4096
 # training points per list that FAISS recommends for an IVF index
 POINTS_A_LIST = 39
-ANEW = "make the index anew"
+ANEW = "make the index again"
 
 Encode = Callable[[Sequence[str]], np.ndarray]
 
@@ -236,7 +236,9 @@ def check_output(directory: Path, overwrite: bool) -> None:
         raise UserError(f"{directory} is not empty and holds no index: choose another --out")
     others = sorted(names - {FACTS, VECTORS, TEXTS})
     if others:
-        raise UserError(f"{directory} holds {others[0]} beside the index: choose another --out")
+        raise UserError(
+            f"{directory} holds {others[0]} in addition to the index: choose another --out"
+        )
     if names and not overwrite:
         raise UserError(f"{directory} holds an index already: --overwrite, or choose another --out")
 

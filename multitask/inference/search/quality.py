@@ -172,7 +172,7 @@ def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> dict[
     indexes = {"exact": exact, "compatible": ivf_index(corpus, lists, PROBES, faiss.METRIC_L2)}
     began = [time.perf_counter()]
     for text in questions.queries[:SINGLE_ENCODED]:
-        nearest(exact, encode([text]), _top(corpus))
+        nearest(exact, encode([text]), min(TOP, len(corpus)))
         began.append(time.perf_counter())
     return {
         "corpus": len(corpus),
@@ -192,10 +192,6 @@ def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> dict[
             name: _measured(index, queries, questions.gold) for name, index in indexes.items()
         },
     }
-
-
-def _top(corpus: np.ndarray) -> int:
-    return min(TOP, len(corpus))
 
 
 def _measured(index: Any, queries: np.ndarray, gold: Sequence[set[int]]) -> dict[str, float]:

@@ -266,7 +266,7 @@ def attention(served: Served, task: str, texts: Sequence[str]) -> list[Picture]:
         png = BytesIO()
         save_figure(draw_mean(found, f"{served.run.directory.name}, task {task}"), png)
         shown = " and ".join(f"“{shortened(text, 80)}”" for text in own)
-        note = "The picture is of the whole text." if cut(served, task, own) else ""
+        note = "The picture shows the complete text." if cut(served, task, own) else ""
         pictures.append(Picture(png.getvalue(), f"What [CLS] attends to in {shown}", note))
     return pictures
 

@@ -148,7 +148,7 @@ def read_weights(name: str, revision: str | None = None) -> dict[str, Tensor]:
 
     Prefixes such as ``bert.`` are dropped, and LayerNorm's ``gamma`` and ``beta`` renamed.
 
-    Raises OSError where there are none.
+    Raises OSError if there are none.
     """
     from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 

@@ -53,7 +53,9 @@ class DiffCSEHead(ContrastiveHead):
         if not 0 < mask_share < 1:
             raise ValueError(f"mask_share must be between 0 and 1, not {mask_share}")
         if dim != encoder.word_embedding.weight.shape[1]:
-            raise ValueError(f"{dim} numbers cannot stand for a [CLS] embedding; `projection: mlp`")
+            raise ValueError(
+                f"{dim} numbers cannot replace a [CLS] embedding: set `projection: mlp`"
+            )
         self.generator_name = generator
         self.mask_share, self.rtd_weight = mask_share, rtd_weight
         self.discriminator = copy.deepcopy(encoder)

@@ -139,9 +139,9 @@ def _reports(group: Group, metrics: Mapping[str, str] | None) -> Runs:
     first, tasks = runs[0][0], set(runs[0][1]["tasks"])
     for run, report in runs[1:]:
         if set(report["tasks"]) != tasks:
-            raise UserError(f"{first} and {run} are no seeds of one setting: they have other tasks")
+            raise UserError(f"{first} and {run} are not seeds of one setting: their tasks differ")
         if is_probe(report) != is_probe(runs[0][1]):
-            raise UserError(f"{first} and {run} are no seeds of one setting: one is a probe")
+            raise UserError(f"{first} and {run} are not seeds of one setting: one is a probe")
     if metrics is not None:
         for _, report in runs:
             entries = {task: report["tasks"][task] for task in metrics if task in report["tasks"]}

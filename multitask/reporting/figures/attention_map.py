@@ -74,7 +74,7 @@ def draw_mean(found: ClsAttention, source: str) -> "Figure":
     strips = len(starts)
     numbers = total <= MAX_WITH_NUMBERS
     cell = CELL_WITH_NUMBER if numbers else CELL
-    height = 0.9 + strips * (0.9 + 0.3 * max(layers, 5))  # the colour bar has words beside it
+    height = 0.9 + strips * (0.9 + 0.3 * max(layers, 5))  # the colour bar needs room for its labels
     figure = style.new_figure(max(5.0, 1.9 + cell * width), height)
     places = list(figure.subplots(strips, 1, squeeze=False).flat)
     for place, start in zip(places, starts, strict=True):

@@ -30,7 +30,7 @@ def draw_conflict(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -
         values = cosines(measured, "all", pair)
         over_time.plot(steps, values, label=style.label(pair), **style.line_style(place))
     over_time.axhline(0, **style.LOOKS["zero"])
-    over_time.set_ylabel("cosine of gradients, whole encoder")
+    over_time.set_ylabel("cosine of the encoder's gradients")
     over_time.set_title("below 0 the tasks pull apart", fontsize=style.HEADING)
     style.quiet_frame(over_time)
     style.mark_stages(over_time, stages)

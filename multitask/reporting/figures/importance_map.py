@@ -4,7 +4,7 @@ One hue, from white to dark, stays readable for the colour-blind and in grey pri
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,10 +60,6 @@ class Importance:
     long: list[float] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     weights: list[list[float]] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the attributes by name."""
-        return asdict(self)
 
     def placed(self, values: Sequence[Sequence[float]], states: int) -> np.ndarray:
         """Spread rows [m][n] over all hidden states [m, states]; NaN for one without a weight."""

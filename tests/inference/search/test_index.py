@@ -196,10 +196,10 @@ def garbage(file: Path) -> None:
         ("index.faiss", cut, r"index.faiss: [\d,]+ of the [\d,]+ bytes that were written: make th"),
         ("texts.tsv", cut, r"texts.tsv: [\d,]+ of the [\d,]+ bytes that were written: make the in"),
         ("index.faiss", Path.unlink, "index.faiss: 0 of the"),
-        ("index.faiss", garbage, "index.faiss: not as it was written: make the index anew"),
-        ("texts.tsv", garbage, "texts.tsv: not as it was written: make the index anew"),
+        ("index.faiss", garbage, "index.faiss: not as it was written: make the index again"),
+        ("texts.tsv", garbage, "texts.tsv: not as it was written: make the index again"),
         ("index.json", Path.unlink, r"no index there \(index.json is missing\)"),
-        ("index.json", cut, "index.json: not as it was written: make the index anew"),
+        ("index.json", cut, "index.json: not as it was written: make the index again"),
         ("index.json", changed("format", 9), "written by another version of this program"),
         ("index.json", changed("origin", {}), "index.json: not as it was written"),
         ("index.json", changed("probes", 1), "index.json: not as it was written"),
@@ -208,7 +208,7 @@ def garbage(file: Path) -> None:
         ("index.json", changed("texts", "50"), "index.json: not as it was written"),
         ("index.json", changed("sizes", {"../x": 1}), "index.json: not as it was written"),
         ("index.faiss", rewritten(50, DIM, "IndexFlatL2"), "another kind of index than index.json"),
-        ("texts.tsv", swapped_lines, "texts.tsv: not as it was written: make the index anew"),
+        ("texts.tsv", swapped_lines, "texts.tsv: not as it was written: make the index again"),
         ("index.faiss", rewritten(49, DIM), "49 vectors of width 8, 50 texts, but 50 of width 8"),
         ("index.faiss", rewritten(50, 4), "50 vectors of width 4, 50 texts, but 50 of width 8"),
     ],
@@ -240,7 +240,7 @@ def test_a_flipped_bit_of_any_file_is_one_line(tmp_path):
             flipped = bytearray(content)
             flipped[bit // 8] ^= 1 << bit % 8
             file.write_bytes(flipped)
-            with pytest.raises(UserError, match=r"make the index anew|another version"):
+            with pytest.raises(UserError, match=r"make the index again|another version"):
                 open_index(tmp_path / "index")
         file.write_bytes(content)
     open_index(tmp_path / "index")

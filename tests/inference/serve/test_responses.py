@@ -230,7 +230,7 @@ def test_the_picture_is_drawn_of_the_tasks_attention(cross, served, monkeypatch)
     with pytest.raises(UserError, match="65 tokens, special ones included; the encoder takes 64"):
         responses.attention(served, "sst", ["cat " * 63])
     (picture,) = responses.attention(served, "sst", ["cat " * 50])
-    assert picture.note == "The picture is of the whole text."
+    assert picture.note == "The picture shows the complete text."
 
 
 def served_mean(served: Served, text: str) -> np.ndarray:

@@ -133,7 +133,7 @@ def test_the_discriminator_is_a_copy_with_weights_of_its_own():
 @pytest.mark.parametrize(
     ("dim", "options", "said"),
     [
-        (D + 1, {}, "cannot stand for a [CLS] embedding"),
+        (D + 1, {}, "cannot replace a [CLS] embedding"),
         (D, {"mask_share": 1.0}, "must be between 0 and 1"),
         (D, {"temperature": 0.0}, "must be positive"),
     ],

@@ -237,7 +237,7 @@ def test_probes_are_marked_and_never_seeds_of_trained_runs(tmp_path):
     runs = [tmp_path / name for name in ("a-1", "a-2", "p-1", "p-2")]
     (note,) = compare(group_runs(runs), "a", resamples=10)["notes"]
     assert note.startswith(f"Rows composed of probes: {runs[2]}, {runs[3]}. Each task's projection")
-    with pytest.raises(UserError, match="are no seeds of one setting: one is a probe"):
+    with pytest.raises(UserError, match="are not seeds of one setting: one is a probe"):
         compare([Group("mixed", [runs[0], runs[3]])], "mixed")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -123,7 +124,7 @@ def test_lengths_are_split_at_their_median(rows):
 
 def test_saved_numbers_draw_the_same_picture():
     found = made()
-    again = Importance(**json.loads(json.dumps(found.to_json())))
+    again = Importance(**json.loads(json.dumps(asdict(found))))
     assert again == found
     np.testing.assert_array_equal(drawn(draw_examples(again, "x"))[0], found.weights)
 
