@@ -290,7 +290,7 @@ def test_nothing_but_an_index_is_ever_replaced(tmp_path):
     with pytest.raises(UserError, match="holds an index already: --overwrite"):
         retrieval.check_output(tmp_path / "index", overwrite=False)
     (tmp_path / "index" / "mine.txt").write_text("the corpus itself")
-    with pytest.raises(UserError, match=r"holds mine\.txt beside the index"):
+    with pytest.raises(UserError, match=r"holds mine\.txt in addition to the index"):
         retrieval.check_output(tmp_path / "index", overwrite=True)
     with pytest.raises(UserError, match="is not empty and holds no index"):
         retrieval.check_output(tmp_path, overwrite=True)
