@@ -65,14 +65,14 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         trained = TrainedRun(name, config)
         (encoder, adapter), tokenizer = trained.encoder(task), trained.tokenizer
-    found = cls_attention(encoder.eval(), tokenizer, texts, adapter)
+    attention = cls_attention(encoder.eval(), tokenizer, texts, adapter)
     source = arguments.run if task is None else f"{arguments.run}, task {task}"
-    pictures = {"": draw_mean(found, source)}
+    pictures = {"": draw_mean(attention, source)}
     if arguments.heads:
-        pictures["-heads"] = draw_heads(found, source)
+        pictures["-heads"] = draw_heads(attention, source)
     output = arguments.output or (
         Path("attention") if config is None else run.pictures("attention")
     )
     head = {"source": arguments.run, "task": task, "texts": texts}
-    numbers = json.dumps(head | found.to_json(arguments.heads))
+    numbers = json.dumps(head | attention.to_json(arguments.heads))
     write_pictures(output, "attention", pictures, numbers)

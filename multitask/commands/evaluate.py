@@ -32,10 +32,10 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"{task}: {split.rows.source} has no labels; see: predict {arguments.run}")
             continue
         scores = trained.score_split(task, split)
-        found = dev_results(scores, split.rows, trained.readers[task])
-        results[task] = {"metrics": found["dev"], "intervals": found["dev_intervals"]}
-        for name, (low, high) in found["dev_intervals"].items():
-            print(f"{task:8} {name:18} {found['dev'][name]:.4f}  [{low:.4f}, {high:.4f}]")
+        measured = dev_results(scores, split.rows, trained.readers[task])
+        results[task] = {"metrics": measured["dev"], "intervals": measured["dev_intervals"]}
+        for name, (low, high) in measured["dev_intervals"].items():
+            print(f"{task:8} {name:18} {measured['dev'][name]:.4f}  [{low:.4f}, {high:.4f}]")
     if not results:
         raise UserError(f"{arguments.run}: no task has a labelled {arguments.split} split")
     file = trained.files.write_json(trained.files.evaluation(arguments.split), results)

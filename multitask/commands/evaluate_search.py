@@ -66,16 +66,16 @@ def run(arguments: argparse.Namespace) -> None:
             known = {name: known_pairs(questions, rows) for name, rows in parts}
     output = arguments.output or vectors.scores_directory
     output.mkdir(parents=True, exist_ok=True)
-    found = {
+    report = {
         **vectors.facts(),
         "pairs_file": str(arguments.pairs),
         "gold_pairs_known": known,
         **evaluate(questions, vectors.encode, lambda texts: vectors.encode(texts, "questions")),
     }
     print(vectors.describe())
-    print(terminal_table(found))
-    if found["warning"]:
-        print(f"warning: {found['warning']}")
-    write_text(output / "search.json", json.dumps(found, indent=1))
-    write_text(output / "search.md", markdown_page(found))
+    print(terminal_table(report))
+    if report["warning"]:
+        print(f"warning: {report['warning']}")
+    write_text(output / "search.json", json.dumps(report, indent=1))
+    write_text(output / "search.md", markdown_page(report))
     print(f"written: {output / 'search.md'}, search.json")

@@ -57,24 +57,26 @@ def run(arguments: argparse.Namespace) -> None:
     for text in arguments.text or []:
         check_text(text, "--text: the text")
     runs, overrides = runs_and_overrides(arguments)
-    found = [
+    importances = [
         (directory, one) for directory in runs for one in _of_run(directory, overrides, arguments)
     ]
-    names = [one.task for _, one in found]
+    names = [one.task for _, one in importances]
     labels = names
     if len(set(names)) < len(names):
-        labels = [f"{directory.name} {one.task}" for directory, one in found]
+        labels = [f"{directory.name} {one.task}" for directory, one in importances]
     if len(set(labels)) < len(labels):
-        labels = [f"{directory} {one.task}" for directory, one in found]
-    pictures = {"": draw_tasks([one for _, one in found], labels)}
-    split = [(one, label) for label, (_, one) in zip(labels, found, strict=True) if one.median]
+        labels = [f"{directory} {one.task}" for directory, one in importances]
+    pictures = {"": draw_tasks([one for _, one in importances], labels)}
+    split = [
+        (one, label) for label, (_, one) in zip(labels, importances, strict=True) if one.median
+    ]
     if split:
         pictures["_lengths"] = draw_lengths(*zip(*split, strict=True))
-    for label, (_, one) in zip(labels, found, strict=True):
+    for label, (_, one) in zip(labels, importances, strict=True):
         if one.texts:
             pictures["-" + re.sub(r"[^\w.+-]+", "-", label)] = draw_examples(one, label)
     output = arguments.output or (runs[0] if len(runs) == 1 else Path()) / "importance"
-    entries = [{"run": str(directory)} | asdict(one) for directory, one in found]
+    entries = [{"run": str(directory)} | asdict(one) for directory, one in importances]
     numbers = json.dumps(without_nan(entries), indent=1)
     write_pictures(output, "importance", pictures, numbers)
 

@@ -68,16 +68,16 @@ def run(arguments: argparse.Namespace) -> None:
         None if vectors.run is None else training,
         selecting,
     )
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         **vectors.facts(),
         "average": {name: average(entries, name) for name in ("spearman", "pearson")},
         "suites": entries,
     }
     print(vectors.describe())
-    print(terminal_table(found))
-    print("\n".join(f"note: {line}" for line in notes(found)))
-    write_json(output / "sts.json", found)
-    write_text(output / "sts.md", markdown_page(found))
+    print(terminal_table(report))
+    print("\n".join(f"note: {line}" for line in notes(report)))
+    write_json(output / "sts.json", report)
+    write_text(output / "sts.md", markdown_page(report))
     print(f"written: {output / 'sts.md'}, sts.json")
     if arguments.layers:
         scores = without_nan(score_layers(suites, vectors.layers))

@@ -116,13 +116,13 @@ def check_output(directory: Path) -> None:
         raise UserError(f"{directory} holds other files: choose another --output DIR")
 
 
-def write_ensemble(directory: Path, found: Ensemble) -> list[Path]:
+def write_ensemble(directory: Path, averaged: Ensemble) -> list[Path]:
     """Write ensemble.json and prediction files like those of a run; return their paths."""
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / FACTS
-    write_text(file, json.dumps(found.gains, indent=1, ensure_ascii=False) + "\n")
+    write_text(file, json.dumps(averaged.gains, indent=1, ensure_ascii=False) + "\n")
     written = [file]
-    for (task, split), one in found.output.items():
+    for (task, split), one in averaged.output.items():
         scores = Scores(one.predictions, one.scores, float("nan"))
         written += write_predictions(
             RunDirectory(directory),
@@ -130,8 +130,8 @@ def write_ensemble(directory: Path, found: Ensemble) -> list[Path]:
             split,
             rows=one.rows,
             scores=scores,
-            reader=found.readers[task],
-            entry=found.config.tasks[task],
+            reader=averaged.readers[task],
+            entry=averaged.config.tasks[task],
         )
     return written
 

@@ -45,16 +45,16 @@ def score_suites(
     vectors = looked_up([rows for suite in suites.values() for rows in suite.values()], encode)
     seen = None if training is None else text_sets(training, 2)
     chosen_by = text_sets(selecting, 2)
-    found = {}
+    entries = {}
     for name, suite in suites.items():
         similarities = {subset: cosines(*sides(rows, vectors)) for subset, rows in suite.items()}
         flags = None if seen is None else {n: seen_rows(rows, seen) for n, rows in suite.items()}
-        found[name] = score_suite(suite, similarities, flags)
-        found[name]["selecting"] = sum(
+        entries[name] = score_suite(suite, similarities, flags)
+        entries[name]["selecting"] = sum(
             int(seen_rows(rows, chosen_by).sum()) for rows in suite.values()
         )
-        found[name]["space"] = space(list(suite.values()), vectors, POSITIVE)
-    return found
+        entries[name]["space"] = space(list(suite.values()), vectors, POSITIVE)
+    return entries
 
 
 def looked_up(parts: Iterable[Rows], encode: Encode) -> Encode:
@@ -126,16 +126,16 @@ def averages(subsets: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, 
     single = {
         name: {"pairs": len(both[0]), **_correlations(*both)} for name, both in subsets.items()
     }
-    found: dict[str, Any] = {name: {} for name in AVERAGES}
+    result: dict[str, Any] = {name: {} for name in AVERAGES}
     pairs = [entry["pairs"] for entry in single.values()]
     together = [np.concatenate(side) for side in zip(*subsets.values(), strict=True)]
-    whole = _correlations(*together) if subsets else dict.fromkeys(CORRELATIONS, float("nan"))
+    overall = _correlations(*together) if subsets else dict.fromkeys(CORRELATIONS, float("nan"))
     for name in CORRELATIONS:
         values = [entry[name] for entry in single.values()]
-        found["all"][name] = whole[name]
-        found["mean"][name] = float(np.mean(values)) if values else float("nan")
-        found["wmean"][name] = float(np.average(values, weights=pairs)) if values else float("nan")
-    return {"pairs": sum(pairs), **found, "subsets": single}
+        result["all"][name] = overall[name]
+        result["mean"][name] = float(np.mean(values)) if values else float("nan")
+        result["wmean"][name] = float(np.average(values, weights=pairs)) if values else float("nan")
+    return {"pairs": sum(pairs), **result, "subsets": single}
 
 
 def _correlations(gold: np.ndarray, similarities: np.ndarray) -> dict[str, float]:

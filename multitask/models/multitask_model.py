@@ -63,9 +63,9 @@ class MultiTaskModel(nn.Module):
         """Return all parameters by part: "embeddings", "layer_1" to "layer_L", each task's name,
         and ``adapter_part`` of each task with an adapter.
         """
-        found = self.shared()
-        found |= {name: list(module.parameters()) for name, module in self.tasks.items()}
-        return found | {adapter_part(n): list(m.parameters()) for n, m in self.adapters.items()}
+        by_name = self.shared()
+        by_name |= {name: list(module.parameters()) for name, module in self.tasks.items()}
+        return by_name | {adapter_part(n): list(m.parameters()) for n, m in self.adapters.items()}
 
     def shared(self) -> dict[str, list[nn.Parameter]]:
         """Return the encoder's parameters, which all tasks share, by depth."""
@@ -140,7 +140,7 @@ class MultiTaskModel(nn.Module):
         adapter = self.adapter(next(iter(poolers)))
         layers = {layer for pooler in poolers.values() for layer in pooler.layers}
         tokens = "first" if all(p.tokens == "first" for p in poolers.values()) else "all"
-        found = {}
+        pooled = {}
         start = 0
         with torch.autocast(mask.device.type, torch.bfloat16, enabled=autocast):
             hidden = self.encoder.encode(embedded, mask, layers, tokens, adapter=adapter)
@@ -153,9 +153,9 @@ class MultiTaskModel(nn.Module):
                     vectors = pooler(states, batch.attention_mask)
                     if batch.places is not None:
                         vectors = vectors.flatten(0, 1)[batch.places]
-                    found[task] = vectors.float() if autocast else vectors
+                    pooled[task] = vectors.float() if autocast else vectors
                 start += rows
-        return found
+        return pooled
 
     def encode(self, batches: Sequence[SharedBatch]) -> dict[str, Tensor]:
         """Run both stages of a pass (see ``passes``): each task's pooled vectors.
@@ -186,10 +186,10 @@ class MultiTaskModel(nn.Module):
         There is one encoder pass over the inputs of all tasks without an adapter, and one per
         adapter.
         """
-        found: dict[str, Tensor] = {}
+        vectors: dict[str, Tensor] = {}
         for one in self.passes(batches):
-            found |= self.encode(one)
-        return {task: found[task] for task in by_task(batches)}
+            vectors |= self.encode(one)
+        return {task: vectors[task] for task in by_task(batches)}
 
     def vectors(self, task: str, batch: Batch) -> Tensor:
         """Return a task's sentence vectors [S, d]: the pooled vectors, or, for a contrastive task

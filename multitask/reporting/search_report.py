@@ -16,36 +16,36 @@ HEADER = (
 )
 
 
-def terminal_table(found: Mapping[str, Any]) -> str:
+def terminal_table(report: Mapping[str, Any]) -> str:
     """Write both modes of search, and what they searched, for the terminal."""
-    return "\n".join([_table(found).text(), "", *_facts(found)])
+    return "\n".join([_table(report).text(), "", *_facts(report)])
 
 
-def markdown_page(found: Mapping[str, Any]) -> str:
+def markdown_page(report: Mapping[str, Any]) -> str:
     """Write search.md from the content of search.json."""
     lines = [
-        f"# Search: {markdown(found['of'])}",
+        f"# Search: {markdown(report['of'])}",
         "",
-        _table(found).markdown(),
+        _table(report).markdown(),
         "",
-        *(f"- {markdown(line)}" for line in _facts(found)),
-        *([f"- {markdown(found['warning'])}"] if found["warning"] else []),
+        *(f"- {markdown(line)}" for line in _facts(report)),
+        *([f"- {markdown(report['warning'])}"] if report["warning"] else []),
         "",
-        f"    {found['command']}",
+        f"    {report['command']}",
         "",
-        f"git revision: {found['git_revision'] or '-'}",
+        f"git revision: {report['git_revision'] or '-'}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _table(found: Mapping[str, Any]) -> Table:
+def _table(report: Mapping[str, Any]) -> Table:
     titles = {
         "exact": "exact (Flat)",
-        "compatible": f"the paper's (IVF{found['lists']}, nprobe {found['probes']})",
+        "compatible": f"the paper's (IVF{report['lists']}, nprobe {report['probes']})",
     }
     rows = []
     for name, title in titles.items():
-        mode = found["modes"][name]
+        mode = report["modes"][name]
         rows.append(
             [
                 title,
@@ -60,8 +60,8 @@ def _table(found: Mapping[str, Any]) -> Table:
     return Table(HEADER, rows)
 
 
-def _facts(found: Mapping[str, Any]) -> list[str]:
-    threads, known = found["faiss_threads"], found["gold_pairs_known"]
+def _facts(report: Mapping[str, Any]) -> list[str]:
+    threads, known = report["faiss_threads"], report["gold_pairs_known"]
     seen = (
         f"{known['trained_on']:,} of them are in the run's training rows, "
         f"{known['selected']:,} in the rows that selected its weights"
@@ -69,13 +69,14 @@ def _facts(found: Mapping[str, Any]) -> list[str]:
         else "how many of them are in its training data is unknown here"
     )
     return [
-        f"{found['corpus']:,} texts of the corpus, {found['queries']:,} queries, "
-        f"{found['queries_with_gold']:,} of them with a duplicate to find; a question is "
-        f"identified by its {found['keyed_by']}",
-        f"{found['gold_pairs']:,} duplicate pairs; {seen}",
-        f"{found['queries_in_corpus_verbatim']:,} queries are in the corpus word for word",
-        f"the matrix of {found['corpus']:,} x {found['dim']} fp32 numbers: "
-        f"{found['matrix_bytes'] / 1e6:.1f} MB",
-        f"encoding and exact search of one query: {found['encode_and_search_ms']:.1f} ms (median); "
-        f"FAISS threads: {threads}; texts cut at {found['max_length']} tokens",
+        f"{report['corpus']:,} texts of the corpus, {report['queries']:,} queries, "
+        f"{report['queries_with_gold']:,} of them with a duplicate to find; a question is "
+        f"identified by its {report['keyed_by']}",
+        f"{report['gold_pairs']:,} duplicate pairs; {seen}",
+        f"{report['queries_in_corpus_verbatim']:,} queries are in the corpus word for word",
+        f"the matrix of {report['corpus']:,} x {report['dim']} fp32 numbers: "
+        f"{report['matrix_bytes'] / 1e6:.1f} MB",
+        "encoding and exact search of one query: "
+        f"{report['encode_and_search_ms']:.1f} ms (median); FAISS threads: {threads}; texts cut at "
+        f"{report['max_length']} tokens",
     ]

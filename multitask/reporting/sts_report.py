@@ -17,41 +17,41 @@ SUBSETS_HEADER = ("suite", "subset", "pairs", "Spearman", "Pearson", "seen in tr
 Entries = Mapping[str, Mapping[str, Any]]
 
 
-def terminal_table(found: Mapping[str, Any]) -> str:
+def terminal_table(report: Mapping[str, Any]) -> str:
     """Write the seven-column table for the terminal."""
-    return _table(found["suites"]).text()
+    return _table(report["suites"]).text()
 
 
-def markdown_page(found: Mapping[str, Any]) -> str:
+def markdown_page(report: Mapping[str, Any]) -> str:
     """Write sts.md (the table, the subsets and how to read them) from the content of sts.json."""
-    remarks = notes(found)
+    remarks = notes(report)
     lines = [
-        f"# STS: {markdown(found['of'])}",
+        f"# STS: {markdown(report['of'])}",
         "",
-        f"Cosine of two sentence vectors against the gold score, correlations x 100; texts cut at "
-        f"{found['max_length']} tokens. `all` is one correlation over all pairs of a suite, `mean` "
-        "and `wmean` are averages over its subsets, plain and by number of pairs.",
+        "Cosine of two sentence vectors against the gold score, correlations x 100; texts cut at "
+        f"{report['max_length']} tokens. `all` is one correlation over all pairs of a suite, "
+        "`mean` and `wmean` are averages over its subsets, plain and by number of pairs.",
         "",
-        _table(found["suites"]).markdown(),
+        _table(report["suites"]).markdown(),
         "",
         *(f"- {markdown(line)}" for line in remarks),
         *[""][: len(remarks)],
         "## Subsets",
         "",
-        Table(SUBSETS_HEADER, _subset_rows(found["suites"])).markdown(),
+        Table(SUBSETS_HEADER, _subset_rows(report["suites"])).markdown(),
         "",
         "## Settings",
         "",
-        f"    {found['command']}",
+        f"    {report['command']}",
         "",
-        f"git revision: {found['git_revision'] or '-'}",
+        f"git revision: {report['git_revision'] or '-'}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def notes(found: Mapping[str, Any]) -> list[str]:
+def notes(report: Mapping[str, Any]) -> list[str]:
     """List what a reader must know about the numbers, as plain lines."""
-    entries: Entries = found["suites"]
+    entries: Entries = report["suites"]
     lines = []
     missing = [name for name in NAMES if name not in entries]
     if missing:

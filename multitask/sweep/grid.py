@@ -267,7 +267,7 @@ def _apart(file: GridFile, tree: Tree, base: Path) -> list[tuple[str, list[Setti
     if not file.tasks:
         return [("", [])]
     known = list(load_config(base).tasks)
-    found = []
+    entries = []
     for place, entry in enumerate(file.tasks):
         names = [entry] if isinstance(entry, str) else entry
         path: KeyPath = ("tasks", place)
@@ -275,11 +275,11 @@ def _apart(file: GridFile, tree: Tree, base: Path) -> list[tuple[str, list[Setti
             if name not in known:
                 raise tree.error(path, f"{base.name} has no task {name!r}{suggest(name, known)}")
         others = [f"{TASKS}.{name}" for name in known if name not in names]
-        found.append((names[0], [_setting(tree, path, key, None) for key in others]))
-    labels = [label for label, _ in found]
+        entries.append((names[0], [_setting(tree, path, key, None) for key in others]))
+    labels = [label for label, _ in entries]
     if twice := next((label for label in labels if labels.count(label) > 1), None):
         raise tree.error(("tasks",), f"{twice} is listed twice; keep one")
-    return found
+    return entries
 
 
 def _expand(

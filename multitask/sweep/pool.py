@@ -210,9 +210,9 @@ def environment(slots: int) -> dict[str, str]:
 
     With one run at a time, torch chooses the number of threads.
     """
-    found = dict(os.environ)
-    if slots > 1 and "OMP_NUM_THREADS" not in found:
+    variables = dict(os.environ)
+    if slots > 1 and "OMP_NUM_THREADS" not in variables:
         allowed = getattr(os, "sched_getaffinity", None)
         cores = len(allowed(0)) if allowed else os.cpu_count() or 1
-        found["OMP_NUM_THREADS"] = str(max(1, cores // slots))
-    return found
+        variables["OMP_NUM_THREADS"] = str(max(1, cores // slots))
+    return variables

@@ -121,11 +121,11 @@ def write_table(
 
 def finished_cells(grid: Grid, runs: Sequence[Run]) -> dict[str, list[Path]]:
     """Return the finished runs of each cell, by its name; a cell may have none."""
-    found: dict[str, list[Path]] = {cell.name: [] for cell in grid.cells}
+    finished: dict[str, list[Path]] = {cell.name: [] for cell in grid.cells}
     for run in runs:
         if run.finished:
-            found[run.cell].append(run.directory)
-    return found
+            finished[run.cell].append(run.directory)
+    return finished
 
 
 def _compare(
@@ -138,16 +138,16 @@ def _compare(
     )
     from multitask.reporting.comparison.score_tables import terminal_page
 
-    found = finished_cells(grid, runs)
-    if not any(found[cell.name] for cell in grid.cells if cell.row == grid.baseline):
+    finished = finished_cells(grid, runs)
+    if not any(finished[cell.name] for cell in grid.cells if cell.row == grid.baseline):
         print(f"no table: no run of the baseline {grid.baseline} is finished", flush=True)
         return []
     axes = [asdict(axis) for axis in grid.axes if axis.key != TASKS]
     kept = [axis["key"] for axis in axes]
     groups = [
-        Group(cell.row, found[cell.name], {key: cell.point[key] for key in kept})
+        Group(cell.row, finished[cell.name], {key: cell.point[key] for key in kept})
         for cell in grid.cells
-        if found[cell.name]
+        if finished[cell.name]
     ]
     try:
         comparison = compare(groups, grid.baseline, axes=axes)
@@ -162,7 +162,7 @@ def _compare(
     comparison["notes"] += [
         f"Failed, and not in the table: {failure.run.name}: {failure.reason}" for failure in failed
     ]
-    done = sum(map(len, found.values()))
+    done = sum(map(len, finished.values()))
     if done + len(failed) < len(runs):
         comparison["notes"].append(f"Interrupted: {done} of {len(runs)} runs are finished.")
     files = write_comparison(output, comparison)

@@ -59,7 +59,7 @@ def score_layers(
         name in ``POOLINGS`` and a number for ``FIRST_LAST``. NaN if all cosines are equal, as for
         [CLS] of the embeddings.
     """
-    found: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
     for name, suite in suites.items():
         parts = {
             subset: (rows.gold, _similarities(rows, encode, f"{name} {subset}"))
@@ -67,8 +67,8 @@ def score_layers(
         }
         together = [np.concatenate(side) for side in zip(*parts.values(), strict=True)]
         subsets = {subset: _spearman(*part) for subset, part in parts.items()}
-        found[name] = {"all": _spearman(*together), "subsets": subsets}
-    return found
+        scores[name] = {"all": _spearman(*together), "subsets": subsets}
+    return scores
 
 
 def _similarities(

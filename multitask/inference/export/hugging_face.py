@@ -90,14 +90,14 @@ def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...
     name = str(directory)
     tokenizer = AutoTokenizer.from_pretrained(name)
     config = parts.encoder.config.__class__.from_pretrained(name)
-    whole = "SequenceClassification" in (config.architectures or [""])[0]
-    loader = AutoModelForSequenceClassification if whole else AutoModel
+    classifies = "SequenceClassification" in (config.architectures or [""])[0]
+    loader = AutoModelForSequenceClassification if classifies else AutoModel
     model = loader.from_pretrained(name, use_safetensors=True).eval()
     differences = []
-    scores = parts.scores(texts) if whole else None
+    scores = parts.scores(texts) if classifies else None
     last = parts.encoder.num_layers
     for row, text in enumerate(texts):
-        given = tokenizer(*(text if whole else text[:1]), truncation=True, return_tensors="pt")
+        given = tokenizer(*(text if classifies else text[:1]), truncation=True, return_tensors="pt")
         if scores is not None:
             wanted = parts.head.classifier_scores(scores[row : row + 1]).reshape(-1)
             found = model(**given).logits[0]

@@ -60,9 +60,9 @@ def _split_gemm(graph: Any) -> None:
     del graph.node[:]
     graph.node.extend(nodes)
     used = {name for node in nodes for name in node.input} | {out.name for out in graph.output}
-    kept = [tensor for tensor in graph.initializer if tensor.name in used]
+    used_weights = [tensor for tensor in graph.initializer if tensor.name in used]
     del graph.initializer[:]
-    graph.initializer.extend(kept)
+    graph.initializer.extend(used_weights)
 
 
 def quantise(directory: Path) -> None:

@@ -131,12 +131,12 @@ def feeds(parts: Parts, texts: Texts) -> list[dict[str, np.ndarray]]:
     return found
 
 
-def run_session(found: Any, batches: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
+def run_session(loaded: Any, batches: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
     """Run the graph on all batches and concatenate the outputs."""
-    taken = {given.name for given in found.get_inputs()}
+    taken = {given.name for given in loaded.get_inputs()}
     return np.concatenate(
         [
-            found.run(None, {name: value for name, value in batch.items() if name in taken})[0]
+            loaded.run(None, {name: value for name, value in batch.items() if name in taken})[0]
             for batch in batches
         ]
     )

@@ -164,8 +164,8 @@ def lowest_cosine(one: np.ndarray, other: np.ndarray) -> float:
     return float(((one * other).sum(1) / norms).min())
 
 
-def largest_difference(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Return the largest |found - wanted|, relative to the number if that is above 1."""
-    if found.shape != wanted.shape:
+def largest_difference(actual: np.ndarray, wanted: np.ndarray) -> float:
+    """Return the largest |actual - wanted|, relative to the number if that is above 1."""
+    if actual.shape != wanted.shape:
         return float("inf")
-    return float((np.abs(found - wanted) / np.maximum(1, np.abs(wanted))).max())
+    return float((np.abs(actual - wanted) / np.maximum(1, np.abs(wanted))).max())

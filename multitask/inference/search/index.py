@@ -194,11 +194,11 @@ def build(
     with replacing(directory) as scratch:
         scratch.mkdir()
         with (
-            (scratch / TEXTS).open("w", encoding="utf-8", newline="\n") as kept,
+            (scratch / TEXTS).open("w", encoding="utf-8", newline="\n") as texts_file,
             tqdm(total=count, unit="text", desc="indexing") as bar,
         ):
             for chunk in chunks(file):
-                kept.writelines(f"{number}\t{text}\n" for number, text in chunk)
+                texts_file.writelines(f"{number}\t{text}\n" for number, text in chunk)
                 vectors.add(normalised(encode([text for _, text in chunk])))
                 bar.update(len(chunk))
         if ivf is not None:

@@ -121,12 +121,12 @@ def known_pairs(questions: Questions, rows: Iterable[Rows]) -> int:
 
 def reciprocal_rank(places: np.ndarray, gold: Sequence[set[int]]) -> float:
     """Compute MRR: the mean over queries with gold of 1 / rank of the first gold place, or 0."""
-    found = []
+    reciprocals = []
     for row, wanted in zip(places.tolist(), gold, strict=True):
         if wanted:
             ranks = [rank for rank, place in enumerate(row, 1) if place in wanted]
-            found.append(1 / ranks[0] if ranks else 0.0)
-    return float(np.mean(found))
+            reciprocals.append(1 / ranks[0] if ranks else 0.0)
+    return float(np.mean(reciprocals))
 
 
 def recall(places: np.ndarray, gold: Sequence[set[int]]) -> float:

@@ -112,17 +112,17 @@ def save_pretrained(encoder: BertEncoder, directory: Path) -> None:
 
 def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Rename our encoder's state dict to the names of `transformers`."""
-    found = {}
+    renamed = {}
     for name, tensor in state.items():
         stem, _, kind = name.rpartition(".")
         layer = _layer(stem)
         stem = stem.replace(f"layers.{layer}.", "layers.{}.")
         if stem == QKV:
             for part, own in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
-                found[f"{SPLIT_QKV.format(layer, part)}.{kind}"] = own.contiguous()
+                renamed[f"{SPLIT_QKV.format(layer, part)}.{kind}"] = own.contiguous()
         else:
-            found[f"{NAMES[stem].format(layer)}.{kind}"] = tensor
-    return found
+            renamed[f"{NAMES[stem].format(layer)}.{kind}"] = tensor
+    return renamed
 
 
 def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict[str, Tensor]:
@@ -130,17 +130,17 @@ def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict
 
     Raises ValueError if one is missing or has another shape.
     """
-    found = {}
+    state_dict = {}
     for name, own in encoder.state_dict().items():
         theirs = list(to_transformers({name: own}))
         missing = [key for key in theirs if key not in state]
         if missing:
             raise ValueError(f"the checkpoint lacks encoder weights, such as {missing[0]}")
-        found[name] = torch.cat([state[key] for key in theirs]).float()
-        if found[name].shape != own.shape:
-            shapes = f"{list(found[name].shape)}, by config.json it is {list(own.shape)}"
+        state_dict[name] = torch.cat([state[key] for key in theirs]).float()
+        if state_dict[name].shape != own.shape:
+            shapes = f"{list(state_dict[name].shape)}, by config.json it is {list(own.shape)}"
             raise ValueError(f"{' + '.join(theirs)}: the shape in the checkpoint is {shapes}")
-    return found
+    return state_dict
 
 
 def read_weights(name: str, revision: str | None = None) -> dict[str, Tensor]:

@@ -105,8 +105,8 @@ def compare(
     }
     comparison["transfer"] = transfer(comparison)
     comparison["marginals"] = marginals(comparison)
-    found: dict[str, Any] = without_nan(comparison)
-    return found
+    result: dict[str, Any] = without_nan(comparison)
+    return result
 
 
 def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
@@ -204,25 +204,25 @@ def _task_column(
 
 def _overall(columns: list[Column]) -> Column:
     """Average the columns, for the groups that have all of them."""
-    found: Column = []
+    overall: Column = []
     for entries in zip(*columns, strict=True):
         known = [entry for entry in entries if entry is not None]
         if len(known) < len(entries):
-            found.append(None)
+            overall.append(None)
             continue
         by_seed = zip(*(scores for scores, _ in known), strict=True)
         means = [statistics.fmean(scores) for scores in by_seed]
-        found.append((means, np.mean([samples for _, samples in known], axis=0)))
-    return found
+        overall.append((means, np.mean([samples for _, samples in known], axis=0)))
+    return overall
 
 
 def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
     """Return each group's entry of one column; NaN for an undefined score."""
-    found = [None if entry is None else _summary(*entry) for entry in column]
-    best = best_of([e["mean"] for e in found if e and math.isfinite(e["mean"])])
-    base, against = found[baseline], column[baseline]
+    entries = [None if entry is None else _summary(*entry) for entry in column]
+    best = best_of([e["mean"] for e in entries if e and math.isfinite(e["mean"])])
+    base, against = entries[baseline], column[baseline]
     compared = []
-    for i, (each, entry) in enumerate(zip(found, column, strict=True)):
+    for i, (each, entry) in enumerate(zip(entries, column, strict=True)):
         if each is None or entry is None:
             continue
         each["best"] = each["mean"] == best
@@ -242,7 +242,7 @@ def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
         difference["p_holm"] = math.nan
     for difference, p in zip(known, corrected, strict=True):
         difference["p_holm"] = p
-    return found
+    return entries
 
 
 def _summary(scores: list[float], samples: Array) -> dict[str, Any]:

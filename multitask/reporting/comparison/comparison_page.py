@@ -107,15 +107,15 @@ def _tiles(comparison: dict[str, Any]) -> list[Tile]:
     ]
 
 
-def _tile(baseline: str, title: str, found: dict[str, dict[str, Any]]) -> Tile:
-    best = max(found, key=lambda name: found[name]["mean"])
-    entry = found[best]
-    who = f"best of {len(found)}: {best}" if len(found) > 1 else best
+def _tile(baseline: str, title: str, entries: dict[str, dict[str, Any]]) -> Tile:
+    best = max(entries, key=lambda name: entries[name]["mean"])
+    entry = entries[best]
+    who = f"best of {len(entries)}: {best}" if len(entries) > 1 else best
     flags, references = [], {}
     if best == baseline:
         who += ", the baseline"
-    elif baseline in found:
-        references["baseline"] = found[baseline]["mean"]
+    elif baseline in entries:
+        references["baseline"] = entries[baseline]["mean"]
         if not _clear(entry["difference"]):
             flags.append("not clearly better than the baseline")
     return Tile(title, who, entry["mean"], entry["low"], entry["high"], references, flags)

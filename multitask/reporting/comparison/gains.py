@@ -50,7 +50,7 @@ def gains(
     scores, samples = zip(*(counted or columns.values()), strict=True)
     means = [statistics.fmean(one) for one in zip(*scores, strict=True)]
     overall = _compared(runs, means, np.mean(samples, axis=0))
-    found: dict[str, Any] = without_nan(
+    result: dict[str, Any] = without_nan(
         {
             "runs": list(runs),
             "resamples": resamples,
@@ -59,7 +59,7 @@ def gains(
             "overall": overall,
         }
     )
-    return found
+    return result
 
 
 def _compared(runs: Sequence[str], values: Sequence[float], samples: Array) -> dict[str, Any]:
@@ -84,11 +84,11 @@ def _gain(value: float, differences: Array) -> dict[str, float]:
     return {"value": value, "low": low, "high": high}
 
 
-def gains_table(found: dict[str, Any]) -> str:
+def gains_table(result: dict[str, Any]) -> str:
     """Write the result of ``gains`` as a table for the terminal, with how to read it."""
-    lines = {f"{task} {entry['metric']}": entry for task, entry in found["tasks"].items()}
+    lines = {f"{task} {entry['metric']}": entry for task, entry in result["tasks"].items()}
     if len(lines) > 1:
-        lines["mean of tasks"] = found["overall"]
+        lines["mean of tasks"] = result["overall"]
     header = ("dev", "ensemble", "members' mean", "best member", "gain over mean", "gain over best")
     rows = [
         [
@@ -102,7 +102,7 @@ def gains_table(found: dict[str, Any]) -> str:
         for name, entry in lines.items()
     ]
     return f"{Table(header, rows).text()}\n\n" + (
-        f"[95 % interval]: paired bootstrap over dev rows, {found['resamples']:,} resamples. The "
+        f"[95 % interval]: paired bootstrap over dev rows, {result['resamples']:,} resamples. The "
         "members are fixed: other seeds may gain more or less. The best member was chosen on these "
         "rows, which flatters it."
     )

@@ -41,7 +41,7 @@ def group_runs(run_dirs: list[Path]) -> list[Group]:
     Raises:
         UserError: no run there, a run given twice, or two runs of one config and seed.
     """
-    found: list[tuple[dict[str, Any], dict[int, Path]]] = []
+    groups: list[tuple[dict[str, Any], dict[int, Path]]] = []
     check_distinct(run_dirs)
     for run in run_dirs:
         config = run_config(run)
@@ -49,9 +49,9 @@ def group_runs(run_dirs: list[Path]) -> list[Group]:
         settings = {key: value for key, value in config.items() if key not in NOT_SETTINGS}
         files = RunDirectory(run)
         settings["probe"] = files.finished and is_probe(files.load_report())
-        runs = next((runs for other, runs in found if other == settings), None)
+        runs = next((runs for other, runs in groups if other == settings), None)
         if runs is None:
-            found.append((settings, {seed: run}))
+            groups.append((settings, {seed: run}))
         elif seed in runs:
             raise UserError(
                 f"{runs[seed]} and {run} have the same config and seed {seed}: that is one "
@@ -59,10 +59,10 @@ def group_runs(run_dirs: list[Path]) -> list[Group]:
             )
         else:
             runs[seed] = run
-    names = _names([next(iter(runs.items())) for _, runs in found])
+    names = _names([next(iter(runs.items())) for _, runs in groups])
     return [
         Group(name, [runs[seed] for seed in sorted(runs)])
-        for name, (_, runs) in zip(names, found, strict=True)
+        for name, (_, runs) in zip(names, groups, strict=True)
     ]
 
 

@@ -26,14 +26,17 @@ def held_out(
             if RunDirectory(run).predictions_of(task, "holdout").is_file():
                 score = load_split(run, task, "holdout", entry).value()
                 values.setdefault(task, []).append(score)
-    whole = {task: found for task, found in values.items() if len(found) == len(runs)}
-    if not whole:
+    complete = {task: found for task, found in values.items() if len(found) == len(runs)}
+    if not complete:
         return None
     overall = None
-    if counted and set(counted) <= set(whole):
-        by_seed = zip(*(whole[task] for task in counted), strict=True)
+    if counted and set(counted) <= set(complete):
+        by_seed = zip(*(complete[task] for task in counted), strict=True)
         overall = over_seeds([statistics.fmean(scores) for scores in by_seed])
-    return {"tasks": {task: over_seeds(found) for task, found in whole.items()}, "overall": overall}
+    return {
+        "tasks": {task: over_seeds(found) for task, found in complete.items()},
+        "overall": overall,
+    }
 
 
 def over_seeds(values: list[float]) -> dict[str, Any]:

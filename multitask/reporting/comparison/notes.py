@@ -15,10 +15,10 @@ def notes(runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[str]:
 
 def run_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
     """List the caveats about how the runs were trained."""
-    found = []
+    notes = []
     probes = [run for run, report in runs if is_probe(report)]
     if probes:
-        found.append(
+        notes.append(
             f"Rows composed of probes: {_listed(probes, len(runs))}. Each task's projection and "
             "head, and a pooling that has parameters, were trained alone on the frozen encoder. "
             "Rows with the same setting of a task have the same score for it, and the table says "
@@ -26,21 +26,21 @@ def run_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
         )
     selected = [run for run, report in runs if report["selection_split"] == "dev"]
     if selected:
-        found.append(
+        notes.append(
             "Weights were selected on the dev rows that are compared here, which flatters scores "
             f"(`training.holdout` avoids it): {_listed(selected, len(runs))}."
         )
     revisions = list(dict.fromkeys(str(report["git_revision"]) for _, report in runs))
     if len(revisions) > 1:
-        found.append(f"The runs come from several commits: {', '.join(revisions)}.")
+        notes.append(f"The runs come from several commits: {', '.join(revisions)}.")
     if machines := several_machines([report for _, report in runs]):
-        found.append(machines)
-    return found
+        notes.append(machines)
+    return notes
 
 
 def score_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
     """List the tasks whose metric is undefined."""
-    found = []
+    notes = []
     for task in dict.fromkeys(task for _, report in runs for task in report["tasks"]):
         entries = [(run, report["tasks"].get(task)) for run, report in runs]
         undefined = [
@@ -48,8 +48,8 @@ def score_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
         ]
         if undefined:
             words = f"{task} has no score (constant or undefined predictions)"
-            found.append(f"{words}: {_listed(undefined, len(runs))}.")
-    return found
+            notes.append(f"{words}: {_listed(undefined, len(runs))}.")
+    return notes
 
 
 def _listed(runs: list[Path], total: int) -> str:

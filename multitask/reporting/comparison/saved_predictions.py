@@ -90,20 +90,20 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
         raise UserError(f"{file}: damaged or incomplete: {advice}") from error
 
 
-def _checked(found: ScoredRows, split: str, result: dict[str, Any], advice: str) -> ScoredRows:
+def _checked(scored: ScoredRows, split: str, result: dict[str, Any], advice: str) -> ScoredRows:
     """Return the rows. Raises UserError for an incomplete dev set, or one with another score."""
     rows = result["dev"].get("rows") if split == "dev" else None
-    if rows not in (None, len(found.rows)):
-        message = f"has {len(found.rows)} rows, but report.json says {rows}"
-        raise UserError(f"{found.rows.source} {message}: {advice}")
-    again = math.nan if found.rows.labels is None else found.value()
+    if rows not in (None, len(scored.rows)):
+        message = f"has {len(scored.rows)} rows, but report.json says {rows}"
+        raise UserError(f"{scored.rows.source} {message}: {advice}")
+    again = math.nan if scored.rows.labels is None else scored.value()
     reported = result["dev"][result["metric"]] if split == "dev" else None
     if reported is not None and math.isfinite(again) and abs(reported - again) > TOLERANCE:
         raise UserError(
-            f"{found.rows.source} gives {found.metric} {again:.3f}, but report.json says "
+            f"{scored.rows.source} gives {scored.metric} {again:.3f}, but report.json says "
             f"{reported:.3f}: they are of different data or weights; {advice}"
         )
-    return found
+    return scored
 
 
 def check_same_rows(task: str, first: ScoredRows, other: ScoredRows, split: str = "dev") -> None:

@@ -25,7 +25,9 @@ def differing_settings(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, A
     return found
 
 
-def _compare(path: tuple[str, ...], values: dict[int, Any], found: list[dict[str, Any]]) -> None:
+def _compare(
+    path: tuple[str, ...], values: dict[int, Any], differing: list[dict[str, Any]]
+) -> None:
     """Note where ``values``, by position of the config, differ."""
     first, *others = values.values()
     if all(other == first for other in others):
@@ -33,7 +35,7 @@ def _compare(path: tuple[str, ...], values: dict[int, Any], found: list[dict[str
     whole = path[-1:] and (path[-1] in CHOICES or path[-2:] in WHOLE)
     if whole or not all(isinstance(value, dict) for value in values.values()):
         for i, value in values.items():
-            found[i][".".join(path)] = _plain(value)
+            differing[i][".".join(path)] = _plain(value)
         return
     for name in dict.fromkeys(name for value in values.values() for name in value):
         have = {i: value[name] for i, value in values.items() if name in value}
@@ -41,9 +43,9 @@ def _compare(path: tuple[str, ...], values: dict[int, Any], found: list[dict[str
         mappings = all(isinstance(value, dict) for value in have.values())
         if len(have) < len(values):
             for i, value in have.items():
-                found[i][".".join(below)] = True if mappings else _plain(value)
+                differing[i][".".join(below)] = True if mappings else _plain(value)
         if len(have) == len(values) or mappings:
-            _compare(below, have, found)
+            _compare(below, have, differing)
 
 
 def _plain(value: Any) -> Any:

@@ -26,27 +26,29 @@ def transfer(comparison: dict[str, Any]) -> dict[str, Any]:
         for group in comparison["groups"]
     }
     singles: dict[str, str] = {}
-    for name, own in scores.items():
-        if len(own) == 1:
-            singles.setdefault(next(iter(own)), name)
+    for name, by_task in scores.items():
+        if len(by_task) == 1:
+            singles.setdefault(next(iter(by_task)), name)
     alone = {task: scores[name][task] for task, name in singles.items()}
     several = {
-        name: own for name, own in scores.items() if len(own) > 1 and own.keys() <= alone.keys()
+        name: by_task
+        for name, by_task in scores.items()
+        if len(by_task) > 1 and by_task.keys() <= alone.keys()
     }
     if not several:
         return {}
     gains = {}
-    for name, own in several.items():
-        relative = {task: _relative(score, alone[task]) for task, score in own.items()}
+    for name, by_task in several.items():
+        relative = {task: _relative(score, alone[task]) for task, score in by_task.items()}
         known = [gain for gain in relative.values() if gain is not None]
         delta = statistics.fmean(known) if len(known) == len(relative) else None
         gains[name] = {"delta_m": delta, "tasks": relative}
     matrix: dict[str, dict[str, Any]] = {}
-    for name, own in several.items():
-        if len(own) != 2:
+    for name, by_task in several.items():
+        if len(by_task) != 2:
             continue
-        for task, added in permutations(own):
-            change = _change(own[task], alone[task])
+        for task, added in permutations(by_task):
+            change = _change(by_task[task], alone[task])
             matrix.setdefault(added, {}).setdefault(task, {"change": change, "group": name})
     return {"singles": singles, "gains": gains, "matrix": matrix}
 

@@ -58,7 +58,7 @@ class ClsAttention:
         return found | ({"heads": self.weights.tolist()} if heads else {})
 
 
-def draw_mean(found: ClsAttention, source: str) -> "Figure":
+def draw_mean(attention: ClsAttention, source: str) -> "Figure":
     """Draw the mean over heads; a long text continues in panels below.
 
     ``source`` names the model in the title.
@@ -66,7 +66,7 @@ def draw_mean(found: ClsAttention, source: str) -> "Figure":
     Raises:
         UserError: more than ``MAX_TOKENS`` tokens.
     """
-    layers, total = found.mean.shape
+    layers, total = attention.mean.shape
     if total > MAX_TOKENS:
         raise UserError(f"the text has {total} tokens, the picture room for {MAX_TOKENS}: cut it")
     width = math.ceil(total / math.ceil(total / MAX_ACROSS))
@@ -78,24 +78,26 @@ def draw_mean(found: ClsAttention, source: str) -> "Figure":
     figure = style.new_figure(max(5.0, 1.9 + cell * width), height)
     places = list(figure.subplots(strips, 1, squeeze=False).flat)
     for place, start in zip(places, starts, strict=True):
-        mesh = _panel(place, found, found.mean, slice(start, min(start + width, total)))
+        mesh = _panel(place, attention, attention.mean, slice(start, min(start + width, total)))
         place.set_xlim(0, width)
         place.set_yticks(np.arange(layers) + 0.5, [f"layer {n}" for n in range(1, layers + 1)])
         if numbers:
-            texts = [[f"{100 * weight:.0f}" for weight in row] for row in found.mean]
-            style.write_in_cells(place, texts, mesh.to_rgba(found.mean), style.SMALL, offset=0.5)
-    heads = found.weights.shape[1]
-    _finish(figure, mesh, found, which=f"mean over {heads} heads", source=source)
+            texts = [[f"{100 * weight:.0f}" for weight in row] for row in attention.mean]
+            style.write_in_cells(
+                place, texts, mesh.to_rgba(attention.mean), style.SMALL, offset=0.5
+            )
+    heads = attention.weights.shape[1]
+    _finish(figure, mesh, attention, which=f"mean over {heads} heads", source=source)
     return figure
 
 
-def draw_heads(found: ClsAttention, source: str) -> "Figure":
+def draw_heads(attention: ClsAttention, source: str) -> "Figure":
     """Draw a panel per head; all have the same colour scale.
 
     Raises:
         UserError: more than ``MAX_TOKENS_OF_HEADS`` tokens.
     """
-    layers, heads, total = found.weights.shape
+    layers, heads, total = attention.weights.shape
     if total > MAX_TOKENS_OF_HEADS:
         raise UserError(
             f"--heads: the text has {total} tokens, and a panel a head can be read up to "
@@ -109,16 +111,16 @@ def draw_heads(found: ClsAttention, source: str) -> "Figure":
         lambda across, down: (max(5.0, 1.6 + wide * across), 0.9 + down * (1.2 + 0.16 * layers)),
     )
     for head, place in enumerate(places[:heads]):
-        mesh = _panel(place, found, found.weights[:, head], slice(0, total))
+        mesh = _panel(place, attention, attention.weights[:, head], slice(0, total))
         place.set_title(f"head {head + 1}", fontsize=style.LABEL)
         place.set_yticks(np.arange(layers) + 0.5, [*map(str, range(1, layers + 1))])
     for place in places[::columns]:
         place.set_ylabel("layer", fontsize=style.LABEL)
-    _finish(figure, mesh, found, which=f"each of {heads} heads", source=source)
+    _finish(figure, mesh, attention, which=f"each of {heads} heads", source=source)
     return figure
 
 
-def _panel(axes: "Axes", found: ClsAttention, weights: np.ndarray, part: slice) -> "QuadMesh":
+def _panel(axes: "Axes", attention: ClsAttention, weights: np.ndarray, part: slice) -> "QuadMesh":
     """Draw weights [L, T] of the tokens of ``part``: layer 1 on top, the end of each text marked.
 
     All pictures have the same colour scale, so that runs and texts can be compared. It is
@@ -134,18 +136,18 @@ def _panel(axes: "Axes", found: ClsAttention, weights: np.ndarray, part: slice) 
         **style.LOOKS["cell edges"],
     )
     axes.invert_yaxis()
-    labels = [style.label(token) for token in found.tokens[part]]
+    labels = [style.label(token) for token in attention.tokens[part]]
     axes.set_xticks(np.arange(len(labels)) + 0.5, labels)
-    steep = len(found.tokens) > MAX_WITH_NUMBERS
+    steep = len(attention.tokens) > MAX_WITH_NUMBERS
     if steep:
         axes.tick_params(axis="x", rotation=90)
     else:
         style.tilt(axes, 45)
     for place, label in enumerate(axes.get_xticklabels(), part.start):
-        if place in found.separators:
+        if place in attention.separators:
             label.set(fontweight="bold", color=style.VERMILLION)
-    for place in found.separators:
-        if part.start <= place < part.stop and place + 1 < len(found.tokens):
+    for place in attention.separators:
+        if part.start <= place < part.stop and place + 1 < len(attention.tokens):
             axes.axvline(place + 1 - part.start, **style.LOOKS["end of text"])
     axes.tick_params(length=0, labelsize=style.SMALL)
     axes.spines[:].set_visible(False)
@@ -153,10 +155,10 @@ def _panel(axes: "Axes", found: ClsAttention, weights: np.ndarray, part: slice) 
 
 
 def _finish(
-    figure: "Figure", mesh: "QuadMesh", found: ClsAttention, which: str, source: str
+    figure: "Figure", mesh: "QuadMesh", attention: ClsAttention, which: str, source: str
 ) -> None:
     """Add the title, which names the model, and the colour bar of all panels."""
-    title = f"Attention from {style.label(found.tokens[0])}, {which}"
+    title = f"Attention from {style.label(attention.tokens[0])}, {which}"
     whose = source if len(source) <= 56 else f"…{source[-55:]}"  # of a path, the end says more
     figure.suptitle(f"{title}\n{style.label(whose, width=56)}", fontsize=style.HEADING)
     label, shrink = "weight (a row sums to 100 %)", min(0.9, BAR / figure.get_figheight())

@@ -89,21 +89,21 @@ def _heatmaps(maps: Sequence[Heatmap], measure: str = "") -> "Figure":
     return figure
 
 
-def _heatmap(axes: "Axes", found: Heatmap, scale: "ScalarMappable") -> None:
-    cells = np.ma.masked_invalid(found.values)
+def _heatmap(axes: "Axes", heatmap: Heatmap, scale: "ScalarMappable") -> None:
+    cells = np.ma.masked_invalid(heatmap.values)
     rows, columns = cells.shape
     shades = scale.to_rgba(cells)
     axes.imshow(shades, aspect="auto")
-    axes.set_title(style.label(found.title, width=60), fontsize=style.TITLE)
-    axes.set_xlabel(_key_text(found.columns))
-    axes.set_ylabel(_key_text(found.rows))
-    axes.set_xticks(range(columns), [style.label(label) for label in found.column_labels])
-    axes.set_yticks(range(rows), [style.label(label) for label in found.row_labels])
-    if max(map(len, found.column_labels), default=0) > 7:
+    axes.set_title(style.label(heatmap.title, width=60), fontsize=style.TITLE)
+    axes.set_xlabel(_key_text(heatmap.columns))
+    axes.set_ylabel(_key_text(heatmap.rows))
+    axes.set_xticks(range(columns), [style.label(label) for label in heatmap.column_labels])
+    axes.set_yticks(range(rows), [style.label(label) for label in heatmap.row_labels])
+    if max(map(len, heatmap.column_labels), default=0) > 7:
         style.tilt(axes, 35)
     style.separate_cells(axes, rows, columns)
     axes.spines[:].set_visible(False)
-    texts = [[f"{one:.3f}" if math.isfinite(one) else "-" for one in row] for row in found.values]
+    texts = [[f"{one:.3f}" if math.isfinite(one) else "-" for one in row] for row in heatmap.values]
     style.write_in_cells(axes, texts, shades, style.LABEL)
 
 

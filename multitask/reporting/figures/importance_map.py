@@ -94,53 +94,57 @@ def read_log(run_dir: Path, steps: Mapping[str, int]) -> list[Importance]:
     a damaged log.
     """
     run = RunDirectory(run_dir)
-    found = {}
+    entries = {}
     try:
         for line in run.load_events():
             if line["event"] == "importance" and steps.get(line["task"]) == line["step"]:
                 one = Importance(**{name: line[name] for name in LOGGED})
                 one.placed([one.mean], one.layers + 1)  # as it is drawn
-                found[line["task"]] = one
+                entries[line["task"]] = one
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise UserError(
             f"{run.metrics}: damaged ({error}): restore it, or train the run again"
         ) from error
-    return [found[task] for task in steps if task in found]
+    return [entries[task] for task in steps if task in entries]
 
 
-def draw_tasks(found: Sequence[Importance], labels: Sequence[str]) -> "Figure":
+def draw_tasks(importances: Sequence[Importance], labels: Sequence[str]) -> "Figure":
     """Draw the mean scores: a row per task, a column per hidden state (HIRE, figure 2)."""
-    states = max(one.layers for one in found) + 1
-    values = np.vstack([one.placed([one.mean], states) for one in found])
+    states = max(one.layers for one in importances) + 1
+    values = np.vstack([one.placed([one.mean], states) for one in importances])
     rows = [style.label(label, width=TEXT) for label in labels]
-    return _map(values, rows, f"Mean importance score of each hidden state ({_splits(found)})")
+    return _map(
+        values, rows, f"Mean importance score of each hidden state ({_splits(importances)})"
+    )
 
 
-def draw_lengths(found: Sequence[Importance], labels: Sequence[str]) -> "Figure":
+def draw_lengths(importances: Sequence[Importance], labels: Sequence[str]) -> "Figure":
     """Draw the mean scores of short and long texts, a row each (layer-wise attention, figure 3).
 
-    Every entry of ``found`` has a ``median``.
+    Every entry of ``importances`` has a ``median``.
     """
-    states = max(one.layers for one in found) + 1
-    values = np.vstack([one.placed([one.short, one.long], states) for one in found])
+    states = max(one.layers for one in importances) + 1
+    values = np.vstack([one.placed([one.short, one.long], states) for one in importances])
     rows = []
-    for one, label in zip(found, labels, strict=True):
+    for one, label in zip(importances, labels, strict=True):
         for sign, count in (("≤", one.short_rows), (">", one.rows - one.short_rows)):
             name = style.label(label, width=TEXT)
             rows.append(f"{name}, {sign} {one.median:g} tokens ({count:,})")
-    return _map(values, rows, f"Mean importance score by length of text ({_splits(found)})")
+    return _map(values, rows, f"Mean importance score by length of text ({_splits(importances)})")
 
 
-def draw_examples(found: Importance, label: str) -> "Figure":
+def draw_examples(importance: Importance, label: str) -> "Figure":
     """Draw the scores of the examples: a row per text, a column per state (HIRE, figure 3)."""
-    values = found.placed(found.weights, found.layers + 1)
-    rows = [f"{n}  {style.label(text, width=TEXT)}" for n, text in enumerate(found.texts, 1)]
-    title = f"Importance scores of {len(rows)} examples of {style.label(label)} ({found.split})"
+    values = importance.placed(importance.weights, importance.layers + 1)
+    rows = [f"{n}  {style.label(text, width=TEXT)}" for n, text in enumerate(importance.texts, 1)]
+    title = (
+        f"Importance scores of {len(rows)} examples of {style.label(label)} ({importance.split})"
+    )
     return _map(values, rows, title)
 
 
-def _splits(found: Sequence[Importance]) -> str:
-    return ", ".join(dict.fromkeys(one.split for one in found))
+def _splits(importances: Sequence[Importance]) -> str:
+    return ", ".join(dict.fromkeys(one.split for one in importances))
 
 
 def _map(values: np.ndarray, rows: Sequence[str], title: str) -> "Figure":

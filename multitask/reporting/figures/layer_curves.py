@@ -19,16 +19,16 @@ STYLES = {
 COLUMNS = 4
 
 
-def draw_layers(found: Mapping[str, Any], source: str) -> "Figure":
+def draw_layers(suites: Mapping[str, Any], source: str) -> "Figure":
     """Draw a panel per suite: Spearman by layer; layer 0 is the embeddings."""
     figure, places = style.panels(
-        len(found),
+        len(suites),
         COLUMNS,
         lambda columns, rows: (1.0 + 2.6 * columns, 1.0 + 2.3 * rows),
         sharex=True,
         sharey=True,
     )
-    for axes, (suite, entry) in zip(places, found.items(), strict=False):
+    for axes, (suite, entry) in zip(places, suites.items(), strict=False):
         for name, (colour, marker, title) in STYLES.items():
             values = entry["all"][name]
             if isinstance(values, list):
@@ -47,11 +47,11 @@ def draw_layers(found: Mapping[str, Any], source: str) -> "Figure":
     return figure
 
 
-def draw_domains(found: Mapping[str, Any], source: str) -> "Figure":
+def draw_domains(suites: Mapping[str, Any], source: str) -> "Figure":
     """Draw a row per subset: Spearman of the last layer under each pooling."""
     rows = [
         (f"{suite} {subset}" if subset not in ("test", suite) else suite, values)
-        for suite, entry in found.items()
+        for suite, entry in suites.items()
         for subset, values in entry["subsets"].items()
     ]
     figure = style.new_figure(7.0, 1.4 + 0.26 * len(rows))

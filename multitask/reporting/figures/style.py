@@ -231,11 +231,13 @@ def legend_below(figure: "Figure", first: Sequence[str] = ()) -> None:
 
     It has as many columns as fit.
     """
-    found: dict[str, Artist] = {}
+    labelled: dict[str, Artist] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    handles = {label: found[label] for label in dict.fromkeys((*first, *found)) if label in found}
+            labelled.setdefault(label, handle)
+    handles = {
+        label: labelled[label] for label in dict.fromkeys((*first, *labelled)) if label in labelled
+    }
     for columns in range(min(len(handles), MAX_LEGEND_COLUMNS), 0, -1):
         legend = figure.legend(
             list(handles.values()),

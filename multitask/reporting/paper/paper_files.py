@@ -44,10 +44,10 @@ def paper_latex(table: dict[str, Any]) -> str:
     return latex_float(_tables(table, narrow=True), caption, fit=True)
 
 
-def _turned(found: Table) -> Table:
+def _turned(table: Table) -> Table:
     """Transpose a table; the first two cells of a row become the header of its column."""
-    head = ("", *(f"{name}, {whose}" for name, whose, *_ in found.rows))
-    columns = zip(found.header, *found.rows, strict=True)
+    head = ("", *(f"{name}, {whose}" for name, whose, *_ in table.rows))
+    columns = zip(table.header, *table.rows, strict=True)
     return Table(head, [*columns][2:])
 
 
@@ -164,12 +164,12 @@ def _differences(table: dict[str, Any]) -> Table | None:
     return Table(("", "", *titles), rows) if rows else None
 
 
-def _difference(found: dict[str, Any] | None) -> str:
+def _difference(difference: dict[str, Any] | None) -> str:
     """``+1.20 [-0.31, +2.70] p 0.123``; ``-`` for None."""
-    if found is None:
+    if difference is None:
         return "-"
-    bounds = interval(found["low"], found["high"], 2)
-    return f"{signed(found['value'], 2)} {bounds} {p_value(found['p_holm'])}"
+    bounds = interval(difference["low"], difference["high"], 2)
+    return f"{signed(difference['value'], 2)} {bounds} {p_value(difference['p_holm'])}"
 
 
 def _times(table: dict[str, Any], key: str) -> Table | None:
