@@ -225,7 +225,7 @@ def test_a_task_that_is_only_evaluated_may_stand_alone_and_has_no_mean(tmp_path)
 
 def test_runs_of_other_tasks_are_no_seeds_of_one_group(tmp_path, runs):
     write_run(tmp_path / "single", rows=ROWS, only=("sst",))
-    with pytest.raises(UserError, match="other tasks"):
+    with pytest.raises(UserError, match="their tasks differ"):
         compare([Group("mixed", [runs["base"][0], tmp_path / "single"])], "mixed")
 
 
