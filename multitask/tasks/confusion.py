@@ -8,7 +8,8 @@ from multitask.tasks.base import Array, count, divide
 def confusions(labels: Array, predictions: Array, classes: int, rows: Array) -> Array:
     """Confusion matrix of each set of rows [R, M]: int [R, C, C], gold first.
 
-    Raises ValueError for a label or prediction outside the classes.
+    Raises ValueError for a label or prediction outside the classes. The function of scikit-learn
+    counts one set of rows at a time, and leaves such labels out without a word.
     """
     pairs = (np.asarray(labels, dtype=np.int64), np.asarray(predictions, dtype=np.int64))
     cells = np.ravel_multi_index(pairs, (classes, classes))
