@@ -138,7 +138,7 @@ def test_what_is_measured_on_minilm_has_a_table_on_a_page():
 def test_a_page_says_which_rows_are_not_those_of_glue(name):
     measured = (ROOT / "docs" / f"{name}.md").read_text().partition("\n## Measured\n")[2]
     data = load_config(CONFIGS / "glue" / "minilm.yaml").tasks
-    told = {"mrpc": "MRPC's dev set is 500 rows", "stsb_course": "the course's own split of STS-B"}
+    told = {"mrpc": "MRPC's dev set is 500 rows", "stsb_course": "the course's split of STS-B"}
     told["sst2"] = f"SST-2 is cut to {data['sst2'].max_rows:,} training rows"
     (grid,) = [
         load_grid(path) for path in GRIDS if path.parent.name == name and path.stem == "minilm"

@@ -122,6 +122,9 @@ def test_a_generator_that_does_not_fit_is_one_line(config, tiny_encoder, run_dir
     tokenizer = transformers.AutoTokenizer.from_pretrained(other)
     tokenizer.add_tokens(["morewords"])
     tokenizer.save_pretrained(other)
+    model = transformers.AutoModelForMaskedLM.from_pretrained(other)
+    model.resize_token_embeddings(len(tokenizer))
+    model.save_pretrained(other)
     for name, said in (
         (tiny_encoder, "has no masked-LM head"),
         (run_dir, "the run has no `masked_lm` task"),

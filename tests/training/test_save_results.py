@@ -68,9 +68,7 @@ def test_unseen_results_leave_out_rows_with_a_text_of_train(scored):
             math.nan,
             0.6,
             0.5,
-            [
-                "accuracy is undefined: all scores, or all labels, are alike",
-            ],
+            ["accuracy is undefined: all scores, or all labels, are alike"],
         ),
     ],
 )

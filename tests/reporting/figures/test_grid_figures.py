@@ -140,7 +140,7 @@ def test_the_legend_names_the_groups_in_their_order(tmp_path):
 def test_a_run_without_its_log_or_with_a_damaged_one_is_named(tmp_path):
     write_run(tmp_path / "run")
     log = tmp_path / "run" / "metrics.jsonl"
-    log.write_text("a line that is none\n")
+    log.write_text("no line of a log\n")
     for message in ("damaged", "missing or damaged"):
         with pytest.raises(UserError, match=rf"run/metrics\.jsonl: {message}"):
             plots_grid.draw_curve_bands(tmp_path / "c.png", {"g": [tmp_path / "run"]})
