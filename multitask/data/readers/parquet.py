@@ -53,7 +53,7 @@ def _values(column: Any) -> list:
     try:
         values: list = column.to_pylist()
         return values
-    except UnicodeDecodeError:
+    except (ValueError, OverflowError):
         return [_value(scalar) for scalar in column]
 
 
@@ -62,6 +62,8 @@ def _value(scalar: Any) -> Any:
         return scalar.as_py()
     except UnicodeDecodeError as error:
         return error.object  # the bytes
+    except (ValueError, OverflowError):  # a time that Python cannot hold
+        return str(scalar.cast("string"))
 
 
 def _text(value: Any) -> Any:

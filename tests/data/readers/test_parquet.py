@@ -56,6 +56,13 @@ def test_a_column_that_nobody_asks_for_may_be_bytes(tmp_path):
     assert load_rows(config, "t", "train", reader(config)).labels.tolist() == [0, 1, 0]
 
 
+def test_a_time_that_python_cannot_hold_is_text(tmp_path):
+    far, near = read_parquet(write(tmp_path, a=pyarrow.array([2**62, 1], pyarrow.timestamp("us"))))[
+        "a"
+    ]
+    assert isinstance(far, str) and str(near) == "1970-01-01 00:00:00.000001"
+
+
 def test_a_file_that_is_not_parquet(tmp_path):
     (tmp_path / "x.parquet").write_bytes(b"PAR1" + b"\0" * 20 + b"PAR1")
     assert "x.parquet: not a readable Parquet file: " in refusal(
