@@ -29,7 +29,7 @@ def test_every_file_of_an_index(ivf, tmp_path, count):
             flipped = bytearray(content)
             flipped[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
             file.write_bytes(flipped)
-            with pytest.raises(UserError, match=r"make the index anew|another version"):
+            with pytest.raises(UserError, match=r"make the index again|another version"):
                 open_index(index)
             count("bits flipped in an index, which is opened")
         file.write_bytes(content)
