@@ -33,6 +33,7 @@ IGNORED_KEYS = {
     "git revision",
     "versions",
     "seconds",
+    "sha256",  # of an index: it covers the path of the run
     "time",
     "training_time",
     "epoch_seconds_ratio",
