@@ -13,7 +13,7 @@ from multitask.config import Config, load_config
 from multitask.config.registry import resolve, task_type
 from multitask.data.load import label_reader
 from multitask.data.splits import load_splits
-from multitask.tasks.examples import Rows
+from multitask.tasks.rows import Rows
 from multitask.training.build_trainer import build_trainer
 from multitask.training.setup import Plan, set_up
 from multitask.training.trainer import Trainer

@@ -34,7 +34,7 @@ from transformers import (
 from benchmarks.course_batches import BATCH, SIZES, headline, parser, started, weights
 from benchmarks.our_trainer import BF16, COMPILED, FP32, Stepper, prepared_run, training_rows
 from multitask.reporting.table_formats import markdown_table
-from multitask.tasks.examples import Rows
+from multitask.tasks.rows import Rows
 
 WARM = 6
 UV = "tasks.qqp.head={name: siamese_paraphrase, features: [u, v, abs_diff]}"

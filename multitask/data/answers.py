@@ -9,7 +9,8 @@ from multitask.config import Config
 from multitask.data.load import rows_of
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.tokenize import Tokens
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
 

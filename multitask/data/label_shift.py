@@ -6,7 +6,7 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.data.tokenize import Split
-from multitask.tasks.examples import LabelReader
+from multitask.tasks.label_reader import LabelReader
 
 # A split is suspect if chance would leave the other one without such labels less often than this,
 CHANCE = 1e-4

@@ -18,7 +18,8 @@ from multitask.config.registry import task_type as type_named
 from multitask.data.readers.columns import class_names, column_of, read_columns, text_of
 from multitask.data.readers.tables import read_lines, table_of
 from multitask.tasks.base import TaskType
-from multitask.tasks.examples import LabelReader, Rows, canonical, number_of
+from multitask.tasks.label_reader import LabelReader, canonical, number_of
+from multitask.tasks.rows import Rows
 from multitask.utils import limits
 from multitask.utils.errors import UserError
 

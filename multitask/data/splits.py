@@ -15,7 +15,8 @@ from multitask.data.masking import Masking
 from multitask.data.summary import describe_splits, row_key
 from multitask.data.texts import split_rows, unlabelled_rows
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 
 SplitRows = dict[str, dict[str, Rows]]  # by task and split
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from multitask.config import DataConfig
 from multitask.data.readers.tables import read_lines, read_table
-from multitask.tasks.examples import Rows, number_of
+from multitask.tasks.label_reader import number_of
+from multitask.tasks.rows import Rows
 from multitask.tasks.sts import YEARS
 from multitask.utils.errors import UserError
 

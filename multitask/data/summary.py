@@ -10,8 +10,9 @@ import numpy as np
 from multitask.config import Config
 from multitask.config.config import seen_corpora
 from multitask.data.tokenize import Split
-from multitask.tasks.examples import LabelReader, Rows, number_of
 from multitask.tasks.glue import check_index
+from multitask.tasks.label_reader import LabelReader, number_of
+from multitask.tasks.rows import Rows
 
 
 def describe_splits(

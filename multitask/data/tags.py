@@ -12,8 +12,9 @@ from multitask.data.load import ids_if_any, listed, rows_of, texts_from_file
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.readers.tables import table_of
 from multitask.data.tokenize import Tokens
-from multitask.tasks.examples import LabelReader, Rows, canonical
+from multitask.tasks.label_reader import LabelReader, canonical
 from multitask.tasks.lists import list_in
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.config.registry import imported
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
 

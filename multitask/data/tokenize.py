@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.examples import Rows
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 from multitask.utils.files import DAY, remove_scraps, replacing
 

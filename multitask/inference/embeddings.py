@@ -20,8 +20,8 @@ from multitask.inference.scoring import Scorer
 from multitask.inference.trained_run import TrainedRun
 from multitask.models.multitask_model import MultiTaskModel, TaskModule
 from multitask.models.pretrained import load_encoder_and_tokenizer
-from multitask.tasks.examples import Rows
 from multitask.tasks.metrics import joint_tasks
+from multitask.tasks.rows import Rows
 from multitask.utils.device import best_device
 from multitask.utils.errors import UserError
 from multitask.utils.versions import command_line, git_revision

@@ -28,8 +28,9 @@ from multitask.reporting.comparison.saved_predictions import (
     load_split,
     scored_rows,
 )
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 from multitask.utils.files import write_text
 

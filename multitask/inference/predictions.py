@@ -8,9 +8,10 @@ import numpy as np
 from multitask.config import TaskConfig
 from multitask.config.run_directory import RunDirectory
 from multitask.inference.scoring import Scores
-from multitask.tasks.examples import LabelReader, Rows
 from multitask.tasks.glue import submission
+from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import file_records
+from multitask.tasks.rows import Rows
 
 
 def write_predictions(

@@ -17,7 +17,8 @@ from multitask.data.masking import Masking, masking_of
 from multitask.data.tokenize import Split, Tokens, tokenize
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks import metrics
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite
 

@@ -12,8 +12,8 @@ import numpy as np
 from multitask.data.sts_suites import Suite
 from multitask.data.summary import seen_rows, text_sets
 from multitask.inference.similarity import alignment, cosines, mean_cosine, uniformity
-from multitask.tasks.examples import Rows
 from multitask.tasks.regression import correlation
+from multitask.tasks.rows import Rows
 
 CORRELATIONS = ("spearman", "pearson")
 AVERAGES = ("all", "mean", "wmean")

@@ -37,8 +37,9 @@ from multitask.models.pretrained import (
     use_kernels,
 )
 from multitask.models.weights import check_fit, intact_weights, read_tensors
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
+from multitask.tasks.rows import Rows
 from multitask.utils.device import pick_device, use_autocast
 from multitask.utils.distributed import planned_world
 from multitask.utils.errors import UserError, suggest

@@ -7,7 +7,7 @@ from multitask.data.collate import label_tensor
 from multitask.data.masking import Masking
 from multitask.data.tokenize import Split
 from multitask.tasks import metrics
-from multitask.tasks.examples import LabelReader
+from multitask.tasks.label_reader import LabelReader
 
 
 def trivial_scores(

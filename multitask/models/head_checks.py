@@ -8,8 +8,8 @@ from multitask.config.registry import resolve, task_type
 from multitask.models.encoders import Encoder
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.base import TaskType
-from multitask.tasks.examples import LabelReader
 from multitask.tasks.glue import check_labels
+from multitask.tasks.label_reader import LabelReader
 from multitask.utils import distributed
 
 # a key of the task, True if it is wrong, and the message

@@ -20,7 +20,7 @@ from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_tokenizer
 from multitask.models.weights import below, intact_weights, read_tensors
 from multitask.tasks.base import TaskType
-from multitask.tasks.examples import LabelReader
+from multitask.tasks.label_reader import LabelReader
 from multitask.utils.errors import UserError, suggest
 from multitask.utils.files import check_checksums
 

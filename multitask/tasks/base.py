@@ -11,7 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from multitask.tasks.examples import LabelReader, Rows, canonical, label_text
+from multitask.tasks.label_reader import LabelReader, canonical, label_text
+from multitask.tasks.rows import Rows
 
 Array = npt.NDArray[Any]
 # labels, predictions and scores of N rows; docs/extending.md says which arrays a type takes

@@ -12,8 +12,9 @@ import numpy as np
 
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, count, divide
 from multitask.tasks.confusion import class_value, confusions, frequencies
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import shares
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
 

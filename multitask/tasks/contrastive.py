@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from multitask.tasks.base import Array, Columns, TaskType
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 
 TEXTS = {
     "single": "none: each text with itself, under other dropout",

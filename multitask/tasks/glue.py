@@ -15,7 +15,7 @@ from multitask.utils.errors import UserError
 if TYPE_CHECKING:
     import numpy as np  # every config error would wait for it
 
-    from multitask.tasks.examples import LabelReader
+    from multitask.tasks.label_reader import LabelReader
 
 ENTAILMENT = ("entailment", "not_entailment")
 NLI = ("entailment", "neutral", "contradiction")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from multitask.tasks.base import Array, Columns, TaskType, divide
-from multitask.tasks.examples import LabelReader
+from multitask.tasks.label_reader import LabelReader
 
 
 class MaskedLM(TaskType):

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, saved_scores
-from multitask.tasks.examples import LabelReader, Rows, canonical, label_text
+from multitask.tasks.label_reader import LabelReader, canonical, label_text
 from multitask.tasks.lists import list_in
 from multitask.tasks.records import shares
+from multitask.tasks.rows import Rows
 
 
 class MultiLabel(TaskType):

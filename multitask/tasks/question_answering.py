@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import measured_columns, read_measured
+from multitask.tasks.rows import Rows
 
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 

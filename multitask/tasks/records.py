@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from multitask.tasks.base import Array, Columns
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 
 NAMES = ("name", "names")
 FROM_LABELS = ("label", "measured")

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide, saved_scores
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 
 
 class Regression(TaskType):

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide
-from multitask.tasks.examples import LabelReader, Rows, canonical, label_text
+from multitask.tasks.label_reader import LabelReader, canonical, label_text
 from multitask.tasks.lists import list_in
 from multitask.tasks.records import measured_columns, read_measured
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
 OUTSIDE = "O"

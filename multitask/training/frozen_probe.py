@@ -16,7 +16,8 @@ from multitask.inference.scoring import Scorer, Scores, measure, scores_of
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import TaskModule
 from multitask.tasks import metrics
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import NotFinite
 
 EPOCHS = 30

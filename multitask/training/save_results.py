@@ -19,7 +19,8 @@ from multitask.reporting.run_report import write_reports
 from multitask.tasks import metrics
 from multitask.tasks.bootstrap import intervals
 from multitask.tasks.confusion import confusion
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 from multitask.training.gradient_conflict import conflict_summary
 from multitask.training.setup import Plan
 from multitask.training.stages import trained_parameters

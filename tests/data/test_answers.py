@@ -17,7 +17,7 @@ from multitask.data.answers import (
 )
 from multitask.data.load import label_reader
 from multitask.data.tokenize import tokenize
-from multitask.tasks.examples import Rows
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 from tests.conftest import WORDS
 from tests.support.token_run import token_config, write_lines

@@ -6,7 +6,7 @@ import pytest
 import run_multitask
 from multitask.config.registry import task_type
 from multitask.data.label_shift import other_labels
-from multitask.tasks.examples import LabelReader
+from multitask.tasks.label_reader import LabelReader
 from tests.conftest import ROOT, write_tsv
 
 RNG = np.random.default_rng(0)

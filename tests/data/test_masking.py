@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from multitask.data.masking import Masking, guess, masking_of, unigrams
 from multitask.data.tokenize import Split, Tokens, tokenize
-from multitask.tasks.examples import Rows
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
 V, SPECIAL, MASK = 200, (0, 1, 2, 3, 4), 4

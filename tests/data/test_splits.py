@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from multitask.data.splits import split_holdout, subset
 from multitask.data.summary import row_key
-from multitask.tasks.examples import Rows
+from multitask.tasks.rows import Rows
 
 
 def rows_of(*texts: str | tuple[str, ...], labels: list | None = None) -> Rows:

@@ -5,7 +5,8 @@ import pytest
 
 from multitask.config.registry import task_type
 from multitask.data.summary import alike, count_overlap, describe, row_key
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 
 
 def rows_of(*texts: str | tuple[str, ...], labels: list | None = None) -> Rows:

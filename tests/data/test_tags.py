@@ -21,7 +21,7 @@ from multitask.data.tags import (
 )
 from multitask.data.tokenize import tokenize
 from multitask.tasks import metrics
-from multitask.tasks.examples import LabelReader
+from multitask.tasks.label_reader import LabelReader
 from multitask.utils.errors import UserError
 from tests.conftest import WORDS
 from tests.support.token_run import TAGS, token_config, write_lines

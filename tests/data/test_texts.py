@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from multitask.data.texts import distinct_texts
-from multitask.tasks.examples import Rows
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
 

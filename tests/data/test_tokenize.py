@@ -10,7 +10,7 @@ from tokenizers import processors
 from multitask.data import tokenize as module
 from multitask.data.tokenize import Tokens, default_cache, tokenize
 from multitask.models.pretrained import load_tokenizer
-from multitask.tasks.examples import Rows
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
 PAD, UNK, CLS, SEP = 0, 1, 2, 3

@@ -11,7 +11,8 @@ from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.inference.predictions import course_text, write_predictions
 from multitask.inference.scoring import Scores
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 
 NUMBERS = LabelReader(task_type("number"), {}, (), 0.0, 5.0)
 BINARY = LabelReader(task_type("binary"), {"0": 0, "1": 1}, ("different", "same"))

@@ -15,8 +15,9 @@ from multitask.inference.scoring import Scorer, measure
 from multitask.models.encoders.hf import encoder_from_pretrained
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import TaskModule
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.metrics import compute
+from multitask.tasks.rows import Rows
 
 N, D = 23, 32
 READERS = {

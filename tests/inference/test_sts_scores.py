@@ -14,7 +14,7 @@ from multitask.inference.similarity import cosines
 from multitask.inference.sts_scores import averages, score_suites
 from multitask.models.pretrained import packaged_directory
 from multitask.reporting.sts_report import average, headline
-from multitask.tasks.examples import Rows
+from multitask.tasks.rows import Rows
 from tests.conftest import ROOT
 from tests.support.sts_files import write_suites
 

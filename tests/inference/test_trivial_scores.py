@@ -17,7 +17,8 @@ from multitask.inference.trivial_scores import trivial_scores
 from multitask.models.encoders.hf import encoder_from_pretrained
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import TaskModule
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 from multitask.training import frozen_probe
 from multitask.training.frozen_probe import Probing, frozen_head_scores, frozen_vectors
 

@@ -8,7 +8,8 @@ from multitask.config import Config, load_config
 from multitask.config.registry import task_type
 from multitask.config.yaml_reader import dump_yaml
 from multitask.data.load import load_rows
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
 BINARY = LabelReader(task_type("binary"), {"0": 0, "1": 1}, ("no", "yes"))

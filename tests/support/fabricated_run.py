@@ -19,7 +19,8 @@ from multitask.config.yaml_reader import dump_yaml
 from multitask.tasks import metrics
 from multitask.tasks.bootstrap import intervals
 from multitask.tasks.confusion import confusion
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 
 CLASSES = ["very | negative", "negative", "neutral", "costs $5 or $6", "very positive"]
 PAIR = {"text": "sentence1", "text2": "sentence2"}

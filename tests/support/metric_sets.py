@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from multitask.config.registry import task_type
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 
 
 def guess(name, labels, count, classes=0):

@@ -7,7 +7,8 @@ import pytest
 
 from multitask.config.registry import TASK_TYPES, imported, task_type
 from multitask.tasks.base import TaskType, count, divide
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 
 TYPES = [task_type(name) for name in TASK_TYPES]
 ROWS = Rows("f", ["a", "b", "c"], [("x",), ("y",), ("z",)], np.array([2, 0, 1]))

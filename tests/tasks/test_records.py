@@ -3,7 +3,7 @@
 import numpy as np
 
 from multitask.config.registry import task_type
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import (
     file_records,
     measured_columns,
@@ -11,6 +11,7 @@ from multitask.tasks.records import (
     read_measured,
     shares,
 )
+from multitask.tasks.rows import Rows
 
 READER = LabelReader(task_type("class"), {"0": 0, "1": 1}, ("bad", "good"))
 ROWS = Rows("f", ["a", "b"], [("x",), ("y",)], np.array([1, 0]))

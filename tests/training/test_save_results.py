@@ -11,7 +11,8 @@ from multitask.config import load_config
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.inference.scoring import Scores
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 from multitask.training.save_results import (
     dev_results,
     flags,

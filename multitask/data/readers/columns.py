@@ -8,7 +8,7 @@ from multitask.config import Config, DataConfig
 from multitask.data.readers import hub
 from multitask.data.readers.parquet import arrow_columns, parquet_features
 from multitask.data.readers.tables import FORMATS, read_table
-from multitask.tasks.examples import canonical
+from multitask.tasks.label_reader import canonical
 from multitask.utils.errors import UserError, reading, suggest
 
 

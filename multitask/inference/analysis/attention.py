@@ -13,7 +13,7 @@ from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.encoders.adapter import Adapter
 from multitask.models.encoders.bert import SelfAttention, softmax
 from multitask.reporting.figures.attention_map import ClsAttention
-from multitask.tasks.examples import Rows
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
 NO_LIMIT = 10**9

@@ -17,8 +17,8 @@ from multitask.data.collate import Batch
 from multitask.data.sts_suites import Suite
 from multitask.inference.scoring import Scorer
 from multitask.inference.similarity import cosines
-from multitask.tasks.examples import Rows
 from multitask.tasks.regression import correlation
+from multitask.tasks.rows import Rows
 
 POOLINGS = ("cls", "mean", "max")
 FIRST_LAST = "first-last mean"

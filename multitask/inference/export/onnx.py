@@ -15,7 +15,7 @@ from multitask.data.collate import collate
 from multitask.data.tokenize import tokenize
 from multitask.inference.export.onnx_module import INPUTS, PlainTask
 from multitask.inference.export.parts import TOLERANCE, Parts, largest_difference
-from multitask.tasks.examples import Rows
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 from multitask.utils.optional import optional
 

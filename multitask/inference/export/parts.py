@@ -15,7 +15,8 @@ from multitask.inference.scoring import Scorer
 from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.encoders.bert_weights import to_transformers
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.tasks.examples import LabelReader, Rows
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
 SHOWN = 20  # classes that a card names

@@ -25,7 +25,8 @@ from multitask.inference.search.index import (
     nearest,
     normalised,
 )
-from multitask.tasks.examples import Rows, canonical
+from multitask.tasks.label_reader import canonical
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
 TOP = 10

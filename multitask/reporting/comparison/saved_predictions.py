@@ -13,8 +13,8 @@ from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory, load_lines
 from multitask.tasks.base import Array, Columns, TaskType
 from multitask.tasks.bootstrap import resampled_rows
-from multitask.tasks.examples import Rows
 from multitask.tasks.metrics import resampled_values
+from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
 # Scores are saved with six digits and may be written again on another device, so predictions may

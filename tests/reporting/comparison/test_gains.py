@@ -16,7 +16,7 @@ from multitask.config.registry import task_type
 from multitask.reporting.comparison.gains import average, gains, gains_table
 from multitask.reporting.comparison.saved_predictions import ScoredRows
 from multitask.tasks.bootstrap import resampled_rows
-from multitask.tasks.examples import Rows
+from multitask.tasks.rows import Rows
 
 ROWS = 50
 KINDS = {"sst": ("class", 3, "accuracy"), "para": ("binary", None, "accuracy")}

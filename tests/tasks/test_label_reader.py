@@ -1,10 +1,10 @@
-"""Labels as the file has them, one spelling per value, and rows that stay together."""
+"""Labels as the file has them, and one spelling per value."""
 
 import numpy as np
 import pytest
 
 from multitask.config.registry import task_type
-from multitask.tasks.examples import LabelReader, Rows, canonical
+from multitask.tasks.label_reader import LabelReader, canonical
 
 
 @pytest.mark.parametrize(
@@ -22,13 +22,6 @@ def test_one_spelling_a_value(value, expected):
     assert canonical(value) == expected
 
 
-def test_take_keeps_rows_together():
-    rows = Rows("f", ["a", "b", "c"], [("x",), ("y",), ("z",)], np.array([0, 1, 2]), 5)
-    taken = rows.take([2, 0])
-    assert (taken.ids, taken.texts, taken.labels.tolist()) == (["c", "a"], [("z",), ("x",)], [2, 0])
-    assert Rows("f", ["a"], [("x",)], None).take([0]).labels is None
-
-
 def test_a_spelling_of_two_classes_is_refused():
     reader = LabelReader(task_type("class"), {"1.0": 0, "+1": 1}, ("a", "b"))
     with pytest.raises(ValueError, match=r"expected one of 1\.0, \+1"):
@@ -39,11 +32,6 @@ def test_an_error_names_some_of_many_classes():
     reader = LabelReader(task_type("class"), {f"c{i}": i for i in range(500)}, ())
     with pytest.raises(ValueError, match=r"expected one of c0, .*c19, \.\.\. \("):
         reader.read("d")
-
-
-def test_a_split_without_labels_says_so():
-    with pytest.raises(ValueError, match=r"f\.csv has no labels"):
-        Rows("f.csv", ["a"], [("x",)], None).gold  # noqa: B018
 
 
 def test_a_head_is_told_the_classes_and_their_counts():
