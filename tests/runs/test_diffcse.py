@@ -128,7 +128,7 @@ def test_a_generator_that_does_not_fit_is_one_line(config, tiny_encoder, run_dir
     for name, said in (
         (tiny_encoder, "has no masked-LM head"),
         (run_dir, "the run has no `masked_lm` task"),
-        (other, "the encoder has 63 embeddings"),
+        (other, "has another vocabulary than the encoder"),
         (tmp_path / "nowhere", "is neither a directory nor"),
     ):
         with pytest.raises(UserError) as caught:
