@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from multitask.config.run_directory import RunDirectory, state_of, tensors_of
-from multitask.models.weights import Tensors, write_tensors
+from multitask.models.weights import Tensors, check_header, write_tensors
 from multitask.utils.errors import UserError
 from multitask.utils.files import file_digest, replacing, sync, text_digest, write_text
 
@@ -85,6 +85,7 @@ def load_checkpoint(path: Path) -> dict[str, State]:
         for name, digest in saved["sha256"].items():
             if file_digest(path / name) != digest:
                 raise Damaged(f"{path / name} is damaged")
+            check_header(path / name)
         if not saved["sha256"]:
             raise Damaged(f"{path} names no files")
         files = {name: load_file(path / name) for name in saved["sha256"]}
