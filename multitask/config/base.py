@@ -1,5 +1,5 @@
 # Tested by tests/config/test_schema.py
-"""What the models of a config share."""
+"""The base classes and helpers of all config models."""
 
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -18,14 +18,14 @@ EMBEDDED_DIR = Path(__file__).parent.parent / "data" / "embedded"
 
 
 def mistake(key: str, message: str) -> PydanticCustomError:
-    """A mistake in the relation between keys, to be reported at ``key``."""
+    """Return the error for keys that do not fit together; it is reported at ``key``."""
     return PydanticCustomError("at_key", "{message}", {"key": key, "message": message})
 
 
 class Strict(BaseModel):
-    """Keys of a config: no unknown one, no value of another type, no endless number.
+    """A model that refuses unknown keys, values of another type, NaN and infinite numbers.
 
-    A config does not change after it is loaded.
+    It is frozen: a config does not change after it is loaded.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
@@ -40,7 +40,7 @@ class Strict(BaseModel):
 
 
 class Choice(BaseModel):
-    """A method by name (``pooling: mean``), or by name with options (``{name: ..., ...}``)."""
+    """A method: its name (``pooling: mean``), or name and options (``{name: ..., ...}``)."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
     name: str = Field(description="A registered name.")
@@ -52,13 +52,13 @@ class Choice(BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Every key beside ``name``: constructor arguments of the method."""
+        """All keys except ``name``: the constructor arguments of the method."""
         return dict(self.model_extra or {})
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model inside a field's annotation, such as that of ``list[Model] | None``."""
+    """Return the model inside a field's annotation: ``Model`` for ``list[Model] | None``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    found = (model_in(inner) for inner in get_args(annotation))
-    return next((model for model in found if model is not None), None)
+    models = (model_in(inner) for inner in get_args(annotation))
+    return next((model for model in models if model is not None), None)

@@ -1,4 +1,4 @@
-"""What one model alone cannot check: names of methods, and of other tasks."""
+"""Checks that need the complete config: names of methods and references to other tasks."""
 
 from multitask.config.base import Choice
 from multitask.config.config import Config
@@ -9,7 +9,7 @@ from multitask.utils.errors import UserError, suggest
 
 
 def check_names(config: Config) -> None:
-    """Raise UserError for a method that there is not, and for files that two tasks would write."""
+    """Raise UserError if a method is unknown or two tasks would write the same file."""
     choices: list[tuple[KeyPath, str, Choice | None]] = [
         (("training", kind), kind, getattr(config.training, kind))
         for kind in ("sampler", "gradient_surgery")
@@ -41,7 +41,7 @@ def check_names(config: Config) -> None:
 
 
 def check_references(config: Config) -> None:
-    """Raise UserError for a reference to a task that does not exist or does not fit."""
+    """Raise UserError if a key names a task that does not exist or does not fit."""
     tasks = tuple(name for name in config.tasks if not config.tasks[name].evaluate_only)
     _check_evaluate_only(config, tasks)
     for name, task in config.tasks.items():
@@ -86,14 +86,14 @@ def check_references(config: Config) -> None:
 
 
 def _check_no_smart(config: Config, name: str) -> None:
-    """Raise UserError for SMART in a task that is never trained, unless `defaults` has it."""
+    """Raise UserError if an untrained task sets SMART itself; `defaults` may set it."""
     path: KeyPath = ("tasks", name, "smart")
     if not config.is_default(path):
         raise config.error(path, "the task is only scored, never trained: leave this out")
 
 
 def _check_sources(config: Config, name: str) -> None:
-    """The tasks in ``texts_of`` have rows to train on."""
+    """Raise UserError if a task in ``texts_of`` has no training rows."""
     for place, source in enumerate(config.tasks[name].data.texts_of or []):
         others = tuple(
             other
@@ -108,7 +108,7 @@ def _check_sources(config: Config, name: str) -> None:
 
 
 def _check_evaluate_only(config: Config, trained: tuple[str, ...]) -> None:
-    """Tasks that are only evaluated have nothing that belongs to training."""
+    """Raise UserError if a task with ``evaluate_only`` has keys that only training uses."""
     if not trained:
         first = next(iter(config.tasks))
         raise config.error(("tasks", first, "evaluate_only"), "no task is left to train")

@@ -1,4 +1,4 @@
-"""A whole config."""
+"""The complete config of a run."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from multitask.utils.errors import UserError
 from multitask.utils.limits import TASKS
 from multitask.utils.names import EMBEDDED, PACKAGED_ENCODER
 
-# what all-MiniLM-L6-v2 was trained on, as far as it touches the tasks of this project
+# the training data of all-MiniLM-L6-v2 that overlaps with the tasks of this project
 PACKAGE_CORPORA = {
     "nli": "its training pairs include SNLI and MultiNLI, entailments and contradictions",
     "quora": "its training pairs include the Quora duplicate questions",
@@ -30,7 +30,7 @@ PACKAGE_CORPORA = {
 
 
 class Config(Strict):
-    """A whole run."""
+    """The keys of a run."""
 
     data_dir: str = Field(
         EMBEDDED,
@@ -66,21 +66,21 @@ class Config(Strict):
     _tree: Tree = PrivateAttr(default_factory=Tree)
 
     def error(self, path: KeyPath, message: str | UserError) -> UserError:
-        """A UserError that names the file and line that hold ``path``, or a key below it."""
+        """Return a UserError with the file and line of ``path``, or of the option it is about."""
         if isinstance(message, UserError):
             path = (*path, *message.key)
         return self._tree.error(path, str(message))
 
     @contextmanager
     def errors_at(self, path: KeyPath) -> Iterator[None]:
-        """Name the file and line of ``path`` in a UserError that the block raises."""
+        """Add the file and line of ``path`` to a UserError that the block raises."""
         try:
             yield
         except UserError as error:
             raise self.error(path, error) from error
 
     def trained_tasks(self) -> list[str]:
-        """The tasks with training rows that some stage trains on."""
+        """Return the tasks that have training rows and are trained in at least one stage."""
         named = [stage.tasks or list(self.tasks) for stage in self.stages or []]
         staged = {task for tasks in named for task in tasks} if named else set(self.tasks)
         return [
@@ -88,21 +88,21 @@ class Config(Strict):
         ]
 
     def is_default(self, path: KeyPath) -> bool:
-        """Return True if a task has ``path`` from ``defaults``, or from nowhere."""
+        """Return True if a task does not set ``path`` itself (it is in ``defaults``, or unset)."""
         return self._tree.is_default(path)
 
     def selecting_tasks(self) -> dict[str, str]:
-        """For each task the one whose evaluations select its weights: itself, if it trains."""
+        """Map each task to the task whose evaluations select its weights: itself, if it trains."""
         return {
             name: (task.share_head or task.share_pooling or name) if task.only_scored else name
             for name, task in self.tasks.items()
         }
 
     def with_labels(self, labels: Mapping[str, dict[str, str]]) -> "Config":
-        """Return a copy that names the label values of the tasks that leave them to the data.
+        """Return a copy in which every task without ``data.labels`` has the labels of its data.
 
         Args:
-            labels: by task, the class of each label value; tasks without classes may be missing.
+            labels: per task, the class of each label value. Tasks without classes may be missing.
         """
         tasks = dict(self.tasks)
         for name, task in self.tasks.items():
@@ -112,16 +112,16 @@ class Config(Strict):
         return self.model_copy(update={"tasks": tasks})
 
     def data_path(self, name: str) -> Path:
-        """A data file's path: absolute, or relative to ``data_dir``."""
+        """Return the path of a data file; a relative ``name`` is in ``data_dir``."""
         root = EMBEDDED_DIR if self.data_dir == EMBEDDED else Path(self.data_dir)
         return root / name
 
     def dump(self) -> str:
-        """The resolved config as YAML: no ``extends``, no ``defaults``, every value written."""
+        """Return the resolved config as YAML: all keys, without ``extends`` and ``defaults``."""
         return dump_yaml(self.resolved())
 
     def resolved(self) -> dict[str, Any]:
-        """The resolved config as plain values."""
+        """Return the resolved config as plain values."""
         return self.model_dump(mode="json")
 
 

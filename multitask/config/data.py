@@ -28,8 +28,10 @@ class DataConfig(Strict):
 
     @property
     def scored(self) -> tuple[str, ...]:
-        """The splits that a run scores: dev (which may be part of train, or the dev rows of other
-        tasks) and test."""
+        """The splits that a run scores, of dev and test.
+
+        Dev may also be a share of train, or the dev rows of other tasks.
+        """
         dev = self.dev or self.dev_share or self.texts_of
         return tuple(name for name, given in (("dev", dev), ("test", self.test)) if given)
 

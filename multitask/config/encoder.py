@@ -1,5 +1,5 @@
 # Tested by tests/config/test_schema.py
-"""``encoder`` and ``init_from``: the shared encoder, and the run that its weights come from."""
+"""``encoder`` and ``init_from``: the shared encoder, and a run to take its weights from."""
 
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from multitask.utils.names import PACKAGED_ENCODER
 
 
 class BitLinearConfig(Strict):
-    """BitNet b1.58 (Ma et al. 2024): weights of the layers are -1, 0 or 1, inputs have 8 bits."""
+    """BitNet b1.58 (Ma et al. 2024): layer weights are -1, 0 or 1, and inputs have 8 bits."""
 
     layers: Literal["all", "inner"] = Field(
         "all", description="`all` layers, or `inner`: all except the first and the last."
@@ -23,8 +23,8 @@ class BitLinearConfig(Strict):
         0.0,
         ge=0,
         le=1,
-        description="Share of the planned steps in which training changes gradually from plain to "
-        "quantised values. 0: quantised from the first step. Evaluations are always quantised.",
+        description="Share of the planned steps during which training moves gradually from plain "
+        "to quantised values. 0: quantised from the first step. Evaluations are always quantised.",
     )
 
 

@@ -1,4 +1,4 @@
-"""A mistake of a YAML file in the file's own words."""
+"""Turn a validation error of pydantic into one line about the YAML file."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,11 +30,11 @@ _EXPECTED = {
 
 
 def _fields_at(path: KeyPath, model: Any) -> Mapping[str, Any]:
-    """The fields of the model at a key path below ``model``, for the nearest valid key."""
+    """Return the fields of the model at a key path below ``model``, to suggest a valid key."""
     for part in path:
         if model is None:
             return {}
-        if isinstance(part, int):  # of a list, whose model is its items'
+        if isinstance(part, int):  # a list has the model of its items
             continue
         if part == "tasks" and model is Config:
             model = dict
@@ -47,9 +47,9 @@ def _fields_at(path: KeyPath, model: Any) -> Mapping[str, Any]:
 
 
 def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserError:
-    """The first mistake of a file read as ``model``, in the file's own words."""
+    """Return the first mistake as one line: file, line, key path and what was expected."""
     problems = error.errors(include_url=False)
-    # an unknown key first: it often explains the missing one
+    # report an unknown key first: it is often a misspelling of the missing one
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     path: KeyPath = tuple(problem["loc"])
     kind = problem["type"]

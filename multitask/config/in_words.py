@@ -1,4 +1,4 @@
-"""What a config asks for, in the words of a table: for the plan and for the report of a run."""
+"""Describe a config in tables, for the plan and for the report of a run."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ TRAINED_HEADER = ("task", "input", *ABOVE_HEADER[1:], "SMART", "rows a step", "h
 
 
 def above_the_encoder(config: Config) -> list[tuple[str, ...]]:
-    """What each task that trains has above the encoder and in it, in ABOVE_HEADER's columns."""
+    """Return a row per trained task with its parts above the encoder (``ABOVE_HEADER``)."""
     rows = []
     for name, task in config.tasks.items():
         if task.only_scored:
@@ -28,12 +28,12 @@ def above_the_encoder(config: Config) -> list[tuple[str, ...]]:
 
 
 def trained_with(config: Config) -> list[tuple[str, ...]]:
-    """The same with the rest of a task's recipe, in TRAINED_HEADER's columns."""
+    """Return a row per trained task with its parts and settings (``TRAINED_HEADER``)."""
     rows = []
     for name, *above in above_the_encoder(config):
         task = config.tasks[name]
-        own_rate = config.tasks[task.share_head or name].head_lr
-        rate = config.training.head_lr if own_rate is None else own_rate
+        task_rate = config.tasks[task.share_head or name].head_lr
+        rate = config.training.head_lr if task_rate is None else task_rate
         smart = "-"
         if task.smart is not None:
             others = task.smart.model_dump(exclude_defaults=True, exclude={"weight"})
@@ -44,7 +44,7 @@ def trained_with(config: Config) -> list[tuple[str, ...]]:
 
 
 def training_line(config: Config) -> str:
-    """Epochs, rates and sampler of a run, as far as its stages do not say otherwise."""
+    """Describe epochs, learning rate and sampler of a run in one line; stages may change them."""
     training = config.training
     parts = [
         f"{training.epochs} epochs",
@@ -70,5 +70,5 @@ def _options(options: dict[str, Any]) -> str:
 
 
 def as_written(value: Any) -> str:
-    """A value as it stands in YAML, text without its quotes."""
+    """Return a value as YAML writes it, text without quotes."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,4 +1,4 @@
-"""From a YAML file, or a run directory, to its config."""
+"""Load and validate a config from a YAML file."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ from multitask.utils.names import EMBEDDED
 def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
     """Read, merge and validate a YAML file.
 
-    Raises UserError: one line with file, line, key path and what was expected.
+    Raises UserError for the first mistake, in one line: file, line, key path, what was expected.
     """
     with reading(os.fspath(path)):
         return _load_config(path, overrides)
@@ -39,7 +39,7 @@ def _load_config(path: str | os.PathLike[str], overrides: list[str] | None = Non
     config._tree = tree
     check_names(config)
     check_references(config)
-    # a task that is never trained goes without the SMART of `defaults`
+    # `defaults` may set SMART: drop it from tasks that are never trained
     untrained = {name: task for name, task in config.tasks.items() if task.only_scored}
     without = {name: task.model_copy(update={"smart": None}) for name, task in untrained.items()}
     resolved: dict[str, Any] = {"tasks": config.tasks | without}
@@ -57,7 +57,7 @@ def _load_config(path: str | os.PathLike[str], overrides: list[str] | None = Non
     return config.model_copy(update=resolved)
 
 
-# keys that hold a path, or that may; below a task and outside of one
+# the keys whose value may be a path: in a task, and outside of the tasks
 TASK_PATHS = (
     ("data", "path"),
     ("data", "train"),
@@ -69,9 +69,9 @@ PATHS = (("data_dir",), ("output_dir",), ("encoder", "name"), ("init_from",), ("
 
 
 def _expand_paths(tree: Tree) -> None:
-    """Put the home directory in the place of a ``~`` that begins a path.
+    """Replace a ``~`` at the beginning of a path by the home directory.
 
-    Raises UserError for a home directory that is not known, and for the character NUL in a path.
+    Raises UserError if the home directory is unknown or a path has the character NUL.
     """
     tasks = tree.value.get("tasks")
     names = tasks if isinstance(tasks, dict) else ()

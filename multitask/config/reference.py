@@ -1,4 +1,4 @@
-"""The page of every key of a YAML file, made from the models of ``multitask.config``.
+"""Generate docs/configuration.md from the models of ``multitask.config``.
 
 python -m multitask.config.reference > docs/configuration.md
 """
@@ -18,76 +18,79 @@ from multitask.config.registry import KINDS, SUPPLIED, resolve, task_type, type_
 INTRO = """\
 # Configuration
 
-Every key of a YAML file: its type, its default and what it means. This page is generated
+All keys of a YAML file, with type, default and meaning. This page is generated
 (`python -m multitask.config.reference > docs/configuration.md`); a test keeps it in step.
 
-A mistake (an unknown key, a wrong type, a value out of range) is one line with the file, the line,
-the key path and what was expected. `python run_multitask.py check CONFIG` validates everything
-and prints the plan without training. The resolved configuration of a run is saved as
+A mistake (an unknown key, a wrong type, a value out of range) is reported in one line: the file,
+the line, the key path and what was expected. `python run_multitask.py check CONFIG` validates
+everything and prints the plan without training. The resolved configuration of a run is saved as
 `RUN/config.yaml`; training from that file gives the same run.
 
 Scalars are read as in YAML 1.2: `2e-5` is a number, `no` is text, true and false are written
-`true` and `false`. `null` is no value.
+`true` and `false`. `null` means that there is no value.
 
-## Files on top of files: `extends`
+## Build on another file: `extends`
 
-    extends: cs224n.yaml        # or a list of files; a later one goes on top
+    extends: cs224n.yaml        # or a list of files; later ones override earlier ones
     training:
       epochs: 5
 
-The path is relative to the file that names it. Keys are merged; a list, a scalar and the mappings
-`labels` and `seen_corpora` are replaced whole. A task set to `null` is removed. A method with
-another name (`adapter`, `pooling`, `projection`, `head`, `sampler`) drops the options of the one
-before.
+The path is relative to the file that names it. This file overrides the keys of the other one:
 
-## What tasks share: `defaults`
+- Mappings are merged key by key.
+- A list, a scalar and the mappings `labels` and `seen_corpora` are replaced.
+- A task set to `null` is removed.
+- If a method (`adapter`, `pooling`, `projection`, `head`, `sampler`) gets another name, the options
+  of the previous method are dropped.
+
+## Settings for all tasks: `defaults`
 
     defaults:
       batch_size: 32
       data: {format: tsv, id: id}
 
-`defaults` takes any key of a task and is merged underneath every task, after all files and
-overrides: what a task says itself counts, in whichever file it says so.
+`defaults` takes any key of a task and applies to every task that does not set the key itself. It is
+applied last, after all files and overrides: a key in a task always wins, in whichever file it is.
 
 ## On the command line
 
     python run_multitask.py configs/cs224n.yaml data_dir=DIR tasks.sst.pooling=mean \\
         tasks.sts.head='{name: cosine_regression, linear: true}' tasks.qqp=null
 
-A `key.path=value` goes on top of the files; the value is read as YAML.
+A `key.path=value` overrides the files. The value is read as YAML.
 
 ## Methods and their options
 
-`adapter`, `pooling`, `projection`, `head` and `sampler` are a name, or a name and options:
+Write `adapter`, `pooling`, `projection`, `head` and `sampler` as a name, or as a name with options:
 
     head: siamese_paraphrase
     head: {name: siamese_paraphrase, features: [u, v, abs_diff]}
 
-The names and their options stand [below](#adapter).
+The names and their options are listed [below](#adapter).
 """
 
 METHODS = {
-    "gradient_surgery": "How joint steps combine the tasks' gradients of the shared encoder; see "
-    "[SMART and gradient surgery](smart.md#gradient-surgery).",
-    "adapter": "A task's own part inside the encoder's layers ([PALs and adapters](pals.md)).",
-    "pooling": "From a sentence's token vectors to one vector.",
+    "gradient_surgery": "How joint steps combine the gradients of the tasks in the shared "
+    "encoder; see [SMART and gradient surgery](smart.md#gradient-surgery).",
+    "adapter": "Parameters of one task inside the encoder's layers ([PALs and adapters](pals.md)).",
+    "pooling": "Turns the token vectors of a sentence into one vector.",
     "projection": "An optional layer between pooling and head.",
-    "head": "From vectors to scores. A head that takes a pair needs `input: siamese`, one that "
-    "takes a vector `input: single` or `input: cross`, one that takes views (contrastive) "
-    "`input: single`, `siamese` or `triplet`.",
+    "head": "Turns vectors into scores. A head that takes a pair needs `input: siamese`. One that "
+    "takes a vector needs `input: single` or `input: cross`. One that takes views (contrastive) "
+    "needs `input: single`, `siamese` or `triplet`.",
     "sampler": "Which task is trained in which step.",
 }
 
 
 def page() -> str:
-    """The whole page as Markdown."""
+    """Return the page as Markdown."""
     parts = [INTRO, *(_block(path, model) for path, model in _models("", Config))]
     parts += [_methods(kind) for kind in KINDS]
     return "\n".join(parts)
 
 
 def _models(path: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Every block with its key path, outermost first."""
+    """Yield every block of keys with its key path, the outermost first."""
     yield path, model
     for name, field in model.model_fields.items():
         inner = model_in(field.annotation)
@@ -127,7 +130,8 @@ def _type(path: str, name: str, field: FieldInfo) -> str:
         f"{sign} {getattr(item, attribute)}"
         for item in field.metadata
         for attribute, sign in signs.items()
-        if getattr(item, attribute, 2**63) != 2**63  # the largest seed says nothing
+        if getattr(item, attribute, 2**63)
+        != 2**63  # the largest seed would tell the reader nothing
     ]
     words = type_in_words(field.annotation)
     if bounds:
@@ -136,7 +140,7 @@ def _type(path: str, name: str, field: FieldInfo) -> str:
 
 
 def _anchor(title: str) -> str:
-    """GitHub's anchor of a heading."""
+    """Return the anchor that GitHub gives a heading."""
     return re.sub(r"[^\w\- ]", "", title.lower())
 
 
@@ -182,16 +186,16 @@ def _options(kind: str, factory: Any) -> str:
 
 
 def _arguments(factory: Any) -> dict[str, str]:
-    """The entries of the docstrings' ``Args:`` sections, a class's own above its parents'."""
-    found = {}
+    """Return the ``Args:`` entries of a docstring; those of a class override its parents'."""
+    meanings = {}
     documented = inspect.getmro(factory) if inspect.isclass(factory) else (factory,)
     for parent in reversed(documented):
         text = inspect.cleandoc(parent.__doc__ or "")
         section = re.search(r"^Args:\n((?: .*\n?|\n)*)", text, re.MULTILINE)
         for entry in re.split(r"\n(?= {4}\w)", section[1].rstrip()) if section else []:
             name, _, meaning = entry.partition(":")
-            found[name.strip()] = " ".join(meaning.replace("``", "`").split())
-    return found
+            meanings[name.strip()] = " ".join(meaning.replace("``", "`").split())
+    return meanings
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:

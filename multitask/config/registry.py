@@ -1,7 +1,7 @@
-"""Names that a YAML file may use, and where each implementation lives.
+"""The method names that a YAML file may use, and the class or function behind each.
 
-A name maps to a ``"module:attribute"`` string, so that names are checked without importing torch;
-the attribute is imported when the model is built. Adding a method is one file and one line here.
+A name maps to a ``"module:attribute"`` string, so names can be checked without importing torch. The
+attribute is imported when the model is built. To add a method, add one file and one line here.
 """
 
 import importlib
@@ -66,7 +66,7 @@ HEADS = {
     "diffcse": "multitask.models.losses.diffcse:DiffCSEHead",
 }
 
-# what report.json calls a head's ``task_type`` -> the class that knows its labels and metrics
+# the ``task_type`` of a head, as in report.json -> the class for its labels and metrics
 TASK_TYPES = {
     "class": "multitask.tasks.classification:Classification",
     "binary": "multitask.tasks.binary:Binary",
@@ -104,7 +104,7 @@ KINDS: dict[str, Mapping[str, str]] = {
     "gradient_surgery": SURGERY,
 }
 
-# constructor arguments that the program supplies; every other one is an option in YAML
+# constructor arguments that the program supplies; all others are options in YAML
 SUPPLIED: dict[str, tuple[str, ...]] = {
     "adapter": ("dim", "num_layers"),
     "pooling": ("dim", "num_layers"),
@@ -126,7 +126,7 @@ SUPPLIED: dict[str, tuple[str, ...]] = {
 
 
 def check_name(kind: str, name: str) -> None:
-    """Raise a UserError with the nearest known name when ``name`` is not a registered ``kind``."""
+    """Raise UserError, with the nearest name, if ``name`` is not a registered ``kind``."""
     if name not in KINDS[kind]:
         raise UserError(f"unknown {kind} {name!r}{suggest(name, tuple(KINDS[kind]))}")
 
@@ -138,34 +138,34 @@ def resolve(kind: str, name: str) -> Any:
 
 
 def imported(reference: str) -> Any:
-    """What a ``"module:attribute"`` string names."""
+    """Import and return the object that a ``"module:attribute"`` string names."""
     module, _, attribute = reference.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
 def task_type(name: str) -> "TaskType":
-    """The task type that a head or a saved report names. Raises UserError for an unknown name."""
+    """Return the task type that a head or a saved report names; UserError if it is unknown."""
     if name not in TASK_TYPES:
         raise UserError(f"unknown task type {name!r}{suggest(name, tuple(TASK_TYPES))}")
-    return _one(TASK_TYPES[name])
+    return _instance(TASK_TYPES[name])
 
 
 @cache
-def _one(reference: str) -> Any:
-    """The one object of a class."""
+def _instance(reference: str) -> Any:
+    """Return the object of a class; it is made once."""
     return imported(reference)()
 
 
 def option_names(factory: Callable[..., Any], context: Mapping[str, Any]) -> list[str]:
-    """Constructor arguments that a config may set: all but those the program supplies."""
+    """Return the constructor arguments that a config may set: those not in ``context``."""
     return [name for name in inspect.signature(factory).parameters if name not in context]
 
 
 def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str, Any]) -> Any:
-    """Construct ``name`` with the user's options and whatever of ``context`` it takes.
+    """Construct ``name`` with the user's options and the arguments in ``context`` that it takes.
 
-    Raises UserError for an option that the constructor does not take, or for a value that does
-    not fit the option's annotation or that the constructor rejects.
+    Raises UserError if an option is unknown or missing, has the wrong type, or is rejected by the
+    constructor.
     """
     factory = resolve(kind, name)
     allowed = option_names(factory, context)
@@ -199,7 +199,7 @@ def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str
 
 
 def type_in_words(annotation: Any) -> str:
-    """A type as a reader of YAML knows it, such as 'number' or 'list of texts'."""
+    """Describe a type for someone who writes YAML, such as 'number' or 'list of texts'."""
     plain = {bool: "true or false", int: "whole number", float: "number", str: "text"}
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation is None or annotation is types.NoneType:
@@ -216,13 +216,13 @@ def type_in_words(annotation: Any) -> str:
 
 
 def _fits(value: Any, annotation: Any) -> bool:
-    """Whether a config value has an option's type; YAML's `no` is text, and would pass as true."""
+    """Return True if a value has the type of an option. Strict, or the text `no` would be true."""
     if annotation is inspect.Parameter.empty or isinstance(annotation, str):
         return True
     try:
         TypeAdapter(annotation).validate_python(value, strict=True)
     except ValidationError:
         return False
-    except PydanticUserError:  # a type of its own, which no YAML value has to fit
+    except PydanticUserError:  # a type that pydantic does not know: not checked
         return True
     return True

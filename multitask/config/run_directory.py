@@ -1,4 +1,4 @@
-"""The files of a run: their paths, and the text and JSON in them."""
+"""The files of a run: their paths, and how to read and write them."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class RunDirectory:
 
     @property
     def marker(self) -> Path:
-        """The first file of a run; a directory without it is no run."""
+        """The first file that a run writes; without it a directory is not a run."""
         return self.path / "run.json"
 
     @property
@@ -60,7 +60,7 @@ class RunDirectory:
 
     @property
     def report(self) -> Path:
-        """The results. The run is finished when it is there."""
+        """The results. A run with this file is finished."""
         return self.path / "report.json"
 
     @property
@@ -78,12 +78,12 @@ class RunDirectory:
 
     @property
     def encoder(self) -> Path:
-        """The directory of the encoder's architecture and the tokenizer."""
+        """The directory with the architecture of the encoder and the tokenizer."""
         return self.path / "encoder"
 
     @property
     def weights(self) -> Path:
-        """The directory of the weights of the best steps."""
+        """The directory with the weights of the best steps."""
         return self.path / "weights"
 
     @property
@@ -103,18 +103,18 @@ class RunDirectory:
         return self.path / "tensorboard"
 
     def weights_of(self, step: int) -> Path:
-        """The weights of a best step."""
+        """Return the file with the weights of a best step."""
         return self.weights / f"step-{step:08d}.safetensors"
 
     def saved_weights(self) -> dict[int, Path]:
-        """Every file of weights by its step; other files there are left alone."""
+        """Return the files with weights by step; other files in the directory are ignored."""
         files = self.weights.glob("step-*.safetensors")
         return {int(step): f for f in files if (step := f.stem.removeprefix("step-")).isdecimal()}
 
     def checkpoint(self, step: int) -> Path:
-        """The directory for a new checkpoint of a step.
+        """Return the directory for a new checkpoint of a step.
 
-        A second one of the same step (before and after its evaluation) gets a ``+`` after its name.
+        A step can have two, before and after its evaluation: the second name ends with ``+``.
         """
         path = self.checkpoints / f"step-{step:08d}"
         while path.exists():
@@ -122,15 +122,15 @@ class RunDirectory:
         return path
 
     def saved_checkpoints(self) -> list[Path]:
-        """The complete checkpoints, oldest first."""
+        """Return the complete checkpoints, the oldest first."""
         return sorted(self.checkpoints.glob("step-*"))
 
     def checkpoints_of(self, step: int) -> list[Path]:
-        """The complete checkpoints of a step, the newest first."""
+        """Return the complete checkpoints of a step, the newest first."""
         return sorted(self.checkpoints.glob(f"step-{step:08d}*"), reverse=True)
 
     def damaged(self, checkpoint: Path) -> Path:
-        """Where a damaged checkpoint is set aside."""
+        """Return the path to move a damaged checkpoint to."""
         path = checkpoint.with_name(f"damaged-{checkpoint.name}")
         while path.exists():
             path = path.with_name(f"{path.name}+")
@@ -152,14 +152,14 @@ class RunDirectory:
         return self.predictions / "glue" / f"{name}.tsv"
 
     def evaluation(self, split: str) -> Path:
-        """What ``evaluate`` writes."""
+        """Return the file that ``evaluate`` writes."""
         return self.path / f"evaluation-{split}.json"
 
     def pictures(self, name: str) -> Path:
-        """What ``attention`` writes, without the ending."""
+        """Return the path that ``attention`` writes to, without the ending."""
         return self.path / name
 
-    # --- what there is ---
+    # --- state ---
 
     @property
     def holds_run(self) -> bool:
@@ -172,9 +172,9 @@ class RunDirectory:
     # --- reading and writing ---
 
     def make(self, folder: Path) -> Path:
-        """Make a directory of the run if it is not there.
+        """Make a directory of the run if it does not exist.
 
-        Raises UserError for a link: a run that somebody else made could lead us to other files.
+        Raises UserError for a link: a run made by somebody else could point to other files.
         """
         for path in (folder, *folder.parents):
             if path == self.path:
@@ -188,13 +188,13 @@ class RunDirectory:
         return folder
 
     def write_text(self, file: Path, text: str) -> Path:
-        """Write a file of the run, complete or not at all. Its directory is made if need be."""
+        """Write a file of the run, complete or not at all. Make its directory if needed."""
         self.make(file.parent)
         if file in (self.config, self.best, self.baselines, self.report):
             known = self._digests() | {file.name: [text_digest(text)]}
-            if file.is_file():  # a kill may leave the one before
+            if file.is_file():  # a kill may leave the previous version
                 known[file.name].append(file_digest(file))
-            lines = [f"{digest}  {name}\n" for name, found in known.items() for digest in found]
+            lines = [f"{digest}  {name}\n" for name, digests in known.items() for digest in digests]
             write_text(self.checksums, "".join(lines))
         write_text(file, text)
         return file
@@ -204,52 +204,52 @@ class RunDirectory:
         return self.write_text(file, json_text(value))
 
     def _digests(self) -> dict[str, list[str]]:
-        """The checksums that a file may have, by its name."""
-        found: dict[str, list[str]] = {}
+        """Return the valid checksums of each file, by its name."""
+        digests: dict[str, list[str]] = {}
         if self.checksums.is_file():
             content = read_bounded(self.checksums, JSON_BYTES)
             for line in content.decode("utf-8", "replace").splitlines():
                 digest, _, name = line.partition("  ")
-                found.setdefault(name, []).append(digest)
-        return found
+                digests.setdefault(name, []).append(digest)
+        return digests
 
     def is_as_saved(self, file: Path) -> bool:
-        """Return False for a file that was changed since the run wrote it."""
+        """Return False if a file was changed after the run wrote it."""
         known = self._digests().get(file.name)
         return known is None or file_digest(file) in known
 
     def warn_of_change(self, file: Path) -> None:
-        """Warn of a file that was changed since the run wrote it."""
+        """Warn if a file was changed after the run wrote it."""
         if not self.is_as_saved(file):
             warn(f"{file} is damaged or was changed: it is not as the run has written it")
 
     def load_config(self, overrides: list[str] | None = None) -> Config:
-        """The resolved config. Raises UserError: no run there."""
+        """Return the resolved config. Raises UserError if there is no run."""
         if not self.holds_run:
             raise UserError(f"{self.path}: no run there (config.yaml is missing)")
-        found = load_config(self.config, overrides)
+        config = load_config(self.config, overrides)
         self.warn_of_change(self.config)
-        return found
+        return config
 
     def load_baselines(self) -> dict[str, dict[str, Any]] | None:
-        """The baselines; None where they are missing or damaged: they are quickly had again."""
+        """Return the baselines; None if missing or damaged, as they are quick to compute again."""
         try:
-            found: dict[str, dict[str, Any]] = json.loads(self.baselines.read_text("utf-8"))
+            baselines: dict[str, dict[str, Any]] = json.loads(self.baselines.read_text("utf-8"))
             if not self.is_as_saved(self.baselines):
                 return None
-            for scores in found.values():
+            for scores in baselines.values():
                 if not isinstance(scores["trivial"], dict):
                     return None
                 if not isinstance(scores["frozen"], dict | None):
                     return None
         except (ValueError, FileNotFoundError, AttributeError, KeyError, TypeError):
             return None
-        return found
+        return baselines
 
     def load_events(self) -> list[dict[str, Any]]:
-        """The lines of the log. Damaged ones are left out, with a warning.
+        """Return the lines of the log, without damaged ones; a warning lists those.
 
-        Raises UserError if all of them are damaged.
+        Raises UserError if all lines are damaged.
         """
         lines = [parse_event(line) for line in self.metrics.read_bytes().splitlines()]
         lost = [str(number) for number, line in enumerate(lines, 1) if line is None]
@@ -261,11 +261,11 @@ class RunDirectory:
         return [line for line in lines if line is not None]
 
     def load_predictions(self, task: str, split: str) -> list[dict[str, Any]]:
-        """The records of a prediction file. Raises ValueError for a damaged one."""
+        """Return the records of a prediction file. Raises ValueError if it is damaged."""
         return load_lines(self.predictions_of(task, split))
 
     def load_report(self) -> dict[str, Any]:
-        """report.json. Raises UserError if the run has none (yet), or a damaged one."""
+        """Return report.json. Raises UserError if it is missing or damaged."""
         path = self.report
         if not path.is_file():
             raise UserError(f"{path} does not exist: a run writes it when its training ends")
@@ -287,58 +287,64 @@ class RunDirectory:
         return report
 
     def best_steps(self) -> dict[str, int]:
-        """The best step of each task and of ``joint`` in a run that has weights."""
+        """Return the best step of each task and of ``joint``; the run must have weights.
+
+        Raises UserError if the file is damaged.
+        """
         try:
-            found: dict[str, int] = json.loads(self.best.read_text(encoding="utf-8"))
+            best: dict[str, int] = json.loads(self.best.read_text(encoding="utf-8"))
         except ValueError:
-            found = {}
-        known = isinstance(found, dict) and JOINT in found
-        if not known or {type(step) for step in found.values()} != {int}:
+            best = {}
+        known = isinstance(best, dict) and JOINT in best
+        if not known or {type(step) for step in best.values()} != {int}:
             raise UserError(f"{self.best} is damaged: go on with --resume, which writes it anew")
         self.warn_of_change(self.best)
-        return found
+        return best
 
 
 def state_of(checkpoint: Path) -> Path:
-    """The file of a checkpoint that holds what is no tensor, and names the others."""
+    """Return the file of a checkpoint with all values that are not tensors, and the file names."""
     return checkpoint / "state.json"
 
 
 def tensors_of(checkpoint: Path, part: str) -> Path:
-    """The tensors of one part of a run in a checkpoint."""
+    """Return the file of a checkpoint with the tensors of one part of the run."""
     return checkpoint / f"{part}.safetensors"
 
 
 def load_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file. Raises ValueError for anything else."""
+    """Return the objects of a JSON-lines file. Raises ValueError if a line is not an object."""
     with path.open(encoding="utf-8") as lines:
-        found = [json.loads(line) for line in lines]
-    if not all(isinstance(line, dict) for line in found):
+        records = [json.loads(line) for line in lines]
+    if not all(isinstance(record, dict) for record in records):
         raise ValueError("a line is no object")
-    return found
+    return records
 
 
 def selected_steps(
     best: Mapping[str, int], tasks: Mapping[str, str], select: str
 ) -> dict[str, int]:
-    """The step whose weights serve each task: the joint best, its own, or the task ``select``'s.
+    """Return for each task the step whose weights it uses, as ``training.select`` says.
 
-    ``tasks`` names for each task the one whose evaluations select, itself if it trains.
+    ``tasks`` maps each task to the task whose evaluations select its weights: itself, if it trains.
     """
-    return {task: best[own if select == "per_task" else select] for task, own in tasks.items()}
+    return {
+        task: best[selecting if select == "per_task" else select]
+        for task, selecting in tasks.items()
+    }
 
 
 def load_saved_config(
     run_dir: str | os.PathLike[str], overrides: list[str] | None = None
 ) -> Config:
-    """The resolved config of a run, with weights or without. Raises UserError: no run there."""
+    """Return the resolved config of a run. Raises UserError if there is no run."""
     return RunDirectory(Path(run_dir)).load_config(overrides)
 
 
 def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
-    """The resolved config of a run that has weights.
+    """Return the resolved config of a run that has weights.
 
-    Raises UserError: no run there, or one without evaluated weights yet.
+    Raises UserError if there is no run, or it has no evaluated weights yet.
     """
     run = RunDirectory(Path(run_dir))
     if run.holds_run and not run.best.is_file():

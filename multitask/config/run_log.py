@@ -1,11 +1,11 @@
 # Tested by tests/config/test_run_directory.py
-"""The lines of a run's log, read so that a damaged one is noticed."""
+"""Parse the lines of a run's log, and detect damaged ones."""
 
 import json
 from collections.abc import Iterable
 from typing import Any
 
-# for each event the keys that are read, besides "event" and "step"
+# the keys that each event must have, in addition to "event" and "step"
 EVENTS: dict[str, tuple[str, ...]] = {
     "plan": ("steps", "epochs"),
     "step": ("task", "loss"),
@@ -32,7 +32,7 @@ VALUES: dict[str, Any] = {
 
 
 def parse_event(line: bytes) -> dict[str, Any] | None:
-    """A line of the log; None for a damaged one."""
+    """Return the event in a line of the log; None if the line is damaged."""
     try:
         event: dict[str, Any] = json.loads(line)
         values = {"step": event["step"]} | {key: event[key] for key in EVENTS[event["event"]]}
@@ -43,5 +43,5 @@ def parse_event(line: bytes) -> dict[str, Any] | None:
 
 
 def stage_begins(events: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:
-    """Where a run's stages begin, after the first: the last step before each, and its name."""
+    """Return the last step before each stage except the first, and the name of the stage."""
     return [(event["step"], event["stage"]) for event in events if event["event"] == "stage"]

@@ -1,4 +1,4 @@
-"""The run directory before training: never harm what is there, resume only the same config."""
+"""Prepare a run directory: never overwrite other files, resume only with the same config."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from multitask.utils.files import hold, is_scrap, remove_scraps, replacing
 
 
 def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
-    """Raise UserError when writing a run to ``run_dir`` would harm what is there."""
+    """Raise UserError if a run in ``run_dir`` would overwrite other files or another run."""
     if not run_dir.exists():
         if run_dir.is_symlink():
             raise UserError(f"{run_dir} is a link to nothing: choose another output_dir=DIR")
@@ -23,7 +23,7 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
     run, filled = RunDirectory(run_dir), not all(map(is_scrap, run_dir.iterdir()))
     if filled and not run.marker.exists():
         raise UserError(f"{run_dir} is not empty and holds no run: choose another output_dir=DIR")
-    # a run that was killed before its first step may simply be started again
+    # a run that was killed before its first step can be started again
     begun = run.metrics.exists() or run.report.exists()
     if begun and not resume and not overwrite:
         raise UserError(
@@ -36,9 +36,9 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
 
 @contextlib.contextmanager
 def locked(run_dir: Path) -> Iterator[None]:
-    """Make the run directory and hold it for the block, as far as processes of this host go.
+    """Make the run directory and lock it for the block, against other processes of this host.
 
-    Raises UserError while another process trains there.
+    Raises UserError if another process trains in it.
     """
     run_dir.mkdir(parents=True, exist_ok=True)
     with hold(run_dir) as ours:
@@ -49,7 +49,7 @@ def locked(run_dir: Path) -> Iterator[None]:
 
 
 def check_no_run(directory: Path) -> None:
-    """Raise UserError where a directory for other files is a file or a run."""
+    """Raise UserError if an output directory is a file or holds a run."""
     if directory.is_file():
         raise UserError(f"{directory} is a file: choose another --output DIR")
     if RunDirectory(directory).config.exists():
@@ -57,7 +57,10 @@ def check_no_run(directory: Path) -> None:
 
 
 def check_encoder(source: str, task: str | None, overrides: Sequence[str]) -> None:
-    """Raise UserError where ``source``, no run, is no encoder, or what only a run has is asked."""
+    """Raise UserError if ``source`` is not an encoder, or an option is given that needs a run.
+
+    The caller has checked that ``source`` is not a run.
+    """
     if task is not None or overrides:
         option = "--task" if task is not None else overrides[0]
         raise UserError(f"{source}: no run there (config.yaml is missing), so {option} has no use")
@@ -67,7 +70,7 @@ def check_encoder(source: str, task: str | None, overrides: Sequence[str]) -> No
 
 
 def check_distinct(run_dirs: Sequence[Path]) -> None:
-    """Raise UserError where one run is given twice, be it under another name."""
+    """Raise UserError if a run is given twice, also through a link."""
     seen = set()
     for run in run_dirs:
         if run.resolve() in seen:
@@ -78,12 +81,12 @@ def check_distinct(run_dirs: Sequence[Path]) -> None:
 def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
     """Make the run directory and save the resolved config in it.
 
-    A kill leaves the old run or the new one, or a directory that the same command takes up.
+    A kill leaves the old run, the new run, or a directory in which the same command can start.
 
-    Raises UserError when the run to resume was started with another config.
+    Raises UserError if the run to resume was started with another config.
     """
     run_dir = Path(config.output_dir)
-    place = run_dir.resolve()  # a link stays one
+    place = run_dir.resolve()  # replace the directory behind a link, not the link
     run = RunDirectory(place)
     if resume and run.holds_run:
         differing = config_differences(config, run_dir)
@@ -99,13 +102,13 @@ def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
         with replacing(place) as made:
             made.mkdir()
             _begin(config, RunDirectory(made))
-    elif not (resume and run.holds_run):  # else when the resume succeeds
+    elif not (resume and run.holds_run):  # a resume saves the config once it has succeeded
         _begin(config, run)
     return run_dir
 
 
 def _begin(config: Config, run: RunDirectory) -> None:
-    """Make a directory that of a run."""
+    """Write the first files of a run."""
     run.write_text(run.marker, '{"format": 1}\n')
     save_config(config, run)
 
@@ -116,12 +119,14 @@ def save_config(config: Config, run: RunDirectory) -> None:
 
 
 def config_differences(config: Config, run_dir: Path) -> str:
-    """The keys in which a run's saved config is another one, such as ``seed (1 -> 2)``; or ''."""
+    """Return the keys that differ from a run's saved config, as ``seed (1 -> 2)``; '' for none."""
     saved = RunDirectory(run_dir).load_config()
     before, now = flat(saved.resolved()), flat(config.resolved())
     differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    differing = [key for key in differing if key not in ("output_dir", "data_dir")]  # may move
-    # labels that the config leaves to the data stand in the saved one as they were found
+    differing = [
+        key for key in differing if key not in ("output_dir", "data_dir")
+    ]  # a run may be moved
+    # if the config has no labels, the saved config has those of the data: not a difference
     inferred = tuple(
         f"tasks.{name}.data.labels." for name, t in config.tasks.items() if t.data.labels is None
     )
@@ -132,7 +137,7 @@ def config_differences(config: Config, run_dir: Path) -> str:
 
 
 def flat(values: Any, path: str = "") -> dict[str, Any]:
-    """Nested mappings as one, by ``key.path``."""
+    """Flatten nested mappings into one mapping from ``key.path`` to value."""
     if isinstance(values, dict) and values:
         parts = [flat(item, f"{path}.{key}" if path else str(key)) for key, item in values.items()]
         return {key: item for part in parts for key, item in part.items()}

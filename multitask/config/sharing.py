@@ -1,4 +1,4 @@
-"""What a task takes over from the task whose rows, pooling or head it shares."""
+"""Tasks that share the rows, pooling or head of another task: fill in and check their keys."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,8 +9,8 @@ from multitask.config.yaml_reader import KeyPath
 from multitask.config.yaml_tree import Tree
 from multitask.utils.errors import suggest
 
-# keys of `data` that a task with another task's rows has for itself
-OWN_LABELS = (
+# keys of `data` that a task sets itself even if it uses the rows of another task
+NOT_SHARED_WITH_ROWS = (
     "label",
     "labels",
     "label_separator",
@@ -20,7 +20,7 @@ OWN_LABELS = (
     "unlabelled",
     "same_rows_as",
 )
-# keys of a task that come with another task's pooling, or with its head
+# keys that a task takes from the task whose pooling, or head, it shares
 SHARED_WITH_POOLING = ("adapter", "pooling", "eval_pooling", "projection")
 SHARED_WITH_HEAD = (
     "input",
@@ -34,7 +34,7 @@ SHARED_WITH_HEAD = (
 
 
 def inherit(tree: Tree) -> None:
-    """Fill in what a task takes over from the task whose rows or head it shares."""
+    """Copy keys into each task from the task whose rows, pooling or head it shares."""
     tasks = tree.value.get("tasks")
     for name, task in tasks.items() if isinstance(tasks, dict) else ():
         if not isinstance(task, dict):
@@ -52,7 +52,9 @@ def inherit(tree: Tree) -> None:
                 raise tree.error(path, f"expected another task{suggest(other, others)}")
         host = _named(tasks, host_name)
         if isinstance(data, dict) and isinstance(host, dict) and isinstance(host.get("data"), dict):
-            rows = {key: value for key, value in host["data"].items() if key not in OWN_LABELS}
+            rows = {
+                key: value for key, value in host["data"].items() if key not in NOT_SHARED_WITH_ROWS
+            }
             task["data"] = {**rows, **data}
             _fill(task, host, ("input", "max_length"))
         pools = _named(tasks, task.get("share_pooling"))
@@ -61,14 +63,14 @@ def inherit(tree: Tree) -> None:
         owner = _named(tasks, task.get("share_head"))
         if isinstance(owner, dict):
             _fill(task, owner, SHARED_WITH_HEAD)
-            own, theirs = task.get("data") or {}, owner.get("data")
-            plain = isinstance(own, dict) and not {"labels", "label_range"} & set(own)
-            if plain and isinstance(theirs, dict):
-                _fill(own, theirs, ("labels", "label_range"))
+            data, owner_data = task.get("data") or {}, owner.get("data")
+            unset = isinstance(data, dict) and not {"labels", "label_range"} & set(data)
+            if unset and isinstance(owner_data, dict):
+                _fill(data, owner_data, ("labels", "label_range"))
 
 
 def _named(tasks: Mapping[str, Any], name: Any) -> Any:
-    """The task of that name; None where there is none, which the schema or a check says."""
+    """Return a task by name; None if there is none (a later check reports it)."""
     return tasks.get(name) if isinstance(name, str) else None
 
 
@@ -77,7 +79,7 @@ def _fill(into: dict[str, Any], origin: Mapping[str, Any], keys: tuple[str, ...]
 
 
 def share_rows(config: Config, name: str) -> None:
-    """Raise UserError unless the task fits the rows of the one that it names."""
+    """Raise UserError if the task does not fit the task whose rows it uses."""
     task = config.tasks[name]
     path: KeyPath = ("tasks", name, "data", "same_rows_as")
     host = config.tasks[task.data.same_rows_as or ""]
@@ -89,18 +91,18 @@ def share_rows(config: Config, name: str) -> None:
         if getattr(task, key) != getattr(host, key):
             raise config.error(("tasks", name, key), f"must be as in {task.data.same_rows_as!r}")
     for key in ("batch_size", "accumulation", "batch_tokens", "max_rows"):
-        own = getattr(task, key) != getattr(host, key)
-        if own and not config.is_default(("tasks", name, key)):
+        differs = getattr(task, key) != getattr(host, key)
+        if differs and not config.is_default(("tasks", name, key)):
             message = f"goes by the rows, which are those of {task.data.same_rows_as!r}: leave this"
             raise config.error(("tasks", name, key), f"{message} to that task")
     for key in DataConfig.model_fields:
-        if key not in OWN_LABELS and getattr(task.data, key) != getattr(host.data, key):
+        if key not in NOT_SHARED_WITH_ROWS and getattr(task.data, key) != getattr(host.data, key):
             message = f"the rows are those of {task.data.same_rows_as!r}: leave this to that task"
             raise config.error((*path[:-1], key), message)
 
 
 def share_head(config: Config, name: str) -> None:
-    """Raise UserError unless the task fits the head of the one that it names."""
+    """Raise UserError if the task does not fit the task whose head it uses."""
     task = config.tasks[name]
     path: KeyPath = ("tasks", name, "share_head")
     owner = config.tasks[task.share_head or ""]
@@ -117,7 +119,7 @@ def share_head(config: Config, name: str) -> None:
 
 
 def share_pooling(config: Config, name: str) -> None:
-    """Raise UserError unless the task fits the pooling of the one that it names."""
+    """Raise UserError if the task does not fit the task whose pooling it uses."""
     task = config.tasks[name]
     path: KeyPath = ("tasks", name, "share_pooling")
     owner = config.tasks[task.share_pooling or ""]

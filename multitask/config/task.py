@@ -1,5 +1,5 @@
 # Tested by tests/config/test_schema.py
-"""``tasks.NAME``: a task."""
+"""``tasks.NAME``: the keys of a task."""
 
 from typing import Literal
 
@@ -61,20 +61,20 @@ class SmartConfig(Strict):
     bregman: float = Field(
         0.0,
         ge=0,
-        description="Weight of the Bregman term, mu, which keeps outputs near those of a slow "
-        "running mean of the weights; 1 in the paper. 0: no such term, and no copy of the weights.",
+        description="Weight of the Bregman term, mu; 1 in the paper. The term keeps outputs near "
+        "those of a slow running mean of the weights. 0: no such term, and no copy of the weights.",
     )
 
 
 class CourseFileConfig(Strict):
-    """The course's prediction file: `predictions/NAME-SPLIT-output.csv`."""
+    """The prediction file of the CS224N course: `predictions/NAME-SPLIT-output.csv`."""
 
     name: str = Field(pattern=r"^[\w.-]+$", description="File name part, such as `para`.")
     column: str = Field(description="Header of the value, such as `Predicted_Is_Paraphrase`.")
 
 
 class TaskConfig(Strict):
-    """One task: its data, the way from encoder to score, and how it is trained."""
+    """One task: its data, its parts on top of the encoder, and how it is trained."""
 
     data: DataConfig = Field(description="The task's rows.")
     input: Literal["single", "siamese", "cross", "triplet"] = Field(
@@ -172,12 +172,12 @@ class TaskConfig(Strict):
 
     @property
     def only_scored(self) -> bool:
-        """Whether the task has no training rows: another one's head is scored on its rows."""
+        """True if the task has no training rows: the head of another task is scored on its rows."""
         if self.evaluate_only:
             return True
         data = self.data
-        own = (data.train, data.same_rows_as, data.texts_of)
-        return self.share_head is not None and own == (None, None, None)
+        sources = (data.train, data.same_rows_as, data.texts_of)
+        return self.share_head is not None and sources == (None, None, None)
 
     @field_validator("glue_file")
     @classmethod

@@ -1,5 +1,5 @@
 # Tested by tests/config/test_schema.py
-"""``training`` and ``stages``: the training loop, and its parts with their own settings."""
+"""``training`` and ``stages``: the settings of the training loop, and of its stages."""
 
 from typing import Literal
 

@@ -1,7 +1,7 @@
-"""YAML text to nodes: plain values, each with the file and line that wrote it.
+"""Read YAML text into nodes: plain values, each with its file and line.
 
-What a text may hold is bounded (``multitask.utils.limits``) before an alias is expanded, and
-whatever YAML itself raises becomes one line with file and line.
+The number of values is limited (``multitask.utils.limits``), and aliases count each time they are
+used. An error of the YAML library becomes one line with file and line.
 """
 
 import math
@@ -15,7 +15,7 @@ from multitask.utils.errors import UserError
 from multitask.utils.limits import CONFIG_NODES
 
 KeyPath = tuple[str | int, ...]
-_HALVES = re.compile("[\ud800-\udfff]")  # of a character
+_HALVES = re.compile("[\ud800-\udfff]")  # surrogates: half a character
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -26,7 +26,7 @@ class _Loader(_SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Also quotes what is text to YAML 1.1 and a number to `_Loader`, such as ``1e5``."""
+    """Also quotes text that `_Loader` would read as a number, such as ``1e5``."""
 
 
 def _resolver(tag: str, pattern: str, first: str) -> None:
@@ -44,12 +44,12 @@ _Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.v
 
 
 def dump_yaml(value: Any) -> str:
-    """Plain values as YAML that ``load_tree`` reads back as they are."""
+    """Return plain values as YAML; ``load_tree`` reads the same values back."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 def dump_override(key: str, value: Any) -> str:
-    """``key.path=value``, which ``load_tree`` reads back as the value is."""
+    """Return ``key.path=value`` for the command line; ``load_tree`` reads the same value back."""
     text = yaml.dump(
         value,
         Dumper=_Dumper,
@@ -63,7 +63,7 @@ def dump_override(key: str, value: Any) -> str:
 
 @dataclass(slots=True)
 class Node:
-    """A value and the 'file:line' that wrote it; a mapping or a list holds nodes."""
+    """A value and where it was written; a mapping or a list holds nodes."""
 
     value: Any  # a scalar, {key: Node} or [Node]
     place: str  # file:line, or the override of the command line
@@ -78,12 +78,12 @@ class Node:
 
 
 def parse(text: str, name: str, *, one_line: bool = False) -> Node:
-    """Read a YAML document. ``name`` is its file or, if ``one_line``, the override that holds it.
+    """Read a YAML document. ``name`` is its file or, if ``one_line``, the override.
 
-    In an override ``#`` is an ordinary character, and the signs of YAML that would silently drop a
-    part of the text (anchors, tags, document markers) are refused.
+    In an override ``#`` is an ordinary character. Anchors, tags and document markers are refused
+    there, because YAML would silently drop a part of the text.
 
-    Raises UserError with file and line for anything that cannot be read.
+    Raises UserError with file and line if the text cannot be read.
     """
     sign = "#"
     if one_line:  # a private character stands for "#" while YAML is read
@@ -92,7 +92,7 @@ def parse(text: str, name: str, *, one_line: bool = False) -> Node:
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
-        if node is None:  # nothing, or nothing but comments
+        if node is None:  # empty, or only comments
             return Node(None, name) if one_line else Node({}, f"{name}:1")
         if one_line:
             _refuse_signs(text, name)
@@ -113,7 +113,7 @@ def parse(text: str, name: str, *, one_line: bool = False) -> Node:
 
 
 def _refuse_signs(text: str, name: str) -> None:
-    """Raise UserError for a sign of YAML that is no part of a value: quotes make it text."""
+    """Raise UserError for an anchor, a tag or a document marker in an override."""
     signs = {
         yaml.AnchorToken: "an anchor (&)",
         yaml.AliasToken: "an alias (*)",
@@ -129,12 +129,12 @@ def _refuse_signs(text: str, name: str) -> None:
 
 
 class _Reader:
-    """Builds nodes from those of a YAML loader; counts them, for an alias may repeat many."""
+    """Turn the nodes of a YAML loader into ours. Count them: an alias may repeat many."""
 
     def __init__(self, loader: Any, name: str, hash_sign: str = "#") -> None:
         self.loader = loader
-        self.name = name  # ends with a colon where lines count
-        self.hash_sign = hash_sign  # what stands for "#"
+        self.name = name  # ends with a colon if line numbers are added
+        self.hash_sign = hash_sign  # the character that replaces "#"
         self.count = 0
 
     def place(self, node: Any) -> str:
@@ -175,7 +175,7 @@ class _Reader:
             value = self.loader.construct_object(node, deep=True)
         except yaml.YAMLError:
             raise
-        except Exception as error:  # constructors of YAML's own tags raise whatever comes up
+        except Exception as error:  # the constructors of YAML tags raise many kinds
             reason = " ".join(str(error).split())[:200]
             message = f"{node.value[:80]!r} does not fit its tag ({reason})"
             raise UserError(f"{place}: malformed YAML: {message}") from error

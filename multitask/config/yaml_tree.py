@@ -1,8 +1,11 @@
-"""A config's YAML as one plain tree that remembers the file and line of every value.
+"""Read a config's YAML as a tree of plain values that knows the file and line of each.
 
-``extends:`` merges other files underneath, ``key.path=value`` overrides go on top, ``defaults:``
-is merged underneath every task, and a task set to ``null`` is removed. No torch, no schema here:
-``multitask.config`` validates the tree.
+- A file overrides the files in its ``extends:``.
+- A ``key.path=value`` overrides the files.
+- ``defaults:`` applies to every task that does not set the key itself.
+- A task set to ``null`` is removed.
+
+This module has no schema and no torch: ``multitask.config`` validates the tree.
 """
 
 import os
@@ -16,28 +19,28 @@ from multitask.utils.errors import UserError, suggest
 from multitask.utils.files import expand_home, read_bounded
 from multitask.utils.limits import CONFIG_BYTES, CONFIG_FILES
 
-# keys that name a method: a plain name, or a mapping of its name and options
+# keys that name a method: a name, or a mapping with name and options
 CHOICES = frozenset(
     {"adapter", "pooling", "eval_pooling", "projection", "head", "sampler", "gradient_surgery"}
 )
-# keys whose mapping is one value: another file's replaces it as a whole
+# mappings that another file replaces instead of merging keys
 WHOLE = frozenset({("data", "labels"), ("encoder", "seen_corpora")})
 
 
 @dataclass
 class Tree:
-    """Plain values, and the places that they were read from."""
+    """Plain values, and the places they were read from."""
 
     value: Any = field(default_factory=dict)  # plain dicts, lists and scalars
-    root: Node = field(default_factory=lambda: Node({}, ""))  # the same with places
-    defaults: Node | None = None  # what `defaults:` said
+    root: Node = field(default_factory=lambda: Node({}, ""))  # the same values with their places
+    defaults: Node | None = None  # the value of `defaults:`
 
     def where(self, path: KeyPath) -> str:
-        """The place of ``path``, or of its nearest parent that was written somewhere."""
+        """Return the place of ``path``, or of its nearest parent that a file sets."""
         return _reached(self.root, path)[0].place
 
     def is_default(self, path: KeyPath) -> bool:
-        """Return True if a task's value at ``path`` is not written in the task itself."""
+        """Return True if the task itself does not set ``path``."""
         node, depth = _reached(self.root, path)
         if depth < len(path) or self.defaults is None:
             return depth < len(path)
@@ -45,13 +48,13 @@ class Tree:
         return depth == len(path) - 2 and shared is node
 
     def error(self, path: KeyPath, message: str) -> UserError:
-        """``FILE:LINE: KEY.PATH: MESSAGE`` as an exception to raise."""
+        """Return the exception ``FILE:LINE: KEY.PATH: MESSAGE``."""
         parts = (self.where(path), ".".join(map(str, path)), message)
         return UserError(": ".join(part for part in parts if part))
 
 
 def _reached(node: Node, path: KeyPath) -> tuple[Node, int]:
-    """The node at ``path``, or its deepest parent that exists, and how many keys lead there."""
+    """Return the node at ``path``, or its deepest existing parent, and the depth reached."""
     for depth, key in enumerate(path):
         inside: Any = node.value
         if isinstance(inside, list):
@@ -63,9 +66,9 @@ def _reached(node: Node, path: KeyPath) -> tuple[Node, int]:
 
 
 def load_tree(path: str | os.PathLike[str], overrides: list[str] | None = None) -> Tree:
-    """Read a YAML file with its ``extends``, apply overrides, then spread ``defaults``.
+    """Read a YAML file with its ``extends``, apply overrides, then ``defaults``.
 
-    Raises UserError with file, line and key path for anything that cannot be read.
+    Raises UserError with file, line and key path if something cannot be read.
     """
     root = _extended(Path(path), (), {})
     for override in overrides or []:
@@ -74,16 +77,19 @@ def load_tree(path: str | os.PathLike[str], overrides: list[str] | None = None) 
 
 
 def load_extended(path: Path) -> Tree:
-    """A YAML file on top of the files it extends, nothing else done to it.
+    """Read a YAML file with its ``extends``, without applying ``defaults``.
 
-    Raises UserError with file, line and key path for anything that cannot be read.
+    Raises UserError with file, line and key path if something cannot be read.
     """
     root = _extended(path, (), {})
     return Tree(root.plain(), root)
 
 
 def _extended(path: Path, chain: tuple[str, ...], known: dict[str, Node]) -> Node:
-    """``chain`` are the files that extend this one; ``known`` those that are read already."""
+    """Read a file and the files it extends.
+
+    ``chain`` has the files that extend this one, ``known`` the files that are already read.
+    """
     name = os.path.realpath(path)
     if name in chain:
         raise UserError(f"{path}: extends itself (through {' -> '.join(chain)})")
@@ -111,7 +117,7 @@ def _extended(path: Path, chain: tuple[str, ...], known: dict[str, Node]) -> Nod
 
 
 def _on_top(base: Node | None, over: Node) -> Node:
-    """``over`` on top of ``base``, if there is one."""
+    """Override ``base``, if there is one, with ``over``."""
     if base is None:
         return over
     _check_removed(base, over)
@@ -133,11 +139,11 @@ def is_override(word: str) -> bool:
 
 
 def read_override(override: str) -> tuple[str, Tree]:
-    """The key path, such as ``tasks.sst.pooling``, and the value of an override, read as YAML.
+    """Return the key path of an override, such as ``tasks.sst.pooling``, and its value from YAML.
 
-    The value is all the text behind the first ``=``: a ``#`` begins no comment there.
+    The value is all the text after the first ``=``; a ``#`` does not start a comment.
 
-    Raises UserError when it is not ``key.path=value``.
+    Raises UserError if it is not ``key.path=value``.
     """
     key, equals, text = override.partition("=")
     keys = key.strip().split(".")
@@ -150,7 +156,7 @@ def read_override(override: str) -> tuple[str, Tree]:
 
 
 def _parse_override(override: str) -> Node:
-    """``tasks.sst.pooling=mean`` as nested mappings."""
+    """Turn ``tasks.sst.pooling=mean`` into nested mappings."""
     key, tree = read_override(override)
     node = tree.root
     for part in reversed(key.split(".")):
@@ -159,7 +165,7 @@ def _parse_override(override: str) -> Node:
 
 
 def _check_removed(base: Node, over: Node) -> None:
-    """Raise UserError for a task that is set to null and was never there: a slip of the pen."""
+    """Raise UserError if a task that does not exist is set to null: probably a typo."""
     there, removed = (node.value.get("tasks", Node(None, "")).value for node in (base, over))
     if isinstance(there, dict) and isinstance(removed, dict):
         for name, task in removed.items():
@@ -169,9 +175,9 @@ def _check_removed(base: Node, over: Node) -> None:
 
 
 def _merge(base: Node, over: Node, path: KeyPath = (), *, mine: bool = False) -> Node:
-    """``over`` on top of ``base``: mappings merge, everything else replaces.
+    """Override ``base`` with ``over``: merge mappings, replace everything else.
 
-    A merged mapping keeps the place of ``base`` or, if it is ``mine``, that of ``over``.
+    A merged mapping has the place of ``base`` or, if ``mine``, that of ``over``.
     """
     below, above = base.value, over.value
     choice = bool(path) and path[-1] in CHOICES
@@ -180,7 +186,7 @@ def _merge(base: Node, over: Node, path: KeyPath = (), *, mine: bool = False) ->
     if not (isinstance(below, dict) and isinstance(above, dict)) or path[-2:] in WHOLE:
         return over
     if choice and "name" in above and above["name"].value != below.get("name", base).value:
-        return over  # another method's options must not survive a change of its name
+        return over  # the options of one method do not fit another
     merged = dict(below)
     for key, node in above.items():
         merged[key] = _merge(below[key], node, (*path, key), mine=mine) if key in below else node
@@ -188,7 +194,7 @@ def _merge(base: Node, over: Node, path: KeyPath = (), *, mine: bool = False) ->
 
 
 def _spread_defaults(root: Node) -> Tree:
-    """Merge ``defaults`` underneath every task and drop the tasks that are null."""
+    """Apply ``defaults`` to every task and remove the tasks that are null."""
     keys = dict(root.value)
     defaults = keys.pop("defaults", Node(None, ""))
     if defaults.value is None:

@@ -1,8 +1,8 @@
-"""Task types: everything about a task's labels, metrics and predictions that needs numpy alone.
+"""Task types: the labels, metrics and predictions of a task, with numpy alone.
 
-There is one subclass of ``TaskType`` per file of this room. A head names its type
-(``task_type: ClassVar[str]``), ``multitask.config.registry.TASK_TYPES`` says where the class is,
-and ``LabelReader`` carries the object. What needs tensors is a method of the head.
+Each task type is a subclass of ``TaskType`` in a file of its own. A head names its type
+(``task_type: ClassVar[str]``), ``multitask.config.registry.TASK_TYPES`` maps the name to the class,
+and ``LabelReader`` holds the object. Code that needs tensors is in the head instead.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -15,12 +15,18 @@ from multitask.tasks.label_reader import LabelReader, canonical, label_text
 from multitask.tasks.rows import Rows
 
 Array = npt.NDArray[Any]
-# labels, predictions and scores of N rows; docs/extending.md says which arrays a type takes
+# labels, predictions and scores of N rows; docs/extending.md lists the shapes for each type
 Columns = tuple[Array, Array, Array]
 
 
 class Mistake(NamedTuple):
-    """A wrong prediction: how bad it is, and the gold and the predicted label in words."""
+    """A wrong prediction.
+
+    Attributes:
+        size: how wrong it is, to sort mistakes; None if unknown.
+        gold: the label in words.
+        predicted: the prediction in words.
+    """
 
     size: float | None
     gold: str
@@ -28,78 +34,79 @@ class Mistake(NamedTuple):
 
 
 class TaskType:
-    """What all tasks of one type have in common; an object of it has no state.
+    """The base class of task types; its objects have no state.
 
-    The methods here serve a task with one label per row, a class or a number. Rows without a label
-    have -1 for a class and NaN for a number.
+    The methods here fit a task with one label per row, a class or a number. Without a label, a row
+    has the class -1 or the number NaN.
     """
 
-    # What the type is called in saved files, as ``label_type``.
+    # Name of the type in saved files (``label_type``).
     name: ClassVar[str]
-    # What a head of the type predicts, for docs/configuration.md.
+    # Description of what a head of the type predicts, for docs/configuration.md.
     predicts: ClassVar[str]
-    # What it predicts of a text, for `serve`, with {count}, {names}, {low}, {high} of its labels.
+    # Description of a prediction, for `serve`; {count}, {names}, {low} and {high} are filled in.
     gives: ClassVar[str]
-    # Every metric.
+    # All metrics.
     metrics: ClassVar[tuple[str, ...]]
-    # The metrics that `metric:` may name: higher is better, and the first is the default.
+    # The metrics that `metric:` may name. Higher is better; the first is the default.
     selects: ClassVar[tuple[str, ...]]
-    # The hub's name of what a model of this type does, for model cards.
+    # The pipeline tag of the hub, for model cards.
     pipeline: ClassVar[str] = "text-classification"
     # The figure of the dev predictions, as "module:function"; "" for none.
     figure: ClassVar[str] = ""
-    # What that figure shows, with {task}, for readers who do not see it.
+    # The alt text of that figure; {task} is filled in.
     figure_shows: ClassVar[str] = "Dev predictions of {task}"
-    # What the confusion matrix counts.
+    # The unit that the confusion matrix counts.
     counted: ClassVar[str] = "dev rows"
-    # What the report's mistakes are sorted by.
+    # How the report sorts mistakes.
     mistakes_by: ClassVar[str] = "confidence"
-    # What is measured per row where metrics are not computed from labels and predictions.
+    # Names of the counts per row, if metrics are computed from these and not from labels.
     measured: ClassVar[tuple[str, ...]] = ()
 
     # A config names the classes (`labels`), or the range of the numbers (`label_range`).
     has_classes: ClassVar[bool] = False
     has_range: ClassVar[bool] = False
-    # Why there is neither, for an error.
+    # Why there is neither, for an error message.
     no_classes: ClassVar[str] = ""
-    # Label values and their classes where a config names none; None takes the training file's.
+    # Label values and classes if a config names none; None: the values in the training file.
     default_labels: ClassVar[Mapping[str, str] | None] = None
-    # The rows have labels. Otherwise the task trains on texts alone, for the other tasks' sake.
+    # True if the rows have labels. False: the task trains on texts alone, to help other tasks.
     labelled: ClassVar[bool] = True
-    # A row has one label, predicted from one vector: its scores can be averaged over runs, a probe
-    # can train on frozen vectors, a training batch has a score, and tasks can share rows.
+    # True if a row has one label, predicted from one vector. Only then can scores be averaged over
+    # runs, a probe train on frozen vectors, a training batch have a score, and tasks share rows.
     per_row: ClassVar[bool] = True
-    # A prediction is one value, as the course's and GLUE's files hold it.
+    # True if a prediction is one value, as in the files of the course and of GLUE.
     one_value: ClassVar[bool] = True
-    # The labels are masked tokens, drawn anew in every pass over the rows.
+    # True if the labels are masked tokens, which are drawn again in every epoch.
     masks_tokens: ClassVar[bool] = False
-    # A row's loss and score depend on the other rows of its batch.
+    # True if the loss and score of a row depend on the other rows of its batch.
     compares_rows: ClassVar[bool] = False
 
     # Functions that need files or tokens, as "module:function"; "" for none.
-    # (config, task, split, reader) -> the rows of a split
+    # (config, task, split, reader) -> rows of a split
     load_rows: ClassVar[str] = "multitask.data.load:load_rows"
-    # (data, file) -> rows without labels, from a file that the user names
+    # (data, file) -> rows without labels, from a file of the user
     rows_of_file: ClassVar[str] = "multitask.data.load:texts_from_file"
-    # (texts, sides, source) -> rows without labels, from Python
+    # (texts, sides, source) -> rows without labels, from texts in Python
     rows_of_texts: ClassVar[str] = "multitask.data.load:rows_of_texts"
-    # (rows, tokens) -> tokens with the labels marked, and how many labels have no token
+    # (rows, tokens) -> tokens with the labels marked, and the number of labels without a token
     mark_tokens: ClassVar[str] = ""
     # (output per row, rows, tokens) -> predictions, scores and mean loss
     read_output: ClassVar[str] = ""
-    # (training tokens, masking) -> the trivial loss; and with the dev split -> columns of a guess
+    # (training tokens, masking) -> loss of the trivial guess; ``guess`` also takes the dev split and
+    # returns its columns
     guess_loss: ClassVar[str] = ""
     guess: ClassVar[str] = ""
 
     def check_classes(self, names: Sequence[str], scheme: str) -> None:
-        """Raise UserError unless these can be the classes; ``scheme`` is that of tagged words."""
+        """Raise UserError if these cannot be the classes; ``scheme`` is the tag scheme of words."""
 
     def values_in(
         self, cell: Any, unlabelled: Collection[str], separator: str
     ) -> Sequence[str] | None:
-        """The label values in a table's cell; None where the cell has no label.
+        """Return the label values in a cell of a table; None if the cell has no label.
 
-        Raises ValueError for a cell of another form.
+        Raises ValueError if the cell has another form.
         """
         if isinstance(cell, list | dict):
             raise ValueError("is a list or an object: this head takes one label a row")
@@ -107,39 +114,39 @@ class TaskType:
         return None if canonical(value) in unlabelled else [value]
 
     def read(self, values: Sequence[str], reader: LabelReader) -> Any:
-        """The label that a cell's values name. Raises ValueError with what was expected."""
+        """Return the label for the values of a cell. Raises ValueError with what was expected."""
         try:
             return reader.read(values[0])
         except ValueError as error:
             raise ValueError(f"is {values[0]!r}: {error}") from None
 
     def unread(self, count: int, reader: LabelReader) -> Array:
-        """The labels of ``count`` rows, all missing."""
+        """Return the labels of ``count`` rows without labels."""
         return np.full(count, -1, dtype=np.int64)
 
     def missing(self, labels: Array) -> Array:
-        """True for each row [N] that has no label, as ``unread`` marks it."""
+        """Return bool [N]: True for rows without a label, as marked by ``unread``."""
         return labels < 0
 
     def class_counts(self, labels: Array, classes: int) -> list[int]:
-        """Count how many rows, or tagged words, have each class."""
+        """Count the rows, or tagged words, of each class."""
         return [int((labels == number).sum()) for number in range(classes)]
 
     def columns(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
     ) -> Columns:
-        """Labels, predictions and scores of labelled rows, as ``values`` takes them."""
+        """Return labels, predictions and scores of labelled rows, as input for ``values``."""
         return rows.gold, predictions, scores
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
-        """The metrics ``names`` of each set of rows: ``rows`` is int [R, M], each value is [R].
+        """Compute the metrics ``names`` for each set of rows: int [R, M] -> [R] per metric.
 
         An undefined metric is NaN. Raises ValueError for a label or prediction outside the classes.
         """
         raise NotImplementedError
 
     def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
-        """Predictions and scores for the dev rows by a model that looks at no text.
+        """Return predictions and scores for the dev rows from the training labels alone.
 
         Raises ValueError without training labels.
         """
@@ -148,17 +155,17 @@ class TaskType:
     def confusion_columns(
         self, rows: Rows, reader: LabelReader, predictions: Array
     ) -> tuple[Array, Array] | None:
-        """Gold and predicted classes, to be counted; None where a row has no single class."""
+        """Return gold and predicted classes to count; None if a row has no single class."""
         return (rows.gold, predictions) if reader.names else None
 
     def label(self, rows: Rows, i: int, reader: LabelReader) -> Any:
-        """The label of row i as a JSON value; None where the rows have none."""
+        """Return the label of row i as a JSON value; None if the rows have no labels."""
         return None if rows.labels is None else rows.labels[i].tolist()
 
     def records(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
     ) -> Iterator[dict[str, Any]]:
-        """What is predicted of each row, as JSON values: see ``multitask.tasks.records``."""
+        """Yield the prediction of each row as JSON values; see ``multitask.tasks.records``."""
         for i, (prediction, shown) in enumerate(zip(predictions, scores, strict=True)):
             record = {
                 "label": self.label(rows, i, reader),
@@ -170,9 +177,9 @@ class TaskType:
             yield record
 
     def read_records(self, records: Sequence[Mapping[str, Any]]) -> Columns:
-        """Labels, predictions and scores of saved records, as ``values`` takes them.
+        """Return labels, predictions and scores of saved records, as input for ``values``.
 
-        Raises KeyError, TypeError, IndexError or ValueError for damaged ones.
+        Raises KeyError, TypeError, IndexError or ValueError for damaged records.
         """
         labels, predictions = (
             np.array([record[key] for record in records], dtype=np.int64)
@@ -181,48 +188,48 @@ class TaskType:
         return labels, predictions, saved_scores(records)
 
     def decide(self, scores: Array) -> Array:
-        """Predictions from scores that were averaged over an ensemble."""
+        """Return the predictions for scores that were averaged over an ensemble."""
         raise NotImplementedError
 
     def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
-        """What is wrong with a saved prediction; None if it is right."""
+        """Describe a wrong saved prediction; None if it is right."""
         raise NotImplementedError
 
     def label_in_words(self, rows: Rows, i: int, reader: LabelReader) -> str:
-        """The label of row i, for `check`."""
+        """Describe the label of row i, for `check`."""
         label = self.label(rows, i, reader)
         return f"label {reader.names[label] if reader.names else label}"
 
     def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, texts: str) -> str:
-        """The labels of the training rows, for `check`; ``texts`` is the task's `input`."""
+        """Describe the labels of the training rows, for `check`; ``texts`` is the `input`."""
         return ", ".join(f"{name} {count}" for name, count in counts.items())
 
     def course_values(self, predictions: Array, reader: LabelReader) -> list[str]:
-        """The predictions as a file of the course holds them."""
+        """Return the predictions in the format of the course's files."""
         return [f"{prediction:.6g}" for prediction in predictions]
 
     def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
-        """A prediction for the page of `serve`: ``prediction`` in words, and what to draw.
+        """Return a prediction for the page of `serve`.
 
-        That is ``shares`` (name, probability, chosen) of classes or ``number``, ``low`` and
-        ``high``, and ``notes`` for the reader.
+        ``prediction`` is in words. The page draws ``shares`` (name, probability, chosen) of
+        classes, or ``number`` between ``low`` and ``high``. ``notes`` are for the reader.
         """
         return {"prediction": str(record["prediction"])}
 
 
 def saved_scores(records: Sequence[Mapping[str, Any]]) -> Array:
-    """The scores of saved records, float64 [N, K]."""
+    """Return the scores of saved records, float64 [N, K]."""
     return np.array([record["scores"] for record in records], dtype=float)
 
 
 def divide(numerator: Array, denominator: Array) -> Array:
-    """Elementwise quotient; 0 / 0 is NaN, silently."""
+    """Divide elementwise; 0 / 0 is NaN, without a warning."""
     with np.errstate(divide="ignore", invalid="ignore"):
         quotient: Array = np.divide(numerator, denominator)
     return quotient
 
 
 def count(cells: Array, size: int) -> Array:
-    """How often each of ``size`` values occurs in each row of ``cells`` [R, M]: int [R, size]."""
+    """Count each of ``size`` values in each row of ``cells`` [R, M]: int [R, size]."""
     shifted = cells + size * np.arange(len(cells))[:, None]
     return np.bincount(shifted.ravel(), minlength=size * len(cells)).reshape(len(cells), size)

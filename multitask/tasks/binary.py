@@ -1,8 +1,8 @@
 """One of two classes per row, from one logit.
 
 Labels and predictions are 0 or 1 [N], scores are the probability of 1 [N, 1]. The average precision
-is NaN for a set without positives or with NaN scores, and 1 for a set with positives only; other
-metrics are those of ``classification``.
+is NaN for a set without positives or with NaN scores, and 1 for a set with positives only. The
+other metrics are defined in ``classification``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ class Binary(TaskType):
         }
 
     def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
-        """The majority class (0 of equals), with the frequency of 1 as score."""
+        """Predict the majority class (0 if equal); the score is the frequency of 1."""
         shown = frequencies(train.gold, 2)
         return np.full(len(dev), shown.argmax()), np.full((len(dev), 1), shown[1])
 
@@ -61,7 +61,7 @@ class Binary(TaskType):
         return Mistake(size, classes[gold], classes[predicted])
 
     def course_values(self, predictions: Array, reader: LabelReader) -> list[str]:
-        """0.0 and 1.0."""
+        """Return 0.0 or 1.0 per row."""
         return [f"{float(prediction):.1f}" for prediction in predictions]
 
     def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Binary(TaskType):
 
 
 def _average_precision(labels: Array, scores: Array, rows: Array) -> Array:
-    """Sum over score thresholds of (recall gained) x (precision there), for each set of rows.
+    """Sum (gain in recall) x (precision) over score thresholds, for each set of rows.
 
     ``labels`` 0/1 [N], ``scores`` [N], ``rows`` [R, M]: [R]. Rows of equal score share a threshold.
     """

@@ -1,4 +1,4 @@
-"""Resample rows with replacement, and read intervals off the resampled values."""
+"""Bootstrap: resample rows with replacement, and compute intervals of metrics."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 from multitask.tasks.base import Array, Columns, TaskType
 from multitask.tasks.metrics import compute, resampled_values
 
-# What one chunk of resamples may hold, to bound memory: many rows or many classes.
+# Limits of one chunk of resamples, to bound memory with many rows or many classes.
 CHUNK_ROWS = 1_000_000
 CHUNK_RESAMPLES = 100
 
@@ -20,9 +20,9 @@ def intervals(
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, tuple[float, float]]:
-    """95 % percentile bootstrap interval (low, high) over rows, for every scalar metric.
+    """Return the 95 % percentile bootstrap interval (low, high) over rows, for every metric.
 
-    Resamples in which a metric is NaN are left out. A metric that is undefined on the set itself
+    Resamples in which a metric is NaN are ignored. A metric that is undefined on the original rows
     has the interval (NaN, NaN).
     """
     points = compute(task_type, columns)
@@ -38,7 +38,7 @@ def intervals(
 
 
 def percentiles(resampled: Array) -> tuple[float, float]:
-    """95 % percentile interval of resampled values [R]; NaN among them are left out."""
+    """Return the 95 % percentile interval of resampled values [R]; NaN is ignored."""
     known = resampled[np.isfinite(resampled)]
     if not len(known):
         return math.nan, math.nan
@@ -47,7 +47,7 @@ def percentiles(resampled: Array) -> tuple[float, float]:
 
 
 def resampled_rows(n: int, resamples: int, seed: int | Sequence[int]) -> Iterator[Array]:
-    """Row indices drawn with replacement, [R, n] at a time, ``resamples`` in all."""
+    """Draw ``resamples`` sets of row indices with replacement; yield them in chunks [R, n]."""
     generator = np.random.default_rng(seed)
     step = max(1, min(CHUNK_RESAMPLES, CHUNK_ROWS // max(n, 1)))
     for start in range(0, resamples, step):

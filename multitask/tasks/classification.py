@@ -1,10 +1,13 @@
 """One class per row.
 
-Labels and predictions are int [N], scores are probabilities [N, C]. F1 follows scikit-learn: 0
-where nothing is positive in labels or predictions. Macro F1 averages over the classes that occur in
-either, so that a class missing from a small set costs nothing. ``mcc`` is Matthews' correlation
-coefficient R_K (Gorodkin 2004), 0 where labels or predictions are constant. ``mae`` counts by how
-many classes a prediction is off.
+Labels and predictions are int [N], scores are probabilities [N, C]. The metrics:
+
+- F1 follows scikit-learn: 0 if neither labels nor predictions have a positive.
+- Macro F1 averages over the classes that occur in labels or predictions, so a class that a small
+  set lacks does not lower it.
+- ``mcc`` is Matthews' correlation coefficient R_K (Gorodkin 2004), 0 if labels or predictions are
+  constant.
+- ``mae`` is the mean distance in classes between prediction and label.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +40,7 @@ class Classification(TaskType):
         return {name: class_value(name, counts) for name in names}
 
     def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
-        """The majority class (the smallest of equals), with the training frequencies as scores."""
+        """Predict the majority class (the first of equals); scores are training frequencies."""
         shown = frequencies(train.gold, len(reader.names))
         return np.full(len(dev), shown.argmax()), np.tile(shown, (len(dev), 1))
 
@@ -51,7 +54,7 @@ class Classification(TaskType):
         return Mistake(record["scores"][predicted], classes[gold], classes[predicted])
 
     def course_values(self, predictions: Array, reader: LabelReader) -> list[str]:
-        """Classes as the values in the data files."""
+        """Return classes as the values in the data files."""
         value_of = {number: value for value, number in reversed(reader.ids.items())}
         return [value_of[int(prediction)] for prediction in predictions]
 

@@ -6,10 +6,10 @@ from multitask.tasks.base import Array, count, divide
 
 
 def confusions(labels: Array, predictions: Array, classes: int, rows: Array) -> Array:
-    """Confusion matrix of each set of rows [R, M]: int [R, C, C], gold first.
+    """Compute the confusion matrix of each set of rows [R, M]: int [R, C, C], gold first.
 
-    Raises ValueError for a label or prediction outside the classes. The function of scikit-learn
-    counts one set of rows at a time, and leaves such labels out without a word.
+    Raises ValueError for a label or prediction outside the classes. scikit-learn's function
+    takes one set of rows at a time and silently ignores such labels.
     """
     pairs = (np.asarray(labels, dtype=np.int64), np.asarray(predictions, dtype=np.int64))
     cells = np.ravel_multi_index(pairs, (classes, classes))
@@ -17,14 +17,14 @@ def confusions(labels: Array, predictions: Array, classes: int, rows: Array) -> 
 
 
 def confusion(labels: Array, predictions: Array, classes: int) -> list[list[int]]:
-    """Row counts [C][C]: rows are gold classes, columns are predicted ones; see ``confusions``."""
+    """Count rows per gold class (first index) and predicted class: [C][C]; see ``confusions``."""
     every_row = np.arange(len(labels))[None]
     counts: list[list[int]] = confusions(labels, predictions, classes, every_row)[0].tolist()
     return counts
 
 
 def class_value(name: str, counts: Array) -> Array:
-    """A metric of confusion matrices [R, C, C]: [R]."""
+    """Compute a metric from confusion matrices [R, C, C]: [R]."""
     if name == "accuracy":
         return divide(counts.trace(axis1=1, axis2=2), counts.sum(axis=(1, 2)))
     if name == "mae":
@@ -40,14 +40,14 @@ def class_value(name: str, counts: Array) -> Array:
 
 
 def _f1(counts: Array) -> tuple[Array, Array]:
-    """F1 of each class and whether it occurs at all, both [R, C], from counts [R, C, C]."""
+    """Return the F1 of each class, and True if it occurs: both [R, C], from [R, C, C]."""
     hits = counts.diagonal(axis1=1, axis2=2)
     gold_and_predicted = counts.sum(axis=1) + counts.sum(axis=2)
     return 2 * hits / np.maximum(gold_and_predicted, 1), gold_and_predicted > 0
 
 
 def _matthews(counts: Array) -> Array:
-    """Matthews' correlation coefficient of confusion matrices [R, C, C]: [R]."""
+    """Compute Matthews' correlation coefficient from confusion matrices [R, C, C]: [R]."""
     total = counts.sum(axis=(1, 2)).astype(float)
     gold, predicted = counts.sum(axis=2).astype(float), counts.sum(axis=1).astype(float)
     together = counts.trace(axis1=1, axis2=2) * total - (gold * predicted).sum(axis=1)
@@ -57,7 +57,7 @@ def _matthews(counts: Array) -> Array:
 
 
 def frequencies(labels: Array, classes: int) -> Array:
-    """The share of each class among labels [N]. Raises ValueError without labels."""
+    """Return the share of each class in labels [N]. Raises ValueError without labels."""
     if not len(labels):
         raise ValueError("the trivial baseline needs training labels")
     counts = np.bincount(np.asarray(labels, dtype=np.int64), minlength=classes)

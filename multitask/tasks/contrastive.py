@@ -1,7 +1,7 @@
-"""Texts compared with one another: which of a batch goes with the first text of a row.
+"""Contrastive learning: find the text of a batch that belongs to the first text of a row.
 
-Labels number the texts of each row [N, texts], equal texts alike. Predictions are 1 where the text
-that goes with the first is nearest to it of all candidates (int [N]), scores are its probability
+Labels number the texts of each row [N, texts]; equal texts have the same number. Predictions are 1
+if the matching text is the nearest of all candidates, else 0 (int [N]). Scores are its probability
 [N, 1].
 """
 
@@ -22,7 +22,7 @@ TEXTS = {
 
 
 class Contrastive(TaskType):
-    """Which texts go together."""
+    """Contrastive tasks: texts that belong together have near vectors."""
 
     name = "views"
     predicts = "which texts go together"
@@ -35,13 +35,13 @@ class Contrastive(TaskType):
     compares_rows = True
 
     def missing(self, labels: Array) -> Array:
-        """No row: those without a label are left out when a file is read."""
+        """Return False for each row: rows without a label are dropped when a file is read."""
         return np.zeros(len(labels), dtype=bool)
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         every = {"probability": columns[2][:, 0], "accuracy": columns[1]}
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of no rows
+            warnings.simplefilter("ignore")  # numpy warns of a mean of no rows
             return {name: np.asarray(every[name], float)[rows].mean(axis=1) for name in names}
 
     def label_in_words(self, rows: Rows, i: int, reader: LabelReader) -> str:

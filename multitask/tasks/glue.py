@@ -1,9 +1,9 @@
-"""What the GLUE server wants: one file a task, its rows and its labels (gluebenchmark.com).
+"""The prediction files of the GLUE server: one per task (gluebenchmark.com).
 
-The official numbers of a task's labels differ between tasks and between copies of the data (RTE
-and QNLI: 0 is entailment; MNLI: 0, 1, 2 are entailment, neutral, contradiction; other copies of
-MNLI count the other way round). Files with words are therefore written by name, and files with
-numbers are refused where a config reads 0 and 1 in another order. No torch, no config.
+The numbers of labels differ between tasks and between copies of the data (RTE and QNLI: 0 is
+entailment; MNLI: 0, 1, 2 are entailment, neutral, contradiction; other copies of MNLI have the
+opposite order). So files with words are written by class name, and a file with numbers is refused
+if a config reads 0 and 1 in another order. No torch, no config.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from multitask.utils.errors import UserError
 
 if TYPE_CHECKING:
-    import numpy as np  # every config error would wait for it
+    import numpy as np  # slow to import, and this module is imported with every config
 
     from multitask.tasks.label_reader import LabelReader
 
@@ -24,7 +24,12 @@ NUMBERS = ("0", "1")
 
 @dataclass(frozen=True)
 class GlueFile:
-    """A file of the server: rows of the test set, and the labels (none: STS-B's numbers)."""
+    """A file of the server.
+
+    Attributes:
+        rows: number of test rows.
+        labels: the labels; none for the numbers of STS-B.
+    """
 
     rows: int
     labels: tuple[str, ...]
@@ -46,7 +51,7 @@ FILES = {
 
 
 def check_labels(name: str, reader: "LabelReader") -> None:
-    """Raise UserError unless a task's labels are those of the file ``name``."""
+    """Raise UserError if the labels of a task do not fit the file ``name``."""
     wanted = FILES[name].labels
     if not wanted:
         if not reader.task_type.has_range or reader.low != 0:
@@ -62,9 +67,9 @@ def check_labels(name: str, reader: "LabelReader") -> None:
 
 
 def check_index(name: str, ids: Sequence[str]) -> str | None:
-    """A remark where the rows are not as many as in GLUE's own test set.
+    """Return a remark if the number of rows is not that of GLUE's test set.
 
-    Raises UserError unless ``ids`` are the numbers 0 to N - 1, each once, in any order.
+    Raises UserError if ``ids`` are not the numbers 0 to N - 1, each once, in any order.
     """
     wrong = next((one for one in ids if not one.isdecimal()), None)
     if wrong is not None:
@@ -79,13 +84,13 @@ def check_index(name: str, ids: Sequence[str]) -> str | None:
 def submission(
     name: str, ids: Sequence[str], predictions: "np.ndarray", names: Sequence[str]
 ) -> str:
-    """The text of a file of the server: a header, then index and prediction of every row.
+    """Return the text of a file of the server: a header, then index and prediction per row.
 
     Args:
         name: a key of ``FILES``.
-        ids: the rows' index, 0 to N - 1, in any order.
+        ids: the index of each row, 0 to N - 1, in any order.
         predictions: class ids or numbers [N]; numbers are clipped to 0 to 5.
-        names: the classes' names.
+        names: the names of the classes.
 
     Raises:
         UserError: see ``check_index``.

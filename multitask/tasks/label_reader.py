@@ -1,4 +1,4 @@
-"""How the label values of a file become numbers."""
+"""Convert the label values of a file to numbers."""
 
 import math
 import re
@@ -13,30 +13,30 @@ if TYPE_CHECKING:
 
 
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-# how a number is written that has one meaning only: `007` and `1e2` may be names
+# numbers with other spellings of the same value; `007` and `1e2` may be names
 PLAIN_NUMBER = re.compile(r"\+?(-?(0|[1-9][0-9]*))(\.[0-9]+)?")
 
-SHOWN = 20  # label values that an error names
+SHOWN = 20  # most label values in an error message
 
 
 @dataclass(frozen=True)
 class LabelReader:
-    """How a task's label values become numbers."""
+    """Converts the label values of a task to numbers."""
 
-    # what the task predicts
+    # type of the task
     task_type: "TaskType"
-    # label value, as the file has it -> class; empty without classes
+    # label value in the file -> class; empty without classes
     ids: dict[str, int]
     # the classes, in the order of their numbers
     names: tuple[str, ...]
-    # the range of numbers
+    # lowest and highest value of a numeric label
     low: float = 0.0
-    high: float = 1.0
-    # how tags of words mark entities
+    high: float = 1.0  # see low
+    # tag scheme of words, such as IOB2; "" for other tasks
     scheme: str = ""
 
     def head_context(self, labels: np.ndarray | None = None) -> dict[str, Any]:
-        """What a head may be built with; class counts are those of ``labels`` (1 without)."""
+        """Return constructor arguments for a head; without ``labels`` every class count is 1."""
         classes = len(self.names)
         counts = [1] * classes
         if labels is not None:
@@ -49,9 +49,9 @@ class LabelReader:
         }
 
     def read(self, value: str) -> float:
-        """The number of a label value. Raises ValueError saying what was expected.
+        """Return the number of a label value. Raises ValueError with what was expected.
 
-        A value that is not among the classes may be another spelling of one; see ``canonical``.
+        A value that is not in ``ids`` may be another spelling of one that is; see ``canonical``.
         """
         if self.ids:
             known_as = self.ids.get(value, self._spellings.get(canonical(value)))
@@ -66,23 +66,23 @@ class LabelReader:
 
     @cached_property
     def _spellings(self) -> dict[str, int]:
-        """The class of each canonical value, where all its spellings are of one class."""
+        """The class of each canonical value whose spellings all have the same class."""
         classes: dict[str, set[int]] = {}
         for value, number in self.ids.items():
             classes.setdefault(canonical(value), set()).add(number)
-        return {value: found.pop() for value, found in classes.items() if len(found) == 1}
+        return {value: one.pop() for value, one in classes.items() if len(one) == 1}
 
     def clipped(self, predictions: Any) -> Any:
-        """Predictions (an array or one value), cut off at the ends of a range."""
+        """Clip predictions (an array or one value) to the range of a numeric label."""
         in_range = self.task_type.has_range
         return np.clip(predictions, self.low, self.high) if in_range else predictions
 
 
 def label_text(cell: Any) -> str:
-    """A label as the file has it; ``''`` where the cell is blank.
+    """Return the label in a cell as text; ``''`` if the cell is blank.
 
-    Text stays as it is. The numbers of a typed file have one spelling per value: ``1`` and ``1.0``
-    are ``'1'``. ``True`` is ``'true'``.
+    Text is unchanged. Numbers of a typed file get one spelling per value: ``1`` and ``1.0`` are
+    ``'1'``. ``True`` is ``'true'``.
     """
     if cell is None:
         return ""
@@ -97,8 +97,11 @@ def label_text(cell: Any) -> str:
 
 
 def canonical(value: Any) -> str:
-    """One spelling for what is written in several ways: ``1``, ``+1`` and ``' 1.0 '`` are ``'1'``,
-    ``True`` is ``'true'``, missing is ``''``. ``007``, ``1e2`` and ``1_1`` stay as they are."""
+    """Return the common spelling of a label value.
+
+    ``1``, ``+1`` and ``' 1.0 '`` are ``'1'``, ``True`` is ``'true'``, a missing value is ``''``.
+    ``007``, ``1e2`` and ``1_1`` are unchanged.
+    """
     text = label_text(value).strip()
     if text.lower() in ("true", "false"):
         return text.lower()
@@ -109,5 +112,5 @@ def canonical(value: Any) -> str:
 
 
 def number_of(text: str) -> float:
-    """The number that a text is in the usual notation; NaN where it is none, such as ``1_1``."""
+    """Return a number in the usual notation; NaN for any other text, such as ``1_1``."""
     return float(text) if NUMBER.fullmatch(text.strip()) else math.nan

@@ -1,4 +1,4 @@
-"""Cells of a table that are written as a list, such as ``[2, 6, 7]`` or ``['a', 'b']``."""
+"""Parse table cells that hold a list as text, such as ``[2, 6, 7]`` or ``['a', 'b']``."""
 
 import ast
 import json
@@ -11,10 +11,10 @@ ITEMS = re.compile(ITEM, re.DOTALL)
 
 
 def list_in(cell: str) -> list[str] | None:
-    """The items of a cell that is written as a list, as JSON or Python write it; else None.
+    """Return the items of a cell with a list of JSON or Python; None for any other cell.
 
-    Numbers and words without quotes are text as they are written. Raises ValueError for half a
-    list, and for one that holds anything else.
+    Numbers and words without quotes are returned as written. Raises ValueError for an incomplete
+    list, and for a list of other values.
     """
     text = cell.strip()
     if not (text.startswith("[") or text.endswith("]")):
@@ -33,7 +33,7 @@ def _unquoted(item: str) -> str:
         pass
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a backslash that escapes nothing
+            warnings.simplefilter("ignore")  # about a backslash that escapes nothing
             return str(ast.literal_eval(item))
     except (SyntaxError, ValueError) as error:
         raise ValueError(f"holds {item!r:.60}, which is no text: {error}") from None

@@ -1,8 +1,7 @@
-"""Masked tokens of a text (Devlin et al. 2019).
+"""Masked language modelling (Devlin et al. 2019).
 
-Labels are the number of masked tokens per text, predictions are how many of them were predicted
-right (int [N]), scores are their summed negative log-likelihood [N, 1]. A metric is over all masked
-tokens of the rows.
+Labels are the number of masked tokens per text, predictions the number predicted correctly (both
+int [N]), scores the summed negative log-likelihood [N, 1]. Metrics are over all masked tokens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from multitask.tasks.label_reader import LabelReader
 
 
 class MaskedLM(TaskType):
-    """Masked tokens."""
+    """Predict masked tokens."""
 
     name = "tokens"
     predicts = "masked tokens"

@@ -1,6 +1,6 @@
-"""Scores of a whole evaluation set, and how scores are joined and compared.
+"""Score an evaluation set, average scores over tasks, and compare them.
 
-numpy alone, never torch. The metrics themselves are those of a task type (``TaskType.values``).
+numpy alone, never torch. The metrics are computed by the task types (``TaskType.values``).
 """
 
 import math
@@ -15,10 +15,10 @@ CORRELATIONS = ("pearson", "spearman")
 
 
 def compute(task_type: TaskType, columns: Columns) -> dict[str, float]:
-    """Every metric of a task type over the whole set.
+    """Compute all metrics of a task type.
 
-    An undefined score is NaN, never an exception and never a warning: any metric of no rows, a
-    correlation where one side is constant or not finite. Raises ValueError for a label or
+    An undefined score is NaN, without an exception or a warning: any metric of no rows, or a
+    correlation if one side is constant or not finite. Raises ValueError for a label or
     prediction outside the classes.
     """
     values = resampled_values(task_type, columns, np.arange(len(columns[0]))[None])
@@ -28,10 +28,10 @@ def compute(task_type: TaskType, columns: Columns) -> dict[str, float]:
 def resampled_values(
     task_type: TaskType, columns: Columns, rows: Array, names: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Metrics of each set of rows: ``rows`` is int [R, M], each value is [R].
+    """Compute metrics for each set of rows: ``rows`` int [R, M] -> [R] per metric.
 
-    All metrics of the type, or those in ``names``. Raises ValueError for a name that is no metric
-    of the type, and as ``compute`` does.
+    ``names`` are the metrics; default: all of the type. Raises ValueError if a name is not a metric
+    of the type, or a label or prediction is outside the classes.
     """
     names = names or task_type.metrics
     if not set(names) <= set(task_type.metrics):
@@ -40,28 +40,28 @@ def resampled_values(
 
 
 def joint_tasks(task_types: Mapping[str, TaskType]) -> list[str]:
-    """The tasks whose mean counts; ``task_types`` by task.
+    """Return the tasks that count in the mean score; ``task_types`` is per task.
 
-    Tasks without labels (masked tokens, contrastive) serve the others: they do not count unless
-    they are alone.
+    Tasks without labels (masked tokens, contrastive) only help the others, so they count only if
+    there are no others.
     """
     labelled = [task for task, task_type in task_types.items() if task_type.labelled]
     return labelled or list(task_types)
 
 
 def joint(values: Mapping[str, float]) -> float:
-    """Plain mean over the tasks (the CS224N score of 2023); NaN if any value is NaN."""
+    """Average over the tasks (the CS224N score of 2023); NaN if any value is NaN."""
     return statistics.fmean(values.values())
 
 
 def mean_of_defined(values: Mapping[str, float]) -> float:
-    """Plain mean over the tasks whose score is defined; NaN if none is."""
+    """Average over the tasks with a defined score; NaN if there are none."""
     defined = {task: value for task, value in values.items() if not math.isnan(value)}
     return joint(defined) if defined else math.nan
 
 
 def overall_cs224n(values: Mapping[str, float], metrics: Mapping[str, str]) -> float:
-    """The later CS224N score: the mean with a correlation r entered as (r + 1) / 2.
+    """Compute the later CS224N score: the mean over tasks, with (r + 1) / 2 for a correlation r.
 
     ``values`` and ``metrics`` map each task to its score and to its metric's name.
     """
@@ -74,9 +74,9 @@ def overall_cs224n(values: Mapping[str, float], metrics: Mapping[str, str]) -> f
 
 
 def improves(new: float, best: float | None, min_delta: float = 0.0) -> bool:
-    """Whether ``new`` is above ``best`` by more than ``min_delta``.
+    """Return True if ``new`` is above ``best`` by more than ``min_delta``.
 
-    NaN never is; any number improves on None or NaN.
+    NaN never improves; any number improves on None or NaN.
     """
     if math.isnan(new):
         return False

@@ -1,8 +1,8 @@
 """Any number of classes per row.
 
-Labels and predictions are 0 or 1 [N, C] (a row without a label is NaN), scores are probabilities
-[N, C]. F1 is over all decisions (micro); macro F1 averages over the classes that occur in labels or
-predictions; ``exact_match`` is the share of rows with all their classes right and no other.
+Labels and predictions are 0 or 1 [N, C] (NaN for a row without a label), scores are probabilities
+[N, C]. F1 is over all decisions (micro). Macro F1 averages over the classes that occur in labels or
+predictions. ``exact_match`` is the share of rows whose predicted classes are exactly the labels.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from multitask.tasks.rows import Rows
 
 
 class MultiLabel(TaskType):
-    """Several classes at once."""
+    """Any number of classes per row."""
 
     name = "labels"
     predicts = "any number of classes"
@@ -31,8 +31,7 @@ class MultiLabel(TaskType):
     def values_in(
         self, cell: Any, unlabelled: Collection[str], separator: str
     ) -> Sequence[str] | None:
-        """The items of a list, also of one written as text, or the parts of a text that is cut at
-        ``separator``."""
+        """Return the items of a list, also of a list in text, or a text split at ``separator``."""
         if not isinstance(cell, list):
             text = label_text(cell)
             if cell is None or canonical(text) in unlabelled:
@@ -64,16 +63,16 @@ class MultiLabel(TaskType):
         gold, predicted = (np.asarray(cells) > 0.5 for cells in columns[:2])
 
         def counts(cells: Array) -> Array:
-            """How often each class occurs in each set of rows: [R, C]."""
+            """Count each class in each set of rows: [R, C]."""
             return np.stack([column[rows].sum(axis=1) for column in cells.T], axis=1)
 
-        right, known, found = counts(gold & predicted), counts(gold), counts(predicted)
-        occurs = known + found > 0
-        by_class = 2 * right / np.maximum(known + found, 1)
-        together = (known + found).sum(axis=1)
+        right = counts(gold & predicted)
+        together = counts(gold) + counts(predicted)
+        occurs = together > 0
+        by_class = 2 * right / np.maximum(together, 1)
         exact = (gold == predicted).all(axis=1)
         every = {
-            "f1": 2 * right.sum(axis=1) / np.maximum(together, 1),
+            "f1": 2 * right.sum(axis=1) / np.maximum(together.sum(axis=1), 1),
             "macro_f1": by_class.sum(axis=1) / np.maximum(occurs.sum(axis=1), 1),
             "exact_match": exact[rows].sum(axis=1) / max(rows.shape[1], 1),
         }
@@ -81,7 +80,7 @@ class MultiLabel(TaskType):
         return {name: every[name] if rows.shape[1] else undefined for name in names}
 
     def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
-        """The classes of more than half the training rows, with their frequencies as scores."""
+        """Predict the classes of more than half the training rows; scores are frequencies."""
         if not len(train.gold):
             raise ValueError("the trivial baseline needs training labels")
         frequencies = np.asarray(train.gold, dtype=float).mean(axis=0)
@@ -89,7 +88,7 @@ class MultiLabel(TaskType):
         return np.tile(guess, (len(dev), 1)), np.tile(frequencies, (len(dev), 1))
 
     def confusion_columns(self, rows: Rows, reader: LabelReader, predictions: Array) -> None:
-        """None: a row has no single class."""
+        """Return None: a row has no single class."""
 
     def label(self, rows: Rows, i: int, reader: LabelReader) -> list[int] | None:
         return None if rows.labels is None else _classes_of(rows.labels[i])
@@ -120,7 +119,7 @@ class MultiLabel(TaskType):
         return (scores > 0.5).astype(np.int64)
 
     def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
-        """Its size is the probability of the surest wrong decision."""
+        """Return a mistake whose size is the highest probability of a wrong decision."""
         gold, predicted, scores = record["label"], record["prediction"], record["scores"]
         if gold == predicted:
             return None
@@ -141,5 +140,5 @@ class MultiLabel(TaskType):
 
 
 def _classes_of(cells: Array) -> list[int]:
-    """The numbers of the classes that a row of 0 and 1 [C] has."""
+    """Return the classes in a row of 0 and 1 [C]."""
     return np.flatnonzero(np.asarray(cells) > 0.5).tolist()

@@ -1,8 +1,8 @@
-"""The answer to a question, as a part of a text (SQuAD v1.1).
+"""Extractive question answering: the answer is a part of a text (SQuAD v1.1).
 
-Labels and predictions are the first and behind-last character of the answer, int [N, 2], scores are
-its probability [N, 1]. Exact match and F1 are those of the official script, from 0 to 1, and are
-measured per row (Rajpurkar et al. 2016;
+Labels and predictions are the start and end of the answer in characters, end excluded, int [N, 2].
+Scores are its probability [N, 1]. Exact match and F1 are computed per row as in the official
+script, but from 0 to 1 (Rajpurkar et al. 2016;
 https://worksheets.codalab.org/rest/bundles/0xbcd57bee090b421c982906709c8c27e1).
 """
 
@@ -23,7 +23,7 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class QuestionAnswering(TaskType):
-    """Where an answer is in a text."""
+    """Find the answer to a question in a text."""
 
     name = "span"
     predicts = "where an answer stands"
@@ -40,7 +40,7 @@ class QuestionAnswering(TaskType):
     guess_loss = "multitask.data.answers:guess_loss"
 
     def missing(self, labels: Array) -> Array:
-        """No row: those without a label are left out when a file is read."""
+        """Return False for each row: rows without a label are dropped when a file is read."""
         return np.zeros(len(labels), dtype=bool)
 
     def columns(
@@ -55,18 +55,18 @@ class QuestionAnswering(TaskType):
         return {name: divide(every[name][rows].sum(axis=1), size) for name in names}
 
     def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
-        """The whole text as the answer."""
+        """Predict the complete text as the answer."""
         guess = np.array([[0, len(texts[1])] for texts in dev.texts])
         return guess, np.ones((len(dev), 1))
 
     def label(self, rows: Rows, i: int, reader: LabelReader) -> list[str] | None:
-        """All answers of the row."""
+        """Return all answers of the row."""
         return list(rows.answers[i]) if rows.labels is not None and rows.answers else None
 
     def records(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
     ) -> Iterator[dict[str, Any]]:
-        """``start`` and ``end`` are characters of the second text."""
+        """Yield records; ``start`` and ``end`` count characters of the second text."""
         for i, (start, end) in enumerate(predictions.tolist()):
             text, answers = rows.texts[i][1][start:end], self.label(rows, i, reader)
             measured = None if answers is None else outcome(text, answers)
@@ -101,19 +101,19 @@ class QuestionAnswering(TaskType):
 
 
 def normalised(text: str) -> str:
-    """Lower case, without punctuation and then articles, with single spaces."""
+    """Lower-case a text and remove punctuation, articles and double spaces, in this order."""
     bare = text.lower().translate(PUNCTUATION)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", bare).split())
 
 
 def word_f1(predicted: str, gold: str) -> float:
-    """F1 of the words that both have, each as often as both have it; 0 where none is shared."""
+    """Compute the F1 of the words in both texts, counted with repeats; 0 if none is shared."""
     one, other = normalised(predicted).split(), normalised(gold).split()
     shared = sum((Counter(one) & Counter(other)).values())
     return 2 * shared / (len(one) + len(other)) if shared else 0.0
 
 
 def outcome(predicted: str, answers: Sequence[str]) -> tuple[float, float]:
-    """F1 and exact match of one row: the best over its answers."""
+    """Return F1 and exact match of one row, each the best over its answers."""
     exact = any(normalised(predicted) == normalised(gold) for gold in answers)
     return max(word_f1(predicted, gold) for gold in answers), float(exact)

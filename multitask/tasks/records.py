@@ -1,8 +1,12 @@
-"""Predictions as JSON values: one record per row, the same wherever predictions are shown.
+"""Predictions as JSON values: one record per row.
 
-A record has ``label`` (None without), ``prediction`` and ``scores``; ``name`` or ``names`` where
-classes have names; ``measured`` where metrics are measured per row; and what its type adds.
-Prediction files, the Python interface and the page of `serve` each show a part of it.
+A record has these keys, and others that its task type adds:
+
+- ``label`` (None for a row without a label), ``prediction`` and ``scores``
+- ``name`` or ``names``, if the classes have names
+- ``measured``, if metrics are computed from counts per row
+
+Prediction files, the Python interface and the page of `serve` each show a part of a record.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +25,7 @@ FROM_LABELS = ("label", "measured")
 def file_records(
     rows: Rows, reader: LabelReader, predictions: Array, scores: Array
 ) -> Iterator[dict[str, Any]]:
-    """The lines of a prediction file: with ids and texts, scores with six digits, no names."""
+    """Yield the lines of a prediction file: with ids and texts, six digits, no class names."""
     records = reader.task_type.records(rows, reader, predictions, scores)
     for name, texts, record in zip(rows.ids, rows.texts, records, strict=True):
         record["scores"] = [one if one is None else round(one, 6) for one in record["scores"]]
@@ -32,19 +36,22 @@ def file_records(
 def predicted_records(
     rows: Rows, reader: LabelReader, predictions: Array, scores: Array
 ) -> list[dict[str, Any]]:
-    """What is predicted, without what needs labels: for the Python interface."""
+    """Return the records for the Python interface: without the keys that need labels."""
     records = reader.task_type.records(rows, reader, predictions, scores)
     return [{k: v for k, v in record.items() if k not in FROM_LABELS} for record in records]
 
 
 def measured_columns(records: Iterable[Mapping[str, Any]]) -> Columns:
-    """What is measured of labelled rows, float [N, K], as scores; it stands in for the others."""
+    """Return columns for metrics from counts per row: the counts, float [N, K], are the scores.
+
+    Labels and predictions are not used; both are the first count.
+    """
     measured = np.array([list(record["measured"].values()) for record in records], dtype=float)
     return measured[:, 0], measured[:, 0], measured
 
 
 def read_measured(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Columns:
-    """The same from saved records."""
+    """Return the same columns from saved records."""
     return measured_columns(
         {"measured": {name: record["measured"][name] for name in names}} for record in records
     )
@@ -53,6 +60,6 @@ def read_measured(records: Sequence[Mapping[str, Any]], names: Sequence[str]) ->
 def shares(
     reader: LabelReader, probabilities: Sequence[float], chosen: Sequence[int]
 ) -> list[tuple[str, float, bool]]:
-    """(name, probability, chosen) of each class."""
+    """Return (name, probability, chosen) of each class."""
     pairs = enumerate(zip(reader.names, probabilities, strict=True))
     return [(name, probability, number in chosen) for number, (name, probability) in pairs]

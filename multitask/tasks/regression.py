@@ -1,6 +1,6 @@
 """One number per row, on the scale of ``data.label_range``.
 
-Labels and predictions are float [N], scores are the predictions [N, 1]. A correlation is NaN where
+Labels and predictions are float [N], scores are the predictions [N, 1]. A correlation is NaN if
 one side is constant or not finite.
 """
 
@@ -16,7 +16,7 @@ from multitask.tasks.rows import Rows
 
 
 class Regression(TaskType):
-    """A number."""
+    """Predict a number."""
 
     name = "number"
     predicts = "a number"
@@ -40,14 +40,14 @@ class Regression(TaskType):
         return {name: _value(name, *sides) for name in names}
 
     def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
-        """The mean of the training labels."""
+        """Predict the mean of the training labels."""
         if not len(train.gold):
             raise ValueError("the trivial baseline needs training labels")
         mean = float(np.mean(train.gold))
         return np.full(len(dev), mean), np.full((len(dev), 1), mean)
 
     def read_records(self, records: Sequence[Mapping[str, Any]]) -> Columns:
-        """Saved numbers are clipped to the label range, metrics are not: the scores count."""
+        """Take predictions from the scores: saved predictions are clipped to the label range."""
         scores = saved_scores(records)
         labels = np.array([float(record["label"]) for record in records])
         return labels, scores[:, 0], scores
@@ -56,7 +56,7 @@ class Regression(TaskType):
         return scores[:, 0]
 
     def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
-        """Its size is the distance to the gold number."""
+        """Return a mistake whose size is the distance to the gold number."""
         gold, predicted = record["label"], record["prediction"]
         if gold == predicted:
             return None
@@ -76,13 +76,13 @@ class Regression(TaskType):
 
 
 def correlation(name: str, left: Array, right: Array) -> float:
-    """The ``pearson`` or ``spearman`` correlation of two columns [N]."""
+    """Compute the ``pearson`` or ``spearman`` correlation of two columns [N]."""
     sides = [np.asarray(side, dtype=np.float64)[None] for side in (left, right)]
     return float(_value(name, *sides)[0])
 
 
 def _value(name: str, labels: Array, predictions: Array) -> Array:
-    """Pearson, Spearman (ties share their mean rank), mean squared error: [R, M] to [R]."""
+    """Compute Pearson, Spearman (ties get their mean rank) or the mean squared error: [R]."""
     from scipy.stats import rankdata
 
     if name == "pearson":
@@ -95,7 +95,7 @@ def _value(name: str, labels: Array, predictions: Array) -> Array:
 
 
 def _pearson(left: Array, right: Array) -> Array:
-    """Pearson correlation of each row: [R, M] twice to [R]; NaN where one side is constant."""
+    """Compute the Pearson correlation per row, [R, M] each -> [R]; NaN if a side is constant."""
     from scipy.stats import pearsonr
 
     if left.shape[1] < 2:

@@ -10,13 +10,21 @@ import numpy as np
 class Rows:
     """One split of one task.
 
-    ``labels`` is int64 class ids, 0/1, or float64 numbers [N]; of several classes at once float64
-    0/1 [N, C]; None where the split has none. Of a contrastive task it numbers the texts of each
-    row [N, texts], equal texts alike.
-    ``texts`` holds one text a row, two for a pair, three for a triplet. Where words are tagged,
-    ``words`` are those of each row, its text has spaces between them, and ``labels`` are their tags
-    [N, longest], -1 behind a row's last. Of questions ``answers`` are the texts of each row's
-    answers, ``labels`` the first and behind-last character of its first one [N, 2].
+    Attributes:
+        source: where the rows come from, for messages.
+        ids: the id of each row.
+        texts: the texts of each row: one, two for a pair, three for a triplet.
+        labels: the labels, None for a split without labels:
+
+            - classes: int64 [N], also 0/1
+            - numbers: float64 [N]
+            - any number of classes: float64 0/1 [N, C]
+            - tags of words: int64 [N, longest], -1 after the last word of a row
+            - answers: the start and end of the first one in characters, end excluded, [N, 2]
+            - contrastive: a number per text [N, texts]; equal texts have the same number
+        unlabelled_dropped: number of rows that were dropped because they have no label.
+        words: the words of each row, if words are tagged; its text joins them with spaces.
+        answers: the texts of all answers of each row, for questions.
     """
 
     source: str
@@ -32,13 +40,13 @@ class Rows:
 
     @property
     def gold(self) -> np.ndarray:
-        """The labels of a split that must have them. Raises ValueError where it has none."""
+        """The labels of a split that must have them. Raises ValueError if it has none."""
         if self.labels is None:
             raise ValueError(f"{self.source} has no labels")
         return self.labels
 
     def take(self, index: np.ndarray | Sequence[int]) -> "Rows":
-        """The rows at ``index``, in that order."""
+        """Return the rows at ``index``, in that order."""
         labels = None if self.labels is None else self.labels[np.asarray(index, dtype=np.int64)]
         return replace(
             self,

@@ -1,9 +1,9 @@
-"""One tag per word, scored by entities as seqeval counts them.
+"""One tag per word, scored by entities as in seqeval.
 
-Labels are tag ids, int [N, longest], -1 behind a row's last word. Predictions have the same shape,
--1 for a word that the encoder does not see, which counts as outside of every entity; scores are the
-probability of each predicted tag. Metrics are computed from what is measured per row: they are over
-all entities, and over all words, of the rows.
+Labels are tag ids, int [N, longest], -1 after the last word of a row. Predictions have the same
+shape; a word that was cut off before the encoder has -1 and counts as outside of every entity.
+Scores are the probability of each predicted tag. Metrics are computed from counts per row, over all
+entities and all words.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ OUTSIDE = "O"
 
 
 class TokenClassification(TaskType):
-    """A tag for each word."""
+    """Predict a tag per word."""
 
     name = "tags"
     predicts = "a tag for each word"
@@ -33,7 +33,7 @@ class TokenClassification(TaskType):
     figure = "multitask.reporting.figures.confusion_matrix:confusion"
     figure_shows = "Confusion matrix of {task} on dev"
     counted = "words of dev"
-    # entities in the gold tags, in the predicted ones, in both; words, those with the right tag
+    # entities in the gold tags, in the predicted tags, in both; words, words with the right tag
     measured = ("entities", "predicted", "right", "words", "right_words")
     has_classes = True
     per_row = one_value = False
@@ -44,7 +44,7 @@ class TokenClassification(TaskType):
     read_output = "multitask.data.tags:tags_of_output"
 
     def check_classes(self, names: Sequence[str], scheme: str) -> None:
-        """Raise UserError unless the tags are those of the scheme, with one for no entity."""
+        """Raise UserError if a tag does not fit the scheme, or the tag for no entity is missing."""
         prefixes = str(getattr(import_seqeval(), scheme).allowed_prefix).removeprefix("Prefix.")
         starts = [prefix for prefix in sorted(prefixes.split("|")) if prefix != OUTSIDE]
         shown = f"{OUTSIDE}, {', '.join(f'{prefix}-TYPE' for prefix in starts)}"
@@ -69,7 +69,7 @@ class TokenClassification(TaskType):
         return [label_text(tag) for tag in tags]
 
     def missing(self, labels: Array) -> Array:
-        """No row: those without a label are left out when a file is read."""
+        """Return False for each row: rows without a label are dropped when a file is read."""
         return np.zeros(len(labels), dtype=bool)
 
     def columns(
@@ -89,14 +89,14 @@ class TokenClassification(TaskType):
         return {name: np.where(words > 0, every[name], np.nan) for name in names}
 
     def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
-        """The most frequent tag of the training words, for each word."""
+        """Predict the most frequent tag of the training words for every word."""
         most = np.bincount(train.gold[train.gold >= 0]).argmax()
         return np.full(dev.gold.shape, most), np.ones(dev.gold.shape)
 
     def confusion_columns(
         self, rows: Rows, reader: LabelReader, predictions: Array
     ) -> tuple[Array, Array]:
-        """Gold and predicted tag of every word."""
+        """Return the gold and the predicted tag of every word."""
         inside = rows.gold >= 0
         return rows.gold[inside], _seen(predictions, reader)[inside]
 
@@ -108,7 +108,7 @@ class TokenClassification(TaskType):
     def records(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
     ) -> Iterator[dict[str, Any]]:
-        """``scores`` are the probabilities of the predicted tags, None for a word not seen."""
+        """Yield records; ``scores`` are the probabilities of the tags, None for a cut word."""
         for i, words in enumerate(rows.words or []):
             tags = [reader.names[tag] for tag in _seen(predictions[i], reader)[: len(words)]]
             gold = self.label(rows, i, reader)
@@ -126,7 +126,7 @@ class TokenClassification(TaskType):
         return read_measured(records, self.measured)
 
     def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
-        """The words with a wrong tag; its size is the probability of the surest wrong tag."""
+        """List the words with a wrong tag; the size is the highest probability of those tags."""
         gold, predicted, scores = record["label"], record["prediction"], record["scores"]
         wrong = [i for i, tag in enumerate(gold) if tag != predicted[i]]
         if not wrong:
@@ -146,12 +146,12 @@ class TokenClassification(TaskType):
 
 
 def _seen(predictions: Array, reader: LabelReader) -> Array:
-    """The predicted tags, with that of no entity for words that the encoder does not see."""
+    """Return the predicted tags, with the tag for no entity for words that were cut off."""
     return np.where(predictions < 0, reader.names.index(OUTSIDE), predictions)
 
 
 def import_seqeval() -> Any:
-    """The library's schemes, or a line that says how to get it."""
+    """Import ``seqeval.scheme``. Raises UserError if seqeval is missing."""
     try:
         import seqeval.scheme
     except ImportError as error:
@@ -160,15 +160,17 @@ def import_seqeval() -> Any:
 
 
 def entities(tags: Sequence[str], scheme: str) -> set[tuple[str, int, int]]:
-    """(type, first word, behind-last word) of each entity of a sentence, strictly by the scheme:
-    what does not begin as it says is none."""
-    made = import_seqeval()
-    found = made.Tokens(list(tags), getattr(made, scheme)).entities
-    return {entity.to_tuple()[1:] for entity in found}
+    """Return (type, first word, last word + 1) of each entity of a sentence.
+
+    The scheme is strict: words that do not begin an entity as it says are not an entity.
+    """
+    schemes = import_seqeval()
+    tokens = schemes.Tokens(list(tags), getattr(schemes, scheme))
+    return {entity.to_tuple()[1:] for entity in tokens.entities}
 
 
 def outcome(gold: Sequence[str], predicted: Sequence[str], scheme: str) -> tuple[int, ...]:
-    """What is measured of one sentence: ``TokenClassification.measured``."""
-    known, found = entities(gold, scheme), entities(predicted, scheme)
+    """Count ``TokenClassification.measured`` in one sentence."""
+    wanted, marked = entities(gold, scheme), entities(predicted, scheme)
     right = sum(one == other for one, other in zip(gold, predicted, strict=True))
-    return len(known), len(found), len(known & found), len(gold), right
+    return len(wanted), len(marked), len(wanted & marked), len(gold), right

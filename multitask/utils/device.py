@@ -1,4 +1,4 @@
-"""Where a run computes, and in which precision."""
+"""Choose the device and the precision of a run."""
 
 import os
 from collections.abc import Mapping
@@ -10,15 +10,15 @@ from multitask.utils.errors import UserError
 
 
 def pick_device(name: str) -> torch.device:
-    """The device that ``name`` means; `auto` takes a GPU when there is one.
+    """Return the device for a config's ``device``; `auto` takes a GPU if there is one.
 
-    Raises UserError for a device that this machine does not have.
+    Raises UserError if this machine does not have the device.
     """
     number = os.environ.get("LOCAL_RANK")  # set by torchrun and accelerate
     if name in ("auto", "cuda") and torch.cuda.is_available() and number is not None:
         name = f"cuda:{number}"
         processes, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", 1)), torch.cuda.device_count()
-        if processes > gpus:  # every process says it, for only the first one is heard
+        if processes > gpus:  # every process raises it, but only the first one prints
             message = f"{processes} processes, and this machine has {gpus} GPUs: start one for each"
             raise UserError(message + ", or set `device: cpu`")
     if name == "auto":
@@ -38,14 +38,14 @@ def pick_device(name: str) -> torch.device:
 
 
 def best_device() -> torch.device:
-    """A GPU when there is one."""
+    """Return a GPU if there is one, else the CPU."""
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
 def use_autocast(precision: str, device: torch.device) -> bool:
-    """Whether to run bf16 autocast: as told, or (`auto`) where the hardware is faster in bf16."""
+    """Return True for bf16 autocast. `auto` uses it where the hardware is faster in bf16."""
     if precision != "auto":
         return precision == "bf16"
     if device.type == "cuda":
@@ -54,10 +54,11 @@ def use_autocast(precision: str, device: torch.device) -> bool:
 
 
 def _fast_bf16(cpu: Mapping[str, Any]) -> bool:
-    """Whether a CPU of these capabilities multiplies matrices faster in bf16 than in fp32.
+    """Return True if a CPU with these capabilities multiplies matrices faster in bf16 than in fp32.
 
-    Intel's with avx512_fp16 (Sapphire Rapids and later) have AMX for it, which a virtual machine
-    may hide. On the one measured avx512_bf16 alone takes longer than fp32: docs/performance.md.
+    Intel CPUs with avx512_fp16 (Sapphire Rapids and later) need AMX to be faster, and a virtual
+    machine may hide it. With avx512_bf16 alone, the one we measured was slower than in fp32
+    (docs/performance.md).
     """
     if cpu.get("avx512_fp16") and str(cpu.get("cpu_name", "")).startswith("Intel"):
         return bool(cpu.get("amx_bf16"))

@@ -1,7 +1,7 @@
-"""Several processes that train one model: every call does nothing where there is only one.
+"""Train one model in several processes. With one process, every call here does nothing.
 
-All ranks take the same step with their share of its rows; gradients are summed once, before
-clipping. ``torchrun`` and ``accelerate launch`` start the processes and set their numbers.
+All ranks take the same step, each with its share of the rows. Gradients are summed once, before
+clipping. ``torchrun`` and ``accelerate launch`` start the processes and set their ranks.
 """
 
 import os
@@ -19,23 +19,23 @@ T = TypeVar("T")
 
 
 def planned_world() -> int:
-    """Processes that the launcher has started for this run."""
+    """Return the number of processes that the launcher started for this run."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def world() -> int:
-    """Processes that train together."""
+    """Return the number of processes that train together."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
 def rank() -> int:
-    """This process's number, from 0."""
+    """Return the number of this process, from 0."""
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
 @contextmanager
 def processes(device: torch.device) -> Iterator[None]:
-    """Join the launcher's other processes, and leave them at the end."""
+    """Join the process group of the launcher for the block."""
     if planned_world() == 1:
         yield
         return
@@ -51,7 +51,7 @@ def processes(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def _peers() -> Iterator[None]:
-    """A collective call; its failure means that another process has gone."""
+    """Raise PeerLost if a collective call fails: another process has ended."""
     try:
         yield
     except RuntimeError as error:  # gloo and nccl raise it, or a subclass
@@ -72,7 +72,7 @@ def on_first(function: Callable[[], T]) -> T:
             answer = [function()]
         except (UserError, OSError) as error:
             answer = [error]
-        except Exception as error:  # it may be of a kind that the others cannot load
+        except Exception as error:  # the other ranks may be unable to unpickle it
             failure, answer = error, [PeerLost("the first process of this run has failed")]
     with _peers():
         distributed.broadcast_object_list(answer, src=0)
@@ -84,17 +84,17 @@ def on_first(function: Callable[[], T]) -> T:
 
 
 def gather(value: T) -> list[T]:
-    """Every rank's value, in order of rank, on all ranks."""
+    """Return the values of all ranks, in order of rank, on every rank."""
     if world() == 1:
         return [value]
-    found: list[Any] = [None] * world()
+    values: list[Any] = [None] * world()
     with _peers():
-        distributed.all_gather_object(found, value)
-    return found
+        distributed.all_gather_object(values, value)
+    return values
 
 
 def total(values: Sequence[float], device: torch.device) -> list[float]:
-    """Each value summed over the ranks, in float64."""
+    """Sum each value over the ranks, in float64."""
     if world() == 1:
         return list(values)
     tensor = torch.tensor(values, dtype=torch.float64, device=device)
@@ -121,18 +121,19 @@ def add_tensors(tensors: Sequence[Tensor]) -> None:
 
 
 class _Gather(torch.autograd.Function):
-    """Rows [n, ...] of every rank in order of rank [world * n, ...]; n is the same on all.
+    """Gather the rows [n, ...] of all ranks, in order of rank: [world * n, ...].
 
-    Backward, a rank's rows get the sum of what all ranks have for them. (torch's own
-    ``distributed.nn.functional.all_gather`` does this too and is deprecated.)
+    ``n`` must be the same on all ranks. In the backward pass, the rows of a rank get the sum of
+    their gradients on all ranks. (``torch.distributed.nn.functional.all_gather`` does the same but
+    is deprecated.)
     """
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor) -> Tensor:
-        found = [torch.empty_like(rows) for _ in range(world())]
+        gathered = [torch.empty_like(rows) for _ in range(world())]
         with _peers():
-            distributed.all_gather(found, rows)
-        return torch.cat(found)
+            distributed.all_gather(gathered, rows)
+        return torch.cat(gathered)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
@@ -143,9 +144,9 @@ class _Gather(torch.autograd.Function):
 
 
 def gather_rows(rows: Tensor, fill: float = 0) -> Tensor:
-    """Every rank's rows [n, ...] in order of rank, with a gradient: [world * most rows, ...].
+    """Gather the rows [n, ...] of all ranks, with a gradient: [world * most rows, ...].
 
-    Where a rank has fewer rows than another, ``fill`` stands after them.
+    The rows of a rank with fewer rows than another are padded with ``fill``.
     """
     if world() == 1:
         return rows
@@ -155,19 +156,19 @@ def gather_rows(rows: Tensor, fill: float = 0) -> Tensor:
 
 
 def shard(rows: np.ndarray) -> tuple[np.ndarray, int]:
-    """This rank's part of a batch's rows, and how many of them count.
+    """Return this rank's share of the rows of a batch, and how many of them count.
 
-    No row is on two ranks. A rank for which none is left gets the first row and counts 0 of it,
-    so that all ranks have the same gradients to add.
+    No row counts on two ranks. If a batch has too few rows for all ranks, a rank gets the first
+    row with a count of 0: then all ranks have gradients of the same parameters to sum.
     """
-    own = rows[rank() :: world()]
-    return (own, len(own)) if len(own) else (rows[:1], 0)
+    share = rows[rank() :: world()]
+    return (share, len(share)) if len(share) else (rows[:1], 0)
 
 
 def in_order(parts: list[tuple[int, Tensor]], device: torch.device) -> list[Tensor]:
-    """The numbered parts of all ranks, in order of their numbers, on every rank's ``device``."""
+    """Gather the numbered parts of all ranks, sorted by number, on the ``device`` of each rank."""
     if world() == 1:
         return [part for _, part in parts]
     everyone = gather([(number, part.cpu()) for number, part in parts])
-    found = dict(item for one in everyone for item in one)
-    return [found[number].to(device) for number in sorted(found)]
+    by_number = dict(item for parts in everyone for item in parts)
+    return [by_number[number].to(device) for number in sorted(by_number)]

@@ -1,4 +1,4 @@
-"""The one exception that a user's mistake raises: one line that says what, where and what to do."""
+"""UserError, the exception for a user's mistake: one line says what, where and what to do."""
 
 import contextlib
 import errno
@@ -7,22 +7,22 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 
-# limits of the shell, and what to do
+# limits of the shell, and what to do when they are reached
 LIMITS = {
     errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
     errno.EFBIG: "raise the limit of a file's size (`ulimit -f`)",
 }
-STANDARD_OUTPUT = "standard output"  # its name in an OSError
+STANDARD_OUTPUT = "standard output"  # the file name in an OSError about it
 
 
 class UserError(Exception):
     """Bad input: a config value, a data row, a checkpoint or a device.
 
-    The command line prints it as a single line and exits with 2; from a notebook it is an
-    ordinary exception.
+    The command line prints it as one line and exits with 2. In a notebook it is an ordinary
+    exception.
 
     Attributes:
-        key: the key of a method's options that the message is about, as far as it is known.
+        key: the option of a method that the message is about; empty if unknown.
     """
 
     def __init__(self, message: str, key: tuple[str, ...] = ()) -> None:
@@ -31,7 +31,7 @@ class UserError(Exception):
 
 
 class NotFinite(UserError):
-    """A loss, gradient or score that is NaN or infinite."""
+    """A loss, gradient or score is NaN or infinite."""
 
 
 class PeerLost(UserError):
@@ -40,10 +40,10 @@ class PeerLost(UserError):
 
 @contextlib.contextmanager
 def reading(source: object) -> Iterator[None]:
-    """The one door through which a user's files come in.
+    """Turn any exception of the block into a UserError that names ``source``.
 
-    A UserError or an OSError of the block passes. Any other exception, which a library raises for
-    input that nobody thought of, becomes a UserError that names ``source``.
+    Use it where a user's files are read: libraries raise many kinds of exceptions for unexpected
+    input. A UserError or an OSError passes unchanged.
     """
     try:
         yield
@@ -56,12 +56,12 @@ def reading(source: object) -> Iterator[None]:
 
 @cache
 def warn(line: str) -> None:
-    """Print a warning on stderr, each one once."""
+    """Print a warning on stderr; the same line is printed once."""
     print(f"warning: {line}", file=sys.stderr)
 
 
 def check_text(text: str, what: str) -> None:
-    """Raise UserError for a text of the command line that is empty or was not UTF-8."""
+    """Raise UserError if a text from the command line is empty or not UTF-8."""
     if not text.strip():
         raise UserError(f"{what} is empty")
     if any("\udc80" <= letter <= "\udcff" for letter in text):
@@ -69,12 +69,12 @@ def check_text(text: str, what: str) -> None:
 
 
 def is_first_process() -> bool:
-    """Whether this is rank 0 of the processes that a launcher started, or the only one."""
+    """Return True for rank 0 of the processes of a launcher, or for the only process."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def suggest(word: str, known: list[str] | tuple[str, ...]) -> str:
-    """' (did you mean ...?)' for the nearest known word, else the list of known words."""
+    """Return ' (did you mean ...?)' with the nearest known word, else the list of known words."""
     import difflib
 
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)

@@ -1,4 +1,4 @@
-"""Files and directories that are complete or absent, and standard JSON. No torch here."""
+"""Write files and directories completely or not at all, and standard JSON. No torch here."""
 
 import contextlib
 import ctypes
@@ -18,7 +18,7 @@ from typing import Any
 from multitask.utils.errors import UserError
 from multitask.utils.limits import JSON_BYTES
 
-# names of scratch directories start and end so
+# how the names of scratch directories start and end
 SCRATCH, ENDING = ".multitask-", ".tmp"
 CHECKSUMS = "SHA256SUMS"
 DAY = 24 * 60 * 60.0
@@ -26,14 +26,13 @@ DAY = 24 * 60 * 60.0
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """Yield a path to write a file or a directory to; it becomes ``target`` after the block.
+    """Yield a path for a new file or directory; it replaces ``target`` after the block.
 
-    ``target`` is never seen half written: after an exception, a full disk or a kill it is what it
-    was before. The path is in a new directory that only this user can enter and whose name nobody
-    can foresee, so two processes that write one file do not disturb each other. A directory that
-    was ``target`` before is deleted.
+    ``target`` is never half written: after an exception, a full disk or a kill it is unchanged. The
+    path is in a new directory with a random name that only this user can enter, so two processes
+    can write the same file. If ``target`` was a directory, the old one is deleted.
 
-    Raises OSError with the name of ``target``.
+    An OSError names ``target``.
     """
     try:
         with _scratch_in(target.parent) as scratch:
@@ -51,7 +50,7 @@ def replacing(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _scratch_in(directory: Path) -> Iterator[Path]:
-    """Make a directory for the block and hold it, so that ``remove_scraps`` leaves it alone."""
+    """Make a directory for the block and lock it, so that ``remove_scraps`` does not delete it."""
     with contextlib.ExitStack() as stack:
         while True:
             made = Path(tempfile.mkdtemp(ENDING, SCRATCH, directory))
@@ -65,9 +64,9 @@ def _scratch_in(directory: Path) -> Iterator[Path]:
 
 
 def _exchange(made: Path, target: Path) -> bool:
-    """Swap two directories in one step, so that a kill cannot leave ``target`` without either.
+    """Swap two directories in one step, so that ``target`` exists even after a kill.
 
-    Where the system cannot do that, move ``target`` away first and return False.
+    If the system cannot do that, move ``target`` away and return False.
     """
     with contextlib.suppress(AttributeError):  # not Linux
         here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
@@ -79,16 +78,17 @@ def _exchange(made: Path, target: Path) -> bool:
 
 
 def is_scrap(path: Path) -> bool:
-    """Return True for the name of what a killed process may leave."""
+    """Return True for the name of a scratch file or directory; a killed process leaves those."""
     return path.name.startswith(".") and path.name.endswith(ENDING)
 
 
 def remove_scraps(
     directory: Path, pattern: str = f"{SCRATCH}*{ENDING}", *, seconds: float = 0
 ) -> None:
-    """Delete what killed processes left half written in ``directory``; running ones keep theirs.
+    """Delete the scratch files of killed processes in ``directory``, not those of running ones.
 
-    Only what is older than ``seconds`` is deleted, where processes of other hosts may write too.
+    ``seconds`` is the least age of a deleted file. Set it where other hosts may write too, because
+    their locks are not visible here.
     """
     for scrap in list(directory.glob(pattern)):
         with contextlib.suppress(FileNotFoundError):
@@ -106,7 +106,7 @@ def remove_scraps(
 def hold(directory: Path) -> Iterator[bool]:
     """Lock a directory for the block; yield False if another process of this host holds it.
 
-    A file system without locks always says True.
+    Yields True on a file system without locks.
     """
     import fcntl
 
@@ -125,7 +125,7 @@ def hold(directory: Path) -> Iterator[bool]:
 
 
 def expand_home(name: str) -> Path:
-    """A path with ``~`` as the home directory. Raises UserError where there is none."""
+    """Replace ``~`` in a path by the home directory. Raises UserError if it is unknown."""
     try:
         return Path(name).expanduser()
     except RuntimeError:
@@ -135,7 +135,7 @@ def expand_home(name: str) -> Path:
 def read_bounded(file: Path, limit: int) -> bytes:
     """Read a regular file of at most ``limit`` bytes.
 
-    Raises UserError for a larger file and for what is no file, such as a pipe or a device.
+    Raises UserError for a larger file, and for a pipe or a device.
     """
     mode = file.stat().st_mode
     if stat.S_ISDIR(mode):
@@ -150,25 +150,25 @@ def read_bounded(file: Path, limit: int) -> bytes:
 
 
 def file_digest(file: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
+    """Return the SHA-256 of a file in hexadecimal digits."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def text_digest(text: str) -> str:
-    """The SHA-256 of a text in UTF-8."""
+    """Return the SHA-256 of a text in UTF-8."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write_checksums(directory: Path) -> None:
-    """Write the SHA-256 of each file of a directory, as ``sha256sum --check`` takes them."""
+    """Write the SHA-256 of each file of a directory, in the format of ``sha256sum --check``."""
     files = sorted(path for path in directory.iterdir() if path.name != CHECKSUMS)
     lines = [f"{file_digest(file)}  {file.name}\n" for file in files]
     write_text(directory / CHECKSUMS, "".join(lines))
 
 
 def check_checksums(directory: Path) -> None:
-    """Raise UserError for a file of a directory that was changed since ``write_checksums``."""
+    """Raise UserError if a file of a directory was changed after ``write_checksums``."""
     if not (directory / CHECKSUMS).is_file():
         return
     content = read_bounded(directory / CHECKSUMS, JSON_BYTES)
@@ -194,12 +194,12 @@ def write_json(file: Path, value: Any) -> None:
 
 
 def json_text(value: Any) -> str:
-    """A value as standard JSON (NaN becomes null)."""
+    """Return a value as standard JSON (NaN becomes null)."""
     return json.dumps(without_nan(value), indent=1)
 
 
 def without_nan(value: Any) -> Any:
-    """Nested values with NaN as None, so that the file is standard JSON."""
+    """Replace NaN and infinity by None in nested values: standard JSON has neither."""
     if isinstance(value, Mapping):
         return {key: without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -208,7 +208,7 @@ def without_nan(value: Any) -> Any:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or a directory's entries, are on disk."""
+    """Wait until a file, or the entries of a directory, are on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

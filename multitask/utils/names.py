@@ -1,5 +1,5 @@
 # Tested by tests/test_start_up.py
-"""Names that stand in a config for what comes with the project; ``--help`` shows them too."""
+"""Config values that name the data and the encoder inside the project; ``--help`` shows them."""
 
 EMBEDDED = "embedded"
 PACKAGED_ENCODER = "packaged-minilm"

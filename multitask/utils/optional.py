@@ -1,4 +1,4 @@
-"""Packages that only one feature needs."""
+"""Import packages that only one feature needs."""
 
 import importlib
 from typing import Any
@@ -7,12 +7,12 @@ from multitask.utils.errors import UserError
 
 
 def optional(module: str, use: str, packages: str) -> Any:
-    """Import ``module``. Raises UserError if it is missing: what needs it and how to install it.
+    """Import ``module``. Raises UserError if it is missing, with the command that installs it.
 
     Args:
         module: the name to import.
-        use: the feature and what it needs, for the message.
-        packages: what to install.
+        use: for the message, such as "semantic search needs FAISS".
+        packages: the packages to install.
     """
     try:
         return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""Torch's random states as tensors: to save them, and to draw the same numbers twice."""
+"""Save and restore torch's random states, and draw the same numbers twice."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from multitask.utils import distributed
 
 
 def pack_rng() -> dict[str, Tensor]:
-    """The random states of torch, on the CPU, on every GPU and on Apple's."""
+    """Return the random states of torch: of the CPU, of every GPU and of Apple's GPU."""
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states |= {f"cuda{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
@@ -20,7 +20,7 @@ def pack_rng() -> dict[str, Tensor]:
 
 
 def unpack_rng(states: dict[str, Tensor]) -> None:
-    """Restore what ``pack_rng`` returned; GPUs that are gone are left out."""
+    """Restore the states from ``pack_rng``; those of missing GPUs are ignored."""
     torch.set_rng_state(states["cpu"])
     for i in range(torch.cuda.device_count()):
         if f"cuda{i}" in states:
@@ -30,21 +30,21 @@ def unpack_rng(states: dict[str, Tensor]) -> None:
 
 
 class RandomState:
-    """The random states of all processes, to save and restore."""
+    """The random states of all processes, as an object that checkpoints can save."""
 
     def state_dict(self) -> dict[str, dict[str, Tensor]]:
-        """Return each process's states by its rank."""
+        """Return the states of each process by its rank."""
         return {str(rank): states for rank, states in enumerate(distributed.gather(pack_rng()))}
 
     def load_state_dict(self, state: Mapping[str, dict[str, Tensor]]) -> None:
-        """Restore this process's states; a process that was not there before keeps its seed."""
+        """Restore the states of this process. A process without saved states keeps its seed."""
         if str(distributed.rank()) in state:
             unpack_rng(state[str(distributed.rank())])
 
 
 @contextmanager
 def replayed(states: dict[str, Tensor]) -> Iterator[None]:
-    """Draw from ``states`` on; afterwards the generators are as they were before."""
+    """Set the generators to ``states`` for the block, and restore them afterwards."""
     after = pack_rng()
     unpack_rng(states)
     try:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM ask a loop to stop, instead of stopping it where it stands."""
+"""Let Ctrl-C and SIGTERM ask a loop to stop, instead of interrupting it."""
 
 import signal
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Output on a terminal, or into a pipe, whose encoding lacks some characters."""
+"""Print on a terminal, or into a pipe, whose encoding lacks some characters."""
 
 import codecs
 import sys
@@ -7,9 +7,9 @@ ESCAPED = "multitask_escaped"
 
 
 def escape_output() -> None:
-    """Print ``\\u00e8`` where the encoding of the output has no such character.
+    """Print characters that the encoding of the output lacks as ``\\u00e8``.
 
-    JSON reads it back as that character.
+    A JSON reader turns them back into the characters.
     """
     codecs.register_error(ESCAPED, _escaped)
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""What made a file: the command, and the versions of Python, of packages and of this project."""
+"""Return the command, and the versions of Python, packages and this project, to save in files."""
 
 import platform
 import shlex
@@ -9,17 +9,17 @@ from pathlib import Path
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Of Python and of installed packages."""
+    """Return the versions of Python and of installed packages."""
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
 def command_line() -> str:
-    """The command that this process was started with, for a shell."""
+    """Return the command of this process, quoted for a shell."""
     return shlex.join(["python", *sys.argv])
 
 
 def git_revision() -> str | None:
-    """The project's commit, marked where files differ from it; None outside git."""
+    """Return the commit of the project, with `-dirty` if files were changed; None outside git."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
