@@ -1,14 +1,17 @@
 """One file per head; see ``multitask.config.registry.HEADS``.
 
-A head is built with flat keyword arguments, of which the program supplies ``dim`` (width of a
-vector), ``num_labels``, ``class_counts`` (training rows a class), ``low`` and ``high`` (the label
-range) where the constructor takes them; the rest are options of the YAML file. It declares
-``takes`` ("vector" or "pair") and, through its base, ``task_type`` ("class", "binary", "number" or
-"labels", several classes at once). It maps vectors [B, d] to ``scores``, and knows its loss and its
-predictions.
+A head maps vectors to ``scores``, and computes its loss and predictions from them. It declares what
+it ``takes`` and, usually through its base class, its ``task_type``:
 
-The masked-LM head takes "tokens" and has the task type "tokens": vectors [M, d] of the tokens to
-predict. It is also given ``word_embedding``, ``norm_eps`` and ``mlm_weights``. So does the head of
-tagged words (task type "tags"): vectors [M, d] of the words' first pieces. The head of answers
-(task type "span") takes a "sequence": vectors [B, T, d] of all tokens, and the mask [B, T].
+- "vector" or "pair": vectors [B, d]. The task type is "class", "binary", "number" or "labels" (any
+  number of classes).
+- "tokens": vectors [M, d]. The masked-LM head (task type "tokens") takes the tokens to predict; the
+  head for tagged words (task type "tags") takes the first word piece of each word.
+- "sequence": vectors [B, T, d] of all tokens, and the mask [B, T]. The head for answers (task type
+  "span") takes it.
+
+The constructor has flat keyword arguments. The program supplies those that the constructor takes of
+``dim`` (width of a vector), ``num_labels``, ``class_counts`` (training rows per class), ``low`` and
+``high`` (the label range), and for the masked-LM head ``word_embedding``, ``norm_eps`` and
+``mlm_weights``. All others are options in YAML.
 """

@@ -1,5 +1,5 @@
 # Tested by tests/heads/test_heads.py
-"""What heads have in common, and the losses and predictions that heads of one task type share."""
+"""The base class of heads, and a class per task type with a common loss and prediction."""
 
 from typing import Any, ClassVar
 
@@ -9,33 +9,33 @@ from torch.nn import functional
 
 
 class Head(nn.Module):
-    """A head maps vectors to scores; see ``heads`` for what it declares and what it is given."""
+    """Maps vectors to scores; ``heads`` describes its arguments and what it declares."""
 
     takes: ClassVar[str]
     task_type: ClassVar[str]
-    # what `transformers` calls a sequence classifier with such a last layer; "" for none
+    # `problem_type` of a sequence classifier of `transformers` with this last layer; "" for none
     problem_type: ClassVar[str] = ""
-    # How a reader of the scores gets from them to a prediction, with {names} and {last} of the
-    # classes; for model cards.
+    # How to read a prediction from the scores, for model cards; {names} and {last} of the classes
+    # are filled in.
     reading: ClassVar[str] = ""
-    # The same for the scores of `transformers`, where they are others.
+    # The same for the scores of `transformers`, if they differ.
     classifier_reading: ClassVar[str] = ""
     linear: Any
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Scores and labels of the rows that have one -> the mean loss, a scalar."""
+        """Scores and labels of labelled rows -> the mean loss, a scalar."""
         raise NotImplementedError
 
     def predict(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of rows -> predictions and scores as the task type takes them."""
+        """Scores of rows -> predictions and scores in the form of the task type."""
         raise NotImplementedError
 
     def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
-        """What is kept of each row of a batch until all rows are scored, [B, ...].
+        """Return the values per row that ``results`` needs of a batch, [B, ...].
 
-        ``batch`` has ``labels`` as for ``loss``; for heads of tokens also ``rows`` (int [M], the
-        row of each of the M tokens with scores), ``shape`` (B, the most tokens of a row) and
-        ``context`` (bool [B, T], the tokens that an answer may have).
+        ``batch`` has ``labels`` as for ``loss``. For heads that take tokens or a sequence it also
+        has ``rows`` (int [M], the row of each of the M tokens with scores), ``shape`` (B, most
+        tokens of a row) and ``context`` (bool [B, T], the tokens that an answer may have).
         """
         return scores
 
@@ -46,31 +46,31 @@ class Head(nn.Module):
         return predictions, scores, loss
 
     def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:
-        """The scores [N, ...] of a model that only knows the training labels."""
+        """Return the scores [N, ...] of a trivial model, which knows only the training labels."""
         raise NotImplementedError
 
     @torch.no_grad()
     def trivial_loss(self, labels: Tensor, num_labels: int, batch_size: int) -> float:
-        """The mean loss of that model on the training labels: this head's own loss, so that class
-        weights and smoothing count.
+        """Return the mean loss of the trivial model on the training labels.
 
-        Raises ValueError if all labels are equal.
+        It is the loss of this head, with its class weights and label smoothing. Raises ValueError
+        if all labels are equal.
         """
         if len(labels.unique()) < 2:
             raise ValueError("all training labels are equal")
         return float(self.loss(self.trivial_scores(labels, num_labels), labels))
 
     def last_layer(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias of ``classifier_scores``, for a head with a ``problem_type``."""
+        """Return weight and bias for ``classifier_scores``, if the head has a ``problem_type``."""
         return self.linear.weight.detach().double(), self.linear.bias.detach().double()
 
     def classifier_scores(self, scores: Tensor) -> Tensor:
-        """The head's scores [B, ...] as a sequence classifier of `transformers` gives them."""
+        """Convert scores [B, ...] to those of a sequence classifier of `transformers`."""
         return scores
 
 
 class ClassScores(Head):
-    """One score per class: the prediction is the highest one."""
+    """One score per class; the class with the highest score is predicted."""
 
     task_type: ClassVar[str] = "class"
     divergence: ClassVar[str] = "symmetric_kl"  # for SMART
@@ -87,7 +87,7 @@ class ClassScores(Head):
 
 
 class BinaryScores(Head):
-    """One logit per row: binary cross-entropy; the prediction is sigmoid(logit) rounded."""
+    """One logit per row with binary cross-entropy; the prediction is sigmoid(logit), rounded."""
 
     task_type: ClassVar[str] = "binary"
     divergence: ClassVar[str] = "symmetric_bernoulli_kl"
@@ -103,12 +103,12 @@ class BinaryScores(Head):
         return probabilities.round().long(), probabilities.unsqueeze(1)
 
     def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:
-        """The frequency of 1."""
+        """Return the logit of the frequency of 1 for every row."""
         return torch.logit(labels.float().mean()).expand(len(labels))
 
 
 class NumberScores(Head):
-    """One number per row on the label scale: mean squared error, never clipped here."""
+    """One number per row on the label scale with mean squared error; it is not clipped here."""
 
     task_type: ClassVar[str] = "number"
     divergence: ClassVar[str] = "squared_error"
@@ -123,16 +123,16 @@ class NumberScores(Head):
         return scores, scores.unsqueeze(1)
 
     def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:
-        """Their mean."""
+        """Return the mean label for every row."""
         return labels.mean().expand(len(labels))
 
 
 def class_frequencies(labels: Tensor, num_labels: int) -> Tensor:
-    """log of the classes' frequencies [N, C]; a class that never occurs has that of one label."""
+    """Return the log frequencies of the classes [N, C]; an unused class counts as one label."""
     counts = torch.bincount(labels, minlength=num_labels).clamp(min=1)
     return (counts / len(labels)).log().expand(len(labels), -1)
 
 
 def pair_distance(u: Tensor, v: Tensor) -> Tensor:
-    """Euclidean distance [B]; the small term keeps the gradient finite where u = v."""
+    """Return the Euclidean distance [B]; a small term keeps the gradient finite at u = v."""
     return torch.sqrt((u - v).square().sum(-1) + 1e-12)

@@ -18,13 +18,13 @@ class ClassificationHead(ClassScores):
         dim: width d of the vector.
         num_labels: classes C.
         class_counts: training rows of each class, for ``class_weights="balanced"``.
-        class_weights: None, one weight per class, or "balanced": N / (C n_c), by scikit-learn.
-            The loss is the mean over rows of weight times cross-entropy, not divided by a batch's
-            own sum of weights: it is the same however rows are cut into batches.
-        label_smoothing: share of the target spread evenly over the classes.
+        class_weights: None, one weight per class, or "balanced": N / (C n_c), as in scikit-learn.
+            The loss is the mean over rows of weight times cross-entropy. It is not divided by the
+            sum of weights of the batch, so it does not depend on how rows are batched.
+        label_smoothing: share of the target that is spread evenly over the classes.
 
     Raises:
-        ValueError: weights that do not fit the classes, smoothing outside [0, 1).
+        ValueError: the weights do not fit the classes, or the smoothing is outside [0, 1).
     """
 
     takes: ClassVar[str] = "vector"

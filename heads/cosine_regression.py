@@ -14,8 +14,8 @@ class CosineRegressionHead(NumberScores):
     Args:
         dim: width d of a sentence vector.
         low, high: the label range.
-        linear: put one shared Linear(d, d) before the cosine ("a linear to adjust the weight
-            before calculating the cos-sim"); without it the head has no parameters.
+        linear: apply one shared Linear(d, d) before the cosine ("a linear to adjust the weight
+            before calculating the cos-sim"). Otherwise the head has no parameters.
     """
 
     takes: ClassVar[str] = "pair"

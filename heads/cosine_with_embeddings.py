@@ -1,5 +1,5 @@
 # Tested by tests/heads/test_heads.py
-"""Similarity from the cosine joined with the embeddings (CS224N mini-BERT paper, 4.4.3)."""
+"""Similarity from the cosine and the embeddings of a pair (CS224N mini-BERT paper, 4.4.3)."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from heads.base import NumberScores
 
 
 class CosineWithEmbeddingsHead(NumberScores):
-    """low + (high - low) (w . [cos(a, b); a; b] + c), with a and b one linear layer of u and v.
+    """low + (high - low) (w . [cos(a, b); a; b] + c), with a and b: u and v after a linear layer.
 
     "We adopt a linear to adjust the weight before calculating the cos-sim and concatenate with
     sentence embeddings for prediction." The score depends on the order of the pair.

@@ -9,7 +9,7 @@ from heads.base import BinaryScores, NumberScores, pair_distance
 
 
 class EuclideanParaphraseHead(BinaryScores):
-    """One logit, a |u - v|_2 + b: near pairs are paraphrases (a starts at -1, b at 1)."""
+    """One logit, a |u - v|_2 + b (initially a = -1, b = 1): near vectors mean a paraphrase."""
 
     takes: ClassVar[str] = "pair"
 
@@ -24,7 +24,7 @@ class EuclideanParaphraseHead(BinaryScores):
 
 
 class EuclideanSimilarityHead(NumberScores):
-    """low + (high - low) / (1 + s |u - v|_2), with a learned s > 0 that starts at 1.
+    """low + (high - low) / (1 + s |u - v|_2), with a learned s > 0 (initially 1).
 
     Args:
         low, high: the label range.

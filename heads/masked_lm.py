@@ -10,22 +10,22 @@ from heads.base import Head
 
 
 class MaskedLMHead(Head):
-    """E LN(gelu(W h + b)) + c over the vocabulary, E the encoder's word embedding.
+    """E LN(gelu(W h + b)) + c over the vocabulary, where E is the encoder's word embedding.
 
-    E is not among the head's own parameters: it is trained, frozen and saved with the encoder.
+    E is not a parameter of the head: it is trained, frozen and saved with the encoder.
 
     Args:
         dim: width d of a token's vector.
-        word_embedding: the encoder's, [V, e].
+        word_embedding: word embedding of the encoder, [V, e].
         norm_eps: eps of the LayerNorm.
-        mlm_weights: the other weights, as a checkpoint has them, under this module's names; None
-            for new ones (W normal with standard deviation .02, biases 0).
-        mask_share: share of the tokens that are to be predicted, special tokens apart. Of them
-            80 % are masked, 10 % are another token at random, 10 % stay as they are.
+        mlm_weights: the other weights from a checkpoint, under the names of this module. None: new
+            weights (W normal with standard deviation .02, biases 0).
+        mask_share: share of the tokens to predict, without special tokens. Of these 80 % are
+            masked, 10 % replaced by a random token and 10 % left unchanged.
         whole_words: mask all tokens of a word or none.
 
     Raises:
-        ValueError: a share outside (0, 1), weights that do not fit.
+        ValueError: a share outside (0, 1), or weights that do not fit.
     """
 
     takes: ClassVar[str] = "tokens"
@@ -52,10 +52,12 @@ class MaskedLMHead(Head):
         nn.init.zeros_(self.dense.bias)
         if mlm_weights is not None:
             self.load_state_dict(mlm_weights)
-        self._tied = (word_embedding,)  # in a tuple: no submodule, so its weight has one owner
+        self._tied = (
+            word_embedding,
+        )  # in a tuple, so that its weight belongs to the encoder alone
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Vectors of the masked tokens alone [M, d] -> logits [M, V]."""
+        """Vectors of the masked tokens [M, d] -> logits [M, V]."""
         transformed = self.norm(functional.gelu(self.dense(tokens)))
         return functional.linear(transformed, self._tied[0].weight, self.bias)
 
@@ -64,17 +66,17 @@ class MaskedLMHead(Head):
         return functional.cross_entropy(scores, labels)
 
     def outcomes(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """logits [M, V], token ids [M] -> (1 if predicted right, cross-entropy) of each [M, 2]."""
+        """logits [M, V], token ids [M] -> (1 if correct else 0, cross-entropy) per token [M, 2]."""
         right = (scores.argmax(-1) == labels).to(scores.dtype)
         return torch.stack([right, functional.cross_entropy(scores, labels, reduction="none")], 1)
 
     def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
-        """(tokens predicted right, summed cross-entropy) of each row [B, 2]."""
+        """Return (tokens predicted correctly, summed cross-entropy) per row [B, 2]."""
         outcomes = self.outcomes(scores, batch["labels"])
         return outcomes.new_zeros(batch["shape"][0], 2).index_add(0, batch["rows"], outcomes)
 
     def results(self, output: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, float]:
-        """``per_row`` of N rows, whose masked tokens ``labels`` counts -> tokens right [N], summed
+        """``per_row`` of N rows and their numbers of masked tokens -> correct tokens [N], summed
         losses [N, 1], and the mean loss over all masked tokens."""
         if labels is None:
             raise ValueError("masked texts need the numbers of their masked tokens")

@@ -1,5 +1,5 @@
 # Tested by tests/heads/test_heads.py
-"""Several classes at once, each for itself: one sigmoid a class (Devlin et al. 2019's vector)."""
+"""Multi-label classification: one sigmoid per class, on the vector of Devlin et al. 2019."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from heads.base import Head
 
 
 class MultiLabelHead(Head):
-    """Linear(d, C); each class is a binary decision of its own.
+    """Linear(d, C); each class is a separate binary decision.
 
     Args:
         dim: width d of the vector.
@@ -39,11 +39,11 @@ class MultiLabelHead(Head):
         return functional.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype))
 
     def predict(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """logits [B, C] -> (0/1 [B, C], where the probability is above one half; probabilities)."""
+        """logits [B, C] -> (1 [B, C] where the probability is above 0.5, else 0; probabilities)."""
         probabilities = scores.sigmoid()
         return (probabilities > 0.5).long(), probabilities
 
     def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:
-        """The frequency of each class, finite where all rows are alike."""
+        """Return the logit of each class's frequency for every row, always finite."""
         counts = labels.sum(0).clamp(min=1, max=len(labels) - 1)
         return torch.logit(counts / len(labels)).expand(len(labels), -1)

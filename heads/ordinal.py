@@ -1,4 +1,4 @@
-"""Ordinal regression: classes in order, as in five degrees of sentiment (McCullagh 1980)."""
+"""Ordinal regression: the classes are ordered, such as degrees of sentiment (McCullagh 1980)."""
 
 import math
 from itertools import pairwise
@@ -15,10 +15,10 @@ class OrdinalHead(ClassScores):
     """The cumulative logit model, also called proportional odds.
 
     P(y <= k) = sigmoid(t_k - w . x) with one direction w and thresholds t_0 < ... < t_(C-2), so
-    that P(y = k) is a difference of two of these. Thresholds are their middle and the logarithms
-    of their gaps: they stay in order, and widen fast enough for the slope that fine-tuning gives
-    w . x. At the start all classes are equally likely where w . x = 0. The order of the classes
-    is that of ``data.labels``.
+    P(y = k) is the difference of two neighbours. The parameters are the middle of the thresholds
+    and the logarithms of their gaps. So the thresholds stay in order, and they widen as fast as
+    w . x grows in fine-tuning. Initially all classes are equally likely at w . x = 0. The order of
+    the classes is that of ``data.labels``.
 
     Args:
         dim: width d of the vector.
@@ -41,7 +41,7 @@ class OrdinalHead(ClassScores):
         """[B, d] -> log-probabilities [B, C].
 
         With a = t_k - w . x and b = t_(k-1) - w . x, sigmoid(a) - sigmoid(b) is
-        sigmoid(a) sigmoid(-b) (1 - exp(b - a)): no difference of near numbers.
+        sigmoid(a) sigmoid(-b) (1 - exp(b - a)). This avoids subtracting nearly equal numbers.
         """
         gaps = self.log_gaps.exp()
         thresholds = functional.pad(gaps.cumsum(0), (1, 0)) + self.middle - gaps.sum() / 2

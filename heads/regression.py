@@ -29,7 +29,7 @@ class RegressionHead(NumberScores):
         return self.low + (self.high - self.low) * self.linear(vector).squeeze(-1)
 
     def last_layer(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias with the label scale multiplied in."""
+        """Return weight and bias that include the label scale."""
         weight, bias = super().last_layer()
         span = self.high - self.low
         return span * weight, self.low + span * bias

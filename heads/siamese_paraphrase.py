@@ -11,18 +11,18 @@ FEATURES = ("u", "v", "abs_diff", "product")
 
 
 class SiameseParaphraseHead(BinaryScores):
-    """One logit, Linear(k d, 1), on k chosen features of a pair.
+    """One logit, Linear(k d, 1), from k features of a pair.
 
-    ``abs_diff`` is |u - v|, ``product`` is u * v: both are the same for (u, v) and (v, u). With
-    ``u`` or ``v`` among the features (SBERT's [u; v; |u - v|]) the score depends on the order of
-    the pair.
+    ``abs_diff`` is |u - v| and ``product`` is u * v: both are the same for (u, v) and (v, u). With
+    ``u`` or ``v`` as a feature (SBERT's [u; v; |u - v|]) the score depends on the order of the
+    pair.
 
     Args:
         dim: width d of a sentence vector.
         features: any of "u", "v", "abs_diff", "product".
 
     Raises:
-        ValueError: not a list, no feature, an unknown one, or one given twice.
+        ValueError: not a list, or a feature is missing, unknown or given twice.
     """
 
     takes: ClassVar[str] = "pair"

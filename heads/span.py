@@ -1,4 +1,4 @@
-"""Where in a text an answer stands (Devlin et al. 2019, section 4.2: SQuAD v1.1)."""
+"""Find an answer in a text (Devlin et al. 2019, section 4.2: SQuAD v1.1)."""
 
 from typing import Any, ClassVar
 
@@ -10,17 +10,17 @@ from heads.base import Head
 
 
 class SpanHead(Head):
-    """A start and an end logit for every token, Linear(d, 2), each with softmax cross-entropy.
+    """A start and an end logit per token, Linear(d, 2), each with softmax cross-entropy.
 
-    The softmax is over the real tokens of the whole input, question and special tokens included,
-    as in the paper's code; the predicted span lies inside the context.
+    As in the paper's code, the softmax is over all tokens of the input except padding, also those
+    of the question and special tokens. The predicted span is always inside the context.
 
     Args:
         dim: width d of a token's vector.
-        max_answer_tokens: longest span that is predicted.
+        max_answer_tokens: length of the longest predicted span, in tokens.
 
     Raises:
-        ValueError: a longest span below 1.
+        ValueError: ``max_answer_tokens`` is below 1.
     """
 
     takes: ClassVar[str] = "sequence"
@@ -38,23 +38,22 @@ class SpanHead(Head):
         return self.linear(tokens).masked_fill(mask.unsqueeze(-1) == 0, -torch.inf)
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """logits [B, T, 2], places of the first and last token [B, 2] -> mean over the two and
-        over rows of the cross-entropy."""
+        """logits [B, T, 2], places of the first and last token [B, 2] -> mean cross-entropy."""
         return functional.cross_entropy(scores, labels)
 
     def outcomes(self, scores: Tensor, labels: Tensor, context: Tensor) -> Tensor:
-        """The best span of each row: start <= end < start + max_answer_tokens, in the context.
+        """Find the best span per row, in the context: start <= end < start + max_answer_tokens.
 
-        Of equals the shortest. Without a context token both are -1.
+        Of equally good spans it is the shortest. Without a context token, start and end are -1.
 
         Args:
             scores: logits [B, T, 2].
-            labels: places of the first and last token [B, 2], -1 where they are not known.
+            labels: places of the first and last token [B, 2], -1 if unknown.
             context: bool [B, T], the tokens that an answer may have.
 
         Returns:
-            [B, 5]: start, end, probability (start's times end's), loss (0 where not known), sum of
-            both logits (0 without a context token).
+            [B, 5]: start, end, probability (of the start times of the end), loss (0 if unknown),
+            sum of both logits (0 without a context token).
         """
         logs = scores.log_softmax(1)
         known = (labels >= 0).all(-1)
@@ -68,8 +67,8 @@ class SpanHead(Head):
             value, start = (starts[:, : scores.shape[1] - longer] + ends[:, longer:]).max(-1)
             better = value > best
             best = torch.where(better, value, best)
-            found = torch.stack([start, start + longer], 1)
-            places = torch.where(better.unsqueeze(-1), found, places)
+            span = torch.stack([start, start + longer], 1)
+            places = torch.where(better.unsqueeze(-1), span, places)
         best = torch.where(logs.isnan().any(-1).any(-1), torch.nan, best)
         chosen = scores.gather(1, places.clamp(min=0).unsqueeze(1)).squeeze(1).sum(-1)
         logits = torch.where(places[:, 0] < 0, 0.0, chosen)
@@ -77,5 +76,5 @@ class SpanHead(Head):
         return torch.cat([places.to(scores.dtype), rest], 1)
 
     def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
-        """``outcomes``."""
+        """Return ``outcomes``."""
         return self.outcomes(scores, batch["labels"], batch["context"])

@@ -1,4 +1,4 @@
-"""A tag for every word, as in named entity recognition (Devlin et al. 2019, section 5.3)."""
+"""Tag every word, as in named entity recognition (Devlin et al. 2019, section 5.3)."""
 
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ class TokenClassificationHead(Head):
         self.linear = nn.Linear(dim, num_labels)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Vectors of the first pieces alone [M, d] -> logits [M, C]."""
+        """Vectors of the first word pieces [M, d] -> logits [M, C]."""
         return self.linear(tokens)
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
@@ -33,24 +33,24 @@ class TokenClassificationHead(Head):
         return functional.cross_entropy(scores, labels)
 
     def outcomes(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """logits [M, C], tag ids [M] -> [M, 3]: likeliest tag, its probability, the gold's loss."""
+        """logits [M, C], tag ids [M] -> [M, 3]: best tag, its probability, loss of the label."""
         best, tags = scores.softmax(-1).max(-1)
         losses = functional.cross_entropy(scores, labels, reduction="none")
         return torch.stack([tags.to(scores.dtype), best, losses], 1)
 
     def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
-        """``outcomes`` of each row's words that have a piece: [B, longest, 3], then zeros."""
+        """Return ``outcomes`` per row, for words that were not cut off: [B, longest, 3], then 0."""
         rows, shape = batch["rows"], batch["shape"]
         counts = torch.bincount(rows, minlength=shape[0])
         number = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
-        found = scores.new_zeros(*shape, 3)
-        found[rows, number] = self.outcomes(scores, batch["labels"])
-        return found
+        outcomes = scores.new_zeros(*shape, 3)
+        outcomes[rows, number] = self.outcomes(scores, batch["labels"])
+        return outcomes
 
     def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:
-        """The frequencies of the tags."""
+        """Return the log frequencies of the tags."""
         return class_frequencies(labels, num_labels)
 
     def trivial_loss(self, labels: Tensor, num_labels: int, batch_size: int) -> float:
-        """As of any head, over all words: ``labels`` [N, longest] are -1 behind a row's last."""
+        """Return the loss over all words; ``labels`` [N, longest] are -1 after the last word."""
         return super().trivial_loss(labels[labels >= 0], num_labels, batch_size)

@@ -1,5 +1,5 @@
 # Tested by tests/pals/test_adapters.py
-"""The places of a layer where an adapter may act, and the bottleneck that two of them are made of.
+"""The base class of adapters, with the places where they act, and the bottleneck of two of them.
 
 With h the layer's input:
 
@@ -17,17 +17,17 @@ Attend = Callable[..., Tensor]
 
 
 class Adapter(nn.Module):
-    """Hooks that change nothing; an adapter overrides those it uses.
+    """Hooks that change nothing; a subclass overrides the hooks it uses.
 
-    The hooks are given the layer's number, from 1. A layer that computes the first tokens alone
-    has M = B rows, one a sequence; any other has M = N.
+    Each hook gets the number of the layer, from 1. A layer that computes only the first tokens has
+    M = B rows, one per sequence. Any other layer has M = N.
 
     Args:
         num_layers: layers of the encoder.
-        layers: numbers of the layers it acts in, from 1; None for all.
+        layers: the layers that have the adapter, numbered from 1; None for all.
 
     Raises:
-        ValueError: numbers that are no layers, or come twice.
+        ValueError: a number is not a layer, or is given twice.
     """
 
     def __init__(self, num_layers: int, layers: list[int] | None) -> None:
@@ -39,23 +39,23 @@ class Adapter(nn.Module):
             raise ValueError(message)
 
     def after_attention(self, layer: int, rows: Tensor) -> Tensor:
-        """What attention adds to the layer's input [M, d] -> the same, changed."""
+        """Change the output of attention [M, d], before the residual sum."""
         return rows
 
     def after_feed_forward(self, layer: int, rows: Tensor) -> Tensor:
-        """What the feed-forward part adds [M, d] -> the same, changed."""
+        """Change the output of the feed-forward part [M, d], before the residual sum."""
         return rows
 
     def beside(
         self, layer: int, hidden: Tensor, first: Tensor | None, attend: Attend
     ) -> Tensor | None:
-        """One more term of the second residual sum [M, d]; None for none.
+        """Return one more term for the second residual sum [M, d], or None.
 
         Args:
-            layer: its number.
+            layer: number of the layer.
             hidden: the layer's input [N, d].
-            first: int64 [B], the rows of the first tokens where they alone are wanted, else None.
-            attend: the encoder's attention over this batch.
+            first: int64 [B], the rows of the first tokens, if only these are computed; else None.
+            attend: the attention of the encoder over this batch.
         """
         return None
 
@@ -74,19 +74,19 @@ class Bottleneck(nn.Module):
 
 
 def check_size(size: int) -> int:
-    """A bottleneck's width. Raises ValueError below 1."""
+    """Return the width of a bottleneck. Raises ValueError if it is below 1."""
     if size < 1:
         raise ValueError(f"size must be at least 1, not {size}")
     return size
 
 
 def normal(linear: nn.Linear) -> None:
-    """BERT's initial values: weights normal with standard deviation .02, biases 0."""
+    """Initialise as BERT does: weights normal with standard deviation .02, biases 0."""
     nn.init.normal_(linear.weight, std=0.02)
     nn.init.zeros_(linear.bias)
 
 
 def zero(linear: nn.Linear) -> None:
-    """Weights and biases 0, so that what ends in ``linear`` adds nothing at first."""
+    """Set weights and biases to 0, so that a module with this last layer adds nothing at first."""
     nn.init.zeros_(linear.weight)
     nn.init.zeros_(linear.bias)

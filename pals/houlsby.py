@@ -7,11 +7,11 @@ from pals.base import Adapter, Bottleneck, check_size
 
 
 class Houlsby(Adapter):
-    """x + up(gelu(down x)) on what attention adds and on what the feed-forward part adds.
+    """x + up(gelu(down x)) on the output of attention and on that of the feed-forward part.
 
-    Both stand after the dropout and before the residual sum and its LayerNorm. Weights start
-    normal with standard deviation .001, cut off at twice that, and biases at 0, as in the authors'
-    code: nearly the identity. The LayerNorms stay the encoder's; the authors train them per task.
+    Both come after the dropout and before the residual sum and its LayerNorm. As in the authors'
+    code, weights are initially normal with standard deviation .001, truncated at twice that, and
+    biases 0: nearly the identity. Unlike the authors, we share the LayerNorms between tasks.
 
     Parameters: 2 L (2 d s + s + d).
 
@@ -19,7 +19,7 @@ class Houlsby(Adapter):
         dim: width d of the encoder.
         num_layers: layers of the encoder.
         size: width s of the bottlenecks.
-        layers: numbers of the layers it stands in, from 1; null for all.
+        layers: the layers that have the adapter, numbered from 1; null for all.
     """
 
     def __init__(

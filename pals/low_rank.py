@@ -1,5 +1,5 @@
 # Tested by tests/pals/test_adapters.py
-"""Low-rank layers beside BERT's (Stickland & Murray 2019, section 3.2, without the attention)."""
+"""Low-rank layers parallel to BERT's (Stickland & Murray 2019, section 3.2, no attention)."""
 
 from torch import Tensor, nn
 
@@ -7,9 +7,9 @@ from pals.base import Adapter, Attend, Bottleneck, check_size, normal, zero
 
 
 class LowRank(Adapter):
-    """up(gelu(down h)) beside each layer, token by token, each layer with matrices of its own.
+    """up(gelu(down h)) per token, parallel to each layer, with separate matrices per layer.
 
-    ``up`` starts at 0, so that the encoder starts as it was.
+    ``up`` is initially 0, so the encoder is unchanged at the start.
 
     Parameters: L (2 d s + s + d).
 
@@ -17,7 +17,7 @@ class LowRank(Adapter):
         dim: width d of the encoder.
         num_layers: layers of the encoder.
         size: width s; 100 in the paper.
-        layers: numbers of the layers it stands beside, from 1; null for all.
+        layers: the layers that have the adapter, numbered from 1; null for all.
     """
 
     def __init__(

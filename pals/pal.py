@@ -9,12 +9,12 @@ from pals.base import Adapter, Attend, check_size, normal, zero
 
 
 class ProjectedAttention(Adapter):
-    """gelu(V_D MH(V_E h)) beside each layer: low-rank attention over the layer's input h.
+    """gelu(V_D MH(V_E h)) parallel to each layer: low-rank attention over the layer's input h.
 
-    V_E (d -> s) and V_D (s -> d) serve all layers; queries, keys and values (s -> s) are each
-    layer's own, and no matrix follows them. The GELU after V_D is that of the authors' code; the
-    paper's formula has none. V_D starts at 0, so that the encoder starts as it was; V_E gets a
-    gradient as soon as V_D has moved.
+    V_E (d -> s) and V_D (s -> d) are shared by all layers. Each layer has separate queries, keys
+    and values (s -> s), without an output matrix. The GELU after V_D is in the authors' code but
+    not in the paper's formula. V_D is initially 0, so the encoder is unchanged at the start; V_E
+    has a gradient from the second step on.
 
     Parameters: 2 d s + s + d + 3 L (s^2 + s).
 
@@ -22,13 +22,13 @@ class ProjectedAttention(Adapter):
         dim: width d of the encoder.
         num_layers: layers of the encoder.
         size: width s; 204 in the paper.
-        heads: attention heads; divides ``size``. 12 in the paper, 6 in the authors' code.
-        activation: what follows V_D; `none` is the paper's formula.
-        dropout: of the attention weights.
-        layers: numbers of the layers it stands beside, from 1; null for all.
+        heads: attention heads; must divide ``size``. 12 in the paper, 6 in the authors' code.
+        activation: the activation after V_D; `none` is the paper's formula.
+        dropout: dropout of the attention weights.
+        layers: the layers that have the adapter, numbered from 1; null for all.
 
     Raises:
-        ValueError: heads that do not divide the size, a dropout outside [0, 1), or no such layer.
+        ValueError: heads do not divide the size, dropout is outside [0, 1), or no such layer.
     """
 
     def __init__(

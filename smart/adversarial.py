@@ -1,4 +1,4 @@
-"""The worst small perturbation: projected gradient ascent on the input of f (SMART, Algorithm 1).
+"""Find the worst small perturbation of the input of f by projected gradient ascent (Algorithm 1).
 
 max over |delta| <= eps of mean_i l_s(f(x_i + delta_i), f(x_i))
 """
@@ -13,16 +13,16 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Ascent:
-    """How a perturbation is looked for. Defaults are the paper's (section 4.1 and appendix).
+    """The settings of the ascent. Defaults are the paper's (section 4.1 and appendix).
 
     Attributes:
         eps: radius of the ball that holds each perturbation.
-        noise: standard deviation of the normal start.
-        step_size: eta of each step along the normalised gradient.
-        steps: ascent steps, each a forward pass and its input gradient.
-        norm: of the ball and of the gradient: "inf" or "l2".
-        scope: what one perturbation is, of which the norm is taken: a whole "sentence" [T, d], or
-            each "token" [d] as the public code has it.
+        noise: standard deviation of the random start.
+        step_size: size eta of a step along the normalised gradient.
+        steps: number of ascent steps, each a forward pass and its input gradient.
+        norm: norm of the ball and of the gradient, "inf" or "l2".
+        scope: the norm is computed per "sentence" [T, d], or per "token" [d] as in the public
+            code.
     """
 
     eps: float = 1e-5
@@ -33,16 +33,16 @@ class Ascent:
     scope: str = "sentence"
 
     def lengths(self, x: Tensor) -> Tensor:
-        """The norm of each perturbation or gradient in [S, T, d]: [S, 1, 1] or [S, T, 1]."""
+        """Return the norm of each perturbation or gradient: [S, T, d] -> [S, 1, 1] or [S, T, 1]."""
         axes = (1, 2) if self.scope == "sentence" else (2,)
         order = math.inf if self.norm == "inf" else 2
         return torch.linalg.vector_norm(x, order, dim=axes, keepdim=True)
 
     def project(self, delta: Tensor) -> Tensor:
-        """The nearest point of the ball, [S, T, d]."""
+        """Return the nearest point of the ball, [S, T, d]."""
         if self.norm == "inf":
             return delta.clamp(-self.eps, self.eps)
-        # a hair inside, lest rounding puts a point of the surface outside
+        # slightly smaller, or rounding could put a point outside of the ball
         inside = self.eps * (1 - 4 * torch.finfo(delta.dtype).eps * math.sqrt(delta[0].numel()))
         return delta * (inside / self.lengths(delta)).clamp(max=1)  # x / 0 = inf: stays 0
 
@@ -53,14 +53,14 @@ def perturbation(
     mask: Tensor,
     gap: Callable[[Tensor], Tensor],
 ) -> Tensor:
-    """delta [S, T, d] after the ascent: within eps, 0 at pads, without a graph.
+    """Return delta [S, T, d] after the ascent: within eps, 0 at padding, without a graph.
 
     Args:
-        ascent: how to look.
-        x: [S, T, d], what is perturbed, without a graph.
-        mask: [S, T], 0 at pads.
-        gap: perturbed x -> the summed divergence of f there from f at x. Only the gradient by
-            the perturbation is taken, so no ``.grad`` changes.
+        ascent: the settings.
+        x: the input [S, T, d], without a graph.
+        mask: [S, T], 0 at padding.
+        gap: perturbed x -> summed divergence of f(perturbed x) from f(x). Only the gradient with
+            respect to the perturbation is computed, so no ``.grad`` changes.
     """
     real = (mask != 0).unsqueeze(-1)
     delta = torch.randn_like(x) * ascent.noise * real

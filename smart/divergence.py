@@ -1,6 +1,6 @@
-"""l_s: how far two outputs for the same rows are from each other (SMART, section 3.1).
+"""l_s: the divergence of two outputs for the same rows (SMART, section 3.1).
 
-Symmetric in its arguments, 0 where they are equal, with a gradient into both.
+It is symmetric, 0 for equal outputs, and has a gradient for both.
 """
 
 from collections.abc import Callable
@@ -14,28 +14,28 @@ Divergence = Callable[[Tensor, Tensor], Tensor]
 def symmetric_kl(one: Tensor, other: Tensor) -> Tensor:
     """KL(P|Q) + KL(Q|P) = sum_c (p_c - q_c) (log p_c - log q_c), logits [B, C] each -> [B].
 
-    In this form the tiny differences that SMART is about are not lost in rounding.
+    This form does not lose the tiny differences of SMART to rounding.
     """
     p, q = log_softmax(one, -1), log_softmax(other, -1)
     return ((p.exp() - q.exp()) * (p - q)).sum(-1)
 
 
 def symmetric_bernoulli_kl(one: Tensor, other: Tensor) -> Tensor:
-    """The same for one logit, of any equal shapes: (sigma(a) - sigma(b)) (a - b)."""
+    """The same for one logit: (sigma(a) - sigma(b)) (a - b). The shapes must be equal."""
     return (one.sigmoid() - other.sigmoid()) * (one - other)
 
 
 def mean_symmetric_bernoulli_kl(one: Tensor, other: Tensor) -> Tensor:
-    """Its mean over classes that are decided each for itself, logits [B, C] each -> [B]."""
+    """The mean of this over separately predicted classes, logits [B, C] each -> [B]."""
     return symmetric_bernoulli_kl(one, other).mean(-1)
 
 
 def squared_error(one: Tensor, other: Tensor) -> Tensor:
-    """(a - b)^2 on the scale that the head trains on, [B] each -> [B]."""
+    """(a - b)^2 on the scale of the head's loss, [B] each -> [B]."""
     return (one - other) ** 2
 
 
-# by the name that a head declares
+# by name, as a head declares it in ``divergence``
 DIVERGENCES: dict[str, Divergence] = {
     "symmetric_kl": symmetric_kl,
     "symmetric_bernoulli_kl": symmetric_bernoulli_kl,

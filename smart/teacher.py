@@ -8,27 +8,27 @@ from torch import nn
 
 M = TypeVar("M", bound=nn.Module)
 
-EARLY_BETA, LATE_BETA = 0.99, 0.999  # the first tenth of the updates, and the rest
+EARLY_BETA, LATE_BETA = 0.99, 0.999  # for the first tenth of the updates, and for the rest
 
 
 def teacher_of(model: M) -> M:
-    """A copy in evaluation mode that no gradient reaches: theta~ at the start."""
+    """Return a copy without gradients, in evaluation mode: theta~ at the start."""
     return copy.deepcopy(model).requires_grad_(False).eval()
 
 
 @torch.no_grad()
 def follow(teacher: nn.Module, model: nn.Module, progress: float) -> None:
-    """theta~ <- beta theta~ + (1 - beta) theta, after the optimizer's step; buffers are copied.
+    """Update the teacher after an optimizer step: theta~ <- beta theta~ + (1 - beta) theta.
 
-    They are running means of their own, such as those of batch normalisation.
+    Buffers, such as those of batch normalisation, are copied: they are running means already.
 
     Args:
-        teacher: moves.
-        model: stays.
-        progress: share of the training that is done, this step included.
+        teacher: the momentum teacher, which is changed.
+        model: the model.
+        progress: share of the training that is done, with this step.
     """
     beta = EARLY_BETA if progress <= 0.1 else LATE_BETA
-    for own, theirs in zip(teacher.parameters(), model.parameters(), strict=True):
-        own.lerp_(theirs, 1 - beta)
-    for kept, current in zip(teacher.buffers(), model.buffers(), strict=True):
-        kept.copy_(current)
+    for average, current in zip(teacher.parameters(), model.parameters(), strict=True):
+        average.lerp_(current, 1 - beta)
+    for old, new in zip(teacher.buffers(), model.buffers(), strict=True):
+        old.copy_(new)

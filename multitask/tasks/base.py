@@ -1,6 +1,6 @@
 """Task types: the labels, metrics and predictions of a task, with numpy alone.
 
-Each task type is a subclass of ``TaskType`` in a file of its own. A head names its type
+Each task type is a subclass of ``TaskType`` in its own file. A head names its type
 (``task_type: ClassVar[str]``), ``multitask.config.registry.TASK_TYPES`` maps the name to the class,
 and ``LabelReader`` holds the object. Code that needs tensors is in the head instead.
 """
@@ -93,9 +93,9 @@ class TaskType:
     mark_tokens: ClassVar[str] = ""
     # (output per row, rows, tokens) -> predictions, scores and mean loss
     read_output: ClassVar[str] = ""
-    # (training tokens, masking) -> loss of the trivial guess; ``guess`` also takes the dev split and
-    # returns its columns
+    # (training tokens, masking) -> loss of the trivial guess
     guess_loss: ClassVar[str] = ""
+    # (training tokens, masking, dev split) -> columns of the trivial guess
     guess: ClassVar[str] = ""
 
     def check_classes(self, names: Sequence[str], scheme: str) -> None:

@@ -29,9 +29,10 @@ class LabelReader:
     ids: dict[str, int]
     # the classes, in the order of their numbers
     names: tuple[str, ...]
-    # lowest and highest value of a numeric label
+    # lowest value of a numeric label
     low: float = 0.0
-    high: float = 1.0  # see low
+    # highest value of a numeric label
+    high: float = 1.0
     # tag scheme of words, such as IOB2; "" for other tasks
     scheme: str = ""
 

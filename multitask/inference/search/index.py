@@ -1,7 +1,7 @@
 """Semantic search: a FAISS index of texts by cosine (Johnson et al. 2019).
 
 An index is a directory of three files: ``index.faiss``, ``texts.tsv`` (line number and text) and
-``index.json``, which says what the vectors were made with and has the checksum of each file.
+``index.json``, which records how the vectors were made and the checksum of each file.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from multitask.inference.embeddings import Vectors
 
 FORMAT = 2
-# without checksums
+# the format without checksums
 FIRST_FORMAT = 1
 FACTS, VECTORS, TEXTS = "index.json", "index.faiss", "texts.tsv"
 # texts encoded and added at a time
@@ -39,9 +39,14 @@ Encode = Callable[[Sequence[str]], np.ndarray]
 
 @dataclass(frozen=True)
 class Origin:
-    """The arguments of ``multitask.inference.embeddings.open_vectors`` that made the vectors.
+    """How the vectors were made: arguments of ``multitask.inference.embeddings.open_vectors``.
 
-    ``fingerprint`` is a hash of the weights, the tokenizer and the pooling.
+    Attributes:
+        source: the run or the encoder.
+        task: a task of the run; None for an encoder.
+        pooling: the pooling, if it is not that of the task.
+        max_length: longest text in tokens.
+        fingerprint: hash of the weights, the tokenizer and the pooling.
     """
 
     source: str
@@ -53,18 +58,18 @@ class Origin:
 
 @dataclass(frozen=True)
 class Facts:
-    """What index.json says.
+    """The content of index.json.
 
     Attributes:
-        origin: what the vectors were made with.
-        texts: how many there are.
-        blank_lines: lines of the corpus that were left out.
+        origin: how the vectors were made.
+        texts: number of texts.
+        blank_lines: number of blank lines in the corpus, which were skipped.
         dim: width of a vector.
-        lists: cells of an IVF index; None for an exact one.
-        probes: cells that a query searches; None for an exact index.
+        lists: number of lists of an IVF index; None for an exact index.
+        probes: number of lists that a query searches; None for an exact index.
         sizes: bytes of each other file.
         sha256: checksum of each other file, and of these facts as "index.json"; none in format 1.
-        format: of the files.
+        format: version of the file format.
     """
 
     origin: Origin
@@ -78,7 +83,7 @@ class Facts:
     format: int = FORMAT
 
     def checksum(self) -> str:
-        """The checksum of all facts but itself."""
+        """Return the checksum of all facts except this checksum."""
         others = {name: digest for name, digest in self.sha256.items() if name != FACTS}
         text = json.dumps(asdict(replace(self, sha256=others)), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -86,7 +91,14 @@ class Facts:
 
 @dataclass
 class TextIndex:
-    """An index in memory: ``texts`` and their line numbers, in the order of their vectors."""
+    """An index in memory.
+
+    Attributes:
+        facts: the content of index.json.
+        vectors: the FAISS index.
+        texts: the texts, in the order of their vectors.
+        lines: the line of each text in the corpus file.
+    """
 
     facts: Facts
     vectors: Any
@@ -96,10 +108,10 @@ class TextIndex:
     def search(self, queries: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
         """Find the nearest texts of each query [Q, d]: cosines and places [Q, top], best first.
 
-        An IVF index may find fewer than ``top``; missing places are -1.
+        An IVF index may return fewer than ``top``; the missing places are -1.
 
         Raises:
-            UserError: ``top`` is more than the number of texts, or queries have another width.
+            UserError: ``top`` is larger than the number of texts, or queries have another width.
         """
         self.check_top(top)
         if queries.shape[1] != self.facts.dim:
@@ -123,12 +135,12 @@ def import_faiss() -> Any:
 
 def nearest(index: Any, queries: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
     """Search a FAISS index for queries [Q, d] of any length: cosines and places [Q, top]."""
-    found: tuple[np.ndarray, np.ndarray] = index.search(normalised(queries), top)
-    return found
+    cosines, places = index.search(normalised(queries), top)
+    return cosines, places
 
 
 def normalised(vectors: np.ndarray) -> np.ndarray:
-    """Scale vectors to length one, as FAISS takes them. Raises NotFinite for NaN or infinity."""
+    """Scale vectors to length one, in fp32 for FAISS. Raises NotFinite for NaN or infinity."""
     if not np.isfinite(vectors).all():
         raise NotFinite("the encoder's vectors are not finite numbers")
     return np.ascontiguousarray(unit(vectors), dtype=np.float32)
@@ -140,14 +152,14 @@ def exact_index(dim: int) -> Any:
 
 
 def ivf_index(vectors: np.ndarray, lists: int, probes: int, metric: int | None = None) -> Any:
-    """Index vectors [N, d] of length one in ``lists`` lists, of which ``probes`` are searched.
+    """Index vectors [N, d] of length one in ``lists`` lists; a query searches ``probes`` of them.
 
     ``metric`` is a metric of FAISS; default: the inner product.
     """
     faiss, dim = import_faiss(), vectors.shape[1]
     metric = faiss.METRIC_INNER_PRODUCT if metric is None else metric
     index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, lists, metric)
-    index.cp.min_points_per_centroid = 1  # no warning by FAISS: we warn where it matters
+    index.cp.min_points_per_centroid = 1  # no warning by FAISS: we warn ourselves
     index.train(vectors)
     index.add(vectors)
     index.nprobe = probes
@@ -170,21 +182,21 @@ def build(
 ) -> Facts:
     """Index a file with one text per line; blank lines are skipped and counted.
 
-    The corpus is read and encoded in chunks, with a progress bar. ``directory`` appears when it is
-    complete and replaces an older index.
+    The corpus is read and encoded in chunks, with a progress bar. The complete index replaces an
+    older one in ``directory``.
 
     Args:
         file: UTF-8, one text per line.
         directory: the directory of the index.
         encode: texts -> vectors [N, dim].
         dim: the width of a vector.
-        origin: what ``encode`` is.
+        origin: how ``encode`` makes vectors.
         ivf: (lists, searched lists), or None for an exact index.
 
     Raises:
-        UserError: no texts, more lists than the texts can train, no FAISS.
+        UserError: there are no texts, too few for the lists, or FAISS is missing.
     """
-    directory = directory.resolve()  # a link stays one
+    directory = directory.resolve()  # replace the directory behind a link, not the link
     vectors = exact_index(dim)
     count, blank = _counted(file)
     if ivf is not None:
@@ -228,7 +240,7 @@ def _check_lists(file: Path, lists: int, count: int) -> None:
 
 
 def check_output(directory: Path, overwrite: bool) -> None:
-    """Raise UserError if an index would overwrite something else."""
+    """Raise UserError if an index would overwrite other files."""
     if directory.exists() and not directory.is_dir():
         raise UserError(f"{directory} is a file: choose another --out")
     names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
@@ -244,7 +256,7 @@ def check_output(directory: Path, overwrite: bool) -> None:
 
 
 def chunks(file: Path, size: int = CHUNK) -> Iterator[list[tuple[int, str]]]:
-    """Yield the texts of a file with their line numbers from 1, ``size`` at a time, without blanks.
+    """Yield the texts of a file with line numbers from 1, ``size`` at a time; skip blank lines.
 
     Raises UserError with the number of a line that is not UTF-8.
     """
@@ -278,7 +290,7 @@ def _counted(file: Path) -> tuple[int, int]:
 
 
 def open_index(directory: Path) -> TextIndex:
-    """Read an index. Raises UserError where a file is missing, damaged or does not fit."""
+    """Read an index. Raises UserError if a file is missing, damaged or does not fit the others."""
     facts = _read_facts(directory / FACTS)
     for name, size in facts.sizes.items():
         _check_file(directory / name, size, facts.sha256.get(name))
@@ -297,7 +309,7 @@ def open_index(directory: Path) -> TextIndex:
 
 
 def _read_facts(file: Path) -> Facts:
-    """Read index.json. Raises UserError for values that no index has."""
+    """Read index.json. Raises UserError if it is missing, damaged or has impossible values."""
     if not file.is_file():
         raise UserError(f"{file.parent}: no index there ({FACTS} is missing)")
     try:
@@ -318,7 +330,7 @@ def _read_facts(file: Path) -> Facts:
 
 
 def _check_file(file: Path, size: int, digest: str | None) -> None:
-    """Raise UserError for a file that has another size or, where it is known, checksum."""
+    """Raise UserError if a file has another size or, if given, another checksum."""
     there = file.stat().st_size if file.is_file() else 0
     if there != size:
         message = f"{there:,} of the {size:,} bytes that were written"
@@ -328,7 +340,7 @@ def _check_file(file: Path, size: int, digest: str | None) -> None:
 
 
 def _read_vectors(file: Path, facts: Facts) -> Any:
-    """Read the FAISS index. Raises UserError for another kind of index than the facts say."""
+    """Read the FAISS index. Raises UserError if it is not of the kind in the facts."""
     faiss = import_faiss()
     try:
         vectors = faiss.read_index(str(file))
@@ -349,9 +361,9 @@ def check_origin(
     vectors: "Vectors",
     instead: str = "name the run it was made with by --run",
 ) -> None:
-    """Raise UserError unless ``vectors`` encode queries as the texts of the index were encoded.
+    """Raise UserError if ``vectors`` encode queries differently from the texts of the index.
 
-    ``instead`` is what to do where the index is to stay.
+    ``instead`` is advice for a user who wants to keep the index.
     """
     source, then = vectors.source, facts.origin.source
     if (dim := vectors.dim) != facts.dim:

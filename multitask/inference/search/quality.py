@@ -1,6 +1,6 @@
-"""Measure the quality and speed of search on pairs of questions that are duplicates or not.
+"""Measure the quality and speed of search on pairs of questions with a duplicate label.
 
-The second questions are the corpus, the first ones the queries, the pairs marked as duplicates the
+The first questions are the queries, the second questions the corpus, and the duplicate pairs the
 gold standard (the layer-attention pooling paper, section 3.4 and Table 3).
 """
 
@@ -42,12 +42,12 @@ SINGLE, SINGLE_ENCODED = 200, 30
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions to search for and to find.
+    """Queries, a corpus to search, and the correct answers.
 
     Attributes:
-        corpus: distinct texts to find.
-        queries: distinct texts to search for.
-        gold: per query the places of its duplicates in the corpus.
+        corpus: distinct texts to search.
+        queries: distinct queries.
+        gold: for each query the places of its duplicates in the corpus.
         by_id: True if questions are identified by id, False if by text.
     """
 
@@ -58,16 +58,16 @@ class Questions:
 
     @property
     def verbatim(self) -> int:
-        """The number of queries that are also in the corpus, which may find themselves first."""
-        own = set(self.corpus)
-        return sum(query in own for query in self.queries)
+        """Number of queries that are also in the corpus, so they may find themselves first."""
+        corpus = set(self.corpus)
+        return sum(query in corpus for query in self.queries)
 
 
 def read_questions(file: Path, limit: int = CORPUS_LIMIT) -> Questions:
     """Read a file of pairs with the columns of Quora or of the course's quora files.
 
     A question is identified by its id (``qid1``, ``qid2``) if the file has ids, else by its exact
-    text. The corpus is the first ``limit`` distinct questions; pairs with others are left out.
+    text. The corpus is the first ``limit`` distinct questions; pairs with later ones are dropped.
 
     Raises:
         UserError: no such columns, a label that is neither 0 nor 1, or no duplicates.
@@ -143,8 +143,8 @@ def recall(places: np.ndarray, gold: Sequence[set[int]]) -> float:
 def compatible_lists(count: int) -> tuple[int, str | None]:
     """Return the number of lists for a corpus of ``count`` texts, and a warning if it is small.
 
-    It is the paper's number, unless there are fewer texts than that; then it is the number of lists
-    that the texts can train.
+    It is the paper's number of lists if there are at least as many texts. Otherwise it is the
+    largest number of lists that the texts can train.
     """
     wanted = LISTS * POINTS_A_LIST
     if count >= wanted:
@@ -156,7 +156,7 @@ def compatible_lists(count: int) -> tuple[int, str | None]:
 
 
 def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> dict[str, Any]:
-    """Measure exact search and the paper's index on the same vectors: the numbers of search.json.
+    """Measure exact search and the paper's index on the same vectors, for search.json.
 
     Args:
         questions: corpus, queries and gold.
@@ -169,7 +169,7 @@ def evaluate(questions: Questions, encode: Encode, encode_many: Encode) -> dict[
     lists, warning = compatible_lists(len(corpus))
     exact = exact_index(corpus.shape[1])
     exact.add(corpus)
-    # the authors use FAISS's default metric, which ranks vectors of length one as the cosine does
+    # the authors use FAISS's default metric; for vectors of length one it ranks as the cosine does
     indexes = {"exact": exact, "compatible": ivf_index(corpus, lists, PROBES, faiss.METRIC_L2)}
     began = [time.perf_counter()]
     for text in questions.queries[:SINGLE_ENCODED]:

@@ -1,4 +1,4 @@
-"""The Flask application: one form, one answer, one request at a time.
+"""The Flask application: one form, answered one request at a time.
 
 The page runs no script, and its content security policy allows requests to itself only.
 """
@@ -78,7 +78,7 @@ def make_app(served: Served) -> "Flask":
 
 
 def filled(served: Served, first: str, second: str, task: str) -> Any:
-    """Write the page with answers to two typed texts, of which the second may be empty."""
+    """Write the page with answers to two typed texts; the second may be empty."""
     typed = {"first": first[:MAX_CHARACTERS], "second": second[:MAX_CHARACTERS], "task": task}
     try:
         texts = responses.read_texts(served, first, second)
@@ -87,7 +87,7 @@ def filled(served: Served, first: str, second: str, task: str) -> Any:
             raise UserError("There is no such task to draw the attention of.")
     except UserError as error:
         return page(served, problem=str(error), **typed), 400
-    more: dict[str, Any] = {"texts": texts, "found": responses.answers(served, texts)}
+    more: dict[str, Any] = {"texts": texts, "answers": responses.answers(served, texts)}
     try:
         more["pictures"] = responses.attention(served, task or choices[0], texts)
     except UserError as error:
@@ -100,14 +100,14 @@ def filled(served: Served, first: str, second: str, task: str) -> Any:
 
 
 def page(served: Served, **values: Any) -> str:
-    """Write the page as HTML; ``values`` fill what is empty at the start."""
+    """Write the page as HTML; ``values`` fill the fields that are empty at first."""
     run = served.run
     usual: dict[str, Any] = {
         "first": "",
         "second": "",
         "task": "",
         "texts": [],
-        "found": [],
+        "answers": [],
         "pictures": [],
         "no_picture": "",
         "nearest": [],

@@ -1,4 +1,4 @@
-"""Answer a request: what a loaded run says about a text, or about a pair of texts."""
+"""Answer a request: the predictions of a loaded run for a text or a pair of texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from multitask.utils.errors import UserError
 
 # characters of a typed text, and of an indexed text on the page
 MAX_CHARACTERS, MAX_SHOWN = 2000, 500
-# the most probable classes that are shown
+# number of classes shown, the most probable first
 MOST_CLASSES = 10
 NEIGHBOURS = 10
 PAIRS = ("siamese", "cross")
@@ -26,13 +26,13 @@ PAIRS = ("siamese", "cross")
 
 @dataclass(frozen=True)
 class Served:
-    """What the page serves.
+    """A loaded run, for the page.
 
     Attributes:
         run: the loaded run.
         tasks: the tasks that the page shows.
         index: a search index, if any.
-        vectors: the vectors of that index.
+        vectors: encodes queries for that index.
         busy: locked while a request is answered.
     """
 
@@ -49,7 +49,7 @@ class Served:
 
     @property
     def takes_singles(self) -> bool:
-        """True if something can be said about a single text."""
+        """True if the page can answer for a single text."""
         return self.vectors is not None or not all(map(self.needs_pair, self.tasks))
 
     def kind(self, task: str) -> TaskType:
@@ -63,7 +63,13 @@ class Served:
 
 @dataclass(frozen=True)
 class Share:
-    """A class and its probability; ``chosen`` if it is predicted."""
+    """A class in a prediction.
+
+    Attributes:
+        name: the class.
+        probability: its probability.
+        chosen: True if it is predicted.
+    """
 
     name: str
     probability: float
@@ -75,7 +81,7 @@ class Result:
     """A prediction.
 
     Attributes:
-        of: which of two texts it is about.
+        of: the text it is about, if there are two.
         prediction: the prediction in words.
         shares: the probabilities of classes.
         number: a predicted number, on a scale from ``low`` to ``high``.
@@ -93,7 +99,7 @@ class Result:
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """A task, what it reads and predicts (``about``), and its results, or a message instead."""
+    """A ``task``, ``about`` (what it reads and predicts), its ``results``, or a ``message``."""
 
     task: str
     about: str
@@ -112,7 +118,13 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG, its alt text, and a remark."""
+    """A picture on the page.
+
+    Attributes:
+        png: the picture.
+        alt: its alternative text.
+        note: a remark for the reader.
+    """
 
     png: bytes
     alt: str
@@ -122,7 +134,7 @@ class Picture:
 def open_run(run_dir: Path, index_dir: Path | None) -> Served:
     """Load a run on the CPU (one text needs no GPU), and an index that was made with it.
 
-    Raises UserError if one is missing or damaged, they do not match, or there is nothing to show.
+    Raises UserError if one is missing or damaged, they do not match, or no task can be shown.
     """
     index = None if index_dir is None else open_index(index_dir)
     run = load(run_dir, ["device=cpu"])
@@ -142,7 +154,7 @@ def open_run(run_dir: Path, index_dir: Path | None) -> Served:
 
 
 def _is_shown(run: TrainedRun, task: str) -> bool:
-    """Return True unless a task only scores another's head, or has neither labels nor vectors."""
+    """Return False if a task only scores the head of another, or has no labels and no vectors."""
     entry = run.config.tasks[task]
     again = entry.only_scored and entry.share_head is not None
     silent = not run.readers[task].task_type.labelled and entry.pooling.name == "tokens"
@@ -206,13 +218,13 @@ def _predicted(served: Served, task: str, texts: Sequence[str], of: str) -> Resu
     """Predict the given texts, one or a pair."""
     reader = served.run.readers[task]
     (record,) = served.run.predict(task, [texts[0] if len(texts) == 1 else tuple(texts)])
-    found = reader.task_type.answer(record, reader)
-    notes = [*cut(served, task, texts), *found.pop("notes", ())]
-    shares = [Share(*share) for share in found.pop("shares", ())]
+    answer = reader.task_type.answer(record, reader)
+    notes = [*cut(served, task, texts), *answer.pop("notes", ())]
+    shares = [Share(*share) for share in answer.pop("shares", ())]
     if len(shares) > MOST_CLASSES:
         notes.append(f"The {MOST_CLASSES} likeliest of {len(shares)} classes.")
         shares = sorted(shares, key=lambda share: -share.probability)[:MOST_CLASSES]
-    return Result(of, shares=shares, notes=notes, **found)
+    return Result(of, shares=shares, notes=notes, **answer)
 
 
 def _compared(served: Served, task: str, texts: Sequence[str]) -> tuple[list[Result], str]:
@@ -240,12 +252,12 @@ def cut(served: Served, task: str, texts: Sequence[str]) -> list[str]:
 def attention_tasks(served: Served) -> list[str]:
     """Return the first task of each combination of weights, adapter and input."""
     run = served.run
-    found: dict[tuple[int, str | None, bool], str] = {}
+    first_tasks: dict[tuple[int, str | None, bool], str] = {}
     for task in served.tasks:
         adapter = run.model.owners_of(task)[-1] if run.model.adapter(task) is not None else None
         together = run.config.tasks[task].input == "cross"
-        found.setdefault((run.steps[task], adapter, together), task)
-    return list(found.values())
+        first_tasks.setdefault((run.steps[task], adapter, together), task)
+    return list(first_tasks.values())
 
 
 def attention(served: Served, task: str, texts: Sequence[str]) -> list[Picture]:
@@ -261,18 +273,18 @@ def attention(served: Served, task: str, texts: Sequence[str]) -> list[Picture]:
         inputs = [texts]
     encoder, adapter = served.run.encoder(task)
     pictures = []
-    for own in inputs:
-        found = cls_attention(encoder.eval(), served.run.tokenizer, own, adapter)
+    for read in inputs:
+        weights = cls_attention(encoder.eval(), served.run.tokenizer, read, adapter)
         png = BytesIO()
-        save_figure(draw_mean(found, f"{served.run.directory.name}, task {task}"), png)
-        shown = " and ".join(f"“{shortened(text, 80)}”" for text in own)
-        note = "The picture shows the complete text." if cut(served, task, own) else ""
+        save_figure(draw_mean(weights, f"{served.run.directory.name}, task {task}"), png)
+        shown = " and ".join(f"“{shortened(text, 80)}”" for text in read)
+        note = "The picture shows the complete text." if cut(served, task, read) else ""
         pictures.append(Picture(png.getvalue(), f"What [CLS] attends to in {shown}", note))
     return pictures
 
 
 def neighbours(served: Served, text: str) -> list[Neighbour]:
-    """Find the texts of the index nearest to a text, the nearest first; in fp32 as in `search`."""
+    """Find the nearest texts of the index, the nearest first; in fp32 as in `search`."""
     index, vectors = served.index, served.vectors
     if index is None or vectors is None:
         return []
