@@ -28,7 +28,7 @@ class BinaryHead(BinaryScores):
         return self.linear(vector).squeeze(-1)
 
     def last_layer(self) -> tuple[Tensor, Tensor]:
-        """Return a layer with two logits, the first 0: softmax is then the sigmoid of the second."""
+        """Return a layer with two logits, the first 0: their softmax is the sigmoid."""
         weight, bias = super().last_layer()
         return functional.pad(weight, (0, 0, 1, 0)), functional.pad(bias, (1, 0))
 
