@@ -1,4 +1,4 @@
-"""Rows of a question, a context and its answers in it (SQuAD v1.1), and their tokens."""
+"""Rows of extractive question answering (SQuAD v1.1): answers as characters and as tokens."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,11 +15,11 @@ from multitask.utils.errors import UserError
 
 
 def asked_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
-    """The rows of a split of questions; those without an answer column's value are dropped.
+    """Read a split of questions; drop and count rows with an empty answer column.
 
-    ``labels`` holds the first and the behind-last character of the first answer in the context,
-    int64 [N, 2]; ``answers`` the texts of all. A test split may lack them. Raises UserError with
-    file and row for an answer of another form, one that does not stand at its offset, and none.
+    ``labels`` has the characters [start, end) of the first answer in the context, int64 [N, 2].
+    ``answers`` has the texts of all answers. A test split may have no answers. Raises UserError
+    with file and row if an answer has another form, is not at its offset, or is missing.
     """
     data = config.tasks[task].data
     columns, source = read_columns(config, task, split)
@@ -48,18 +48,18 @@ def asked_rows(config: Config, task: str, split: str, reader: LabelReader) -> Ro
         labels[i] = given[0][1], given[0][1] + len(given[0][0])
         answers.append(tuple(dict.fromkeys(text for text, _ in given)))
     if split == "test" and missing.any():
-        return rows  # to be predicted
+        return rows  # a test split to predict
     if missing.all():
         raise UserError(f"{source}: no labelled rows ({len(rows)} without answers)")
-    kept = replace(rows, labels=labels, answers=answers).take(np.flatnonzero(~missing))
-    kept.unlabelled_dropped = int(missing.sum())
-    return kept
+    labelled = replace(rows, labels=labels, answers=answers).take(np.flatnonzero(~missing))
+    labelled.unlabelled_dropped = int(missing.sum())
+    return labelled
 
 
 def _given(value: Any, where: str) -> list[tuple[str, int]]:
-    """The answers of a row as (text, first character), in the forms that docs/extending.md names.
+    """Read the answers of a row as (text, first character); docs/extending.md has the forms.
 
-    Raises UserError for anything else.
+    Raises UserError for any other form.
     """
     if value is None:
         return []
@@ -68,24 +68,24 @@ def _given(value: Any, where: str) -> list[tuple[str, int]]:
             lists = [value["text"], value["answer_start"]]
             if not isinstance(lists[0], list):
                 lists = [[part] for part in lists]
-            found = list(zip(*lists, strict=True))
+            answers = list(zip(*lists, strict=True))
         else:
-            found = [(one["text"], one["answer_start"]) for one in value]
+            answers = [(one["text"], one["answer_start"]) for one in value]
     except (KeyError, TypeError, ValueError):
-        found = [(value, None)]
-    for text, start in found:
+        answers = [(value, None)]
+    for text, start in answers:
         if not isinstance(text, str) or not isinstance(start, int):
             form = '{"text": [...], "answer_start": [...]}'
             raise UserError(f"{where} is {value!r:.60}: expected {form}")
-    return found
+    return answers
 
 
 def placed_answers(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
-    """The tokens with each row's answer as its first and last token, and how many were cut off.
+    """Mark each row's answer by its first and last token; also count the answers cut off.
 
-    Those do not lie wholly in one input; they are marked -1. A window that does not hold its row's
-    answer, which another one does, is marked with its first token, as in the paper's code. Without
-    labels there are none.
+    An answer is cut off if no input contains all of it; its tokens are -1. If only another window
+    of the row contains the answer, the window is marked with its first token, as in BERT's code.
+    Rows without labels get no marks.
     """
     if tokens.spans is None:
         raise ValueError("answers need tokens that were made with their characters")
@@ -96,30 +96,30 @@ def placed_answers(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
     for i, owner in enumerate(owners):
         start, end = rows.labels[owner]
         begins, ends = tokens.spans[tokens.offsets[i] : tokens.offsets[i + 1]].T
-        # the pieces that share a character with the answer; some count the space before a word
+        # tokens that share a character with the answer; some include the space before a word
         inside = begins >= 0
         touching = np.flatnonzero((begins < end) & (ends > start) & inside)
         later = i > 0 and owners[i - 1] == owner
-        whole = len(touching) and ends.max() >= end
-        if whole and (not later or begins[inside].min() <= start):
+        reaches_end = len(touching) and ends.max() >= end
+        if reaches_end and (not later or begins[inside].min() <= start):
             answers[i] = touching[0], touching[-1]
-    found = np.zeros(len(rows), dtype=bool)
-    found[owners[answers[:, 0] >= 0]] = True
-    answers[(answers[:, 0] < 0) & found[owners]] = 0
-    return replace(tokens, answers=answers), int((~found).sum())
+    complete = np.zeros(len(rows), dtype=bool)
+    complete[owners[answers[:, 0] >= 0]] = True
+    answers[(answers[:, 0] < 0) & complete[owners]] = 0
+    return replace(tokens, answers=answers), int((~complete).sum())
 
 
 def characters_of(
     rows: Rows, tokens: Tokens, places: np.ndarray, windows: np.ndarray
 ) -> np.ndarray:
-    """Predicted first and last tokens [N, 2] as first and behind-last characters of the context.
+    """Convert predicted first and last tokens [N, 2] to characters [start, end) of the context.
 
-    ``windows`` [N] says which row of the tokens each is of. White space round an answer is left
-    out; a row without a prediction (-1) gets 0 and 0.
+    ``windows`` [N] has the row of ``tokens`` that each prediction is in. White space around an
+    answer is removed. A row without a prediction (-1) gets [0, 0).
     """
     if tokens.spans is None:
         raise ValueError("answers need tokens that were made with their characters")
-    found = np.zeros((len(rows), 2), dtype=np.int64)
+    characters = np.zeros((len(rows), 2), dtype=np.int64)
     for i, (first, last) in enumerate(places):
         if first < 0:
             continue
@@ -127,16 +127,16 @@ def characters_of(
         start, end = tokens.spans[begin + first, 0], tokens.spans[begin + last, 1]
         text = rows.texts[i][1][start:end]
         start += len(text) - len(text.lstrip())
-        found[i] = start, start + len(text.strip())
-    return found
+        characters[i] = start, start + len(text.strip())
+    return characters
 
 
 def answers_of_output(
     output: np.ndarray, rows: Rows, tokens: Tokens
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """The head's best span of N inputs [N, 5] -> characters [N, 2] and probability [N, 1].
+    """Convert the head's best span per input [N, 5] to characters [N, 2], probability [N, 1], loss.
 
-    Of several windows the one counts whose span has the highest logits. The loss is the mean over
+    If a row has several windows, the span with the highest logits counts. The loss is the mean over
     the inputs of rows whose answer is not cut off.
     """
     logits = np.where(output[:, 0] < 0, -np.inf, output[:, 4])
@@ -150,5 +150,5 @@ def answers_of_output(
 
 
 def guess_loss(train: Tokens, masking: object) -> float:
-    """The mean loss where all tokens of an input are equally likely."""
+    """Return the mean loss of a uniform guess over the tokens of each input."""
     return float(np.log(train.lengths).mean())

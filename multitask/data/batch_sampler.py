@@ -1,7 +1,7 @@
-"""Which rows a task trains on next: shuffled, length-grouped batches, pass after pass.
+"""The batch sampler of a task: shuffled batches of similar length, pass after pass.
 
-Everything is a function of the seed and of two counters, so that a checkpoint holds little and a
-resumed run sees the same batches.
+The batches depend only on the seed and two counters. So a checkpoint only saves the counters, and
+a resumed run sees the same batches.
 """
 
 import math
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-# batches that are sorted by length together: wide enough to save padding, small against a pass
+# number of batches that are sorted by length together: large enough to save padding, small
+# compared with a pass
 WINDOW = 50
 
 
@@ -21,19 +22,22 @@ def length_grouped_batches(
     batch_tokens: int | None = None,
     window: int = WINDOW,
 ) -> list[np.ndarray]:
-    """Row indices of one pass in batches of similar length; every row exactly once.
+    """Return the row indices of one pass, in batches of similar length; each row occurs once.
 
-    Rows are shuffled, sorted by length inside windows of 50 batches (a quarter of a small set:
-    one window would compose the same batches in every pass), cut into batches, and the batches
-    are shuffled: the padding shrinks while each batch is composed anew in every pass. Rows that
-    fill no batch form a smaller one, whatever their lengths. A batch of more than ``batch_tokens``
-    tokens, padding included, is cut into smaller ones; a row that is longer stands alone. With a
-    ``window`` of one batch its rows are drawn whatever their lengths.
+    1. Shuffle the rows.
+    2. Sort them by length inside windows of 50 batches. A small set has four windows: a single one
+       would give the same batches in every pass.
+    3. Cut the windows into batches, and shuffle the batches.
+
+    So there is little padding, and every pass has new batches. Rows that are left over form a
+    smaller batch, whatever their lengths. A batch of more than ``batch_tokens`` tokens, including
+    padding, is cut into smaller ones; a longer row gets a batch of one. With ``window`` 1, batches
+    are not grouped by length.
     """
     order = rng.permutation(len(lengths))
-    whole = len(order) // batch_size
-    span = min(window, max(1, whole // 4)) * batch_size
-    windows = np.split(order, [*range(span, whole * batch_size, span), whole * batch_size])
+    full = len(order) // batch_size
+    span = min(window, max(1, full // 4)) * batch_size
+    windows = np.split(order, [*range(span, full * batch_size, span), full * batch_size])
     batches = []
     for rows in windows:
         rows = rows[np.argsort(lengths[rows], kind="stable")]
@@ -43,7 +47,7 @@ def length_grouped_batches(
 
 
 def _cut(rows: np.ndarray, lengths: np.ndarray, batch_tokens: int | None) -> list[np.ndarray]:
-    """Rows in order of length, cut so that rows x longest stays within ``batch_tokens``."""
+    """Cut rows in order of length, so that rows x longest is at most ``batch_tokens``."""
     if batch_tokens is None:
         return [rows]
     parts, start = [], 0
@@ -58,17 +62,18 @@ class TaskStream:
     """One task's endless stream of optimizer steps, reshuffled in every pass over its rows.
 
     Args:
-        name: the task's name; each has an order of its own.
-        lengths: tokens of every row [N].
-        batch_size: rows a forward pass.
-        accumulation: forward passes an optimizer step; a step never mixes two passes.
-        seed: of the shuffles.
-        batch_tokens: tokens a forward pass at most, padding included.
-        window: batches that are sorted by length together; 1 groups none.
+        name: the task's name; the order of rows depends on it.
+        lengths: the number of tokens of each row [N].
+        batch_size: rows per forward pass.
+        accumulation: forward passes per optimizer step. A step never mixes two passes over the
+            rows.
+        seed: the seed of the shuffles.
+        batch_tokens: the largest number of tokens per forward pass, including padding.
+        window: the number of batches that are sorted by length together; 1: no grouping.
 
     Attributes:
-        steps_per_pass: optimizer steps in one pass over the rows; with ``batch_tokens`` those of
-            the first pass, as later ones may differ by a few.
+        steps_per_pass: optimizer steps in one pass over the rows. With ``batch_tokens``, those of
+            the first pass; later passes may differ by a few.
     """
 
     def __init__(
@@ -93,7 +98,7 @@ class TaskStream:
         self.steps_per_pass = math.ceil(len(self._batches) / accumulation)
 
     def next(self) -> list[np.ndarray]:
-        """The row indices of the next optimizer step, one array a forward pass."""
+        """Return the row indices of the next optimizer step, one array per forward pass."""
         if self.position == len(self._batches):
             self.passes, self.position = self.passes + 1, 0
             self._batches = self._shuffle()
@@ -102,7 +107,7 @@ class TaskStream:
         return step
 
     def fitting(self, rows: np.ndarray) -> int:
-        """How many of these rows, the first ones, go through in one forward pass; at least one."""
+        """Return how many of the first of these rows fit into one forward pass; at least one."""
         if self.batch_tokens is None:
             return len(rows)
         widths = np.maximum.accumulate(self.lengths[rows])

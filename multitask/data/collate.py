@@ -1,4 +1,4 @@
-"""From token ids to padded batches."""
+"""Collate token ids to padded batches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,24 +16,30 @@ from multitask.data.tokenize import Tokens
 class Batch:
     """B rows of one task, as S padded sequences of T tokens.
 
-    S = B for single texts and cross-encoded pairs, 2B for siamese pairs (all first sentences, then
-    all second ones) and for texts that occur twice, and 3B for triplets.
+    - S = B for single texts and cross-encoded pairs.
+    - S = 2B for siamese pairs (all first sentences, then all second ones) and for two views of a
+      text.
+    - S = 3B for triplets.
 
     Attributes:
         input_ids: int64 [S, T].
         attention_mask: 1 for tokens and 0 for pads, int64 [S, T].
         token_type_ids: int64 [S, T].
-        labels: [B], or [B, texts] of numbered texts; [M] if only M rows have one, or of M tokens;
-            of answers the first and last token [B, 2], -1 if not known; None without labels.
+        labels: None without labels, else
+            - [B], or [M] if only M rows have a label;
+            - [M] for M tokens with a label (``places``);
+            - [B, texts], the number of each text, for contrastive tasks;
+            - [B, 2], the first and last token of the answer, -1 if it is not known.
         sides: S / B.
-        pad_id: the tokenizer's.
-        labelled: the M rows that have a label, int64 [M]; None: all.
-        share: the part that these labels (rows, or tokens) are of their step's, on all processes.
-        step_rows: the number of labels of their step, on all processes.
-        places: the tokens that have labels, int64 [M] in [S * T]: masked tokens, whose labels are
-            their ids, or the first pieces of tagged words.
-        masked_ids: the inputs with masked tokens, for a loss that needs both, int64 [S, T].
-        context: the tokens that may be part of an answer, bool [S, T].
+        pad_id: the id of the tokenizer's pad token.
+        labelled: the M rows that have a label, int64 [M]; None: all rows.
+        share: the number of labels (of rows or tokens) in this batch, divided by ``step_rows``.
+        step_rows: the number of labels in the step, on all processes.
+        places: positions of the tokens with a label, int64 [M], in the flat [S * T]: masked tokens,
+            whose labels are their ids, or the first tokens of tagged words.
+        masked_ids: input ids with masked tokens, int64 [S, T], for a loss that also needs the
+            original ids.
+        context: True for the tokens that may be part of an answer, bool [S, T].
     """
 
     input_ids: Tensor
@@ -55,7 +61,7 @@ class Batch:
 
     @property
     def gold(self) -> Tensor:
-        """The labels of a batch that must have them. Raises ValueError if it has none."""
+        """The labels. Raises ValueError if the batch has none."""
         if self.labels is None:
             raise ValueError("the batch has no labels")
         return self.labels
@@ -66,7 +72,7 @@ class Batch:
         return replace(self, **moved)
 
     def parts(self, size: int) -> list["Batch"]:
-        """Cut the inputs, without labels, into parts of at most ``size`` sequences."""
+        """Cut the inputs into parts of at most ``size`` sequences, without labels."""
         tensors = (self.input_ids, self.attention_mask, self.token_type_ids)
         return [
             Batch(ids, mask, types, None, 1, self.pad_id)
@@ -89,8 +95,8 @@ class SharedBatch:
     """Rows that go through the encoder once, for every task that uses them.
 
     Attributes:
-        inputs: the rows, padded.
-        tasks: each task's batch: these inputs with the task's labels.
+        inputs: the padded rows.
+        tasks: each task's batch: the same inputs with the task's labels.
     """
 
     inputs: Batch
@@ -98,17 +104,17 @@ class SharedBatch:
 
 
 def separate(batches: Mapping[str, Batch]) -> list[SharedBatch]:
-    """Batches of tasks that share no rows."""
+    """Wrap the batches of tasks that do not share rows."""
     return [SharedBatch(batch, {task: batch}) for task, batch in batches.items()]
 
 
 def by_task(batches: Sequence[SharedBatch]) -> dict[str, Batch]:
-    """Each task's batch, in order."""
+    """Return each task's batch, in order."""
     return {task: batch for shared in batches for task, batch in shared.tasks.items()}
 
 
 def label_tensor(labels: np.ndarray) -> Tensor:
-    """Convert labels: class ids int64 [N], numbers float32 [N], several classes float32 [N, C]."""
+    """Convert labels to a tensor: class ids to int64, numbers and multi-label to float32."""
     made = torch.from_numpy(labels)
     return made.float() if made.is_floating_point() else made
 
@@ -116,7 +122,7 @@ def label_tensor(labels: np.ndarray) -> Tensor:
 def collate(tokens: Tokens, index: np.ndarray, *, pad_id: int) -> Batch:
     """Make a batch of the rows ``index`` of a split, padded to the longest sequence among them.
 
-    It has labels only if they are in the tokens (masked tokens, tags, answers).
+    The batch has labels only if the tokens contain them (masked tokens, tags, answers).
     """
     places, inside = tokens.places(index)
 
@@ -145,7 +151,7 @@ def collate(tokens: Tokens, index: np.ndarray, *, pad_id: int) -> Batch:
 
 
 def joined(batches: Sequence[Batch]) -> tuple[Tensor, Tensor, Tensor]:
-    """Join batches to (input ids, token types, mask), padded to the longest sequence."""
+    """Concatenate batches to (input ids, token types, mask), padded to the longest sequence."""
     width = max(batch.input_ids.shape[1] for batch in batches)
 
     def stack(name: str, fill: int) -> Tensor:

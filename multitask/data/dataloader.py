@@ -21,14 +21,15 @@ class TrainRows:
     """The training rows of one stream.
 
     Attributes:
-        tokens: the tokenized rows; tags and answers are in them.
-        labels: the labels [N] of each task that trains on the rows. A row may lack some of them
-            (see ``TaskType.missing``), but never all.
+        tokens: the tokenized rows, with tags and answers.
+        labels: the labels [N] of each task that trains on the rows. A row has a label of at least
+            one of the tasks (see ``TaskType.missing``).
         task_types: the type of each of these tasks.
-        stream: says which rows come next.
-        masking: masks tokens, which are the labels then: other ones in every pass over the rows, a
-            function of the stream's seed and of the pass alone.
-        keep_text: with masking, batches have the labels and the texts too.
+        stream: the batch sampler.
+        masking: masks tokens; the labels are then the hidden ids. Each pass over the rows masks
+            other tokens. They depend only on the stream's seed and the pass.
+        keep_text: with ``masking``, batches also have ``labels`` and the original text.
+        _masked: a cache: the number of a pass, and its masked tokens.
     """
 
     tokens: Tokens
@@ -41,11 +42,11 @@ class TrainRows:
 
     @property
     def in_tokens(self) -> bool:
-        """True if the labels are in the tokens."""
+        """True if the tokens contain the labels (masked tokens, tags, answers)."""
         return self.in_this_pass().labelled and not self.keep_text
 
     def in_this_pass(self) -> Tokens:
-        """Return the tokens of the current pass: masked, if there is a masking."""
+        """Return the tokens of the current pass, masked if ``masking`` is set."""
         if self.masking is None:
             return self.tokens
         passes = self.stream.passes
@@ -61,7 +62,7 @@ class TrainRows:
         return replace(collate(self.tokens, rows, pad_id=pad_id), masked_ids=masked)
 
     def count(self, task: str, rows: np.ndarray) -> int:
-        """Count what a mean loss over these rows is a mean over: rows with a label, or tokens."""
+        """Count the terms of the mean loss over these rows: rows or tokens with a label."""
         if self.in_tokens:
             return self.in_this_pass().count(rows)
         return int(np.sum(~self.missing(task, rows)))
@@ -73,11 +74,11 @@ class TrainRows:
     def labelled(
         self, task: str, inputs: Batch, rows: np.ndarray, *, share: float, step_rows: int
     ) -> Batch:
-        """Return ``inputs`` with the task's labels of these rows; see ``Batch``."""
+        """Return ``inputs`` with the task's labels for these rows; see ``Batch``."""
         if self.in_tokens:
             return replace(inputs, share=share, step_rows=step_rows)
         labels = self.labels[task][rows]
-        if self.task_types[task].compares_rows and not share:  # a row that counts on another rank
+        if self.task_types[task].compares_rows and not share:  # it counts on another rank
             labels = np.full_like(labels, -1)
         missing = self.missing(task, rows)
         return inputs.with_labels(labels, missing, share=share, step_rows=step_rows)
@@ -91,13 +92,13 @@ def train_loaders(
     Args:
         config: the run's config.
         data: every task's rows.
-        generator_maskings: how tasks with a generator mask their texts; these keep the text too.
+        generator_maskings: the masking of each task with a generator; its batches keep the text.
     """
     loaders = {}
     for name, rows in data.training.items():
         task = config.tasks[name]
         budget = None if task.batch_tokens is None else task.batch_tokens // rows.tokens.sides
-        # a contrastive batch is a random one: texts of one length are harder negatives than chance
+        # contrastive batches are random: texts of the same length would be harder negatives
         kinds = {member: data.readers[member].task_type for member in rows.labels}
         window = 1 if kinds[name].compares_rows else WINDOW
         stream = TaskStream(
@@ -123,8 +124,8 @@ class MultiTaskLoader:
 
     Attributes:
         loaders: the training rows of each stream.
-        pad_id: the tokenizer's.
-        device: where the batches go.
+        pad_id: the id of the tokenizer's pad token.
+        device: the device of the batches.
     """
 
     loaders: Mapping[str, TrainRows]
@@ -164,14 +165,14 @@ def next_batches(
     pad_id: int,
     device: torch.device,
 ) -> list[list[SharedBatch]]:
-    """Draw the micro-batches of one optimizer step: this process's rows, with labels.
+    """Draw the micro-batches of one optimizer step: the rows of this process, with labels.
 
     Args:
         loaders: the training rows of each stream.
-        turns: streams whose turn it is; each moves on by one step.
+        turns: the streams whose turn it is; each advances by one step.
         tasks: the tasks that train. Other tasks on these streams are left out.
-        pad_id: the tokenizer's.
-        device: where the batches go.
+        pad_id: the id of the tokenizer's pad token.
+        device: the device of the batches.
     """
     micro_batches: list[list[SharedBatch]] = []
     for name in turns:
@@ -204,7 +205,7 @@ def sampled_batches(
     pad_id: int,
     device: torch.device,
 ) -> dict[str, Batch]:
-    """Draw a batch of random training rows for each task, from ``seed`` alone; no stream moves."""
+    """Draw a random batch for each task. It depends only on ``seed``; no stream advances."""
     batches = {}
     for loader in loaders.values():
         for task in loader.labels:

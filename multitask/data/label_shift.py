@@ -1,4 +1,4 @@
-"""Warn where the labels of two splits cannot come from one distribution."""
+"""Warn if the labels of two splits cannot come from one distribution."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,11 +8,12 @@ from multitask.config import Config
 from multitask.data.tokenize import Split
 from multitask.tasks.label_reader import LabelReader
 
-# A split is suspect if chance would leave the other one without such labels less often than this,
+# Labels that only one split has are suspicious if a random split would give this with a probability
+# below CHANCE,
 CHANCE = 1e-4
-# and if the labels are at least this share of the split: a few rare ones are no other scale.
+# and if they are at least this share of the split: a few rare labels do not mean another scale.
 SHARE = 0.1
-SHOWN = 5  # classes that a warning names
+SHOWN = 5  # the number of classes that a warning lists
 
 
 def label_warnings(
@@ -20,11 +21,11 @@ def label_warnings(
     splits: Mapping[str, Mapping[str, Split]],
     readers: Mapping[str, LabelReader],
 ) -> list[str]:
-    """Compare dev and test of each task with its training rows; return a line where they differ.
+    """Compare the labels of dev and test with those of train; return one line per difference.
 
-    The rows of a task that is only scored are compared with those that its head trains on.
+    A task that is only scored is compared with the rows that its head trains on.
     """
-    found = []
+    warnings = []
     for task, host in config.selecting_tasks().items():
         if readers[host].task_type is not readers[task].task_type or "train" not in splits[host]:
             continue
@@ -35,12 +36,12 @@ def label_warnings(
                 continue
             problem = other_labels({"train": train, name: labels}, readers[task])
             if problem:
-                found.append(f"{task}: {problem}")
-    return found
+                warnings.append(f"{task}: {problem}")
+    return warnings
 
 
 def other_labels(pair: Mapping[str, np.ndarray], reader: LabelReader) -> str:
-    """Say what one of two splits has and the other lacks, if that is no chance; "" if it may be."""
+    """Describe labels that one of two splits lacks; "" if that may be chance."""
     if reader.names:
         return _other_classes(pair, reader)
     if reader.task_type.has_range:
@@ -83,15 +84,15 @@ def _other_numbers(pair: Mapping[str, np.ndarray]) -> str:
 
 
 def _both_ways(pair: Mapping[str, np.ndarray]) -> Sequence[tuple[str, str]]:
-    """Dev against train first: what no training row has is what dev scores are worst in."""
+    """Return both orders, dev first: labels that train lacks hurt the dev score most."""
     train, other = pair
     return ((other, train), (train, other))
 
 
 def _suspect(alone: int, size: int, other_size: int) -> bool:
-    """Return True if ``alone`` of ``size`` labels occur in one split, and chance is no reason.
+    """Return True if ``alone`` of ``size`` labels are only in one split, and this is not chance.
 
-    If all labels were dealt to the two splits at random, all of these would be dealt to one with a
-    probability of (size / (size + other_size)) ** alone.
+    If all labels were distributed to the two splits at random, all ``alone`` labels would be in
+    this one with probability (size / (size + other_size)) ** alone.
     """
     return alone >= SHARE * size and (size / (size + other_size)) ** alone < CHANCE

@@ -1,6 +1,6 @@
 """Rows of a task from CSV, TSV, JSON lines, Parquet, a saved `datasets` directory or the hub.
 
-Columns are found by name, labels are mapped and checked row by row, rows without a label are
+Columns are selected by name. Labels are mapped and checked row by row. Rows without a label are
 dropped and counted.
 """
 
@@ -33,11 +33,11 @@ def label_readers(config: Config) -> dict[str, LabelReader]:
 
 
 def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
-    """The label reader of a task whose head is of ``task_type``.
+    """Build the label reader of a task whose head is of ``task_type``.
 
-    Class labels come from ``data.labels`` or, where it is absent, from the sorted values of the
-    training file (0 and 1, or false and true, for binary heads). Raises UserError where the
-    config does not fit.
+    Classes come from ``data.labels``. Without it, they are the sorted values of the training file
+    (for binary heads: 0 and 1, or false and true). Raises UserError if the config does not fit the
+    head.
     """
     data = config.tasks[task].data
     path = ("tasks", task, "data")
@@ -60,7 +60,7 @@ def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
 
 
 def _check_keys(config: Config, task: str, task_type: TaskType) -> None:
-    """Raise UserError where `labels` or `label_range` is given in vain, or a range is missing."""
+    """Raise UserError if the head does not use a given key, or needs a missing `label_range`."""
     data, path = config.tasks[task].data, ("tasks", task, "data")
     if task_type.no_classes:
         for key in ("labels", "label_range"):
@@ -78,8 +78,8 @@ def _check_keys(config: Config, task: str, task_type: TaskType) -> None:
 
 
 def _class_of_value(config: Config, task: str, task_type: TaskType) -> Mapping[str, str]:
-    """The class of each label value, where the config names none."""
-    if config.tasks[task].only_scored:  # no training rows of its own
+    """Return the class of each label value, if the config does not give `labels`."""
+    if config.tasks[task].only_scored:  # it has no training rows
         task = config.tasks[task].share_head or task
     if named := class_names(config, task):
         return {str(number): name for number, name in enumerate(named)}
@@ -89,7 +89,7 @@ def _class_of_value(config: Config, task: str, task_type: TaskType) -> Mapping[s
 
 
 def _label_values(config: Config, task: str, task_type: TaskType) -> list[str]:
-    """The values of the training file's label column, sorted."""
+    """Return the sorted values of the training file's label column."""
     data = config.tasks[task].data
     columns, source = read_columns(config, task, "train")
     read = _cell_reader(data, task_type)
@@ -105,8 +105,8 @@ def _label_values(config: Config, task: str, task_type: TaskType) -> list[str]:
     if not cells:
         raise UserError(f"{source}: no rows")
     if len(values) < 2:
-        found = ", ".join(sorted(values)) or "none"
-        message = f"column {data.label!r} must hold two labels at least, found: {found}"
+        listed_values = ", ".join(sorted(values)) or "none"
+        message = f"column {data.label!r} must hold two labels at least, found: {listed_values}"
         raise UserError(f"{source}: {message}; `data.label` names it, `data.labels` its values")
 
     def order(value: str) -> tuple[float, str]:
@@ -117,11 +117,11 @@ def _label_values(config: Config, task: str, task_type: TaskType) -> list[str]:
 
 
 def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
-    """The rows of a split, labels mapped, unlabelled rows dropped and counted.
+    """Read a split: map the labels; drop and count rows without a label.
 
-    Some task types have no labels, and a test split may lack them. Raises UserError with file and
-    row for a label that is not among the classes or in the range, and for a missing file or column
-    or an empty split.
+    Some task types have no labels, and a test split may have none. Raises UserError with file and
+    row if a label is unknown or outside the range, if a file or column is missing, or if the split
+    is empty.
     """
     data = config.tasks[task].data
     columns, source = read_columns(config, task, split)
@@ -132,43 +132,43 @@ def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Row
         return rows
     rows.labels = _labels(data, columns, rows, reader)
     if split == "test" and reader.task_type.missing(rows.labels).any():
-        rows.labels = None  # a test file with a (partly) blank label column is to be predicted
+        rows.labels = None  # a test file with empty labels is to be predicted
         return rows
     return labelled_only(rows, reader.task_type)
 
 
 def labelled_only(rows: Rows, task_type: TaskType) -> Rows:
-    """The rows that have a label; the others are counted. Raises UserError where none has."""
+    """Return the rows with a label; count the others. Raises UserError if no row has one."""
     missing = task_type.missing(rows.gold)
     if missing.all():
         raise UserError(f"{rows.source}: no labelled rows ({len(rows)} without a label)")
-    kept = rows.take(np.flatnonzero(~missing))
-    kept.unlabelled_dropped = rows.unlabelled_dropped + int(missing.sum())
-    return kept
+    labelled = rows.take(np.flatnonzero(~missing))
+    labelled.unlabelled_dropped = rows.unlabelled_dropped + int(missing.sum())
+    return labelled
 
 
 def load_together(
     config: Config, tasks: Sequence[str], split: str, readers: Mapping[str, LabelReader]
 ) -> dict[str, Rows]:
-    """The rows of tasks that share them: one list of rows, and each task's labels.
+    """Read rows that several tasks share: the same rows for all, with each task's labels.
 
-    Rows without any label are left out, and counted; a label that is missing beside others is
-    marked (see ``TaskType.missing``).
+    Rows without any label are dropped and counted. If a row lacks the label of only some tasks,
+    these labels are marked as missing (see ``TaskType.missing``).
     """
     columns, source = read_columns(config, tasks[0], split)
     rows = rows_of(config.tasks[tasks[0]].data, columns, source)
     labels = {t: _labels(config.tasks[t].data, columns, rows, readers[t]) for t in tasks}
-    missing = [readers[task].task_type.missing(found) for task, found in labels.items()]
-    kept = np.flatnonzero(~np.all(missing, axis=0))
-    if not len(kept):
+    missing = [readers[task].task_type.missing(column) for task, column in labels.items()]
+    labelled = np.flatnonzero(~np.all(missing, axis=0))
+    if not len(labelled):
         raise UserError(f"{source}: no labelled rows ({len(rows)} without a label)")
-    dropped = len(rows) - len(kept)
-    rows = replace(rows.take(kept), unlabelled_dropped=dropped)
-    return {task: replace(rows, labels=found[kept]) for task, found in labels.items()}
+    dropped = len(rows) - len(labelled)
+    rows = replace(rows.take(labelled), unlabelled_dropped=dropped)
+    return {task: replace(rows, labels=column[labelled]) for task, column in labels.items()}
 
 
 def _cell_reader(data: DataConfig, task_type: TaskType) -> Callable[[Any], Sequence[str] | None]:
-    """A function that returns the label values in a cell, without padding; None for no label."""
+    """Return a function from a cell to its label values without padding; None: no label."""
     skip = set(map(canonical, data.unlabelled))
     padding = data.padding_label
 
@@ -182,7 +182,7 @@ def _cell_reader(data: DataConfig, task_type: TaskType) -> Callable[[Any], Seque
 
 
 def _labels(data: DataConfig, columns: dict, rows: Rows, reader: LabelReader) -> np.ndarray:
-    """Every row's label, marked where it is missing."""
+    """Read every row's label; missing ones are marked (see ``TaskType.missing``)."""
     task_type, read = reader.task_type, _cell_reader(data, reader.task_type)
     labels = task_type.unread(len(rows), reader)
     for i, cell in enumerate(column_of(columns, data, "label", rows.source)):
@@ -197,9 +197,11 @@ def _labels(data: DataConfig, columns: dict, rows: Rows, reader: LabelReader) ->
 
 
 def texts_from_file(data: DataConfig, file: Path) -> Rows:
-    """Rows without labels from a file of one's own: a table with the task's columns, or ``.txt``
-    with one text a line (a pair is separated by a tab), whose ids are the lines, from 0; blank
-    ones are left out."""
+    """Read rows without labels from a user's file: a table with the task's columns, or ``.txt``.
+
+    A ``.txt`` file has one text per line, or a pair separated by a tab. The ids are the line
+    numbers, from 0. Blank lines are skipped.
+    """
     if file.suffix == ".txt":
         ids, texts = [], []
         sides = 1 + bool(data.text2) + bool(data.text3)
@@ -222,7 +224,7 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
 
 
 def rows_of_texts(texts: Iterable[str | Sequence[str]], sides: int, source: str) -> Rows:
-    """Texts, or pairs of texts, as unlabelled rows. Raises UserError for anything else."""
+    """Convert texts, or pairs, to rows without labels. Raises UserError for anything else."""
     what = "pairs of texts" if sides == 2 else "single texts"
     given = listed(texts, what, source)
     rows = [
@@ -242,33 +244,34 @@ def rows_of_texts(texts: Iterable[str | Sequence[str]], sides: int, source: str)
 
 
 def listed(items: Iterable[Any], what: str, source: str) -> list[Any]:
-    """The items of any iterable but a string, a mapping and a data frame, one at least.
+    """Return the items of an iterable; it must have at least one.
 
-    Raises UserError for these, whose iteration would give letters, keys or names of columns.
+    Raises UserError for a string, a mapping or a data frame: iterating over them would give
+    letters, keys or column names.
     """
     if hasattr(items, "columns") or hasattr(items, "column_names"):
         raise UserError(
             f"{source}: expected a list of {what}, not a table: pass one of its columns"
         )
     unfit = isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable)
-    if unfit or not (found := list(items)):
+    if unfit or not (given := list(items)):
         shown = type(items).__name__ if unfit else "an empty one"
         raise UserError(f"{source}: expected a list of {what}, not {shown}")
-    return found
+    return given
 
 
 def has_half_a_character(text: str) -> bool:
-    """Return True for a lone surrogate in a text, which no encoding can write."""
+    """Return True if a text has a lone surrogate, which no encoding can write."""
     return not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def ids_if_any(data: DataConfig, columns: Mapping[str, list]) -> DataConfig:
-    """``data`` for a table of one's own, which need not have ids: rows then go by their number."""
+    """Return ``data``; without ids if the table has no id column. Rows then have numbers."""
     return data if data.id in columns else data.model_copy(update={"id": None})
 
 
 def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
-    """The texts and ids of a table, without labels. Raises UserError for a missing column."""
+    """Convert a table to rows without labels. Raises UserError if a column is missing."""
     keys = [key for key in TEXT_KEYS["triplet"] if getattr(data, key) is not None]
     sides = []
     for key in keys:

@@ -15,16 +15,17 @@ from multitask.utils.errors import UserError
 class Masking:
     """How a task masks its tokens.
 
-    Of a text's units (its tokens, or its words) the share ``share`` is drawn; a chosen token
-    becomes ``mask_id`` with probability .8, one of ``replacements`` with .1, and stays with .1.
+    The share ``share`` of a text's units (its tokens, or its words) is drawn at random. A token of
+    these becomes ``mask_id`` with probability 0.8, one of ``replacements`` with 0.1, and is
+    unchanged with 0.1.
 
     Attributes:
-        share: probability of each unit. A text of U units has share U of them, rounded up or down
-            at random so that the mean is exact.
-        whole_words: all tokens of a word are chosen together.
-        mask_id: the tokenizer's.
+        share: the probability of each unit. Of a text with U units, share * U are drawn, rounded up
+            or down at random so that the mean is exact.
+        whole_words: draw all tokens of a word together.
+        mask_id: the id of the tokenizer's mask token.
         maskable: bool [V], False for special tokens.
-        replacements: ids of all tokens that are not special.
+        replacements: the ids of all tokens that are not special.
     """
 
     share: float
@@ -34,12 +35,12 @@ class Masking:
     replacements: np.ndarray
 
     def apply(self, tokens: Tokens, seed: Sequence[int]) -> Tokens:
-        """The same rows with tokens masked; ``targets`` says which. ``seed`` alone decides."""
+        """Mask tokens of these rows, and put the hidden ids into ``targets``; depends on ``seed``."""
         rng = np.random.default_rng(seed)
         rows = np.repeat(np.arange(len(tokens.offsets) - 1), np.diff(tokens.offsets))
         places = np.flatnonzero(self.maskable[tokens.ids])
         rows = rows[places]
-        begins = np.ones(len(places), dtype=bool)  # of a unit
+        begins = np.ones(len(places), dtype=bool)  # True at the first token of a unit
         if self.whole_words:
             if tokens.words is None:
                 raise ValueError("whole words need tokens that were made with their words")
@@ -57,7 +58,7 @@ class Masking:
 
 
 def masking_of(tokenizer: Any, share: float, whole_words: bool) -> Masking:
-    """The masking of a tokenizer's tokens. Raises UserError where it has no mask token."""
+    """Build the masking of a tokenizer. Raises UserError if it has no mask token."""
     if tokenizer.mask_token_id is None:
         message = "the encoder's tokenizer has no mask token: take another encoder"
         raise UserError(f"masked language modelling: {message}")
@@ -67,7 +68,7 @@ def masking_of(tokenizer: Any, share: float, whole_words: bool) -> Masking:
 
 
 def _choose(rows: np.ndarray, count: int, share: float, rng: np.random.Generator) -> np.ndarray:
-    """Which units are drawn, bool [U]; ``rows`` is the row of each (ascending), of ``count``."""
+    """Draw units, bool [U]; ``rows`` has each unit's row (ascending), out of ``count`` rows."""
     units = np.bincount(rows, minlength=count)
     quota = np.floor(share * units + rng.random(count))
     order = np.lexsort((rng.random(len(rows)), rows))  # shuffled inside each row
@@ -78,7 +79,7 @@ def _choose(rows: np.ndarray, count: int, share: float, rng: np.random.Generator
 
 
 def unigrams(train: Tokens, masking: Masking) -> np.ndarray:
-    """log of each token's frequency among the maskable ones, one added to every count [V]."""
+    """Return the log frequency of each maskable token [V], with add-one smoothing."""
     counts = np.bincount(train.ids, minlength=len(masking.maskable)) + 1.0
     counts[~masking.maskable] = 0
     with np.errstate(divide="ignore"):
@@ -86,13 +87,13 @@ def unigrams(train: Tokens, masking: Masking) -> np.ndarray:
 
 
 def guess_loss(train: Tokens, masking: Masking) -> float:
-    """The loss per token of predicting each training token by its frequency: their entropy."""
+    """Return the loss per token of the unigram model on the training tokens (their entropy)."""
     logs = unigrams(train, masking)[train.ids]
     return -float(logs[masking.maskable[train.ids]].mean())
 
 
 def guess(train: Tokens, dev: Split, masking: Masking) -> Columns:
-    """The same on dev: masked tokens, those that the most frequent token gets right, the losses."""
+    """Score the unigram model on dev, per text: masked tokens, correct ones, summed losses."""
     masked, logs = dev.tokens, unigrams(train, masking)
     if masked.targets is None:
         raise ValueError("the tokens are not masked")

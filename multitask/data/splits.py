@@ -1,4 +1,4 @@
-"""Every task's splits: what is trained on, held out, and scored."""
+"""Every task's splits: read, split into train and holdout, and tokenized."""
 
 import hashlib
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class TrainingSet:
 
     Attributes:
         tokens: the tokenized rows.
-        labels: each task's labels [N]; a row may lack one of them, see ``TaskType.missing``.
+        labels: each task's labels [N]; some may be missing, see ``TaskType.missing``.
     """
 
     tokens: Tokens
@@ -43,8 +43,8 @@ class Data:
         readers: each task's label reader.
         splits: the splits (``train``, ``holdout``, ``dev``, ``test``) of each task.
         training: the training sets, by the task that the rows belong to.
-        summary: the counts of each task's splits, as report.json has them.
-        maskings: how each masked-LM task masks its texts; empty before ``masked``.
+        summary: the counts of each task's splits, as in report.json.
+        maskings: the masking of each masked-LM task; empty before ``masked``.
     """
 
     tokenizer: Any
@@ -62,7 +62,7 @@ class Data:
         }
 
     def masked(self, maskings: Mapping[str, Masking]) -> "Data":
-        """Mask the texts of these tasks; their training rows are masked anew in each pass."""
+        """Mask the texts of these tasks, except train, which is masked anew in each pass."""
         splits = {
             task: {
                 name: masked_split(split, maskings[task])
@@ -108,13 +108,13 @@ def tokenize_splits(
 
 
 def masked_split(split: Split, masking: Masking) -> Split:
-    """A split of texts with the masks that every evaluation of it has; ``labels`` counts them."""
+    """Mask a split with a fixed seed; ``labels`` is the number of masked tokens per text."""
     tokens = masking.apply(split.tokens, [0])
     return Split(replace(split.rows, labels=tokens.masked), tokens)
 
 
 def fingerprint(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> dict[str, str]:
-    """Hash the rows that each task trains on and is scored by; a run resumes only on the same."""
+    """Hash each task's train, holdout and dev rows: a run only resumes on the same data."""
     hashes = {}
     for task, parts in splits.items():
         entry = config.tasks[task]
@@ -131,7 +131,7 @@ def fingerprint(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> di
 
 
 def streams(config: Config) -> dict[str, list[str]]:
-    """The tasks that train on the rows of each task that has training rows of its own."""
+    """Return, for each task with training rows, the tasks that train on these rows."""
     tasks = {name: task for name, task in config.tasks.items() if not task.only_scored}
     hosts = {name: task.data.same_rows_as or name for name, task in tasks.items()}
     return {host: [n for n in hosts if hosts[n] == host] for host in dict.fromkeys(hosts.values())}
@@ -140,11 +140,12 @@ def streams(config: Config) -> dict[str, list[str]]:
 def load_splits(config: Config, readers: Mapping[str, LabelReader]) -> tuple[SplitRows, SplitRows]:
     """Read every task's splits, and the training rows that several tasks share.
 
-    A task that is only scored has no ``train``, and ``dev`` and ``test`` only if they are named.
+    A task that is only scored has no ``train``. It has ``dev`` and ``test`` only if the config
+    names them.
 
     Returns:
-        The rows by task and split; the shared training rows by the task that has them and by the
-        task whose labels they carry.
+        The rows by task and split, and the shared training rows by the task that they belong to
+        and the task of their labels.
     """
     rows: SplitRows = {}
     together: SplitRows = {}
@@ -153,7 +154,7 @@ def load_splits(config: Config, readers: Mapping[str, LabelReader]) -> tuple[Spl
         if host in apart:
             continue
         train = load_together(config, members, "train", readers)
-        parts = {task: _train_parts(config, host, found) for task, found in train.items()}
+        parts = {task: _train_parts(config, host, part) for task, part in train.items()}
         if len(members) > 1:
             together[host] = {task: parts[task]["train"] for task in members}
         for task in members:
@@ -172,8 +173,10 @@ def load_splits(config: Config, readers: Mapping[str, LabelReader]) -> tuple[Spl
 
 
 def _scored_parts(config: Config, task: str, readers: Mapping[str, LabelReader]) -> dict[str, Rows]:
-    """``dev``, and ``test`` where there is one."""
-    names = dict.fromkeys(("dev", *config.tasks[task].data.scored))  # dev: an error if not given
+    """Read ``dev``, and ``test`` if the task has one."""
+    names = dict.fromkeys(
+        ("dev", *config.tasks[task].data.scored)
+    )  # always dev: an error if it is not given
     return {name: split_rows(config, task, name, readers) for name in names}
 
 
@@ -183,10 +186,10 @@ def _texts(
     rows: Mapping[str, Mapping[str, Rows]],
     readers: Mapping[str, LabelReader],
 ) -> dict[str, Rows]:
-    """The splits of a task with rows of its own; ``rows`` are those of the tasks read before."""
+    """Read the splits of a task that shares no rows; ``rows`` has the tasks read before."""
     entry = config.tasks[task]
     sources = entry.data.texts_of
-    if sources:  # as they train, so that what they hold out is held out here
+    if sources:  # split as the sources are, so that their holdout is the holdout here too
         names = [name for name in ("train", "holdout") if name in rows[sources[0]]]
         parts = {
             name: unlabelled_rows(config, task, [rows[o][name] for o in sources], readers[task])
@@ -200,7 +203,7 @@ def _texts(
 
 
 def _train_parts(config: Config, host: str, rows: Rows) -> dict[str, Rows]:
-    """``train``, and ``holdout`` where there is one; alike for all tasks that share the rows."""
+    """Split rows into ``train`` and, if set, ``holdout``; the same for tasks that share them."""
     parts = {"train": rows}
     if config.training.holdout:
         parts["train"], parts["holdout"] = split_holdout(rows, config.training.holdout)
@@ -223,7 +226,7 @@ def tokenized(
     training: bool = False,
     cache: Path | None = None,
 ) -> Split:
-    """Tokenize rows of a task, as its input and its task type need them.
+    """Tokenize rows as the task's input and task type need them.
 
     Args:
         config: the config that has the task.
@@ -231,12 +234,12 @@ def tokenized(
         rows: the rows.
         reader: the task's label reader.
         tokenizer: the encoder's.
-        training: the rows are trained on: a single text of a contrastive task becomes two views,
-            and a question whose answer was cut off is left out.
+        training: the rows are for training. A single text of a contrastive task becomes two views.
+            A question whose answer was cut off is dropped.
         cache: directory of the token cache; None for no cache.
 
     Raises:
-        UserError: a text that cannot be tokenized, or no training row that has its answer.
+        UserError: a text cannot be tokenized, or every training row has lost its answer.
     """
     entry, kind = config.tasks[task], reader.task_type
     tokens = tokenize(
@@ -268,26 +271,26 @@ def tokenized(
 def split_holdout(rows: Rows, share: float) -> tuple[Rows, Rows]:
     """Hold out a fixed random ``share`` of the distinct texts.
 
-    The slice does not depend on the run's seed, so that runs of several seeds and methods are
-    selected on the same rows; duplicates stay on one side. scikit-learn's `GroupShuffleSplit` would
-    hold out other rows, because it draws from another random generator.
+    The holdout does not depend on the run's seed, so runs with other seeds and methods are selected
+    on the same rows. Duplicates stay in one part. scikit-learn's `GroupShuffleSplit` would hold out
+    other rows, because it uses another random generator.
 
     Returns:
-        The rows that are trained on, and those that are held out.
+        The training rows and the holdout.
     """
     keys = [row_key(texts) for texts in rows.texts]
     distinct = list(dict.fromkeys(keys))
     order = np.random.default_rng(0).permutation(len(distinct))
     held = {distinct[i] for i in order[: round(share * len(distinct))]}
-    kept_rows = [i for i, key in enumerate(keys) if key not in held]
+    train_rows = [i for i, key in enumerate(keys) if key not in held]
     held_rows = [i for i, key in enumerate(keys) if key in held]
-    kept = rows.take(kept_rows)
-    kept.unlabelled_dropped = rows.unlabelled_dropped
-    return kept, rows.take(held_rows)
+    train = rows.take(train_rows)
+    train.unlabelled_dropped = rows.unlabelled_dropped
+    return train, rows.take(held_rows)
 
 
 def subset(rows: Rows, size: int) -> Rows:
-    """Take a fixed random subset of ``size`` rows, in file order; the same in every run."""
+    """Take a random subset of ``size`` rows in file order; it is the same in every run."""
     if size >= len(rows):
         return rows
     index = np.sort(np.random.default_rng(1).permutation(len(rows))[:size])

@@ -1,1 +1,1 @@
-"""How weights come about: set-up, step, loss, trainer, stages, checkpoints."""
+"""Training a run: set-up, steps, losses, stages, checkpoints, and the saved results."""

@@ -1,5 +1,5 @@
 # Tested by tests/training/test_callbacks.py
-"""Builds the trainer of a run: the parts that change while it trains, and its callbacks."""
+"""Build the trainer of a run: the parts whose state is saved, and the callbacks."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -41,12 +41,13 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
     objective, selection = _objective(plan), _selection(config)
     progress, log = Progress(device), MetricLog(run.metrics)
 
-    # what changes while the run trains; restored in this order, the checks first
+    # the parts that change while the run trains; a resume restores them in this order, so the
+    # checks come first
     parts: dict[str, Stateful] = {
         "data": SameData(fingerprint(config, plan.data.splits)),
         "log": log,
         "progress": progress,
-        "optimizer": stages,  # with the stage under way and the learning-rate schedule
+        "optimizer": stages,  # also the current stage and the learning-rate schedule
         "model": model,
         "streams": loader,
         "turns": turns,
@@ -72,7 +73,7 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
     if settings.tensorboard:
         callbacks.append(TensorBoard(log.file, run.make(run.tensorboard)))
     # to add a callback, add it here
-    callbacks.append(checkpoints)  # last: they save what the others have done
+    callbacks.append(checkpoints)  # last: a checkpoint includes what the others have done
 
     return Trainer(
         model=model,
@@ -97,7 +98,7 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
 def _callbacks(
     plan: Plan, loader: MultiTaskLoader, teacher: MultiTaskModel | None
 ) -> list[Callback]:
-    """BitLinear's strength and the gradient conflict, if the config asks for them."""
+    """Build the callbacks that the config asks for: BitLinear strength, gradient conflict."""
     config = plan.config
     callbacks: list[Callback] = []
     if config.encoder.bitlinear is not None:
@@ -112,7 +113,7 @@ def _callbacks(
 
 
 def _objective(plan: Plan) -> Objective:
-    """The tasks' loss weights and SMART terms; a teacher if a task has a Bregman term."""
+    """Build the loss: task weights and SMART terms, and a teacher if a task has a Bregman term."""
     tasks = plan.config.tasks
     smoothing = {n: _smoothing(task.smart) for n, task in tasks.items() if task.smart is not None}
     bregman = any(settings.bregman for settings in smoothing.values())
@@ -127,7 +128,7 @@ def _smoothing(smart: SmartConfig) -> Smoothing:
 
 
 def _selection(config: Config) -> Selection:
-    """Early stopping and best steps of the tasks that train, and of the one that selects."""
+    """Build early stopping for the tasks that train and for the task in ``training.select``."""
     select = config.training.select
     selecting = {n: t for n, t in config.tasks.items() if not t.evaluate_only or n == select}
     return Selection(

@@ -1,4 +1,4 @@
-"""What watches a training, or acts before a step: one class per callback.
+"""Callbacks of the trainer: they log, show progress, or act before a step.
 
 To add one, subclass ``Callback`` here and add a line to the list in
 ``multitask/training/build_trainer.py``.
@@ -25,10 +25,11 @@ class Evaluation(NamedTuple):
     """The outcome of an evaluation.
 
     Attributes:
-        tasks: each task's metrics.
-        values: each task's value of the metric that counts.
-        joint: the mean of the tasks that select together and have a score; NaN if none has.
-        stopped: the tasks that stop now.
+        tasks: all metrics of each task.
+        values: each task's value of its selection metric.
+        joint: the mean of ``values`` over the tasks that select the weights; tasks without a
+            score are left out. NaN if no task has a score.
+        stopped: the tasks that stop after this evaluation.
     """
 
     tasks: Mapping[str, Mapping[str, float]]
@@ -38,26 +39,26 @@ class Evaluation(NamedTuple):
 
 
 class Callback:
-    """Called by the trainer in order of its list. Override the methods that you need."""
+    """Base class. The trainer calls its callbacks in order; override the methods you need."""
 
     def on_start(self, trainer: "Trainer") -> None:
-        """Training begins, or goes on after a resume."""
+        """Called when training starts, or continues after a resume."""
 
     def before_step(self, trainer: "Trainer") -> None:
-        """The batches of a step are drawn; nothing is computed yet. Not called in empty steps."""
+        """Called before a step's forward pass, after its batches are drawn; not in empty steps."""
 
     def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
-        """A step is done. It was the turn of ``tasks``; those without a loss were skipped."""
+        """Called after a step. ``tasks`` had their turn; those without a loss were skipped."""
 
     def on_evaluation(self, trainer: "Trainer", evaluation: Evaluation) -> None:
-        """All tasks have been evaluated."""
+        """Called after all tasks were evaluated."""
 
     def on_end(self, trainer: "Trainer") -> None:
-        """Training ends, by an error or Ctrl-C too; ``trainer.finished`` tells them apart."""
+        """Called at the end, also after an error or Ctrl-C (``trainer.finished`` is False then)."""
 
 
 class ProgressBar(Callback):
-    """Shows the steps, and a line for each evaluation, on the terminal."""
+    """Shows a progress bar, and one line per evaluation, on the terminal."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
@@ -66,7 +67,7 @@ class ProgressBar(Callback):
 
     def on_start(self, trainer: "Trainer") -> None:
         total, done = trainer.stages.total_steps, trainer.step
-        hidden = None if distributed.rank() == 0 else True  # None: where there is no terminal
+        hidden = None if distributed.rank() == 0 else True  # None: tqdm hides it without a terminal
         self._bar = tqdm(total=total, initial=done, unit="step", disable=hidden)
 
     def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
@@ -100,7 +101,7 @@ def _shown(value: float) -> str:
 
 
 class BitLinearStrength(Callback):
-    """Quantises BitLinear layers more and more, in the first ``gradual`` share of the training."""
+    """Raises the strength of BitLinear's quantisation over the first ``gradual`` share of steps."""
 
     def __init__(self, encoders: Sequence[nn.Module], gradual: float) -> None:
         self.encoders, self.gradual = encoders, gradual
@@ -114,11 +115,12 @@ class GradientConflict(Callback):
     """Logs the cosines between the tasks' gradients every ``every`` steps.
 
     Attributes:
-        loader: the training rows. A sample of them is drawn; the batches of the training stay.
-        comparable: the tasks that can be compared. Without dropout, as gradients are measured, the
-            two views of a contrastive text would be equal.
-        seed: of the samples.
-        every: steps from one measurement to the next.
+        loader: the training rows. Each measurement samples rows from it, and does not change the
+            batches that training draws.
+        comparable: the tasks that can be compared. Contrastive tasks cannot: gradients are measured
+            without dropout, so the two views of a text would be equal.
+        seed: the seed of the samples.
+        every: steps between two measurements.
     """
 
     def __init__(

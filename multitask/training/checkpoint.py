@@ -1,4 +1,4 @@
-"""When a run saves its state and its best weights, and how it goes back to them."""
+"""Save a run's state and best weights while it trains, and restore them on resume."""
 
 import contextlib
 import shutil
@@ -32,12 +32,12 @@ class Stateful(Protocol):
         """Return what to save: nested mappings of tensors and of JSON values."""
 
     def load_state_dict(self, state: Any, /) -> Any:
-        """Go back to a saved state. Raises UserError if the run cannot go on from it."""
+        """Restore a saved state. Raises UserError if the run cannot continue from it."""
 
 
 @dataclass
 class SameData:
-    """Refuses to resume a run on other data.
+    """Refuses to resume a run if its data has changed.
 
     Attributes:
         hashes: a hash of the rows that each task trains on and is scored by.
@@ -62,11 +62,12 @@ class Checkpoints(Callback):
 
     Attributes:
         run: the run's directory.
-        parts: whatever changes while the run trains, by name. They are restored in this order.
-        selection: the part that knows the best steps, whose weights stay on disk.
-        keep: how many checkpoints to keep.
-        every: steps from one checkpoint to the next; None: only after evaluations.
-        say: takes warnings.
+        parts: the parts of the run that change while it trains, by name, in the order in which
+            they are restored.
+        selection: the part that knows the best steps; their weights stay on disk.
+        keep: the number of checkpoints to keep.
+        every: steps between two checkpoints; None: save only after evaluations.
+        say: prints a warning.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Checkpoints(Callback):
 
     def on_evaluation(self, trainer: "Trainer", evaluation: Evaluation) -> None:
         self.save_best(trainer)
-        self.saved_at = -1  # the checkpoint before the evaluation does not know its outcome
+        self.saved_at = -1  # save again: an earlier checkpoint of this step lacks the outcome
         self.save(trainer.step)
 
     def on_end(self, trainer: "Trainer") -> None:
@@ -97,7 +98,7 @@ class Checkpoints(Callback):
             prune(self.run, keep=1)
 
     def save_best(self, trainer: "Trainer") -> None:
-        """Write the weights once if this step is the best for any task or for all together."""
+        """Write the weights if this step is the best so far for a task or for the joint mean."""
         if distributed.rank() > 0:
             return
         steps = self.selection.best_steps()
@@ -108,7 +109,7 @@ class Checkpoints(Callback):
         self.run.write_json(self.run.best, steps)
 
     def save(self, step: int) -> None:
-        """Write a checkpoint unless the newest one is of this step; prune what is not needed."""
+        """Write a checkpoint, unless this step has one; then delete old checkpoints and weights."""
         if self.saved_at == step:
             return
         self.saved_at = step
@@ -121,12 +122,12 @@ class Checkpoints(Callback):
         prune_weights(self.run, set(best.values()))
 
     def restore(self) -> bool:
-        """Go back to the newest intact checkpoint; return False if there is none.
+        """Restore the newest intact checkpoint; return False if there is none.
 
-        A damaged checkpoint is named and the one before it is used.
+        If a checkpoint is damaged, warn and try the one before it.
 
         Raises:
-            UserError: every checkpoint is damaged, or the run cannot go on from it.
+            UserError: every checkpoint is damaged, or the run cannot continue from this one.
         """
         path = distributed.on_first(lambda: newest_intact(self.run, self.say))
         if path is None:
@@ -142,7 +143,7 @@ class Checkpoints(Callback):
         return True
 
     def newest(self) -> Path | None:
-        """Return the newest checkpoint."""
+        """Return the newest checkpoint; None if there is none."""
         saved = self.run.saved_checkpoints()
         return saved[-1] if saved else None
 
@@ -156,7 +157,7 @@ def prune(run: RunDirectory, keep: int) -> None:
 def newest_intact(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
     """Return the newest complete checkpoint; None if the run has none.
 
-    Damaged ones are named to ``say`` and set aside. Raises UserError if all are damaged.
+    Damaged ones are renamed, and ``say`` prints a warning. Raises UserError if all are damaged.
     """
     known = run.saved_checkpoints()
     damaged = []
@@ -168,7 +169,7 @@ def newest_intact(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
             say(f"warning: {problem}; falling back to the checkpoint before it")
             damaged.append(path)
             continue
-        for other in damaged:  # out of the way of the checkpoints to come, not deleted
+        for other in damaged:  # new checkpoints need the names; not deleted
             other.rename(run.damaged(other))
         return path
     if known:
@@ -177,9 +178,9 @@ def newest_intact(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
 
 
 def _restore_weights(run: RunDirectory, checkpoint: Path) -> None:
-    """Write damaged weights of best steps again from the checkpoints that have them.
+    """Repair missing or damaged weights of the best steps from checkpoints that hold a copy.
 
-    Raises Damaged where none has: the run cannot end from this checkpoint.
+    Raises Damaged if no checkpoint does: the run could not finish from this one.
     """
     for step in sorted({*read_state(checkpoint)["best_steps"].values()} - {0}):  # 0: not evaluated
         file = run.weights_of(step)
@@ -193,9 +194,9 @@ def _restore_weights(run: RunDirectory, checkpoint: Path) -> None:
 
 
 def prune_weights(run: RunDirectory, wanted: set[int]) -> None:
-    """Delete the weights of steps that are neither wanted nor best in a checkpoint."""
+    """Delete saved weights unless the step is in ``wanted`` or is a best step of a checkpoint."""
     for path in run.saved_checkpoints():
-        with contextlib.suppress(Damaged):  # it refers to nothing
+        with contextlib.suppress(Damaged):  # a damaged one protects no weights
             wanted = wanted | set(read_state(path)["best_steps"].values())
     for step, file in run.saved_weights().items():
         if step not in wanted:

@@ -1,9 +1,9 @@
-"""A checkpoint on disk: safetensors and JSON, complete or absent, with checksums.
+"""The checkpoint file format: safetensors and JSON with checksums, written atomically.
 
-A checkpoint is a directory ``step-NNNNNNNN``. For each part of a run, ``state.json`` has its state
-without the tensors; those are in ``PART.safetensors``, each under its path in the state
-("state/0/exp_avg"). ``state.json`` also has the SHA-256 of every file, and of itself. Nothing is
-unpickled.
+A checkpoint is a directory ``step-NNNNNNNN``. ``state.json`` has the state of each
+part of the run, without the tensors. The tensors of a part are in ``PART.safetensors``, named by
+their path in the state ("state/0/exp_avg"). ``state.json`` also has the SHA-256 of every file and
+of itself. Loading never unpickles anything.
 """
 
 import json
@@ -22,21 +22,21 @@ from multitask.utils.errors import UserError
 from multitask.utils.files import file_digest, replacing, sync, text_digest, write_text
 
 FORMAT = 5
-WITHOUT_CHECKSUM = 4  # of state.json itself; the parts are the same
+WITHOUT_CHECKSUM = 4  # like 5, but state.json has no checksum of itself
 
-State = dict[str, Any]  # nested; tensors, or what JSON can hold
+State = dict[str, Any]  # nested dicts of tensors and JSON values
 
 
 class Damaged(Exception):
-    """A checkpoint that is truncated, altered or incomplete; the text says where."""
+    """A checkpoint is truncated, altered or incomplete; the message says where."""
 
 
 def save_checkpoint(
     run: RunDirectory, step: int, states: Mapping[str, Mapping[str, Any]], best: Mapping[str, int]
 ) -> None:
-    """Write checkpoint ``step``; it appears under its name only when it is complete.
+    """Write checkpoint ``step``. It gets its final name only when it is complete.
 
-    ``best`` are the steps whose weights a run needs that goes on from here.
+    ``best`` has the best steps so far. A run that resumes here needs their weights.
     """
     run.make(run.checkpoints)
     with replacing(run.checkpoint(step)) as scratch:
@@ -54,21 +54,21 @@ def save_checkpoint(
 
 
 def checksum(saved: Mapping[str, Any]) -> str:
-    """The SHA-256 of the JSON in ``state.json`` without its checksum."""
+    """Return the SHA-256 of the JSON in ``state.json``, without the checksum itself."""
     rest = {key: value for key, value in saved.items() if key != "checksum"}
     return text_digest(json.dumps(rest))
 
 
 def read_state(path: Path) -> State:
-    """Return what ``state.json`` of a checkpoint holds. Raises Damaged."""
+    """Read ``state.json`` of a checkpoint. Raises Damaged if it is missing or altered."""
     file = state_of(path)
     try:
         saved: State = json.loads(file.read_text(encoding="utf-8"))
-        whole = saved["checksum"] == checksum(saved) if saved["format"] == FORMAT else True
-        whole = whole and saved.get("checksum", checksum(saved)) == checksum(saved)
+        intact = saved["checksum"] == checksum(saved) if saved["format"] == FORMAT else True
+        intact = intact and saved.get("checksum", checksum(saved)) == checksum(saved)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Damaged(f"{file} is damaged ({' '.join(str(error).split())})") from error
-    if not whole:
+    if not intact:
         raise Damaged(f"{file} is damaged (its checksum is another one)")
     return saved
 
@@ -78,7 +78,7 @@ def load_checkpoint(path: Path) -> dict[str, State]:
 
     Raises:
         Damaged: something is missing or altered.
-        UserError: a version of this program wrote it whose checkpoints this one cannot read.
+        UserError: another version of this program wrote it, in a format that is unknown here.
     """
     saved = read_state(path)
     try:
@@ -103,21 +103,21 @@ def load_checkpoint(path: Path) -> dict[str, State]:
 
 
 def _states(tensors: Mapping[str, Tensors], saved: State) -> dict[str, State]:
-    """The state of each part, of the tensors and of ``state.json``."""
+    """Build the state of each part from the tensors and ``state.json``."""
     if saved["format"] == 3:
         return from_format_3(tensors, saved)
     return {name: _join(tensors.get(name, {}), rest) for name, rest in saved["parts"].items()}
 
 
 def _check_numbers(path: Path, states: Mapping[str, State]) -> None:
-    """Raise Damaged for numbers that no run has, which older checkpoints have no checksum of."""
+    """Raise Damaged for impossible counters; older checkpoints have no checksum of them."""
     step = int(path.name.removeprefix("step-").rstrip("+"))
     progress, stage = states["progress"], states["optimizer"]
     counts = [stage["index"], stage["began_after"], progress["evaluated_at"]]
     counts += [*progress["trained"].values(), *progress["skipped"].values()]
     counts += [at for _, at, _ in states["selection"]["best"].values() if at is not None]
     for stream in states["streams"].values():
-        counts += [max(0, stream["passes"] - 1)]  # a step reads a batch at least
+        counts += [max(0, stream["passes"] - 1)]  # a step reads at least one batch
     if progress["step"] != step or not all(type(n) is int and 0 <= n <= step for n in counts):
         raise Damaged(f"{state_of(path)} is damaged (numbers that no run has)")
     if not all(0 <= progress[name] < math.inf for name in ("sentences", "seconds", "wall_seconds")):
@@ -125,15 +125,15 @@ def _check_numbers(path: Path, states: Mapping[str, State]) -> None:
 
 
 def from_format_3(tensors: Mapping[str, Tensors], saved: Mapping[str, Any]) -> dict[str, State]:
-    """Convert a checkpoint of format 3 (until November 2026), in which one dict had all fields."""
+    """Convert a checkpoint of format 3 (until November 2026), which had one flat dict."""
 
     def grouped(name: str) -> State:
-        """Tensors under "one.other" as {one: {other: tensor}}."""
-        found: State = {}
+        """Regroup tensors that are named "one.other" as {one: {other: tensor}}."""
+        groups: State = {}
         for path, tensor in tensors.get(name, {}).items():
             one, _, other = path.partition(".")
-            found.setdefault(one, {})[other] = tensor
-        return found
+            groups.setdefault(one, {})[other] = tensor
+        return groups
 
     stage = saved["stage"]
     counters = ("step", "evaluated_at", "trained", "skipped", "sentences", "seconds")
@@ -163,7 +163,7 @@ def from_format_3(tensors: Mapping[str, Tensors], saved: Mapping[str, Any]) -> d
 
 
 def _split(state: Mapping[str, Any]) -> tuple[Tensors, State]:
-    """Return the tensors of a nested state by their paths, and what is left for JSON."""
+    """Split a nested state into its tensors, by path, and the rest, which JSON can hold."""
     tensors: Tensors = {}
     rest: State = {}
     for key, value in state.items():
@@ -178,7 +178,7 @@ def _split(state: Mapping[str, Any]) -> tuple[Tensors, State]:
 
 
 def _join(tensors: Tensors, rest: State) -> State:
-    """Put the tensors back at their paths."""
+    """Put the tensors back at their paths (the inverse of ``_split``)."""
     for path, tensor in tensors.items():
         *parents, name = path.split("/")
         place = rest

@@ -1,5 +1,5 @@
 # Tested by tests/commands/test_check.py
-"""Describe in words what a run is about to do: the data it read and the steps it plans."""
+"""Describe a planned run as text: its data, parameters, stages and first model inputs."""
 
 from collections import Counter
 
@@ -13,7 +13,7 @@ DATA_HEADER = "task|split|rows|unlabelled|empty|duplicates|in train|truncated|to
 
 
 def describe_data(plan: Plan) -> list[str]:
-    """Rows, what was dropped or doubled, and label counts of every split, as lines."""
+    """Describe the data as lines: counts per split, and label counts of the training rows."""
     rows = [
         [
             task,
@@ -41,7 +41,7 @@ def describe_data(plan: Plan) -> list[str]:
 
 
 def describe_plan(plan: Plan) -> list[str]:
-    """The plan of a plan run, as lines."""
+    """Describe the plan as lines: data, parameters, stages and the first model inputs."""
     config = plan.config
     precision = "bf16 autocast" if plan.model.autocast else "fp32"
     if plan.model.encoder.kernels != "torch":
@@ -65,7 +65,7 @@ def describe_plan(plan: Plan) -> list[str]:
 
 
 def _stage(plan: Plan, stage: Stage) -> list[str]:
-    """A stage's steps and rates, and each task's share of its steps in the first epoch."""
+    """Describe a stage: steps, learning rates, and each task's share of the first epoch."""
     settings, tasks = stage.settings, plan.config.tasks
     most = settings.max_steps or plan.config.training.max_steps
     title = f"stage {stage.name}, " if plan.config.stages else ""
@@ -91,7 +91,7 @@ def _stage(plan: Plan, stage: Stage) -> list[str]:
             rows.append(
                 [
                     task,
-                    share if task == members[0] else f"with {members[0]}",  # on the same rows
+                    share if task == members[0] else f"with {members[0]}",  # it shares rows
                     f"{plan.loss_weights[task]:.4g}",
                     tasks[name].batch_size * tasks[name].accumulation,
                     f"{turns[name] / loader.stream.steps_per_pass:.2f}",
@@ -102,7 +102,7 @@ def _stage(plan: Plan, stage: Stage) -> list[str]:
 
 
 def _inputs(plan: Plan, task: str, count: int = 2) -> list[str]:
-    """The first rows as the encoder sees them, of train where the task trains."""
+    """Show a task's first ``count`` rows as the encoder sees them: of train, else of dev."""
     parts, reader = plan.data.splits[task], plan.data.readers[task]
     split = parts["train"] if "train" in parts else parts["dev"]
     masked = task in plan.data.maskings

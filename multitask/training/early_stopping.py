@@ -1,4 +1,4 @@
-"""Early stopping per task, and the best step of each task and of all together."""
+"""Early stopping per task, and the best step of each task and of the joint mean."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -14,9 +14,9 @@ class Best:
     """The best value of a task so far.
 
     Attributes:
-        value: the value; None before the first one that is a number.
+        value: the value; None until a value is a number.
         step: the step that reached it.
-        waited: evaluations since the last gain.
+        waited: the number of evaluations since the last gain.
     """
 
     value: float | None = None
@@ -28,22 +28,23 @@ class Best:
 class Selection:
     """Stops each task that no longer improves, and remembers the best steps.
 
-    NaN never improves anything and counts as an evaluation without gain. A stopped task is still
-    evaluated, since the shared encoder moves on, and may still reach a new best.
+    NaN is never an improvement: it counts as an evaluation without a gain. A stopped task is still
+    evaluated, because the shared encoder keeps changing. It can still reach a new best.
 
-    The best step of all tasks together is one at which as many of them as possible have a score;
-    among these it is the one with the best mean over the tasks that have one. A mean over fewer
-    tasks is never compared with one over more.
+    The best joint step is chosen in two steps. First, as many tasks as possible must have a score.
+    Second, the mean over these tasks must be the highest. A mean over fewer tasks is never
+    compared with a mean over more tasks.
 
     Attributes:
-        patience: evaluations without gain after which a task stops; None: it never stops.
-        min_delta: what counts as a gain, by task.
+        patience: by task, the evaluations without a gain after which it stops; None: never.
+        min_delta: by task, the smallest improvement that counts as a gain.
         best: the best value of each task and of ``joint``, however small the gain was.
         stopped: the step at which each stopped task of this stage stopped.
         reference: each task's value at its last gain of ``min_delta``; patience counts from there.
         latest: the step of the latest evaluation.
-        last_stops: the step at which a task stopped, if no later stage has trained it.
-        defined: how many tasks had a score at the best step of all together.
+        last_stops: the step at which a task stopped, unless a later stage trained it again.
+        defined: the number of tasks with a score at the best joint step; None: not known, in a
+            checkpoint of an older version.
     """
 
     patience: Mapping[str, int | None]
@@ -56,7 +57,7 @@ class Selection:
     defined: int | None = 0
 
     def begin_anew(self, tasks: Collection[str]) -> None:
-        """Begin a stage of ``tasks``: all start again, patience counts from zero; bests stay."""
+        """Start a stage that trains ``tasks``: reset stops and patience, keep the best values."""
         self.last_stops = {t: at for t, at in self.last_stops.items() if t not in tasks}
         self.stopped, self.reference = {}, {}
         for best in self.best.values():
@@ -69,9 +70,9 @@ class Selection:
         together: Mapping[str, float],
         training: Collection[str],
     ) -> list[str]:
-        """Take the values of an evaluation; return the ``training`` tasks that stop now.
+        """Record the values of an evaluation; return the ``training`` tasks that stop now.
 
-        ``together`` has the values of the tasks whose mean selects.
+        ``together`` has the values of the tasks whose mean selects the joint best step.
         """
         self.latest = step
         self._improve_joint(step, together)
@@ -108,7 +109,7 @@ class Selection:
         return best
 
     def best_steps(self) -> dict[str, int]:
-        """Return the best step of each task and of ``joint``; the latest one if all were NaN."""
+        """Return the best step of each task and of ``joint``; the latest if all values were NaN."""
         return {
             name: self.latest if best.step is None else best.step
             for name, best in self.best.items()

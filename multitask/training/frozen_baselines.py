@@ -1,4 +1,4 @@
-"""The scores that a run is measured against: a guess without texts, and a frozen encoder."""
+"""The baselines of a run: a trivial predictor, and heads trained on the frozen encoder."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,37 +16,37 @@ from multitask.utils.files import without_nan
 def run_baselines(
     plan: Plan, run: RunDirectory, resume: bool, say: Callable[[str], None]
 ) -> dict[str, dict[str, Any]]:
-    """Trivial and frozen-encoder scores by task, computed once a run."""
+    """Compute the trivial and frozen-encoder scores of each task, once per run; save them."""
     config = plan.config
     if resume:
         known = distributed.on_first(lambda: _saved(plan, run))
         if known is not None:
             return known
-    found: dict[str, dict[str, Any]] = {}
+    baselines: dict[str, dict[str, Any]] = {}
     for name in _measured(plan):
         task, splits, reader = config.tasks[name], plan.data.splits[name], plan.data.readers[name]
-        found[name] = {"trivial": _trivial(plan, name), "frozen": None}
+        baselines[name] = {"trivial": _trivial(plan, name), "frozen": None}
         if task.share_pooling and name not in config.trained_tasks():
-            if config.training.frozen_baseline:  # its vectors before training
+            if config.training.frozen_baseline:  # its score before training
                 before = measure(plan.scorer.score(name, splits["dev"]), splits["dev"].rows, reader)
-                found[name]["frozen"] = before
+                baselines[name]["frozen"] = before
             continue
         if task.only_scored or not reader.task_type.per_row:
             continue
-        whole = config.encoder.freeze is True and task.adapter is None  # the run is the baseline
-        if config.training.frozen_baseline and not whole:
+        is_this_run = config.encoder.freeze is True and task.adapter is None  # the baseline
+        if config.training.frozen_baseline and not is_this_run:
             say(f"baseline: {name}'s head on the frozen encoder")
             lr = task.head_lr or config.training.head_lr
             how = Probing(lr, plan.metrics[name], config.seed)
             scores = frozen_head_scores(plan.scorer, name, splits, reader, how=how)
-            found[name]["frozen"] = scores
-    found = without_nan(found)
-    distributed.on_first(lambda: run.write_json(run.baselines, found))
-    return found
+            baselines[name]["frozen"] = scores
+    baselines = without_nan(baselines)
+    distributed.on_first(lambda: run.write_json(run.baselines, baselines))
+    return baselines
 
 
 def _measured(plan: Plan) -> list[str]:
-    """The tasks that have baselines."""
+    """Return the tasks that have baselines."""
     return [
         name
         for name, task in plan.config.tasks.items()
@@ -55,7 +55,7 @@ def _measured(plan: Plan) -> list[str]:
 
 
 def _saved(plan: Plan, run: RunDirectory) -> dict[str, dict[str, Any]] | None:
-    """The baselines of an earlier start; None, with a warning, where they are damaged."""
+    """Read the saved baselines; None if there are none, or, with a warning, if damaged."""
     known = run.load_baselines()
     if known is not None and list(known) == _measured(plan):
         return known
@@ -65,7 +65,7 @@ def _saved(plan: Plan, run: RunDirectory) -> dict[str, dict[str, Any]] | None:
 
 
 def _trivial(plan: Plan, task: str) -> dict[str, Any]:
-    """Scores on dev of a predictor that looks at no text; None each for an evaluate-only task."""
+    """Score a predictor that ignores the texts on dev; all None for an evaluate-only task."""
     entry, reader, splits = plan.config.tasks[task], plan.data.readers[task], plan.data.splits
     if entry.evaluate_only:
         return dict.fromkeys(reader.task_type.metrics)

@@ -1,4 +1,4 @@
-"""Train a head alone, on vectors or hidden states of an encoder that does not change."""
+"""Train a head on vectors or hidden states of a frozen encoder (a probe)."""
 
 import copy
 import time
@@ -23,7 +23,7 @@ from multitask.utils.errors import NotFinite
 EPOCHS = 30
 PATIENCE = 5  # epochs without a better score, if the pooler is trained too
 BATCH_SIZE = 64
-# a split whose hidden states need at most this is encoded once; others, in every epoch
+# if the hidden states of a split need at most this, they are computed once, else in every epoch
 KEPT_BYTES = 2 * 2**30
 
 # (a task's pooler, split, int64 [B] rows or None for all) -> pooled vectors [B, sides, d]
@@ -48,17 +48,17 @@ class Probing:
 def frozen_vectors(
     scorer: Scorer, tasks: Sequence[str], split: Split, title: str
 ) -> dict[str, Tensor]:
-    """Pool one split for each task with the encoder as it is.
+    """Pool one split for each task with the current encoder.
 
-    The encoder runs once for all tasks, and sees a repeated text of pairs once.
+    The encoder runs once for all tasks, and once per distinct text of pairs.
 
     Returns:
         {task: [N, sides, d]} in file order.
     """
 
     def pooled(batch: Batch) -> Tensor:
-        found = scorer.model.pooled([SharedBatch(batch, dict.fromkeys(tasks, batch))])
-        return torch.cat([found[task] for task in tasks], dim=-1)
+        vectors = scorer.model.pooled([SharedBatch(batch, dict.fromkeys(tasks, batch))])
+        return torch.cat([vectors[task] for task in tasks], dim=-1)
 
     texts, which = split.tokens.inputs
     size = BATCH_SIZE * split.tokens.sides
@@ -75,8 +75,9 @@ def frozen_head_scores(
     The encoder runs once, without dropout; see ``train_probe``.
 
     Returns:
-        None for a pooler with parameters, which vectors of the encoder cannot train, and for a task
-        that is scored with another pooler than it trains with, or with another task's.
+        The metrics; None if fixed vectors cannot train the head: the pooler has parameters, the
+        task is scored with a different pooler than it trains with, or it uses another task's
+        modules.
     """
     module = scorer.model.module(task)
     learned = has_parameters(module.pooler)
@@ -91,17 +92,17 @@ def frozen_head_scores(
 
 
 def has_parameters(pooler: nn.Module) -> bool:
-    """Return True if a probe trains the pooler too, on hidden states instead of vectors."""
+    """Return True if the pooler is trained too: a probe then needs hidden states, not vectors."""
     return any(True for _ in pooler.parameters())
 
 
 def fixed(vectors: Mapping[str, Tensor]) -> Pooled:
-    """Use the same vectors [N, sides, d] of each split in every epoch."""
+    """Return a ``Pooled`` that uses the same vectors [N, sides, d] of a split in every epoch."""
     return lambda pooler, split, rows: vectors[split] if rows is None else vectors[split][rows]
 
 
 def splits_in_use(splits: Collection[str]) -> list[str]:
-    """Return what a probe needs: ``train``, ``dev`` and, if there is one, ``holdout``."""
+    """Return the splits that a probe needs: ``train``, ``dev`` and, if it exists, ``holdout``."""
     return [name for name in ("train", "holdout", "dev") if name in splits]
 
 
@@ -111,9 +112,9 @@ class Probe:
 
     Attributes:
         dev: its scores on dev.
-        selected_step: the step whose weights it has.
-        steps: the steps that were trained.
-        seconds: the time that training took.
+        selected_step: the step of the selected weights.
+        steps: the number of steps that were trained.
+        seconds: the duration of training.
     """
 
     dev: Scores
@@ -131,25 +132,25 @@ def train_probe(
     how: Probing,
     task: str,
 ) -> Probe:
-    """Train a copy of a task's modules, as initialised, on what a frozen encoder gives.
+    """Train a copy of a task's freshly initialised modules on a frozen encoder.
 
-    Training takes 30 epochs of AdamW and keeps the epoch that is best on the selection split
-    (``holdout`` if there is one, else ``dev``); the untrained modules count as an epoch too. With a
-    pooler that has parameters, whose epochs are expensive, training stops after 5 epochs without a
-    better score. Modules without parameters are scored as they are. Torch's global random state
-    does not change.
+    Training takes 30 epochs of AdamW and keeps the weights of the epoch that is best on the
+    selection split (``holdout`` if it exists, else ``dev``). The untrained modules count as an
+    epoch too. If the pooler has parameters, an epoch is expensive, so training stops after 5 epochs
+    without a better score. Modules without parameters are scored without training. Torch's global
+    random state does not change.
 
     Args:
-        module: the task's modules; they stay as they are.
+        module: the task's modules; they are copied, not changed.
         pooled: the vectors of each split in use: ``fixed``, or ``TokenStates`` for a pooler that
             has parameters.
         splits: the rows of these splits.
         reader: the task's label reader.
         how: how the probe is trained.
-        task: the task's name, for an error.
+        task: the task's name, for an error message.
 
     Raises:
-        NotFinite: the scores have become NaN or infinite.
+        NotFinite: a score is NaN or infinite.
     """
     began = time.monotonic()
     probe = copy.deepcopy(module)
@@ -169,9 +170,9 @@ def train_probe(
     with torch.random.fork_rng():
         torch.manual_seed(how.seed)  # for the dropout
         for steps in _epochs(probe, pooled, splits["train"].rows.gold, how):
-            found, waited = value(), waited + 1
-            if metrics.improves(found, best):
-                best, chosen = found, copy.deepcopy(probe.state_dict())
+            score, waited = value(), waited + 1
+            if metrics.improves(score, best):
+                best, chosen = score, copy.deepcopy(probe.state_dict())
                 selected_step, waited = steps, 0
             if waited == patience:
                 break
@@ -180,7 +181,7 @@ def train_probe(
 
 
 def _epochs(probe: Any, pooled: Pooled, labels: np.ndarray, how: Probing) -> Iterator[int]:
-    """Train a probe epoch by epoch; yield the number of steps so far after each."""
+    """Train a probe; yield the number of steps so far after each epoch."""
     trained = [parameter for parameter in probe.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=how.lr, weight_decay=0.0)
     gold = label_tensor(labels).to(trained[0].device)
@@ -199,7 +200,7 @@ def _epochs(probe: Any, pooled: Pooled, labels: np.ndarray, how: Probing) -> Ite
 
 @torch.no_grad()
 def _probe_scores(probe: Any, pooled: Pooled, split: str, rows: Rows, *, task: str) -> Scores:
-    """Score a split. Raises NotFinite for scores that are NaN or infinite."""
+    """Score a split. Raises NotFinite if a score is NaN or infinite."""
     output = probe.eval()(_sides(pooled(probe.pooler, split, None)))
     if not output.isfinite().all():
         reason = "on the frozen encoder are not finite numbers: lower its `head_lr`"
@@ -216,10 +217,10 @@ class TokenStates:
     """Runs a pooler that is being trained on the frozen encoder's hidden states (a ``Pooled``).
 
     Args:
-        model: the model, whose encoder is put in evaluation mode.
+        model: the model; its encoder is put in evaluation mode.
         splits: the task's rows.
-        pad_id: id of the pad token.
-        device: the model's.
+        pad_id: the id of the pad token.
+        device: the device of the model.
     """
 
     def __init__(
@@ -233,10 +234,10 @@ class TokenStates:
         self._encoder = model.encoder.eval()
         self._autocast = torch.autocast(device.type, torch.bfloat16, enabled=model.autocast)
         self._splits, self._pad_id, self._device = splits, pad_id, device
-        self._kept: dict[str, dict[int, Tensor]] = {}  # by split: states of all tokens, by layer
+        self._states: dict[str, dict[int, Tensor]] = {}  # all tokens, by split and layer
 
     def __call__(self, pooler: Any, split: str, rows: Tensor | None) -> Tensor:
-        """Pooled vectors [B, sides, d] of int64 rows [B], or of the whole split in file order."""
+        """Pool int64 rows [B], or all rows in file order if None: [B, sides, d]."""
         tokens = self._splits[split].tokens
         if rows is not None:
             return self._pooled(pooler, split, rows.numpy())
@@ -249,13 +250,13 @@ class TokenStates:
 
     def _pooled(self, pooler: Any, split: str, rows: np.ndarray) -> Tensor:
         tokens = self._splits[split].tokens
-        if split not in self._kept and self._fits(pooler, tokens):
-            self._kept[split] = self._whole(pooler, tokens)
-        kept = self._kept.get(split)
-        if kept is None:
+        if split not in self._states and self._fits(pooler, tokens):
+            self._states[split] = self._all_states(pooler, tokens)
+        states = self._states.get(split)
+        if states is None:
             hidden, mask = self._encoded(pooler, tokens, rows)
         else:
-            hidden, mask = self._taken(kept, tokens, rows)
+            hidden, mask = self._states_of(states, tokens, rows)
         with self._autocast:
             vectors = pooler(hidden, mask)
         return torch.stack(vectors.float().chunk(tokens.sides), dim=1)
@@ -267,34 +268,34 @@ class TokenStates:
     def _encoded(
         self, pooler: Any, tokens: Tokens, rows: np.ndarray
     ) -> tuple[dict[int, Tensor], Tensor]:
-        """The states that the pooler asks for [S, T, d], and their mask [S, T]."""
+        """Return the states [S, T, d] of the layers that the pooler uses, and their mask [S, T]."""
         batch = collate(tokens, rows, pad_id=self._pad_id).to(self._device)
         mask = batch.attention_mask
         with self._autocast:
             embedded = self._encoder.embed(batch.input_ids, batch.token_type_ids, mask)
             return self._encoder.encode(embedded, mask, pooler.layers), mask
 
-    def _whole(self, pooler: Any, tokens: Tokens) -> dict[int, Tensor]:
-        """The states of all tokens of a split [tokens, d] by layer, in the order of their ids."""
+    def _all_states(self, pooler: Any, tokens: Tokens) -> dict[int, Tensor]:
+        """Return the states [tokens, d] of all tokens by layer, in the order of ``ids``."""
         order = np.argsort(tokens.lengths, kind="stable")
-        found: dict[int, Tensor] = {}
+        states: dict[int, Tensor] = {}
         for start in range(0, len(order), BATCH_SIZE):
             rows = order[start : start + BATCH_SIZE]
             hidden, mask = self._encoded(pooler, tokens, rows)
             places, inside = self._places(tokens, rows)
             for layer, state in hidden.items():
-                if layer not in found:
-                    found[layer] = state.new_empty(len(tokens.ids), state.shape[-1])
-                found[layer][places[inside]] = state[mask != 0]
-        return found
+                if layer not in states:
+                    states[layer] = state.new_empty(len(tokens.ids), state.shape[-1])
+                states[layer][places[inside]] = state[mask != 0]
+        return states
 
-    def _taken(
-        self, kept: Mapping[int, Tensor], tokens: Tokens, rows: np.ndarray
+    def _states_of(
+        self, states: Mapping[int, Tensor], tokens: Tokens, rows: np.ndarray
     ) -> tuple[dict[int, Tensor], Tensor]:
         places, inside = self._places(tokens, rows)
-        return {layer: state[places] for layer, state in kept.items()}, inside.long()
+        return {layer: state[places] for layer, state in states.items()}, inside.long()
 
     def _places(self, tokens: Tokens, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Where the tokens of rows stand among all, int64 [S, T], and bool [S, T], no pads."""
+        """Return ``Tokens.places`` as tensors: int64 [S, T], and bool [S, T], False for pads."""
         places, inside = tokens.places(rows)
         return torch.from_numpy(places).to(self._device), torch.from_numpy(inside).to(self._device)

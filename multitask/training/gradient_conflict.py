@@ -1,4 +1,4 @@
-"""Do tasks pull the shared encoder in different directions? Cosines between their gradients."""
+"""Cosines between the tasks' gradients: do tasks pull the encoder in different directions?"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -19,8 +19,8 @@ def gradient_cosines(
 ) -> dict[str, dict[str, float]]:
     """Compute cos(g_i, g_j) for each pair of tasks, over the encoder ("all") and over each part.
 
-    g_i is the gradient of task i's loss on its batch, without dropout. Neither weights nor random
-    states change. Parts without a gradient are left out.
+    g_i is the gradient of task i's loss on its batch, without dropout. Weights and random states do
+    not change. Parts without a gradient are left out.
 
     Returns:
         {part: {"one-other": cosine}}.

@@ -1,4 +1,4 @@
-"""Gradient surgery: one gradient of the shared parameters from the tasks' gradients.
+"""Gradient surgery: combine the tasks' gradients of the shared parameters into one.
 
 Every method needs only the Gramian of the gradients, G_ij = g_i . g_j, and gives one weight per
 task: the shared parameters get sum_i w_i g_i. The methods are those of the library torchjd (an
@@ -18,16 +18,18 @@ from multitask.config.registry import build
 from multitask.utils import distributed
 from multitask.utils.errors import UserError
 
-# private attributes of the library's GradVac: its running cosines, and what they were made for
+# private attributes of torchjd's GradVac: its running cosines, and the number of tasks and dtype
+# that they belong to
 COSINES, MADE_FOR = "_phi_t", "_state_key"
-# methods that give something like the gradients' mean, not their sum; the last two also shorten it
+# methods whose result has the scale of the gradients' mean, not of their sum; SHORTEN also makes
+# it shorter
 MEANS = ("cagrad", "mgda", "aligned_mtl")
 SHORTEN = ("mgda", "aligned_mtl")
 INSTALL = "pip install 'torchjd[cagrad]>=0.18,<0.19'"
 
 
 def _made(name: str, **options: float) -> Any:
-    """Make a weighting of torchjd. Raises UserError if it, or what it needs, is not installed."""
+    """Make a torchjd weighting. Raises UserError if torchjd or its extras are not installed."""
     try:
         import torchjd.aggregation as library
 
@@ -89,10 +91,10 @@ class Surgery:
     """Combines the tasks' gradients in every ``every``-th step.
 
     Attributes:
-        weighting: of torchjd: from a Gramian to one weight per task.
-        every: steps from one with surgery to the next.
-        a_mean: the weighting gives something like the mean of the gradients. Its weights are
-            multiplied by the number of tasks, since plain steps add the gradients up.
+        weighting: torchjd's function from a Gramian to one weight per task.
+        every: surgery is applied in every ``every``-th step.
+        a_mean: the method's result has the scale of the gradients' mean. Its weights are multiplied
+            by the number of tasks, because steps without surgery add the gradients up.
         phi: Gradient Vaccine's running cosine of each "task.other"; empty for other methods.
     """
 
@@ -103,7 +105,7 @@ class Surgery:
         self.phi: dict[str, float] = {}
 
     def due(self, step: int) -> bool:
-        """Return True if the step after the first ``step`` ones has surgery."""
+        """Return True if surgery applies to the next step, after ``step`` steps."""
         return (step + 1) % self.every == 0
 
     def begin_anew(self) -> None:
@@ -113,9 +115,9 @@ class Surgery:
     def weights(self, gramian: Tensor, tasks: Sequence[str]) -> list[float]:
         """Compute w [tasks] from a Gramian [tasks, tasks]; a single task keeps its gradient.
 
-        The first process decides, since some methods take the tasks in random order. All weights
-        are NaN for a Gramian that is not finite (not every method would pass it on), and the step
-        is refused.
+        Only the first process computes them, because some methods use a random order of the tasks.
+        If the Gramian is not finite, all weights are NaN, so that ``train_step`` refuses the step:
+        some methods would hide it.
         """
         if len(tasks) == 1:
             return [1.0]
@@ -127,10 +129,10 @@ class Surgery:
         return distributed.on_first(decide)
 
     def _decide(self, gramian: Tensor, tasks: Sequence[str]) -> list[float]:
-        """Ask the library for the weights, which do not depend on the gradients' scale.
+        """Compute the weights with torchjd; they do not depend on the gradients' scale.
 
-        It gets a Gramian of trace 1, since it takes short gradients (1e-2) for zeros. It keeps
-        running cosines by position, so it gets those of these tasks.
+        The Gramian is scaled to trace 1, because torchjd treats short gradients (1e-2) as zero.
+        GradVac stores its running cosines by position, so it is given those of these tasks.
         """
         trace = gramian.trace()
         gramian = gramian / trace if trace else gramian
@@ -139,15 +141,16 @@ class Surgery:
             rows = [[self.phi.get(f"{one}.{other}", 0.0) for other in tasks] for one in tasks]
             setattr(self.weighting, COSINES, torch.tensor(rows, dtype=gramian.dtype))
             setattr(self.weighting, MADE_FOR, (len(tasks), gramian.dtype))
-        found: list[float] = (self.weighting(gramian) * (len(tasks) if self.a_mean else 1)).tolist()
-        if self.a_mean and not any(found):
-            # the library's CAGrad takes a gradient 1e-4 times as long as another for a zero
-            found = [1.0] * len(tasks)
+        scale = len(tasks) if self.a_mean else 1
+        weights: list[float] = (self.weighting(gramian) * scale).tolist()
+        if self.a_mean and not any(weights):
+            # torchjd's CAGrad treats a gradient as zero if another is 1e4 times as long
+            weights = [1.0] * len(tasks)
         if remembers:
             rows = getattr(self.weighting, COSINES).tolist()
             for one, row in zip(tasks, rows, strict=True):
                 self.phi |= {f"{one}.{t}": cosine for t, cosine in zip(tasks, row, strict=True)}
-        return found
+        return weights
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return ``phi`` as fp64 scalars."""
@@ -160,7 +163,7 @@ class Surgery:
 class TaskGradients:
     """The tasks' gradients of the shared parameters over the forward passes of one step.
 
-    Memory: one more gradient of the shared part a task.
+    This needs memory for one more gradient of the shared parameters per task.
 
     Args:
         shared: the shared parameters, by part of the model.
@@ -172,7 +175,7 @@ class TaskGradients:
         self.rows: dict[str, list[Tensor | None]] = {}
 
     def backward(self, task: str, objective: Tensor) -> None:
-        """Gradients of one task's objective; those of its own parameters stay in ``.grad``."""
+        """Add one task's gradients; those of parameters that are not shared stay in ``.grad``."""
         objective.backward()
         row = self.rows.setdefault(task, [None] * len(self.parameters))
         for place, parameter in enumerate(self.parameters):
@@ -181,13 +184,13 @@ class TaskGradients:
             parameter.grad = None
 
     def sum_over_ranks(self) -> None:
-        """Add what the other ranks have, task by task."""
+        """Add up the gradients of all ranks, task by task."""
         for row in self.rows.values():
             distributed.add_tensors([gradient for gradient in row if gradient is not None])
 
     def gramians(self) -> dict[str, Tensor]:
-        """G_ij = g_i . g_j, [tasks, tasks], of each part of the model that has gradients."""
-        found: dict[str, Tensor] = {}
+        """Compute G_ij = g_i . g_j [tasks, tasks] for each part of the model with gradients."""
+        gramians: dict[str, Tensor] = {}
         start = 0
         for name, part in self.shared.items():
             rows = [row[start : start + len(part)] for row in self.rows.values()]
@@ -195,13 +198,13 @@ class TaskGradients:
             some = next((g for row in rows for g in row if g is not None), None)
             if some is None:
                 continue
-            found[name] = some.new_zeros(len(rows), len(rows))
+            gramians[name] = some.new_zeros(len(rows), len(rows))
             for i, j in combinations_with_replacement(range(len(rows)), 2):
-                found[name][i, j] = found[name][j, i] = _dot(rows[i], rows[j])
-        return found
+                gramians[name][i, j] = gramians[name][j, i] = _dot(rows[i], rows[j])
+        return gramians
 
     def combine(self, surgery: Surgery) -> None:
-        """Put sum_i w_i g_i into ``.grad`` of the shared parameters that have gradients."""
+        """Write sum_i w_i g_i into ``.grad`` of the shared parameters that have gradients."""
         parts = list(self.gramians().values())
         if not parts:
             return
@@ -218,7 +221,7 @@ class TaskGradients:
 
 
 def _dot(one: Sequence[Tensor | None], other: Sequence[Tensor | None]) -> Tensor | float:
-    """g_i . g_j, parameter by parameter: one matrix of all gradients would be a copy of them."""
+    """Compute g_i . g_j per parameter: one matrix of all gradients would copy them."""
     pairs = zip(one, other, strict=True)
     return sum(
         (torch.dot(a.flatten(), b.flatten()) for a, b in pairs if a is not None and b is not None),
@@ -227,7 +230,7 @@ def _dot(one: Sequence[Tensor | None], other: Sequence[Tensor | None]) -> Tensor
 
 
 def cosines(gramian: Tensor) -> Tensor:
-    """cos(g_i, g_j) [tasks, tasks]; NaN where a task has no gradient."""
+    """Convert a Gramian to cos(g_i, g_j) [tasks, tasks]; NaN if a task has no gradient."""
     lengths = gramian.diagonal().sqrt()
     return gramian / lengths.outer(lengths)
 

@@ -1,4 +1,4 @@
-"""What a step minimises: the tasks' losses, and SMART's terms for the tasks that have them."""
+"""The objective of a step: the tasks' losses, and the SMART terms of tasks that have them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -25,8 +25,8 @@ class Outcome(NamedTuple):
 
     Attributes:
         loss: the mean loss over the rows with a label, a scalar in fp32.
-        scores: the head's scores of these rows.
-        penalty: the weighted sum of SMART's terms, a scalar; None if the task has none now.
+        scores: the head's scores for these rows.
+        penalty: the weighted sum of the SMART terms, a scalar; None if this step has none.
     """
 
     loss: Tensor
@@ -39,13 +39,13 @@ class Smoothing:
     """A task's SMART terms.
 
     Attributes:
-        ascent: how the perturbation is found.
-        weight: lambda_s of the adversarial term.
-        bregman: mu of the term against the momentum teacher.
+        ascent: the gradient ascent that finds the perturbation.
+        weight: lambda_s, the weight of the adversarial term.
+        bregman: mu, the weight of the term against the momentum teacher.
         perturb: what is perturbed: the "embeddings", or the "pooled" vectors.
-        dropout: "same_mask": f(x + delta) drops what f(x) dropped. "eval": both without dropout.
-            "independent": each draws its masks.
-        every: the task's steps from one with SMART to the next.
+        dropout: "same_mask": f(x + delta) has the same dropout masks as f(x). "eval": both run
+            without dropout. "independent": each draws its masks.
+        every: SMART is applied in every ``every``-th step of the task.
     """
 
     ascent: Ascent = field(default_factory=Ascent)
@@ -56,18 +56,18 @@ class Smoothing:
     every: int = 1
 
     def due(self, trained: int) -> bool:
-        """Return True if the step after the task's first ``trained`` ones has SMART's terms."""
+        """Return True if the task's next step, after ``trained`` steps, has SMART terms."""
         return (trained + 1) % self.every == 0 and (self.weight > 0 or self.bregman > 0)
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What a step minimises: the tasks' weighted losses, and SMART's terms for tasks with them.
+    """The weighted sum that a step minimises: task losses and SMART terms.
 
     Attributes:
-        weights: the factor on each task's loss and on its SMART terms.
-        smoothing: SMART's terms, by task.
-        teacher: the momentum teacher of SMART's Bregman terms.
+        weights: the factor on each task's loss and SMART terms.
+        smoothing: the SMART terms, by task; tasks without SMART are left out.
+        teacher: the momentum teacher of the Bregman terms; None if no task has such a term.
     """
 
     weights: Mapping[str, float]
@@ -75,9 +75,9 @@ class Objective:
     teacher: MultiTaskModel | None = None
 
     def due(self, trained: Mapping[str, int]) -> "Objective":
-        """Return the same objective with the SMART terms that are due in each task's next step.
+        """Return the objective of the next step: only with the SMART terms that are due then.
 
-        ``trained`` counts the steps that have trained each task.
+        ``trained`` has the number of steps that have trained each task.
         """
         due = {t: one for t, one in self.smoothing.items() if one.due(trained.get(t, 0))}
         return replace(self, smoothing=due)
@@ -98,28 +98,29 @@ def task_losses(
 ) -> dict[str, Outcome]:
     """Compute each task's outcome on its batch; the loss is 0 if no row has a label.
 
-    The tasks share an encoder pass as far as they can (``MultiTaskModel.passes``). A task in
-    ``smoothing`` has a pass for itself and a penalty. With ``apart`` every task has a pass for
-    itself. ``teacher`` is the one of the Bregman terms.
+    Tasks share a forward pass of the encoder where possible (``MultiTaskModel.passes``). A task in
+    ``smoothing`` gets a separate pass, and a penalty. With ``apart`` every task gets a separate
+    pass. ``teacher`` is the momentum teacher of the Bregman terms.
     """
     smooth = smoothing or {}
-    found: dict[str, Outcome] = {}
+    outcomes: dict[str, Outcome] = {}
     tasks = by_task(batches)
     for encoded in model.passes(batches, apart=tasks if apart else smooth):
         first, batch = next(iter(by_task(encoded).items()))
         if first in smooth:
-            found[first] = _smoothed(_View(model, first, batch, smooth[first]), teacher)
+            outcomes[first] = _smoothed(_View(model, first, batch, smooth[first]), teacher)
             continue
         for task, vectors in model.encode(encoded).items():
             scores = _scores(model, task, tasks[task], vectors)
-            found[task] = Outcome(_loss(model, task, tasks[task], scores), scores)
-    return {task: found[task] for task in tasks}
+            outcomes[task] = Outcome(_loss(model, task, tasks[task], scores), scores)
+    return {task: outcomes[task] for task in tasks}
 
 
 def weighted(model: MultiTaskModel, task: str, value: Tensor, share: float) -> Tensor:
-    """Apply a task's learned weight to its part of the objective, if it has one.
+    """Apply a task's learned loss weight to its part of the objective, if it has one.
 
-    value / (2 exp(s)) + share * s / 2 (Kendall et al. 2018).
+    Returns value / (2 exp(s)) + share * s / 2, where s is the learned log variance (Kendall et al.
+    2018).
     """
     if task not in model.log_variances:
         return value
@@ -133,7 +134,7 @@ def learned_weights(model: MultiTaskModel) -> dict[str, float]:
 
 
 def _scores(model: MultiTaskModel, task: str, batch: Batch, vectors: Tensor) -> Tensor:
-    """The head's scores of the labelled rows."""
+    """Return the head's scores for the labelled rows."""
     scores = model.scores(task, batch, vectors)
     return scores if batch.labelled is None else scores[batch.labelled]
 
@@ -146,10 +147,10 @@ def _loss(model: MultiTaskModel, task: str, batch: Batch, scores: Tensor) -> Ten
 
 
 def _smoothed(view: "_View", teacher: MultiTaskModel | None) -> Outcome:
-    """Compute loss and penalty; the pass that gives the loss serves as f(x).
+    """Compute a task's loss and SMART penalty; the forward pass of the loss is also f(x).
 
-    Outputs of the encoder are compared in fp32: in bf16 a number near 1 moves in steps of .004, and
-    perturbations are 1e-5.
+    Encoder outputs are compared in fp32. In bf16, numbers near 1 have a spacing of 0.004, which is
+    too coarse for perturbations of 1e-5.
     """
     model, task, settings = view.model, view.task, view.settings
     point = view.point()
@@ -177,13 +178,13 @@ def _smoothed(view: "_View", teacher: MultiTaskModel | None) -> Outcome:
 
 
 class _Point(NamedTuple):
-    """Where the perturbation starts.
+    """The unperturbed input, and its scores.
 
     Attributes:
-        x: what is perturbed [S, T, d].
+        x: the vectors to perturb [S, T, d].
         mask: 1 for tokens, 0 for pads [S, T].
         scores: f(x).
-        drawn: the random states that f(x) began with.
+        drawn: the random states before f(x), to draw the same dropout masks again.
     """
 
     x: Tensor
@@ -194,7 +195,14 @@ class _Point(NamedTuple):
 
 @dataclass
 class _View:
-    """A batch as a function f of what is perturbed."""
+    """A batch as a function f of the perturbed vectors.
+
+    Attributes:
+        model: the model that computes f: the one that trains, or the teacher.
+        task: the task whose scores f returns.
+        batch: the task's batch.
+        settings: the task's SMART terms.
+    """
 
     model: MultiTaskModel
     task: str
@@ -202,7 +210,7 @@ class _View:
     settings: Smoothing
 
     def point(self) -> _Point:
-        """Compute x without a perturbation, and f(x)."""
+        """Compute the unperturbed x, and f(x)."""
         embedded, mask = self.model.embed(separate({self.task: self.batch}))
         drawn = pack_rng()
         if self.settings.perturb == "embeddings":
@@ -212,13 +220,13 @@ class _View:
         return _Point(pooled, torch.ones_like(mask[:, :1]), self(pooled), drawn)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Compute f(x): the scores of the rows with a label."""
+        """Compute f(x): the scores for the rows with a label."""
         vectors = self._pool(x) if self.settings.perturb == "embeddings" else x.squeeze(1)
         return _scores(self.model, self.task, self.batch, vectors)
 
     def _pool(self, embedded: Tensor) -> Tensor:
         alone, mask = separate({self.task: self.batch}), self.batch.attention_mask
-        # perturbed pooled vectors meet the head alone, which is in fp32 anyway
+        # perturbed pooled vectors only pass the head, which is in fp32 anyway
         only_head = self.settings.perturb == "pooled" and not self.settings.bregman
         autocast = None if only_head else False
         return self.model.pool(alone, embedded, mask, autocast=autocast)[self.task]
@@ -232,7 +240,7 @@ def _smoothness(
     divergence: Callable[[Tensor, Tensor], Tensor],
     same: Callable[[], AbstractContextManager[Any]],
 ) -> Tensor:
-    """Compute mean_i l_s(f(x_i + delta_i), f(x_i)), a scalar, with the delta that ascent finds."""
+    """Compute mean_i l_s(f(x_i + delta_i), f(x_i)), a scalar; ``ascent`` finds delta."""
     plain = point.scores.detach()
 
     def gap(x: Tensor) -> Tensor:
@@ -247,7 +255,7 @@ def _smoothness(
 
 @contextmanager
 def _untracked(model: MultiTaskModel, task: str) -> Iterator[None]:
-    """Keep the running statistics of batch norms as they are: the inputs are perturbed."""
+    """Freeze the running statistics of batch norms, because the inputs are perturbed."""
     used = (model.module(owner) for owner in model.owners_of(task))
     norms = [m for module in used for m in module.modules() if isinstance(m, nn.BatchNorm1d)]
     for norm in norms:
@@ -261,14 +269,14 @@ def _untracked(model: MultiTaskModel, task: str) -> Iterator[None]:
 
 @contextmanager
 def without_dropout(model: MultiTaskModel) -> Iterator[None]:
-    """Run the model as in training, with its training poolers, but without dropout."""
+    """Run the model without dropout, but with the poolers and BitLinear strength of training."""
     training = model.training
     model.eval()
     for module in model.tasks.values():
-        module.training = True  # of itself alone: not ``eval_pooling``
+        module.training = True  # only this flag, not its children: keep the training pooler
     for module in model.encoder.modules():
         if isinstance(module, BitLinear):
-            module.training = True  # at the strength that it has now
+            module.training = True  # keep its current strength
     try:
         yield
     finally:
@@ -278,7 +286,7 @@ def without_dropout(model: MultiTaskModel) -> Iterator[None]:
 def loss_weights(
     config: Config, model: MultiTaskModel, data: Data, device: torch.device
 ) -> dict[str, float]:
-    """Compute the factor on each task's loss: its `loss_weight`, and its normalisation."""
+    """Compute the factor on each task's loss from `loss_weight` and `loss_normalization`."""
     splits, readers, maskings = data.splits, data.readers, data.maskings
     weights = {name: task.loss_weight for name, task in config.tasks.items()}
     if config.training.loss_normalization == "none":

@@ -1,4 +1,4 @@
-"""``metrics.jsonl``: what happened in a run, one JSON object per line."""
+"""``metrics.jsonl``: the log of a run, one JSON object per event and line."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _append(file: Path) -> FileIO:
-    """Open a file to append to it, but not the file that a link points to."""
+    """Open a file for appending; refuse a symbolic link instead of following it."""
     return FileIO(
         file, "ab", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)
     )
@@ -30,15 +30,15 @@ def _append(file: Path) -> FileIO:
 class MetricLog(Callback):
     """Writes steps and evaluations to a file; only the first process writes.
 
-    On resume the file is cut back to its length at the checkpoint.
+    On resume the file is truncated to its length at the checkpoint.
     """
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        # unbuffered: a line is in the file or, on a full disk, an error at once
+        # unbuffered: each line reaches the file at once, and a full disk raises at once
         self._opened = _append(file) if distributed.rank() == 0 else None
         self._digest = hashlib.sha256(file.read_bytes() if self._opened else b"")
-        self._rates: dict[str, float] = {}  # of the step under way, by parameter group
+        self._rates: dict[str, float] = {}  # learning rates of this step, by parameter group
 
     def write(self, event: str, **values: Any) -> None:
         """Append a line; NaN becomes null."""
@@ -90,19 +90,19 @@ class MetricLog(Callback):
             self.write("stop", step=trainer.step, task=task)
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file."""
         if self._opened:
             self._opened.close()
 
     def size(self) -> int:
-        """Return the number of bytes that are safely on disk."""
+        """Flush the file to disk and return its size in bytes."""
         if self._opened is None:
             return 0
         os.fsync(self._opened.fileno())
         return os.fstat(self._opened.fileno()).st_size
 
     def truncate(self, size: int) -> None:
-        """Forget what was written after ``size`` bytes."""
+        """Remove everything after the first ``size`` bytes."""
         if self._opened:
             self._opened.truncate(size)
             self._digest = hashlib.sha256(self.file.read_bytes())

@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from multitask.config import TrainingConfig
 from multitask.models.multitask_model import MultiTaskModel, adapter_part
 
-# names of the encoder's parameter groups; no task may have one of them
+# names of the encoder's parameter groups; no task may have such a name
 ENCODER_GROUPS = r"encoder|embeddings|layer_\d+"
 
 
@@ -25,11 +25,11 @@ def build_optimizer(
 
     Learning rates:
 
-    - The encoder's last layer has ``training.lr``. Each layer below has ``layer_decay`` times the
+    - The encoder's last layer uses ``training.lr``. Each layer below uses ``layer_decay`` times the
       rate of the layer above it.
-    - Each task in ``head_lrs`` trains its modules at the rate given there, and its adapter at the
-      rate in ``adapter_lrs`` (default: ``training.lr``).
-    - Learned loss weights train at ``training.head_lr``.
+    - The modules of each task in ``head_lrs`` use the rate given there. Its adapter uses the rate
+      in ``adapter_lrs`` (default: ``training.lr``).
+    - Learned loss weights use ``training.head_lr``.
 
     Biases, LayerNorms (every parameter with fewer than two dimensions) and learned loss weights
     have no weight decay.
@@ -80,7 +80,7 @@ def _owned(
     rates: Mapping[str, float],
     name: Callable[[str], str],
 ) -> list[tuple[str, list[nn.Parameter], float]]:
-    """List each module once, at the rate of its owner, else of the first task that uses it."""
+    """List each module once, with the rate of its owner, else of the first task that uses it."""
     groups: dict[str, tuple[str, list[nn.Parameter], float]] = {}
     for task in sorted(rates, key=lambda task: model.owners_of(task) != [task]):
         for owner in model.owners_of(task):

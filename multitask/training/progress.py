@@ -1,4 +1,4 @@
-"""How far a run has come: its counters, and the stage that trains now."""
+"""The progress of a run: its counters and its current stage."""
 
 import time
 from collections import Counter
@@ -16,18 +16,18 @@ from multitask.utils import distributed
 
 @dataclass
 class Progress:
-    """What a run has done so far.
+    """Counters of a run.
 
     Attributes:
-        device: where the processes of the run add up their sentences.
+        device: the device on which the processes of the run add up their sentences.
         step: optimizer steps taken.
         evaluated_at: the step of the latest evaluation.
-        trained: steps that trained a task, by task.
-        skipped: steps in which it was a task's turn and it was left out, by task.
+        trained: the number of steps that trained each task.
+        skipped: the number of steps in which each task had its turn but was left out.
         sentences: sentences that this process has trained on.
         seconds: time spent in steps, without evaluations and checkpoints.
-        earlier_seconds: time spent on the run by the sessions before a resume.
-        began: the clock when this session began.
+        earlier_seconds: time spent on the run before the last resume.
+        began: the clock at the start of this process, or at its resume.
     """
 
     device: torch.device
@@ -41,18 +41,18 @@ class Progress:
     began: float = field(default_factory=time.perf_counter)
 
     def count(self, turns: Iterable[str], done: Stepped) -> None:
-        """Count a step in which it was these tasks' turn."""
+        """Count a step in which the tasks ``turns`` had their turn."""
         self.step += 1
         self.sentences += done.sequences
         for task in turns:
             (self.trained if task in done.losses else self.skipped)[task] += 1
 
     def wall_seconds(self) -> float:
-        """Return the time spent on this run, sessions before a resume included."""
+        """Return the time spent on this run, including the time before a resume."""
         return self.earlier_seconds + time.perf_counter() - self.began
 
     def all_sentences(self) -> float:
-        """Return the sentences of all processes."""
+        """Return the sum of the sentences of all processes."""
         return distributed.total([self.sentences], self.device)[0]
 
     def state_dict(self) -> dict[str, Any]:
@@ -69,19 +69,19 @@ class Progress:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.step, self.evaluated_at = state["step"], state["evaluated_at"]
         self.trained, self.skipped = Counter(state["trained"]), Counter(state["skipped"])
-        self.sentences = state["sentences"] if distributed.rank() == 0 else 0  # they are added up
+        self.sentences = state["sentences"] if distributed.rank() == 0 else 0  # saved as a sum
         self.seconds = state["seconds"]
         self.earlier_seconds, self.began = state["wall_seconds"], time.perf_counter()
 
 
 class Stages:
-    """The stages of a run: which one trains now, with its optimizer and learning-rate schedule."""
+    """The stages of a run; the current one has an optimizer and a learning-rate schedule."""
 
     def __init__(self, planned: Sequence[Stage], model: MultiTaskModel) -> None:
         self.planned = planned
         self.model = model
         self.index = 0
-        self.began_after = 0  # steps of the stages before
+        self.began_after = 0  # steps of the earlier stages
         self.epochs_before = 0.0
         self._begin()
 
@@ -90,7 +90,7 @@ class Stages:
 
     @property
     def now(self) -> Stage:
-        """The stage that trains now."""
+        """The current stage."""
         return self.planned[self.index]
 
     @property
@@ -113,11 +113,11 @@ class Stages:
         return step - self.began_after
 
     def epoch(self, step: int) -> float:
-        """Return the epochs done after ``step`` steps, with the fraction of the current one."""
+        """Return the epochs done after ``step`` steps, including a fraction of the current one."""
         return self.epochs_before + self.steps_done(step) / self.now.sampler.steps_per_epoch
 
     def next(self, step: int) -> None:
-        """Go on to the next stage after ``step`` steps: new optimizer and schedule."""
+        """Start the next stage after ``step`` steps, with a new optimizer and schedule."""
         self.epochs_before, self.began_after = self.epoch(step), step
         self.index += 1
         self._begin()

@@ -1,4 +1,4 @@
-"""Save what a run has learned: its predictions, report.json, the report's pages, the model card."""
+"""Save the results of a run: predictions, report.json, the report's pages, the model card."""
 
 import math
 import time
@@ -36,16 +36,16 @@ def save_results(
     baselines: Mapping[str, Mapping[str, Any]],
     revision: str | None,
 ) -> dict[str, Any]:
-    """Score every split with the selected weights and save what that gives.
+    """Score every split with the selected weights, and save predictions and reports.
 
-    Returns what is in report.json. All ranks score; the first one writes.
+    All ranks score; the first one writes. Returns the content of report.json.
     """
     run, best = trainer.checkpoints.run, trainer.selection.best_steps()
     steps = selected_steps(best, plan.config.selecting_tasks(), plan.config.training.select)
     tasks: dict[str, dict[str, Any]] = {}
     seconds: dict[str, float] = {}
     loaded = None
-    distributed.on_first(lambda: None)  # the first rank has written the weights
+    distributed.on_first(lambda: None)  # wait until the first rank has written the weights
     for task, step in steps.items():
         if step != loaded:
             loaded = step
@@ -74,14 +74,14 @@ def save_results(
 
 
 def save_report(run: RunDirectory, report: Mapping[str, Any]) -> None:
-    """Write report.json, which makes the run a finished one."""
+    """Write report.json. A run that has this file is finished."""
     run.write_json(run.report, report)
 
 
 def save_task_predictions(plan: Plan, task: str, run: RunDirectory) -> tuple[Scores, float] | None:
-    """Score all splits of a task but train and write their predictions.
+    """Score all splits of a task except train, and write their predictions.
 
-    Returns the scores of dev and how many seconds they took; None without dev rows.
+    Returns the scores on dev and the seconds that they took; None if the task has no dev rows.
     """
     dev = None
     for name, split in plan.data.splits[task].items():
@@ -105,7 +105,7 @@ def save_task_predictions(plan: Plan, task: str, run: RunDirectory) -> tuple[Sco
 
 
 def _how_trained(trainer: Trainer, task: str, step: int) -> dict[str, Any]:
-    """The keys of a task's entry that say how it was trained; ``step`` is the selected one."""
+    """Build the part of a task's entry about its training; ``step`` is the selected step."""
     progress = trainer.progress
     return {
         "selected_step": step,
@@ -115,7 +115,7 @@ def _how_trained(trainer: Trainer, task: str, step: int) -> dict[str, Any]:
 
 
 def _speed(trainer: Trainer, dev_seconds: Mapping[str, float]) -> dict[str, Any]:
-    """How long the run took, and its steps."""
+    """Build the part of the report about speed: times and the number of steps."""
     progress = trainer.progress
     return {
         "wall_time_s": progress.wall_seconds(),
@@ -129,18 +129,18 @@ def _speed(trainer: Trainer, dev_seconds: Mapping[str, float]) -> dict[str, Any]
 def task_result(
     plan: Plan, task: str, scores: Scores, baselines: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A task's entry in report.json, but for how it was trained, from its dev ``scores``."""
+    """Build a task's entry in report.json from its dev ``scores``, without ``_how_trained``."""
     config = plan.config
     entry, reader = config.tasks[task], plan.data.readers[task]
     metric = plan.metrics[task]
     rows = plan.data.splits[task]["dev"].rows
     measured = dev_results(scores, rows, reader)
-    unseen, found_flags = None, flags(metric, measured["dev"], baselines)
+    unseen, remarks = None, flags(metric, measured["dev"], baselines)
     if entry.evaluate_only and plan.data.summary[task]["dev"]["in_train"]:
         training = training_rows(config, task, plan.data.splits)
         unseen = unseen_results(scores, rows, reader, training)
         left = f"without the {len(rows) - unseen['rows']:,} rows in train"
-        found_flags.append(f"{left}: {metric} {unseen[metric]:.3f}")
+        remarks.append(f"{left}: {metric} {unseen[metric]:.3f}")
     return {
         "label_type": reader.task_type.name,
         "classes": list(reader.names) or None,
@@ -153,37 +153,37 @@ def task_result(
         **measured,
         "unseen": unseen,
         "baselines": baselines,
-        "flags": found_flags,
+        "flags": remarks,
         "data": plan.data.summary[task],
     }
 
 
 def undefined_scores(plan: Plan, events: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each task whose score was undefined while the weights were selected."""
+    """Return a warning for each task whose score was undefined in an evaluation of the run."""
     evaluations = [event["tasks"] for event in events if event["event"] == "eval"]
-    found = []
+    warnings = []
     for task in plan.config.trained_tasks():
         metric = plan.metrics[task]
         scores = [scores[task][metric] for scores in evaluations if task in scores]
         if None in scores:
             count = f"{scores.count(None)} of {len(scores)} evaluations"
             split = plan.selection_split
-            found.append(
+            warnings.append(
                 f"{task}: {metric} was undefined on {split} in {count}: the mean left it out"
             )
-    return found
+    return warnings
 
 
 def run_result(
     plan: Plan, tasks: Mapping[str, Mapping[str, Any]], training: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Everything in report.json: the entries of the tasks, and how they were trained."""
+    """Build report.json from the tasks' entries and the entries about the training."""
     config = plan.config
     counted = metrics.joint_tasks(
         {n: plan.data.readers[n].task_type for n in tasks if not tasks[n]["evaluate_only"]}
     )
     headline = {name: tasks[name]["dev"][tasks[name]["metric"]] for name in counted}
-    found: dict[str, Any] = without_nan(
+    result: dict[str, Any] = without_nan(
         {
             "format": 1,
             "command": command_line(),
@@ -211,11 +211,11 @@ def run_result(
             "warnings": plan.warnings,
         }
     )
-    return found
+    return result
 
 
 def _course_score(tasks: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """The course's overall score; None unless its three tasks are there, under their names."""
+    """Compute the course's overall score; None unless the run has its tasks sst, qqp and sts."""
     course = {"sst": "accuracy", "qqp": "accuracy", "sts": "pearson"}
     try:
         values = {task: tasks[task]["dev"][metric] for task, metric in course.items()}
@@ -225,22 +225,22 @@ def _course_score(tasks: Mapping[str, Mapping[str, Any]]) -> float | None:
 
 
 def dev_results(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, Any]:
-    """The ``dev`` and ``dev_intervals`` entries of a task's report."""
+    """Build the ``dev`` and ``dev_intervals`` entries of a task's report."""
     kind = reader.task_type
     columns = kind.columns(rows, reader, scores.predictions, scores.scores)
     points = metrics.compute(kind, columns)
-    found: dict[str, Any] = {"rows": len(rows), **points, "loss": scores.loss}
+    dev: dict[str, Any] = {"rows": len(rows), **points, "loss": scores.loss}
     pairs = kind.confusion_columns(rows, reader, scores.predictions)
     if pairs is not None:
-        found["confusion"] = confusion(*pairs, len(reader.names))
+        dev["confusion"] = confusion(*pairs, len(reader.names))
     spans = intervals(kind, columns)
-    return {"dev": found, "dev_intervals": {name: list(span) for name, span in spans.items()}}
+    return {"dev": dev, "dev_intervals": {name: list(span) for name, span in spans.items()}}
 
 
 def unseen_results(
     scores: Scores, rows: Rows, reader: LabelReader, training: Sequence[Rows]
 ) -> dict[str, Any]:
-    """The metrics over the dev rows that stand in none of the ``training`` rows, and how many."""
+    """Compute the metrics over the dev rows that are not among the ``training`` rows."""
     seen = seen_rows(rows, text_sets(training, len(rows.texts[0])))
     columns = reader.task_type.columns(rows, reader, scores.predictions, scores.scores)
     labels, predictions, shown = (column[~seen] for column in columns)
@@ -249,8 +249,8 @@ def unseen_results(
 
 
 def flags(metric: str, dev: Mapping[str, Any], baselines: Mapping[str, Any]) -> list[str]:
-    """A line for an undefined score, or for each baseline that the trained score does not reach."""
-    found = []
+    """Return a remark if the score is undefined, and for each baseline that is not beaten."""
+    remarks = []
     if math.isnan(dev[metric]):
         return [f"{metric} is undefined: all scores, or all labels, are alike"]
     for name, words in (("frozen", "frozen-encoder"), ("trivial", "trivial")):
@@ -258,7 +258,7 @@ def flags(metric: str, dev: Mapping[str, Any], baselines: Mapping[str, Any]) -> 
         if floor is None:
             continue
         if not dev[metric] >= floor:
-            found.append(f"below the {words} baseline ({dev[metric]:.3f} < {floor:.3f})")
+            remarks.append(f"below the {words} baseline ({dev[metric]:.3f} < {floor:.3f})")
         elif name == "trivial" and dev[metric] == floor:
-            found.append(f"not above the {words} baseline ({floor:.3f})")
-    return found
+            remarks.append(f"not above the {words} baseline ({floor:.3f})")
+    return remarks

@@ -41,20 +41,20 @@ from multitask.utils.names import EMBEDDED
 
 @dataclass(frozen=True)
 class Plan:
-    """A run that is ready to train: all is loaded and checked, nothing is trained or written.
+    """A run that is ready to train: everything is loaded and checked, nothing is written yet.
 
     Attributes:
         config: the run's config.
-        device: where the run computes.
+        device: the device that the run computes on.
         data: every task's rows.
-        model: the model, as it is before the first step.
-        loaders: what each training set's batches are drawn from.
-        stages: the parts of the training.
+        model: the model, before the first step.
+        loaders: the training rows that batches are drawn from, by training set.
+        stages: the stages of the training, in order.
         loss_weights: the factor on each task's loss.
-        surgery: how the tasks' gradients are combined; None for their sum.
+        surgery: the method that combines the tasks' gradients; None: they are summed.
         metrics: the metric that selects each task's weights.
-        init_from: the run whose weights the model starts from, as report.json has it.
-        warnings: what the user should know before training.
+        init_from: the run whose weights the model starts from, as in report.json.
+        warnings: lines that the user should read before training.
     """
 
     config: Config
@@ -76,7 +76,7 @@ class Plan:
 
     @property
     def scorer(self) -> Scorer:
-        """What scores the model as it is now."""
+        """A scorer of the model with its current weights."""
         batch_size = self.config.training.eval_batch_size
         return Scorer(self.model, self.data.tokenizer, batch_size, self.device)
 
@@ -87,9 +87,9 @@ class Plan:
 
 
 def set_up(config: Config, device: torch.device, say: Callable[[str], None] = print) -> Plan:
-    """Check, load, build and plan a run on ``device``; ``say`` takes what the user should read.
+    """Check, load, build and plan a run on ``device``; ``say`` prints lines for the user.
 
-    Raises UserError for whatever does not fit: device, head, data, encoder, lengths.
+    Raises UserError if the config does not fit the data, the encoder or the device.
     """
     check(config)
     data = load_data(config)
@@ -98,7 +98,7 @@ def set_up(config: Config, device: torch.device, say: Callable[[str], None] = pr
 
 
 def check(config: Config) -> None:
-    """Raise UserError for what is wrong before any file is read."""
+    """Check the config without reading data. Raises UserError for the first mistake."""
     check_installed(config)
     for task in config.tasks:
         head_class(config, task)
@@ -110,7 +110,7 @@ def check(config: Config) -> None:
 
 
 def load_data(config: Config) -> Data:
-    """Read every task's rows and tokenize them; of the encoder only the tokenizer is loaded."""
+    """Read and tokenize every task's rows. This loads the encoder's tokenizer, not its weights."""
     readers = label_readers(config)
     check_shared_heads(config, readers)
     check_glue_labels(config, readers)
@@ -122,7 +122,7 @@ def load_data(config: Config) -> Data:
 def build_model(
     config: Config, data: Data, device: torch.device, say: Callable[[str], None] = print
 ) -> MultiTaskModel:
-    """Load the encoder and build the tasks' modules; ``init_from`` then gives them its weights."""
+    """Load the encoder, build the tasks' modules, and load the weights of ``init_from``."""
     say(f"encoder: {config.encoder.name}")
     encoder = load_pretrained(config, say)
     with config.errors_at(("encoder", "name")):
@@ -142,7 +142,7 @@ def build_model(
 
 
 def plan(config: Config, model: MultiTaskModel, data: Data, device: torch.device) -> Plan:
-    """Plan the stages and what they draw batches from, and weigh the losses."""
+    """Plan the run: training rows, stages, loss weights, gradient surgery and warnings."""
     data = data.masked(task_maskings(model, data.tokenizer, data.readers))
     loaders = train_loaders(config, data, generator_maskings(model, data.tokenizer, config.tasks))
     stages = plan_stages(config, model, loaders)

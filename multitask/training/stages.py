@@ -1,4 +1,4 @@
-"""The parts of a training, planned before it starts: tasks, turns, frozen parts, rates."""
+"""The stages of a training, planned before it starts: tasks, turns, frozen parts, rates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ from multitask.utils.errors import suggest
 
 @dataclass
 class Stage:
-    """One part of the training.
+    """One stage of the training.
 
     Attributes:
-        name: as in the config, or its number.
+        name: the name in the config, else the stage's number.
         tasks: the tasks that train in it, in order.
-        frozen: names of the model's parts that do not move.
-        settings: ``training`` with what the stage says itself.
-        head_lrs: learning rate of each task's own part above the encoder.
-        adapter_lrs: learning rate of each task's adapter, for those that have one.
-        sampler: whose turn it is, over the streams that have a task here.
+        frozen: the names of the model's parts that are not trained.
+        settings: the section ``training``, with the changes of this stage.
+        head_lrs: the learning rate of each task's modules above the encoder.
+        adapter_lrs: the learning rate of each task's adapter; tasks without one are left out.
+        sampler: decides whose turn it is, among the streams with a task in this stage.
         steps: planned optimizer steps.
     """
 
@@ -42,7 +42,7 @@ class Stage:
     steps: int
 
     def begin(self, model: MultiTaskModel) -> tuple[torch.optim.Optimizer, LambdaLR]:
-        """Freeze and release the model's parts; a new optimizer and a new schedule."""
+        """Freeze and unfreeze the model's parts; return a new optimizer and a new schedule."""
         model.freeze(self.frozen)
         optimizer = build_optimizer(model, self.settings, self.head_lrs, self.adapter_lrs)
         return optimizer, build_scheduler(optimizer, self.settings, self.steps)
@@ -53,8 +53,8 @@ def plan_stages(
 ) -> list[Stage]:
     """Plan the stages of a config; ``training.max_steps`` bounds the sum of their steps.
 
-    Raises UserError for a part that does not exist, a stage with nothing to train, and samplers,
-    gradient surgery and ``conflict_steps`` that do not fit.
+    Raises UserError if a frozen part does not exist, a stage has nothing to train, or the sampler,
+    gradient surgery or ``conflict_steps`` do not fit the tasks.
     """
     planned = []
     for number, entry in enumerate(config.stages or [StageConfig.model_validate({})]):
@@ -74,7 +74,7 @@ def plan_stages(
 
 
 def trained_parameters(model: MultiTaskModel, stages: Sequence[Stage]) -> int:
-    """How many numbers some stage trains, in the encoder and in what its tasks own."""
+    """Count the parameters that at least one stage trains, in the encoder and its tasks."""
     moved: set[str] = set()
     for stage in stages:
         moved |= _encoder(model).union(*map(model.owned, stage.tasks)) - stage.frozen
@@ -129,7 +129,7 @@ def _plan_stage(
 def _trained_tasks(
     config: Config, entry: StageConfig, model: MultiTaskModel, frozen: frozenset[str]
 ) -> list[str]:
-    """Return the tasks of a stage whose turns move something, in the order of the config."""
+    """Return the tasks of a stage with a part to train, in the order of the config."""
     parts = model.parts()
     movable = {name for name in parts if name not in frozen and parts[name]}
     return [
@@ -144,7 +144,7 @@ def _trained_tasks(
 def _sampler(
     config: Config, settings: TrainingConfig, loaders: Mapping[str, TrainRows], path: KeyPath
 ) -> Any:
-    """Build the sampler that says which loader has its turn."""
+    """Build the sampler that decides whose turn it is."""
     known = ("longest", *loaders)
     if isinstance(settings.epoch, str) and settings.epoch not in known:
         message = f"{settings.epoch!r} has no turns here{suggest(settings.epoch, known)}"
@@ -167,7 +167,7 @@ def _sampler(
 def _check_scores(
     config: Config, loaders: Mapping[str, TrainRows], tasks: Sequence[str], path: KeyPath
 ) -> None:
-    """Raise UserError for a task without a training score, which the sampler asks for."""
+    """Raise UserError if a task has no training score: the sampler needs one."""
     kinds = _task_types(loaders)
     for task in tasks:
         kind = kinds[task]
@@ -186,18 +186,18 @@ def _frozen(
     groups = {"encoder": encoder, "heads": heads, "adapters": adapters}
     groups |= {part: {part} for part in sorted(encoder | adapters)}
     groups |= {task: model.owned(task) for task in config.tasks}
-    whole = config.encoder.freeze
-    found: set[str] = encoder if whole is True else set()
+    freeze = config.encoder.freeze
+    frozen: set[str] = encoder if freeze is True else set()
     lists: list[tuple[KeyPath, list[str]]] = [((*path, "freeze"), entry.freeze)]
-    if isinstance(whole, list):
-        lists.append((("encoder", "freeze"), whole))
+    if isinstance(freeze, list):
+        lists.append((("encoder", "freeze"), freeze))
     for where, names in lists:
         for place, name in enumerate(names):
             if name not in groups:
                 hint = suggest(name, tuple(groups))
                 raise config.error((*where, place), f"no part {name!r}{hint}")
-            found = found | groups[name]
-    return frozenset(found)
+            frozen = frozen | groups[name]
+    return frozenset(frozen)
 
 
 def _encoder(model: MultiTaskModel) -> set[str]:
@@ -208,7 +208,7 @@ def _encoder(model: MultiTaskModel) -> set[str]:
 def _check_joint(
     config: Config, settings: TrainingConfig, path: KeyPath, streams: list[str]
 ) -> None:
-    """Raise UserError for a joint step that cannot take one batch of every task."""
+    """Raise UserError if a joint step cannot take one batch of every task."""
     if settings.sampler.name != "round_robin":
         message = "joint takes a batch of every task in each step: it needs `sampler: round_robin`"
         raise config.error((*path, "combine"), message)
@@ -230,7 +230,7 @@ def _check_surgery(
     loaders: Mapping[str, TrainRows],
     stages: Sequence[Stage],
 ) -> None:
-    """Raise UserError where tasks' gradients are to be combined or compared, and cannot."""
+    """Raise UserError if gradients cannot be combined or compared as the config asks."""
     training = config.training
     if sum(not task.only_scored for task in config.tasks.values()) == 1:
         for name in ("gradient_surgery", "conflict_steps"):

@@ -1,4 +1,4 @@
-"""One training step, on one screen: losses, gradients, clipping, the optimizer's step."""
+"""One training step: losses, gradients, clipping, the optimizer's step."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -23,8 +23,8 @@ class Stepped:
         losses: the mean loss of each task that trained.
         penalties: the mean SMART penalty of each task that has one in this step.
         norm: the gradient norm before clipping.
-        rows: each task's rows with a label, on all processes.
-        sequences: texts, or pairs of a cross-encoder, that this process has encoded.
+        rows: the number of each task's rows with a label, on all processes.
+        sequences: the number of texts, or cross-encoded pairs, that this process has encoded.
     """
 
     losses: dict[str, float] = field(default_factory=dict)
@@ -44,10 +44,10 @@ def train_step(
     surgery: Surgery | None = None,
     watch: Callable[[str, Tensor, Tensor], None] | None = None,
 ) -> Stepped:
-    """Take one optimizer step from a few micro-batches, each of rows of one task or several.
+    """Take one optimizer step on several micro-batches, each with rows of one or more tasks.
 
-    Parameters of other tasks have no gradient (None, not zero), so AdamW leaves them and their
-    momentum alone. ``watch`` gets each task's scores and labels.
+    Parameters of other tasks have no gradient (None, not zero), so AdamW changes neither them nor
+    their momentum. ``watch`` receives each task's scores and labels.
 
     Raises:
         NotFinite: a loss or the gradient is not a finite number; the weights are untouched.
@@ -69,7 +69,7 @@ def train_step(
                 part = part + penalty
             objectives[task] = weighted(model, task, objective.weights[task] * part, share)
             if watch is not None:
-                counted = slice(None) if share else slice(0)  # share 0: rows of another rank
+                counted = slice(None) if share else slice(0)  # share 0: they count on another rank
                 watch(task, outcome.scores.detach()[counted], batches[task].gold[counted])
         if apart is None:
             torch.stack(list(objectives.values())).sum().backward()

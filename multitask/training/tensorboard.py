@@ -1,4 +1,4 @@
-"""TensorBoard's event files of a run, written from the lines of ``metrics.jsonl``."""
+"""Write TensorBoard's event files of a run from the lines of ``metrics.jsonl``."""
 
 import importlib.util
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_installed(config: Config) -> None:
-    """Raise UserError where event files are asked for and the package is not there."""
+    """Raise UserError if the config asks for event files and the package is not installed."""
     if config.training.tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise config.error(
             ("training", "tensorboard"), "the package is not here: pip install tensorboard"
@@ -24,31 +24,33 @@ def check_installed(config: Config) -> None:
 
 
 def scalars(line: Mapping[str, Any]) -> dict[str, float]:
-    """The tags and values of one line of ``metrics.jsonl``; undefined ones are left out."""
-    found: dict[str, float | None] = {}
+    """Convert one line of ``metrics.jsonl`` to {tag: value}, without undefined values."""
+    tagged: dict[str, float | None] = {}
     if line["event"] == "step":
-        found = {
+        tagged = {
             f"train/{name}/{line['task']}": line[name]
             for name in ("loss", "lr", "head_lr", "grad_norm")
         }
-    elif line["event"] == "eval":  # under the split that selects, also of tasks only evaluated
+    elif (
+        line["event"] == "eval"
+    ):  # also tasks that are only evaluated are under the split that selects
         for task, values in line["tasks"].items():
-            found |= {f"{line['split']}/{name}/{task}": value for name, value in values.items()}
-        found[f"{line['split']}/joint"] = line["joint"]
-    return {tag: value for tag, value in found.items() if value is not None}
+            tagged |= {f"{line['split']}/{name}/{task}": value for name, value in values.items()}
+        tagged[f"{line['split']}/joint"] = line["joint"]
+    return {tag: value for tag, value in tagged.items() if value is not None}
 
 
 class TensorBoard(Callback):
-    """Writes what the log says into ``folder`` too; only the first process writes.
+    """Copies the numbers of the log into event files in ``folder``; only the first process writes.
 
-    What the log has already (in a resumed run) is written first, and the files of earlier sessions
-    are removed. The log alone says what happened, so no step is there twice or is missing.
+    At the start it removes the event files of earlier sessions and writes the lines that the log
+    has already (in a resumed run). So every step is there exactly once.
     """
 
     def __init__(self, log: Path, folder: Path) -> None:
         self.log, self.folder = log, folder
         self._writer: Any = None
-        self._read = 0  # bytes of the log
+        self._read = 0  # how many bytes of the log
 
     def on_start(self, trainer: "Trainer") -> None:
         if distributed.rank() > 0:
@@ -57,7 +59,7 @@ class TensorBoard(Callback):
 
         for old in self.folder.glob("events.out.tfevents.*"):
             old.unlink()
-        # the start marker makes a TensorBoard that has them open forget what it has shown
+        # purge_step makes an open TensorBoard forget what it has shown
         self._writer = SummaryWriter(str(self.folder), purge_step=0)
         self._follow()
 
@@ -73,7 +75,7 @@ class TensorBoard(Callback):
             self._writer.close()
 
     def _follow(self) -> None:
-        """Write the lines that the log has got since the last call."""
+        """Copy the lines that were added to the log since the last call."""
         if self._writer is None:
             return
         with self.log.open("rb") as opened:

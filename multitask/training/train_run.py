@@ -1,5 +1,5 @@
 # Tested by tests/commands/test_train.py
-"""Wire one run: config -> data -> model -> sampler -> trainer -> evaluation -> report."""
+"""One run from start to end: config, data, model, sampler, trainer, evaluation, report."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -31,11 +31,11 @@ def train(
     overwrite: bool = False,
     say: Callable[[str], None] = tqdm.write,
 ) -> Path:
-    """Train, evaluate and report one run; returns the run directory.
+    """Train, evaluate and report one run; return its directory.
 
     Raises:
         UserError: bad input, or a loss that is not finite.
-        Interrupted: stopped by a signal, resumable.
+        Interrupted: a signal stopped the run; it can be resumed.
     """
     with config.errors_at(("device",)):
         device = pick_device(config.device)
@@ -52,7 +52,7 @@ def train(
         def start() -> None:
             held.enter_context(locked(run_dir))
             start_directory(resolved, resume=resume, overwrite=overwrite)
-            if overwrite:  # a new directory
+            if overwrite:  # the directory is a new one: lock that too
                 held.enter_context(locked(run_dir))
 
         distributed.on_first(start)
@@ -63,9 +63,11 @@ def train(
         distributed.on_first(lambda: save_encoder(plan, run))
         baselines = run_baselines(plan, run, resume, say)
         trainer = build_trainer(plan, run_dir, say)
-        revision = git_revision()  # now: the tree may change while the run goes on
+        revision = git_revision()  # now: the working tree may change while the run trains
         with closing(trainer.log):
-            torch.manual_seed(config.seed + distributed.rank())  # each rank has its own dropout
+            torch.manual_seed(
+                config.seed + distributed.rank()
+            )  # each rank draws different dropout masks
             if resume and trainer.checkpoints.restore():
                 say(f"resuming {run_dir} at step {trainer.step} of {trainer.stages.total_steps}")
             else:
@@ -82,13 +84,14 @@ def train(
 
 
 def _silent(line: str) -> None:
-    """What other ranks than the first say."""
+    """Drop a line: only the first rank prints."""
 
 
 def save_encoder(plan: Plan, run: RunDirectory) -> None:
-    """The architecture and the tokenizer, so that the run loads without its source."""
+    """Save the encoder's architecture and tokenizer, so that the run loads without the original."""
     tokenizer = plan.data.tokenizer
-    # it saves what it last did, which after a resume is nothing: the tokens come from the cache
+    # tokenizer.json includes the last padding and truncation, which depend on the token cache:
+    # reset them, so that a resumed run saves the same file
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.backend_tokenizer.no_truncation()
     run.make(run.encoder)

@@ -28,26 +28,26 @@ from smart.teacher import follow
 
 
 class Interrupted(Exception):
-    """Ctrl-C or SIGTERM; the state is saved."""
+    """Ctrl-C or SIGTERM stopped the training; its state is saved."""
 
 
 class Measures(Protocol):
-    """What a run measures while it trains."""
+    """Evaluates the tasks for the trainer; ``Monitor`` implements it."""
 
     @property
     def metrics(self) -> Mapping[str, str]:
-        """The metric of each task that counts."""
+        """The selection metric of each task."""
 
     @property
     def joint_tasks(self) -> Collection[str]:
-        """The tasks whose mean selects."""
+        """The tasks whose mean selects the joint best step."""
 
     @property
     def split(self) -> str:
-        """The split on which both are measured."""
+        """The split that the tasks are evaluated on."""
 
     def at_start(self, write: Callable[..., None]) -> None:
-        """Measure before the first step; ``write`` takes a line of the log."""
+        """Measure before the first step; ``write`` adds a line to the log."""
 
     def evaluate(
         self, between_batches: Callable[[], None], write: Callable[..., None]
@@ -55,30 +55,32 @@ class Measures(Protocol):
         """Return each task's metrics on its split."""
 
     def train_score(self, task: str, scores: Tensor, labels: Tensor) -> float:
-        """Return a task's metric over rows seen in training."""
+        """Return a task's selection metric over rows of training steps."""
 
 
 @dataclass
 class Trainer:
-    """Trains a model, one stage after the other; ``build_trainer`` makes one from a config.
+    """Trains a model, stage by stage; ``build_trainer`` makes one from a plan.
 
     Attributes:
-        model: what trains.
+        model: the model to train.
         loader: draws the batches.
-        turns: say which tasks train in each step.
-        stages: the stages with their optimizer and learning-rate schedule.
-        objective: what a step minimises.
-        surgery: gradient surgery; None without.
+        turns: decides which tasks train in each step.
+        stages: the stages; the current one has an optimizer and a learning-rate schedule.
+        objective: the loss that a step minimises.
+        surgery: combines the tasks' gradients; None: they are summed.
         measures: evaluates the tasks.
         selection: stops tasks that no longer improve; remembers the best steps.
         progress: counts steps, turns, sentences and seconds.
         log: ``metrics.jsonl``; must be one of the callbacks.
         checkpoints: saves and restores all parts; must be the last of the callbacks.
-        callbacks: are told what happens, in this order.
-        clip_norm: gradients are clipped to this norm; None: they are not.
-        eval_steps: steps from one evaluation to the next; None: an epoch.
-        device: of the model.
-        say: takes lines for the terminal.
+        callbacks: called in this order.
+        clip_norm: the largest gradient norm; longer gradients are clipped. None: no clipping.
+        eval_steps: steps between two evaluations; None: one epoch.
+        device: the device of the model.
+        say: prints a line on the terminal.
+        interrupted: True after Ctrl-C or SIGTERM; the loop stops at the next safe point.
+        finished: True after all stages; False after an error or interruption.
     """
 
     model: MultiTaskModel
@@ -105,7 +107,7 @@ class Trainer:
 
         Raises:
             Interrupted: Ctrl-C or SIGTERM, after the state was saved.
-            UserError: a loss or score that is not finite; the last checkpoint is intact.
+            UserError: a loss or score is not finite; the last checkpoint is intact.
         """
         self.model.train()
         try:
@@ -135,7 +137,7 @@ class Trainer:
                 self._stop_interrupted()
 
     def take_step(self) -> None:
-        """Take one optimizer step; leave out tasks that have stopped or whose turn is not taken."""
+        """Take one optimizer step, without tasks that have stopped or that the sampler skips."""
         turns = self.turns.next(self.stages.now, self.in_stage, self._write)
         began = time.perf_counter()
         tasks = [task for task, taken in turns.items() if taken and task in self.active_tasks]
@@ -153,7 +155,7 @@ class Trainer:
                 surgery=self._surgery_due(),
                 watch=self.turns.watch if self.stages.now.sampler.needs_scores else None,
             )
-        self.stages.scheduler.step()  # the schedule stays as planned, whatever was left out
+        self.stages.scheduler.step()  # also in a skipped step: the schedule stays as planned
         self.progress.count(turns, done)
         if micro_batches and self.objective.teacher is not None:
             follow(self.objective.teacher, self.model, self.step / self.stages.total_steps)
@@ -162,14 +164,16 @@ class Trainer:
             callback.on_step(self, list(turns), done)
 
     def evaluate(self) -> None:
-        """Evaluate every task, keep new bests, stop tasks that are out of patience."""
+        """Evaluate every task, record new best steps, stop tasks that are out of patience."""
 
         def between_batches() -> None:
-            if self.interrupted and distributed.world() == 1:  # else after it, all together
+            if (
+                self.interrupted and distributed.world() == 1
+            ):  # several ranks stop together, after it
                 self._stop_interrupted()
 
         scores = self.measures.evaluate(between_batches, self._write)
-        values = {task: found[self.measures.metrics[task]] for task, found in scores.items()}
+        values = {task: scores[task][self.measures.metrics[task]] for task in scores}
         together = {task: values[task] for task in self.measures.joint_tasks}
         counted = {task: v for task, v in values.items() if task in self.selection.patience}
         stopped = self.selection.update(self.step, counted, together, self.stages.now.tasks)
@@ -179,7 +183,7 @@ class Trainer:
             callback.on_evaluation(self, evaluation)
 
     def _next_stage(self) -> None:
-        """Go on to the next stage: patience, turns and surgery start again."""
+        """Start the next stage; patience, turns and surgery start again."""
         self.stages.next(self.step)
         stage = self.stages.now
         self.selection.begin_anew(stage.tasks)
@@ -201,7 +205,7 @@ class Trainer:
 
     @property
     def epoch(self) -> float:
-        """Epochs done, with the fraction of the current one."""
+        """Epochs done, including a fraction of the current one."""
         return self.stages.epoch(self.step)
 
     @property
@@ -214,7 +218,7 @@ class Trainer:
         return partial(self.log.write, step=self.step)
 
     def _surgery_due(self) -> Surgery | None:
-        """Return the gradient surgery in its steps of a stage that trains what the tasks share."""
+        """Return the surgery if it is due and the stage trains shared parameters, else None."""
         if self.surgery is None or self.stages.now.frozen.issuperset(self.model.shared()):
             return None
         return self.surgery if self.surgery.due(self.in_stage) else None
@@ -226,7 +230,7 @@ class Trainer:
         return self.in_stage % every == 0 or self.in_stage >= self.stages.now.steps
 
     def _interrupt(self) -> None:
-        if self.interrupted:  # asked twice: stop at once
+        if self.interrupted:  # a second signal: stop at once
             raise KeyboardInterrupt
         self.interrupted = True
 

@@ -1,4 +1,4 @@
-"""Whose turn it is in each step, and the training scores that some samplers ask for."""
+"""The tasks' turns: which tasks train in each step. Some samplers use training scores."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,12 +15,12 @@ from multitask.utils import distributed
 class Turns:
     """The turns of a stage: its sampler plans them at the start of each epoch.
 
-    A sampler with ``needs_scores`` gets the training scores of the epoch before. They are measured
-    on the outputs of the steps themselves, which ``watch`` collects.
+    A sampler with ``needs_scores`` receives the training scores of the last epoch. They are
+    computed from the outputs of the training steps, which ``watch`` collects.
 
     Attributes:
         members: the tasks that train in each stream's turns.
-        train_score: a task's metric, from its scores and labels.
+        train_score: computes a task's metric from its scores and labels.
         train_scores: each task's training score in the last complete epoch.
     """
 
@@ -34,16 +34,19 @@ class Turns:
         self.begin_stage()
 
     def begin_stage(self) -> None:
-        """Forget the turns and scores of the stage before."""
-        self._planned: tuple[int, list[Step]] = (-1, [])  # an epoch and its turns
+        """Forget the turns and scores of the previous stage."""
+        self._planned: tuple[int, list[Step]] = (
+            -1,
+            [],
+        )  # an epoch, and the turns of each of its steps
         self._seen: dict[str, list[tuple[Tensor, Tensor]]] = {}  # scores and labels of this epoch
         self.train_scores: dict[str, float] = {}
 
     def next(self, stage: Stage, done: int, write: Callable[..., None]) -> dict[str, bool]:
-        """Return the tasks whose turn comes after ``done`` steps of the stage.
+        """Return the tasks of the next turn, after ``done`` steps of the stage.
 
-        Each one maps to False if the sampler leaves it out this time. At the end of an epoch,
-        ``write`` gets a log line of training scores if the sampler asks for them.
+        A task maps to False if the sampler leaves it out this time. If the sampler uses training
+        scores, ``write`` logs them at the end of an epoch.
         """
         epoch, position = divmod(done, stage.sampler.steps_per_epoch)
         if self._planned[0] != epoch:
@@ -59,7 +62,7 @@ class Turns:
         }
 
     def watch(self, task: str, scores: Tensor, labels: Tensor) -> None:
-        """Collect what a step says of a task's rows, on all processes."""
+        """Collect a task's scores and labels of one step, from all processes."""
         for one in distributed.gather((scores.cpu(), labels.cpu())):
             self._seen.setdefault(task, []).append(one)
 

@@ -1,4 +1,4 @@
-"""What a run measures while it trains: scores that select, vectors, importance of layers."""
+"""Evaluation during training: selection scores, vector space, importance of layers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,11 @@ from multitask.training.setup import Plan
 
 @dataclass
 class Monitor:
-    """Evaluates all tasks for the trainer (implements ``multitask.training.trainer.Measures``)."""
+    """Evaluates all tasks for the trainer (implements ``multitask.training.trainer.Measures``).
+
+    Attributes:
+        plan: the planned run, with its model, data and metrics.
+    """
 
     plan: Plan
 
@@ -32,7 +36,7 @@ class Monitor:
             }
         )
         self._scored = [name for name, t in tasks.items() if t.evaluate_only or not t.only_scored]
-        self._followed = [  # pairs that are scored by vectors and train nothing
+        self._followed = [  # tasks of pairs that only score the vectors
             name
             for name in self._scored
             if name not in trained
@@ -48,28 +52,27 @@ class Monitor:
         self, between_batches: Callable[[], None], write: Callable[..., None]
     ) -> dict[str, dict[str, float]]:
         plan = self.plan
-        found, watched = {}, {}
+        results, watched = {}, {}
         for task in self._scored:
             name = self._split_of(task)
             split = plan.data.splits[task][name]
             pooler = plan.model.module(task).scoring_pooler
             with watched_weights(pooler) as seen:
                 scores = plan.scorer.score(task, split, between_batches)
-            found[task] = measure(scores, split.rows, plan.data.readers[task])
+            results[task] = measure(scores, split.rows, plan.data.readers[task])
             if weighs_states(pooler):
                 watched[task] = {"split": name, **summary(pooler, seen, plan.device)}
             if task in self._followed:
-                found[task] |= self._space(task)
+                results[task] |= self._space(task)
         layers = plan.model.encoder.num_layers
         for task, one in watched.items():
             write("importance", task=task, layers=layers, **one)
-        return found
+        return results
 
     def train_score(self, task: str, scores: Tensor, labels: Tensor) -> float:
         predictions, shown = self.plan.model.head(task).predict(scores)
         columns = (labels.numpy(), predictions.numpy(), shown.numpy())
-        found = metrics.compute(self.plan.data.readers[task].task_type, columns)
-        return found[self.metrics[task]]
+        return metrics.compute(self.plan.data.readers[task].task_type, columns)[self.metrics[task]]
 
     def _split_of(self, task: str) -> str:
         return "dev" if self.plan.config.tasks[task].evaluate_only else self.split
