@@ -1,1 +1,1 @@
-"""From data files to padded batches."""
+"""Data: read files, tokenize, sample and collate padded batches."""

@@ -1,8 +1,8 @@
 """The semantic textual similarity suites: STS12 to STS16, STS-B and SICK-R, read as published.
 
-A suite is its subsets by name, each as rows of pairs with a gold score; pairs without one are
-dropped and counted. No text is changed: SentEval lower-cases the STS years (not SICK-R), which
-makes no difference to an uncased tokenizer.
+A suite maps the names of its subsets to rows of pairs with a gold score. Pairs without a score are
+dropped and counted. Texts are not changed. (SentEval lower-cases the STS years, but not SICK-R;
+with an uncased tokenizer the result is the same.)
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from multitask.tasks.rows import Rows
 from multitask.tasks.sts import YEARS
 from multitask.utils.errors import UserError
 
-# the lowest and highest gold score
+# the lowest and highest gold score, if not 0 and 5
 RANGES = {"SICK-R": (1.0, 5.0)}
-# columns of the first text, the second and the score, where a file has a header
+# names of the columns for first text, second text and score, if a file has a header
 HEADERS = (
     ("sentence1", "sentence2", "score"),
-    ("sentence1", "sentence2", "similarity"),  # the CS224N course: quoted as in CSV
+    ("sentence1", "sentence2", "similarity"),  # the CS224N course; cells are quoted as in CSV
     ("sentence_A", "sentence_B", "relatedness_score"),  # SICK
 )
 
@@ -30,40 +30,43 @@ Suite = dict[str, Rows]
 
 
 def read_suites(directory: Path, stsb: Path | None = None) -> dict[str, Suite]:
-    """The suites that stand below a directory, in the order of ``NAMES``.
+    """Read the suites in a directory, in the order of ``NAMES``.
 
-    Each may be a folder of tab-separated files (``STS12/MSRpar.tsv``, ``SICK-R/test.tsv``) or as
-    SentEval has it (``STS12-en-test/STS.input.MSRpar.txt`` with ``STS.gs.MSRpar.txt``,
-    ``STSBenchmark/sts-test.csv``, ``SICK/SICK_test_annotated.txt``), there or in a folder ``STS``.
-    Of STS-B and SICK-R only the test split counts.
+    A suite is a folder in the directory or in its subfolder ``STS``. Two layouts are read:
+
+    - tab-separated files: ``STS12/MSRpar.tsv``, ``SICK-R/test.tsv``;
+    - the layout of SentEval: ``STS12-en-test/STS.input.MSRpar.txt`` with ``STS.gs.MSRpar.txt``,
+      ``STSBenchmark/sts-test.csv``, ``SICK/SICK_test_annotated.txt``.
+
+    Of STS-B and SICK-R only the test split is read.
 
     Args:
-        directory: where they are.
-        stsb: a file to be read as STS-B instead, such as the course's ``sts-dev.csv``.
+        directory: the directory of the suites.
+        stsb: a file to read as STS-B instead, such as the course's ``sts-dev.csv``.
 
     Raises:
-        UserError: no suite there, or a file that does not fit its format: file and line.
+        UserError: the directory has no suite, or a line of a file does not fit its format.
     """
     if not directory.is_dir():
         raise UserError(f"--data: no such directory: {directory}")
     if stsb is not None and not stsb.is_file():
         raise UserError(f"--stsb: no such file: {stsb}")
-    found = {year: _year(_folders(directory, year, f"{year}-en-test")) for year in YEARS}
+    by_name = {year: _year(_folders(directory, year, f"{year}-en-test")) for year in YEARS}
     file = stsb or _first(_folders(directory, "STS-B", "STSBenchmark"), "test.tsv", "sts-test.csv")
-    found["STS-B"] = {} if file is None else {file.stem: read_pairs(file, "STS-B")}
+    by_name["STS-B"] = {} if file is None else {file.stem: read_pairs(file, "STS-B")}
     file = _first(_folders(directory, "SICK-R", "SICK"), "test.tsv", "SICK_test_annotated.txt")
-    found["SICK-R"] = {} if file is None else {"test": read_pairs(file, "SICK-R")}
-    suites = {name: suite for name, suite in found.items() if suite}
+    by_name["SICK-R"] = {} if file is None else {"test": read_pairs(file, "SICK-R")}
+    suites = {name: suite for name, suite in by_name.items() if suite}
     if not suites:
         raise UserError(f"{directory}: no suite there: expected folders such as STS12, SICK-R")
     return suites
 
 
 def read_pairs(file: Path, suite: str) -> Rows:
-    """The pairs of one file: with a header (``HEADERS``), or the benchmark's headerless columns.
+    """Read the pairs of one file with a header (``HEADERS``), or of the STS benchmark.
 
-    The STS benchmark's ``sts-test.csv`` is separated by tabs, unquoted, and has seven columns or
-    more: the score is the fifth, the texts are the sixth and seventh.
+    The STS benchmark's ``sts-test.csv`` has no header and no quotes. It has at least seven columns,
+    separated by tabs: the fifth is the score, the sixth and seventh are the texts.
     """
     lines = [line.split("\t") for line in read_lines(file)]
     header = lines[0] if lines else []
@@ -85,7 +88,7 @@ def read_pairs(file: Path, suite: str) -> Rows:
 
 
 def _folders(directory: Path, *names: str) -> list[Path]:
-    """Those of the folders that exist, in ``directory`` or in ``directory/STS``."""
+    """Return the folders of these names that exist in ``directory`` or ``directory/STS``."""
     places = [parent / name for parent in (directory, directory / "STS") for name in names]
     return [place for place in places if place.is_dir()]
 
@@ -96,18 +99,20 @@ def _first(folders: Sequence[Path], *names: str) -> Path | None:
 
 
 def _year(folders: Sequence[Path]) -> Suite:
-    """The subsets of a year, from the first folder that has any."""
+    """Read the subsets of a year from the first folder that has any."""
     for folder in folders:
         tables = {file.stem: read_pairs(file, folder.name) for file in sorted(folder.glob("*.tsv"))}
         inputs = sorted(folder.glob("STS.input.*.txt"))
-        found = tables or {file.stem.removeprefix("STS.input."): _official(file) for file in inputs}
-        if found:
-            return found
+        subsets = tables or {
+            file.stem.removeprefix("STS.input."): _official(file) for file in inputs
+        }
+        if subsets:
+            return subsets
     return {}
 
 
 def _official(file: Path) -> Rows:
-    """``STS.input.X.txt`` (two texts and perhaps their sources) with ``STS.gs.X.txt``."""
+    """Read ``STS.input.X.txt`` (two texts, perhaps their sources) with ``STS.gs.X.txt``."""
     gold = file.with_name(file.name.replace("STS.input.", "STS.gs."))
     if not gold.is_file():
         raise UserError(f"{file}: its scores are missing: no {gold.name} beside it")
@@ -123,23 +128,23 @@ def _official(file: Path) -> Rows:
 def _rows(
     source: str, pairs: list[tuple[str, str]], scores: list[str], suite: str, first_line: int = 1
 ) -> Rows:
-    """Pairs with their scores as numbers; those with an empty score are dropped and counted."""
+    """Convert pairs and scores to rows; drop and count pairs with an empty score."""
     low, high = RANGES.get(suite, (0.0, 5.0))
-    kept = [number for number, score in enumerate(scores) if score.strip()]
-    labels = [number_of(scores[number]) for number in kept]
-    for number, label in zip(kept, labels, strict=True):
+    scored = [number for number, score in enumerate(scores) if score.strip()]
+    labels = [number_of(scores[number]) for number in scored]
+    for number, label in zip(scored, labels, strict=True):
         if not low <= label <= high:
             where = f"{source}, line {number + first_line}"
             raise UserError(
                 f"{where}: the score {scores[number]!r} is no number from {low:g} to {high:g}"
             )
-    if not kept:
+    if not scored:
         raise UserError(f"{source}: no pair has a score")
-    ids = [str(number) for number in kept]
+    ids = [str(number) for number in scored]
     return Rows(
         source,
         ids,
-        [pairs[number] for number in kept],
+        [pairs[number] for number in scored],
         np.array(labels),
-        unlabelled_dropped=len(scores) - len(kept),
+        unlabelled_dropped=len(scores) - len(scored),
     )

@@ -1,4 +1,4 @@
-"""What is worth knowing about a run's data before training, for plan, report and warnings."""
+"""Describe a run's data before training: counts for plan and report, and warnings."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping
@@ -20,30 +20,30 @@ def describe_splits(
 ) -> dict[str, dict[str, Any]]:
     data = config.tasks[task].data
     seen = training_rows(config, task, splits)
-    found = {}
+    described = {}
     for name, split in splits[task].items():
         of_train = name == "holdout" or (name == "dev" and data.dev_share is not None)
         file = data.train if of_train else getattr(data, name)
         if data.texts_of:
             file = f"texts of {', '.join(data.texts_of)}"
-        found[name] = {"file": file, **describe(split.rows, reader)}
-        found[name]["truncated_share"] = split.tokens.truncated_share
+        described[name] = {"file": file, **describe(split.rows, reader)}
+        described[name]["truncated_share"] = split.tokens.truncated_share
         if split.cut is not None:
-            found[name]["cut"] = split.cut
+            described[name]["cut"] = split.cut
         if split.tokens.owners is not None:
-            found[name]["windows"] = len(split.tokens)
-        found[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
+            described[name]["windows"] = len(split.tokens)
+        described[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
         if name in ("dev", "test"):
-            found[name]["in_train"] = count_overlap(split.rows, seen)
-    return found
+            described[name]["in_train"] = count_overlap(split.rows, seen)
+    return described
 
 
 def training_rows(
     config: Config, task: str, splits: Mapping[str, Mapping[str, Split]]
 ) -> list[Rows]:
-    """The rows that the scores of a task shall not be of; a held-out slice of train is with them.
+    """Return the rows, train and holdout, that the evaluation of a task should not repeat.
 
-    Of a task that is only evaluated: what any other trains on.
+    For a task that is only evaluated, these are the rows that any other task trains on.
     """
     trained = config.trained_tasks()
     host = config.selecting_tasks()[task]
@@ -60,49 +60,51 @@ def training_rows(
 def data_warnings(
     config: Config, data: Mapping[str, Mapping[str, Mapping[str, Any]]], trained: Collection[str]
 ) -> list[str]:
-    found = []
+    warnings = []
     seen = seen_corpora(config)
     for task, parts in data.items():
         if config.tasks[task].data.labels is None:
             for names in alike(parts.get("train", {}).get("label_counts", {})):
-                found.append(
+                warnings.append(
                     f"{task}: {' and '.join(map(repr, names))} are different labels: give them one "
                     "name in `data.labels` if they mean the same"
                 )
         corpus = config.tasks[task].data.corpus
         if corpus in seen:
             name = config.encoder.name
-            found.append(f"{task}: {name} has seen {corpus}: {seen[corpus]}")
+            warnings.append(f"{task}: {name} has seen {corpus}: {seen[corpus]}")
         for split, part in parts.items():
             if part.get("in_train"):
-                found.append(
+                warnings.append(
                     f"{task}: {part['in_train']} of {part['rows']} {split} rows are in train"
                 )
             if part["unlabelled_dropped"]:
-                found.append(
+                warnings.append(
                     f"{task}: {part['unlabelled_dropped']} {split} rows without a label dropped"
                 )
             if part["empty_texts"]:
-                found.append(f"{task}: {part['empty_texts']} {split} rows with an empty text")
+                warnings.append(f"{task}: {part['empty_texts']} {split} rows with an empty text")
             if part["truncated_share"] >= 0.01:
                 share, length = part["truncated_share"], config.tasks[task].max_length
-                found.append(f"{task}: {share:.1%} of {split} inputs truncated at {length} tokens")
+                warnings.append(
+                    f"{task}: {share:.1%} of {split} inputs truncated at {length} tokens"
+                )
             if part.get("cut"):
                 what = "words are cut off, and predicted as O"
                 if config.tasks[task].input == "cross":
                     dropped = ": the rows are left out" if split == "train" else ""
                     what = f"answers are cut off{dropped}"
-                found.append(f"{task}: {part['cut']} {split} {what}")
+                warnings.append(f"{task}: {part['cut']} {split} {what}")
         if task not in trained and not config.tasks[task].only_scored:
             named = [stage.tasks for stage in config.stages or [] if stage.tasks]
             left_out = named and not any(task in tasks for tasks in named)
             why = "in no stage" if left_out else "nothing to train (frozen encoder, no parameters)"
-            found.append(f"{task}: {why}: only evaluated")
-    return found
+            warnings.append(f"{task}: {why}: only evaluated")
+    return warnings
 
 
 def alike(names: Iterable[str]) -> list[list[str]]:
-    """The groups of class names that differ only in case, white space or a number's spelling."""
+    """Group class names that differ only in case, white space or the spelling of a number."""
     groups: dict[str | float, list[str]] = {}
     for name in names:
         number = number_of(name)
@@ -112,28 +114,28 @@ def alike(names: Iterable[str]) -> list[list[str]]:
 
 
 def glue_remarks(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> list[str]:
-    """A line for each test set whose rows are not as many as the GLUE server wants."""
-    found = []
+    """Return a line for each test set with a different number of rows than GLUE expects."""
+    remarks = []
     for name, task in config.tasks.items():
         if task.glue_file is not None and "test" in splits[name]:
             with config.errors_at(("tasks", name, "glue_file")):
                 remark = check_index(task.glue_file, splits[name]["test"].rows.ids)
-            found += [f"{name}: {remark}"] if remark else []
-    return found
+            remarks += [f"{name}: {remark}"] if remark else []
+    return remarks
 
 
 def row_key(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """One key for a text, or for a pair in either order, white space apart."""
+    """Return a key that ignores white space and the order of a pair."""
     return tuple(sorted(" ".join(text.split()) for text in texts))
 
 
 def describe(rows: Rows, reader: LabelReader) -> dict[str, Any]:
-    """Counts of one split, as they stand in the report."""
+    """Count one split for the report: rows, dropped, empty, duplicates, labels."""
     keys = {row_key(texts) for texts in rows.texts}
     counts: dict[str, int] = {}
     if rows.labels is not None and reader.names:
-        found = reader.task_type.class_counts(rows.labels, len(reader.names))
-        counts = dict(zip(reader.names, found, strict=True))
+        per_class = reader.task_type.class_counts(rows.labels, len(reader.names))
+        counts = dict(zip(reader.names, per_class, strict=True))
     return {
         "rows": len(rows),
         "unlabelled_dropped": rows.unlabelled_dropped,
@@ -144,16 +146,16 @@ def describe(rows: Rows, reader: LabelReader) -> dict[str, Any]:
 
 
 def count_overlap(rows: Rows, train: list[Rows]) -> int:
-    """Rows whose text (pair in either order) also occurs in any of the training parts."""
+    """Count rows whose text (or pair, in either order) is also in a training part."""
     return int(seen_rows(rows, text_sets(train, len(rows.texts[0]))).sum())
 
 
 def text_sets(train: Iterable[Rows], size: int) -> set[tuple[str, ...]]:
-    """The keys of every ``size`` texts that stand in one row: a triplet holds three pairs."""
+    """Return the keys of all ``size`` texts of one row: a triplet contains three pairs."""
     every = (texts for rows in train for texts in rows.texts)
     return {row_key(some) for texts in every for some in combinations(texts, size)}
 
 
 def seen_rows(rows: Rows, seen: set[tuple[str, ...]]) -> np.ndarray:
-    """Which rows are among what ``text_sets`` gave: bool [N]."""
+    """Return True for each row whose key is in ``seen`` (from ``text_sets``): bool [N]."""
     return np.array([row_key(texts) in seen for texts in rows.texts], dtype=bool)

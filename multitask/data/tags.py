@@ -1,4 +1,4 @@
-"""Rows of words with a tag each, and where their words stand among the tokens."""
+"""Rows of sequence tagging: words with one tag each, and the tokens of the words."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -19,11 +19,11 @@ from multitask.utils.errors import UserError
 
 
 def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
-    """The rows of a split of tagged words; those without tags are dropped and counted.
+    """Read a split of tagged words; drop and count rows without tags.
 
-    ``labels`` holds a row's tag ids, int64 [N, longest], -1 behind its last word. A test split may
-    lack them. Raises UserError with file and row: no list of words, an empty one, another number of
-    tags than of words, an unknown tag.
+    ``labels`` has the tag ids, int64 [N, longest], with -1 after a row's last word. A test split
+    may have no tags. Raises UserError with file and row if the words are not a list, the list is
+    empty, the numbers of words and tags differ, or a tag is unknown.
     """
     data = config.tasks[task].data
     columns, source = read_columns(config, task, split)
@@ -50,29 +50,32 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
             except ValueError as error:
                 raise UserError(f"{where}: the tag of {word!r} is {tag!r}: {error}") from None
     if split == "test" and missing.any():
-        return rows  # to be predicted
+        return rows  # a test split to predict
     if missing.all():
         raise UserError(f"{source}: no labelled rows ({len(rows)} without tags)")
-    kept = replace(rows, labels=labels).take(np.flatnonzero(~missing))
-    kept.unlabelled_dropped = int(missing.sum())
-    return kept
+    labelled = replace(rows, labels=labels).take(np.flatnonzero(~missing))
+    labelled.unlabelled_dropped = int(missing.sum())
+    return labelled
 
 
 def _tags_in(cell: Any, words: int, data: DataConfig, reader: LabelReader) -> list[str] | None:
-    """The tags in a cell, without the padding beyond the last word; None for no tags.
+    """Read the tags in a cell, without the padding after the last word; None if it has none.
 
     Raises ValueError for anything else.
     """
-    found = reader.task_type.values_in(cell, set(map(canonical, data.unlabelled)), "")
-    tags = None if found is None else list(found)
+    values = reader.task_type.values_in(cell, set(map(canonical, data.unlabelled)), "")
+    tags = None if values is None else list(values)
     while tags and len(tags) > words and canonical(tags[-1]) == canonical(data.padding_label):
         tags.pop()
     return tags
 
 
 def words_from_file(data: DataConfig, file: Path) -> Rows:
-    """Rows without tags from a file of one's own: a table with the task's column of words, CoNLL
-    columns, or ``.txt`` with one sentence a line, its words separated by white space."""
+    """Read rows without tags from a user's file.
+
+    The file is a table with the task's column of words, CoNLL columns, or ``.txt`` with one
+    sentence per line and white space between words.
+    """
     if file.suffix == ".txt":
         read = texts_from_file(data, file)
         return words_rows([text for (text,) in read.texts], 1, str(file))
@@ -81,7 +84,7 @@ def words_from_file(data: DataConfig, file: Path) -> Rows:
 
 
 def words_rows(texts: Iterable[str | Sequence[str]], sides: int, source: str) -> Rows:
-    """Lists of words, or strings that white space splits, as rows without tags.
+    """Convert lists of words, or strings to split at white space, to rows without tags.
 
     ``sides`` is always 1. Raises UserError for anything else.
     """
@@ -96,7 +99,7 @@ def _listed(words: Any) -> Any:
 
 
 def _with_words(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
-    """The rows of a table; their text is their words with spaces between."""
+    """Convert a table to rows with words; the text is the words joined by spaces."""
     words = []
     for number, value in enumerate(column_of(columns, data, "text", source), 1):
         where = f"{source}, row {number}"
@@ -114,10 +117,11 @@ def _with_words(data: DataConfig, columns: dict[str, list], source: str) -> Rows
 
 
 def placed_tags(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
-    """The tokens with each tag at its word's first piece, and how many words have none there.
+    """Put each tag at the first token of its word; also count the words without a token.
 
-    Those lie behind ``max_length``, or hold no character that the tokenizer keeps. ``words`` says
-    which word a piece is of. Without labels the places are marked all the same, with tag 0.
+    A word has no token if it is beyond ``max_length`` or the tokenizer drops all its characters.
+    ``words`` has the number of each token's word. Without labels every word gets tag 0, so that the
+    first tokens are marked.
     """
     if tokens.spans is None or rows.words is None:
         raise ValueError("tags need words, and tokens that were made with their characters")
@@ -129,7 +133,7 @@ def placed_tags(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
         begins, ends = tokens.spans[start : tokens.offsets[i + 1]].T
         lengths = np.array([len(word) for word in words])
         word_begins = np.concatenate([[0], np.cumsum(lengths[:-1] + 1)])
-        # by a piece's last character: some tokenizers count the space before a word to its piece
+        # compare the last character: some tokens start at the space before the word
         last = ends - 1
         word = np.searchsorted(word_begins, last, side="right") - 1
         inside = (ends > begins) & (last < (word_begins + lengths)[word])
@@ -144,10 +148,10 @@ def placed_tags(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
 def tags_of_output(
     output: np.ndarray, rows: Rows, tokens: Tokens
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """The head's (tag, probability, loss) of words [N, W, 3] -> tags, probabilities [N, longest].
+    """Convert the head's (tag, probability, loss) per word [N, W, 3] to tags, probabilities, loss.
 
-    -1 and NaN for a word without a piece, and behind a row's last word. The loss is the mean over
-    the words with a piece.
+    Tags and probabilities are [N, longest]; -1 and NaN for words without a token and after a row's
+    last word. The loss is the mean over the words with a token.
     """
     if tokens.words is None or tokens.targets is None or rows.words is None:
         raise ValueError("the rows hold no tagged words")

@@ -1,7 +1,7 @@
-"""Which task is trained when: the turns of every epoch.
+"""Task samplers: which tasks train in each step of an epoch.
 
-Everything is a function of the seed and the epoch, so that a resumed run takes the same turns. The
-number of turns of an epoch is fixed before training, so that the learning-rate schedule is too.
+The turns depend only on the seed and the epoch, so a resumed run takes the same turns. The number
+of steps per epoch is fixed before training, because the learning-rate schedule depends on it.
 """
 
 import math
@@ -14,7 +14,7 @@ import numpy as np
 
 
 class Turn(NamedTuple):
-    """One task's place in a step; ``taken`` is false where the sampler leaves it out."""
+    """The turn of one task in a step; ``taken`` is False if the sampler leaves it out."""
 
     task: str
     taken: bool = True
@@ -25,11 +25,15 @@ Step = tuple[Turn, ...]
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the samplers know of the tasks.
+    """The sizes of the training sets and of an epoch.
 
-    ``rows`` are training rows and ``steps`` optimizer steps of one pass, by task. ``epoch`` says
-    how long an epoch is: until "longest", the task with the most steps, or the named task is
-    through once, or a number of turns. ``epochs`` of them are planned.
+    Attributes:
+        rows: the number of training rows, by task.
+        steps: the number of optimizer steps in one pass over the rows, by task.
+        epochs: the planned number of epochs.
+        epoch: the length of an epoch: one pass of the task with the most steps ("longest"), one
+            pass of the named task, or a number of turns.
+        seed: the seed of the order of turns.
     """
 
     rows: Mapping[str, int]
@@ -40,7 +44,7 @@ class Sizes:
 
     @property
     def longest(self) -> str:
-        """The task whose single pass an epoch must hold."""
+        """The task whose pass sets the length of an epoch."""
         if isinstance(self.epoch, str) and self.epoch != "longest":
             return self.epoch
         return max(self.steps, key=lambda task: self.steps[task])
@@ -61,7 +65,7 @@ class RoundRobin:
 
     Attributes:
         steps_per_epoch: optimizer steps, counting those whose turns are left out.
-        needs_scores: whether ``turns`` reads the running training scores.
+        needs_scores: True if ``turns`` reads the running training scores.
     """
 
     def __init__(
@@ -89,15 +93,17 @@ class RoundRobin:
             self.steps_per_epoch = sizes.steps[sizes.longest] * (1 if joint else tasks)
 
     def turns(self, epoch: int, scores: Mapping[str, float] | None = None) -> list[Step]:
-        """Every optimizer step of an epoch (0-based), in order.
+        """Return every optimizer step of an epoch (0-based), in order.
 
-        ``scores`` are the training scores of the last epoch by task; one that is not known, or
-        NaN, is below any bound.
+        ``scores`` has the training scores of the last epoch by task. A score that is unknown or NaN
+        is below any bound.
         """
         known = scores or {}
         again = {task: not known.get(task, -math.inf) >= self.below for task in self.sizes.steps}
         tasks = list(self.sizes.steps)
-        first = 0  # of rounds; an epoch of STEPS turns goes on where the last one stopped
+        first = (
+            0  # first place in a round; an epoch of STEPS turns continues where the last one ended
+        )
         if isinstance(self.sizes.epoch, int) and not self.joint:
             first = epoch * self.steps_per_epoch % len(tasks)
         steps: list[Step] = []
@@ -114,11 +120,11 @@ class RoundRobin:
 
 
 class Shares:
-    """Each task as often as its share says, in random order: the base of the weighted samplers.
+    """Base of the weighted samplers: each task gets its share of the steps, in random order.
 
-    The counts of an epoch are exact, only their order is random, so that a share of 10 % of 100
-    steps is 10 steps. A share that is no whole number of steps is rounded up in some epochs and
-    down in others: even a task of less than a step an epoch has its turns.
+    The number of steps per task is exact, only their order is random: a share of 10 % of 100 steps
+    is 10 steps. If a share is not an integer number of steps, it is rounded up in some epochs and
+    down in others. So a task with less than one step per epoch has a turn in some epochs.
     """
 
     needs_scores = False
@@ -127,27 +133,27 @@ class Shares:
         self.sizes = sizes
         if isinstance(sizes.epoch, int):
             self.steps_per_epoch = sizes.epoch
-        else:  # until that task is expected to be through
-            whole = sizes.longest
-            self.steps_per_epoch = math.ceil(sizes.steps[whole] / self.shares(0)[whole] - 1e-9)
+        else:  # until one pass of the longest task
+            longest = sizes.longest
+            self.steps_per_epoch = math.ceil(sizes.steps[longest] / self.shares(0)[longest] - 1e-9)
 
     def weights(self, epoch: int) -> Mapping[str, float]:
-        """Each task's weight in an epoch."""
+        """Return each task's weight in an epoch."""
         raise NotImplementedError
 
     def shares(self, epoch: int) -> dict[str, float]:
-        """Each task's share of an epoch's steps; they sum to 1."""
+        """Return each task's share of an epoch's steps; the shares sum to 1."""
         weights = self.weights(epoch)
         total = math.fsum(weights.values())
         return {task: weight / total for task, weight in weights.items()}
 
     def turns(self, epoch: int, scores: Mapping[str, float] | None = None) -> list[Step]:
-        """Every optimizer step of an epoch (0-based), in order."""
+        """Return every optimizer step of an epoch (0-based), in order."""
         shares = self.shares(epoch)
         ends = np.cumsum(list(shares.values())) * self.steps_per_epoch
         ends[-1] = self.steps_per_epoch
-        # steps are where the tasks' shares, laid end to end, pass a whole number and an offset that
-        # moves by the golden ratio: over the epochs each task comes to its share
+        # Lay the shares end to end. A task gets one step for each point "integer - offset" in its
+        # share. The offset moves by the golden ratio, so over many epochs each task gets its share.
         offset = (0.5 + epoch * (math.sqrt(5) - 1) / 2) % 1
         counts = np.diff(np.floor(ends + offset + 1e-9).astype(int), prepend=0)
         order = np.repeat(np.arange(len(counts)), counts)
@@ -157,7 +163,7 @@ class Shares:
 
 
 def powers(rows: Mapping[str, int], exponent: float) -> dict[str, float]:
-    """N^exponent of every task, relative to the largest one."""
+    """Return (N / largest N)^exponent for every task."""
     largest = max(rows.values())
     return {task: (count / largest) ** exponent for task, count in rows.items()}
 
@@ -179,7 +185,7 @@ class SquareRoot(Shares):
 class Annealed(Shares):
     """Share proportional to N^a, a = 1 - 0.8 (e - 1) / (E - 1) in epoch e of E (PALs, 4.1).
 
-    With one epoch a is 1. An epoch's length is that of the first.
+    With a single epoch a is 1. All epochs have the length of the first.
     """
 
     def weights(self, epoch: int) -> Mapping[str, float]:

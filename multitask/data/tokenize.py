@@ -1,4 +1,4 @@
-"""Tokenise once: a split's texts as flat arrays of token ids, cached on disk."""
+"""Tokenize the texts of a split to flat arrays of token ids, and cache them on disk."""
 
 import contextlib
 import hashlib
@@ -22,83 +22,97 @@ from multitask.utils.files import DAY, remove_scraps, replacing
 class Tokens:
     """Token ids of N rows in one flat array.
 
-    Row i has ``sides`` sequences (2 for siamese pairs, 3 for triplets, else 1); sequence i of side
-    s is number ``s * N + i`` and spans ``ids[offsets[k]:offsets[k + 1]]``. ``types`` holds the
-    token types of cross-encoded pairs and is all zero otherwise. ``words`` numbers the words of
-    each text, special tokens -1, where the tokens were made with them. ``targets`` holds, in masked
-    tokens, the hidden id at each place that is to be predicted, and -1 elsewhere; in tagged words
-    the tag's id. ``spans`` says which characters of the row's last text a token stands for, -1 for
-    those of no such text; ``answers`` is the first and last token of a row's answer, counted from
-    the row's begin, -1 where it has none. Where a long text is read in windows each window is a row
-    here, and ``owners`` says of which row of the split it is.
+    Each row has ``sides`` sequences. The sequence of side s and row i has the number
+    ``k = s * N + i``; its ids are ``ids[offsets[k]:offsets[k + 1]]``. If long texts are read in
+    windows, each window is a row here.
+
+    Attributes:
+        ids: the token ids, int32 [tokens].
+        types: the token types of cross-encoded pairs, else 0, int8 [tokens].
+        offsets: the start of each sequence in ``ids``, and the end, int64 [sides * N + 1].
+        truncated: True for sequences that were cut, bool [sides * N].
+        sides: sequences per row: 2 for siamese pairs, 3 for triplets, else 1.
+        words: the number of each token's word in its text, -1 for special tokens, int32 [tokens];
+            None if the words were not asked for.
+        targets: the hidden ids of masked tokens, or the tag ids of tagged words, else -1,
+            int32 [tokens].
+        spans: the characters [start, end) of the row's last text that each token covers, -1 for
+            tokens of no such text, int32 [tokens, 2].
+        answers: the first and last token of each row's answer, counted from the start of the row,
+            -1 without an answer, int64 [N, 2].
+        owners: the row of the split that each window belongs to, int64 [N], ascending; None
+            without windows.
     """
 
-    ids: np.ndarray  # int32 [tokens]
-    types: np.ndarray  # int8 [tokens]
-    offsets: np.ndarray  # int64 [sides * N + 1]
-    truncated: np.ndarray  # bool [sides * N]
+    ids: np.ndarray
+    types: np.ndarray
+    offsets: np.ndarray
+    truncated: np.ndarray
     sides: int
-    words: np.ndarray | None = None  # int32 [tokens]
-    targets: np.ndarray | None = None  # int32 [tokens]
-    spans: np.ndarray | None = None  # int32 [tokens, 2]
-    answers: np.ndarray | None = None  # int64 [N, 2]
-    owners: np.ndarray | None = None  # int64 [N], ascending
+    words: np.ndarray | None = None
+    targets: np.ndarray | None = None
+    spans: np.ndarray | None = None
+    answers: np.ndarray | None = None
+    owners: np.ndarray | None = None
 
     def __len__(self) -> int:
         return (len(self.offsets) - 1) // self.sides
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each row's longest sequence, int64 [N]."""
+        """The number of tokens in each row's longest sequence, int64 [N]."""
         return np.diff(self.offsets).reshape(self.sides, -1).max(axis=0)
 
     @property
     def truncated_share(self) -> float:
-        """Share of rows with a cut sequence."""
+        """The share of rows with a cut sequence."""
         return float(self.truncated.reshape(self.sides, -1).any(axis=0).mean())
 
     def twice(self) -> "Tokens":
-        """Put each single text on two sides, as two views of it."""
+        """Return two views of each single text: the same tokens on two sides."""
         sides = {name: np.tile(getattr(self, name), 2) for name in ("ids", "types", "truncated")}
         ends = np.concatenate([self.offsets, self.offsets[1:] + self.offsets[-1]])
         return Tokens(**sides, offsets=ends, sides=2)
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """The sum over each sequence of a value a token: [tokens] -> float64 [sides * N]."""
+        """Sum a value per token over each sequence: [tokens] -> float64 [sides * N]."""
         ends = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
         return np.diff(ends[self.offsets])
 
     @cached_property
     def masked(self) -> np.ndarray:
-        """Tokens to be predicted in each sequence, int64 [sides * N]."""
+        """The number of tokens to predict in each sequence, int64 [sides * N]."""
         if self.targets is None:
             raise ValueError("the tokens are not masked")
         return self.sums(self.targets >= 0).astype(np.int64)
 
     @property
     def row_of(self) -> np.ndarray:
-        """The row of the split that each row here is of, int64 [N]: itself without windows."""
+        """The row of the split that each row belongs to, int64 [N]; differs only for windows."""
         return np.arange(len(self)) if self.owners is None else self.owners
 
     @property
     def labelled(self) -> bool:
-        """Whether the labels stand in the tokens: masked tokens, tags, answers."""
+        """True if the tokens contain the labels: masked tokens, tags, answers."""
         return self.targets is not None or self.answers is not None
 
     def count(self, rows: np.ndarray) -> int:
-        """What a mean loss over these rows is a mean over: tokens to predict, or answers."""
+        """Count the terms of the mean loss over these rows: tokens to predict, or answers."""
         if self.answers is not None:
             return int((self.answers[rows, 0] >= 0).sum())
         return int(self.masked[rows].sum())
 
     def sequence(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """(ids, types) of one sequence, each [length]."""
+        """Return (ids, types) of one sequence, each [length]."""
         span = slice(self.offsets[number], self.offsets[number + 1])
         return self.ids[span], self.types[span]
 
     def places(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where the tokens of rows stand in the flat arrays, int64 [S, T], all first sides first;
-        and which are tokens, bool [S, T]: pads stand at 0."""
+        """Return the positions of the rows' tokens in the flat arrays, padded, and their mask.
+
+        Positions are int64 [S, T], all first sides first, and 0 for pads. The mask is bool [S, T],
+        True for tokens.
+        """
         numbers = np.concatenate([side * len(self) + rows for side in range(self.sides)])
         starts = self.offsets[numbers]
         lengths = self.offsets[numbers + 1] - starts
@@ -108,8 +122,11 @@ class Tokens:
 
     @cached_property
     def inputs(self) -> tuple["Tokens", np.ndarray]:
-        """What the encoder has to see, and which of it the sides of each row are, int64 [N, sides]:
-        the rows themselves, or, of texts that are encoded apart, each distinct one."""
+        """The sequences to encode, and the number of each row's sequences there, int64 [N, sides].
+
+        If the sides are encoded separately, equal texts are encoded once. With one side, these are
+        the rows themselves.
+        """
         if self.sides == 1:
             return self, np.arange(len(self))[:, None]
         spans = [slice(*ends) for ends in pairwise(self.offsets.tolist())]
@@ -139,20 +156,20 @@ def tokenize(
     """Tokenize the rows of a split, or read their tokens from the cache.
 
     Args:
-        rows: texts of one side, or pairs; pairs are cut longest first when cross-encoded.
+        rows: single texts, pairs or triplets. Cross-encoded pairs are cut longest first.
         tokenizer: a fast tokenizer of `transformers`.
         siamese: encode the sides of a pair or triplet as separate sequences.
-        max_length: tokens per sequence at most, special tokens included.
-        words: also return which word each token is part of.
-        characters: also return which characters of the row's last text each token covers; of a
-            pair only that text is cut.
-        stride: read the last text of such a pair in windows, which share this many tokens, instead
-            of cutting it.
+        max_length: the largest number of tokens per sequence, including special tokens.
+        words: also return the word of each token.
+        characters: also return the characters of the row's last text that each token covers. Then
+            only the last text of a pair is cut.
+        stride: with ``characters``, read the last text of a pair in windows instead of cutting it;
+            neighbouring windows share this many tokens.
         cache: directory of the cache; None for no cache.
 
     Raises:
-        UserError: a first text that alone fills ``max_length``, if only the last may be cut, or a
-            text without tokens, such as an empty one if the tokenizer adds no special tokens.
+        UserError: a text has no tokens (it is empty and the tokenizer adds no special tokens), or
+            only the last text may be cut and the first one already fills ``max_length``.
     """
     also = [name for name, on in (("words", words), ("characters", characters)) if on]
     how: dict[str, Any] = {"siamese": siamese, "also": also, "stride": stride}
@@ -161,7 +178,7 @@ def tokenize(
     names |= {"words"} if words else set()
     names |= {"spans"} if characters else set()
     names |= {"owners"} if stride is not None else set()
-    # without a cache there is no key: it takes as long as a text's way through the encoder
+    # compute the key only with a cache: for one text it takes as long as the encoder
     file = cache / f"{_key(rows, tokenizer, **how)}.tokens" if cache else None
     arrays = _read(file, names)
     if arrays is None:
@@ -192,36 +209,36 @@ def _tokenize(
         cut["truncation"] = "only_second"
         if stride is not None:
             cut |= {"stride": stride, "return_overflowing_tokens": True}
-    # padding and truncation are given here, so nothing baked into the tokenizer survives
+    # padding and truncation are set here, so settings saved in the tokenizer have no effect
     encoded = tokenizer(first, second, padding=False, **cut)
     sequences = encoded["input_ids"]
     types = encoded.get("token_type_ids") or [[0] * len(ids) for ids in sequences]
     lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
     owners = encoded.get("overflow_to_sample_mapping") or np.arange(len(lengths)) % len(rows.texts)
     _check_lengths(rows, lengths, owners)
-    found = {
+    arrays = {
         "ids": np.concatenate([np.asarray(ids, dtype=np.int32) for ids in sequences]),
         "types": np.concatenate([np.asarray(kinds, dtype=np.int8) for kinds in types]),
         "offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         "truncated": np.array([bool(e.overflowing) for e in encoded.encodings]),
     }
     if stride is not None:
-        found["owners"] = np.asarray(owners, dtype=np.int64)
-        found["truncated"][:] = False
+        arrays["owners"] = np.asarray(owners, dtype=np.int64)
+        arrays["truncated"][:] = False
     if "characters" in also:
         last = len(rows.texts[0]) - 1
         places = [np.asarray(e.offsets, dtype=np.int32) for e in encoded.encodings]
         whose = [np.array([one == last for one in e.sequence_ids]) for e in encoded.encodings]
-        found["spans"] = np.concatenate(places)
-        found["spans"][~np.concatenate(whose)] = -1
+        arrays["spans"] = np.concatenate(places)
+        arrays["spans"][~np.concatenate(whose)] = -1
     if "words" in also:
         numbers = [-1 if word is None else word for e in encoded.encodings for word in e.word_ids]
-        found["words"] = np.asarray(numbers, dtype=np.int32)
-    return found
+        arrays["words"] = np.asarray(numbers, dtype=np.int32)
+    return arrays
 
 
 def _check_lengths(rows: Rows, lengths: np.ndarray, owners: Sequence[int] | np.ndarray) -> None:
-    """Raise UserError where a sequence has no token; ``owners`` are the rows of the sequences."""
+    """Raise UserError if a sequence has no token; ``owners`` has each sequence's row."""
     if not lengths.all():
         row = owners[int(lengths.argmin())] + 1
         raise UserError(
@@ -231,7 +248,7 @@ def _check_lengths(rows: Rows, lengths: np.ndarray, owners: Sequence[int] | np.n
 
 
 def _check_first_texts(rows: Rows, tokenizer: Any, max_length: int, stride: int) -> None:
-    """Raise UserError where a pair's first text leaves the second no token beside ``stride``."""
+    """Raise UserError if a first text leaves the second one no token besides ``stride``."""
     most = max_length - tokenizer.num_special_tokens_to_add(pair=True) - 1 - stride
     texts = [texts[0] for texts in rows.texts]
     alone = tokenizer(texts, padding=False, truncation=False, add_special_tokens=False)
@@ -245,9 +262,10 @@ def _check_first_texts(rows: Rows, tokenizer: Any, max_length: int, stride: int)
 
 
 def default_cache() -> Path:
-    """``$MULTITASK_CACHE``, else ``$XDG_CACHE_HOME/multitask``, else ``~/.cache/multitask``.
+    """Return ``$MULTITASK_CACHE``, ``$XDG_CACHE_HOME/multitask`` or ``~/.cache/multitask``.
 
-    Without a home directory, a place where nothing can be kept: a cache only saves time.
+    The first one that is set counts. Without a home directory, return a path that cannot be
+    written: a cache only saves time.
     """
     if os.environ.get("MULTITASK_CACHE"):
         return Path(os.environ["MULTITASK_CACHE"])
@@ -269,7 +287,7 @@ def _key(
 ) -> str:
     """Hash everything that the result depends on."""
     backend = tokenizer.backend_tokenizer
-    backend.no_padding(), backend.no_truncation()  # every call of the tokenizer sets its own
+    backend.no_padding(), backend.no_truncation()  # not part of the key: each call sets them
     settings = [tokenizer.model_input_names, siamese, max_length, *also]
     settings += [] if stride is None else [stride]
     digest = hashlib.sha256(backend.to_str().encode())
@@ -278,13 +296,13 @@ def _key(
 
 
 def _read(file: Path | None, names: set[str]) -> dict[str, np.ndarray] | None:
-    """The arrays in a file of the cache; None for a file that is cut or damaged, or has others."""
+    """Read the arrays of a cache file; None if it is missing, damaged or has other arrays."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
     try:
-        found = b"" if file is None else file.read_bytes()
-        digest, data = found[:32], found[32:]
+        content = b"" if file is None else file.read_bytes()
+        digest, data = content[:32], content[32:]
         arrays = load(data) if hashlib.sha256(data).digest() == digest else {}
     except (OSError, SafetensorError):
         return None
@@ -304,8 +322,14 @@ def _write(file: Path, arrays: dict[str, np.ndarray]) -> None:
 
 @dataclass
 class Split:
-    """One split of one task, ready for the model."""
+    """One split of one task, ready for the model.
+
+    Attributes:
+        rows: the rows with their texts and labels.
+        tokens: the tokens of the rows.
+        cut: the number of words, or answers, that have no token; None for other tasks.
+    """
 
     rows: Rows
     tokens: Tokens
-    cut: int | None = None  # words, or answers, that no token stands for
+    cut: int | None = None

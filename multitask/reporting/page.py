@@ -15,7 +15,12 @@ from multitask.reporting.table_formats import Table, markdown
 
 @dataclass(frozen=True)
 class Lines:
-    """A list of short lines."""
+    """A list of short lines.
+
+    Attributes:
+        lines: plain text, one item each.
+        kind: selects the HTML template.
+    """
 
     lines: Sequence[str]
     kind: ClassVar[str] = "lines"
@@ -23,7 +28,12 @@ class Lines:
 
 @dataclass(frozen=True)
 class Text:
-    """One paragraph."""
+    """One paragraph.
+
+    Attributes:
+        text: plain text.
+        kind: selects the HTML template.
+    """
 
     text: str
     kind: ClassVar[str] = "text"
@@ -31,7 +41,12 @@ class Text:
 
 @dataclass(frozen=True)
 class Code:
-    """A command to type in a shell."""
+    """A command to type in a shell.
+
+    Attributes:
+        text: the command.
+        kind: selects the HTML template.
+    """
 
     text: str
     kind: ClassVar[str] = "code"
@@ -39,7 +54,13 @@ class Code:
 
 @dataclass(frozen=True)
 class Image:
-    """A PNG file in the page's folder; ``alt`` describes it for readers who cannot see it."""
+    """An image.
+
+    Attributes:
+        file: a PNG file in the page's folder.
+        alt: a description for readers who cannot see the image.
+        kind: selects the HTML template.
+    """
 
     file: Path
     alt: str

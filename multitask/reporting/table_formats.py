@@ -1,7 +1,7 @@
 """A table of plain cells, and its four writers: text for the terminal, Markdown, LaTeX and CSV.
 
-The writers are our own and not those of pandas: cells are strings that are already rounded, some
-are marked, and pandas aligns, escapes and loads (0.7 s) otherwise.
+We do not use the writers of pandas: cells are strings that are already rounded, some are marked,
+and pandas aligns and escapes them differently and takes 0.7 s to load.
 """
 
 import csv
@@ -27,27 +27,27 @@ _LATEX = {
 
 
 def number(value: float | None, pattern: str) -> str:
-    """A number under a format such as ``.2f``; ``-`` for None and NaN."""
+    """Format a number with a pattern such as ``.2f``; ``-`` for None and NaN."""
     return "-" if value is None or math.isnan(value) else f"{value:{pattern}}"
 
 
 def score(value: float | None) -> str:
-    """A score with three digits; ``-`` for None."""
+    """Format a score with three digits; ``-`` for None."""
     return "-" if value is None else f"{value:.3f}"
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """A difference with its sign (a rounded zero has a plus); ``-`` for None."""
+    """Format a difference with its sign (a rounded zero has a plus); ``-`` for None."""
     return "-" if value is None else f"{value:+z.{digits}f}"
 
 
 def interval(low: float | None, high: float | None, digits: int = 3) -> str:
-    """An interval of a difference, such as ``[-0.003, +0.027]``."""
+    """Format the interval of a difference, such as ``[-0.003, +0.027]``."""
     return f"[{signed(low, digits)}, {signed(high, digits)}]"
 
 
 def p_value(p: float | None) -> str:
-    """A p-value, such as ``p 0.123`` or ``p<0.001``; ``p -`` for None."""
+    """Format a p-value, such as ``p 0.123`` or ``p<0.001``; ``p -`` for None."""
     return "p<0.001" if p is not None and p < 0.0005 else f"p {score(p)}"
 
 
@@ -77,6 +77,7 @@ class Table:
         rows: cells of any type, as many in each row as in the header.
         marked: cells that stand out, such as the best of a column: (row, column), counted from 0
             without the header. Text adds ``*``, Markdown and LaTeX write them bold.
+        kind: selects the HTML template.
     """
 
     header: Sequence[str]
@@ -128,7 +129,7 @@ class Table:
 
 
 def _no_formula(cell: Any) -> Any:
-    """A cell for a spreadsheet: a text that begins like a formula is marked as text."""
+    """Mark a text cell that begins like a formula, so that spreadsheets show it as text."""
     if not isinstance(cell, str):
         return cell
     text = cell.replace("\r", " ")  # `csv` would not quote it

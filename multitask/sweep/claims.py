@@ -112,7 +112,7 @@ def holder(base: Path) -> str:
 
 
 def is_stale(file: Path) -> bool:
-    """Return True if a claim's holder is gone: a dead process of this host, or no renewal for long.
+    """Return True if a claim's holder is gone: its process is dead, or it stopped renewing.
 
     On this host only the process counts: a suspended process must not find another one at work when
     it continues. Its start time distinguishes it from a later process with the same number.

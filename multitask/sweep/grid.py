@@ -5,15 +5,15 @@ set: {training.epochs: 3}       # overrides of every cell
 seeds: [1, 2, 3]
 grid:                           # every combination, in order
   tasks.sst.pooling: [cls, mean, max]
-  tasks.qqp.head:               # values with labels of their own, which name the cells
+  tasks.qqp.head:               # values with labels; the labels name the cells
     plain: siamese_paraphrase
     uv: {name: siamese_paraphrase, features: [u, v, abs_diff]}
 cells:                          # named cells, each combined with every point of the grid
   siamese: {}
   longer: {training.epochs: 6}
 baseline: siamese-cls-plain     # default: the first cell
-tasks: [sst, [qqp, sts]]        # each cell once for each of these, the base's other tasks left out
-probe: false                    # true: heads alone, on the frozen encoder (probe_grid.py)
+tasks: [sst, [qqp, sts]]        # train each cell once per entry, without the base's other tasks
+probe: false                    # true: only train heads, on the frozen encoder (probe_grid.py)
 """
 
 import itertools
@@ -126,6 +126,7 @@ class Grid:
         baseline: the row (see ``Cell``) that the others are compared with.
         probe: True for a probe grid.
         resolved: the content of a grid file that gives the same grid.
+        _tree: the grid file with line numbers, for errors.
     """
 
     base: Path
@@ -219,10 +220,12 @@ def _check_probe(grid: Grid, configs: list[Config], tree: Tree) -> None:
             error = configs[0].error(("tasks", name, "evaluate_only"), message)
             raise grid.placed(error, first)
     for cell, config in zip(grid.cells[1:], configs[1:], strict=True):
-        own = flat(config.resolved())
-        for key in dict.fromkeys([*values, *own]):
+        other_values = flat(config.resolved())
+        for key in dict.fromkeys([*values, *other_values]):
             parts = key.split(".")
-            if (parts[0] == "tasks" and parts[2] in PROBED) or values.get(key) == own.get(key):
+            if (parts[0] == "tasks" and parts[2] in PROBED) or values.get(key) == other_values.get(
+                key
+            ):
                 continue
             settings = (*cell.settings, *first.settings)
             varied = [setting for setting in settings if settings.count(setting) == 1]
@@ -299,7 +302,7 @@ def _expand(
     choices = {key: _choices(file, tree, key) for key in file.grid}
     cells: dict[str, Cell] = {}
     points = itertools.product(apart, named, itertools.product(*choices.values()))
-    for (task, dropped), (name, own), chosen in points:
+    for (task, dropped), (name, overrides), chosen in points:
         labels = [label for label, _ in chosen]
         label = "-".join(part for part in (task, name, *labels) if part)
         place: KeyPath = ("cells", name) if name else ("grid",)
@@ -310,7 +313,7 @@ def _expand(
             message = f"two cells are named {label!r}: give the values labels, as LABEL: VALUE"
             raise tree.error(place, message)
         # tasks are removed last, so that no setting adds one again
-        settings = (*everywhere, *own, *(setting for _, setting in chosen), *dropped)
+        settings = (*everywhere, *overrides, *(setting for _, setting in chosen), *dropped)
         point = ({TASKS: task} if task else {}) | ({NAMED: name} if name else {})
         point |= dict(zip(choices, labels, strict=True))
         cells[label.casefold()] = Cell(label, settings, point)

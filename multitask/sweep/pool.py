@@ -26,14 +26,21 @@ from multitask.sweep.runs import (
 from multitask.utils.signals import Signals
 
 PROGRAM = Path(__file__).parents[2] / "run_multitask.py"
-TICK = 0.5  # seconds between two looks at the processes and claims
+TICK = 0.5  # seconds between two checks of the processes and claims
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 @dataclass
 class Child:
-    """A run that is being trained: its claim, its process and the start time."""
+    """A run that is being trained.
+
+    Attributes:
+        run: the run.
+        claim: the claim on its directory.
+        process: its ``train`` command.
+        began: the clock when the process started.
+    """
 
     run: Run
     claim: Claim
@@ -52,6 +59,7 @@ class Pool:
         pending: runs that are not started.
         failed: runs that have failed.
         running: runs that are being trained.
+        _waited_for: names of runs that other processes hold, which were printed already.
     """
 
     slots: int

@@ -53,12 +53,12 @@ Setting = tuple[str, str]
 
 @dataclass
 class Bench:
-    """What the probes of a grid share.
+    """The data, encoder and vectors that the probes of a grid share.
 
     Attributes:
         plan: data and encoder, the same for every cell.
-        owners: per setting the config of the first cell that has it; a probe starts with the
-            initial weights of this cell.
+        owners: the config of the first cell with each setting. A probe starts with the initial
+            weights of this cell.
         vectors: [N, sides, d] by task, pooling and split, for poolings without parameters.
     """
 
@@ -129,7 +129,7 @@ def _set_up(grid: Grid, pending: Sequence[Run], progress: Progress) -> Bench:
     counts = {task: sum(name == task for name, _ in owners) for task in modules}
     shown = ", ".join(f"{task} {count}" for task, count in counts.items())
     progress.say(f"{len(grid.cells)} cells, composed of {len(owners)} probes a seed: {shown}")
-    vectors = {task: _encoded(plan, task, own) for task, own in modules.items() if own}
+    vectors = {task: _encoded(plan, task, used) for task, used in modules.items() if used}
     return Bench(plan, owners, vectors)
 
 
@@ -151,9 +151,9 @@ def _checked_model(config: Config, plan: Plan) -> MultiTaskModel:
             if kind.labelled:
                 message = "looks at every word: a probe has one vector a text"
             raise config.error(("tasks", task, "head"), message)
-        own, first = head_class(config, task).task_type, kind.name
-        if own != first:
-            message = f"takes {own} labels, but that of the first cell takes {first} labels"
+        labels, first = head_class(config, task).task_type, kind.name
+        if labels != first:
+            message = f"takes {labels} labels, but that of the first cell takes {first} labels"
             raise config.error(("tasks", task, "head"), message)
     model = _initial(config, plan)
     for task in config.tasks:
@@ -182,14 +182,14 @@ def _encoded(
         autocast=plan.model.autocast,
     )
     scorer, parts = replace(plan.scorer, model=model), plan.data.splits[task]
-    found = {
+    by_split = {
         split: frozen_vectors(
             scorer, list(names.values()), parts[split], f"encoding {task} {split}"
         )
         for split in splits_in_use(parts)
     }
     return {
-        pooling: {split: vectors[name] for split, vectors in found.items()}
+        pooling: {split: vectors[name] for split, vectors in by_split.items()}
         for pooling, name in names.items()
     }
 
@@ -198,21 +198,23 @@ def _compose(
     bench: Bench, pending: Sequence[Run], progress: Progress, failed: list[Failure]
 ) -> None:
     """Train each probe when a run first needs it, and write the runs."""
-    found: dict[tuple[Setting, int], Probed | NotFinite] = {}
+    trained: dict[tuple[Setting, int], Probed | NotFinite] = {}
     revision = git_revision()
     for run in pending:
         began = time.monotonic()
         for task in run.config.tasks:
             key = setting_of(run.config, task), run.seed
-            if key not in found:
-                found[key] = _probed(bench, *key)
-        own = {task: found[setting_of(run.config, task), run.seed] for task in run.config.tasks}
-        lost = [each for each in own.values() if isinstance(each, NotFinite)]
+            if key not in trained:
+                trained[key] = _probed(bench, *key)
+        probes = {
+            task: trained[setting_of(run.config, task), run.seed] for task in run.config.tasks
+        }
+        lost = [each for each in probes.values() if isinstance(each, NotFinite)]
         if lost:
             failed.append(Failure(run, str(lost[0])))
             progress.settled(run.name, f"failed: {lost[0]}")
             continue
-        known = {task: each for task, each in own.items() if isinstance(each, Probed)}
+        known = {task: each for task, each in probes.items() if isinstance(each, Probed)}
         _write(bench.plan, run, known, revision)
         progress.settled(run.name, f"{mean_score(run)} ({time.monotonic() - began:.0f} s)")
 

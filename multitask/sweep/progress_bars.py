@@ -112,7 +112,7 @@ def steps_done(run_dir: Path) -> Done | None:
 def _event(line: bytes) -> dict[str, Any]:
     """Parse a line of the log; empty if it is being written, or cut by TAIL."""
     try:
-        found: dict[str, Any] = json.loads(line)
+        event: dict[str, Any] = json.loads(line)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return event if isinstance(event, dict) else {}

@@ -1,4 +1,4 @@
-"""A run of a sweep on disk: its progress, what remains of it, and why it failed."""
+"""The runs of a sweep on disk: their files, results and errors."""
 
 import shutil
 import signal
@@ -23,12 +23,12 @@ class SweepDirectory:
 
     @property
     def grid(self) -> Path:
-        """The grid with all that it extends, which the directory belongs to."""
+        """The grid that the directory belongs to, including what it extends."""
         return self.path / "grid.yaml"
 
     @property
     def grid_claim(self) -> Path:
-        """What a process claims that writes the grid or the comparison."""
+        """The claim of the process that writes the grid or the comparison."""
         return self.path / "grid"
 
     @property
@@ -41,7 +41,7 @@ class SweepDirectory:
         return self.cells / cell / f"seed-{seed}"
 
     def comparison(self, task: str) -> Path:
-        """The directory of a comparison: of the tasks that are trained apart, each has its own."""
+        """The directory of the comparison; tasks that are trained apart get one directory each."""
         return self.path / "tasks" / task if task else self.path
 
 
@@ -74,7 +74,7 @@ class Run:
 
     @property
     def log(self) -> Path:
-        """The output of the run's process, of all its starts."""
+        """The output of the run's process, over all starts."""
         return self.directory.parent / "logs" / f"{self.directory.name}.log"  # no match for seed-*
 
     @property
@@ -91,9 +91,9 @@ class Failure:
 
 
 def discard_weights(run: Run) -> None:
-    """Remove what only predicting or resuming needs; the results stay.
+    """Remove checkpoints, weights and encoder; the results stay.
 
-    After a kill in between, the next start repeats it, as the claim on the run still exists.
+    If it is killed, the next start repeats it, because the claim on the run still exists.
     """
     for folder in (run.files.checkpoints, run.files.weights, run.files.encoder):
         shutil.rmtree(folder, ignore_errors=True)
@@ -117,9 +117,9 @@ def error_line(log: Path, code: int) -> str:
     if code < 0:
         return f"killed by signal {-code} ({signal.strsignal(-code)})"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    own: list[str] = []
+    last_start: list[str] = []
     for line in lines:
-        own = [] if line.startswith("# start ") else [*own, line.strip()]
-    said = [line for line in own if line]
+        last_start = [] if line.startswith("# start ") else [*last_start, line.strip()]
+    said = [line for line in last_start if line]
     errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
     return [f"exit code {code}, and nothing said", *said, *errors][-1]

@@ -85,14 +85,14 @@ def sweep(
 
 
 def plan_runs(grid: Grid, output: Path) -> list[Run]:
-    """List every cell with the first seed, then with the next, so that a first table comes soon."""
+    """List all cells with the first seed, then with the next: an early table has all cells."""
     runs = []
     for seed in grid.seeds:
         for cell in grid.cells:
             directory = SweepDirectory(output).run(cell.name, seed)
             settings = [setting.text for setting in cell.settings]
-            own = [dump_override("seed", seed), dump_override("output_dir", str(directory))]
-            arguments = ("train", str(grid.base), *settings, *own)
+            of_run = [dump_override("seed", seed), dump_override("output_dir", str(directory))]
+            arguments = ("train", str(grid.base), *settings, *of_run)
             config = grid.config(cell, seed, directory)
             runs.append(Run(cell.name, seed, directory, config, arguments))
     return runs
@@ -110,12 +110,12 @@ def write_table(
     for label in labels:
         cells = [cell for cell in grid.cells if cell.task == label]
         names = [cell.name for cell in cells]
-        own = [run for run in runs if run.cell in names]
+        of_label = [run for run in runs if run.cell in names]
         lost = [failure for failure in failed if failure.run.cell in names]
         if label:
             print(f"{label}:")
         directory = SweepDirectory(output).comparison(label)
-        files += _compare(replace(grid, cells=cells), own, directory, lost)
+        files += _compare(replace(grid, cells=cells), of_label, directory, lost)
     return files
 
 
@@ -143,9 +143,9 @@ def _compare(
         print(f"no table: no run of the baseline {grid.baseline} is finished", flush=True)
         return []
     axes = [asdict(axis) for axis in grid.axes if axis.key != TASKS]
-    kept = [axis["key"] for axis in axes]
+    keys = [axis["key"] for axis in axes]
     groups = [
-        Group(cell.row, finished[cell.name], {key: cell.point[key] for key in kept})
+        Group(cell.row, finished[cell.name], {key: cell.point[key] for key in keys})
         for cell in grid.cells
         if finished[cell.name]
     ]

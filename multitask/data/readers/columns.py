@@ -1,4 +1,4 @@
-"""A split's rows as columns by name, from a table, a saved `datasets` directory or the hub."""
+"""Read a split as columns by name, from a table, a saved `datasets` directory or the hub."""
 
 import zlib
 from pathlib import Path
@@ -13,34 +13,35 @@ from multitask.utils.errors import UserError, reading, suggest
 
 
 def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
-    """A split's rows as columns by name, and how to call it in a message.
+    """Read a split; return its columns by name, and the name of the source for messages.
 
-    Those that ``data.where`` keeps; ``data.dev_share`` of the training rows are the dev set.
+    Only rows that match ``data.where`` are returned. With ``data.dev_share``, train and dev are
+    parts of the training file.
     """
     data, path = config.tasks[task].data, ("tasks", task, "data")
     share = data.dev_share if split in ("train", "dev") else None
     columns, source = _every_row(config, task, "train" if share else split)
     wanted = {k: canonical(v) for k, v in (config.tasks[task].data.where or {}).items()}
     if split == "test" and not set(wanted) <= set(columns):
-        return columns, source  # what is to be predicted may lack the column
+        return columns, source  # a test split may lack the column
     for name in wanted:
         if name not in columns:
             hint = suggest(name, tuple(columns))
             raise config.error((*path, "where"), f"{source} has no column {name!r}{hint}")
     count = len(next(iter(columns.values()), []))
-    kept = [i for i in range(count) if all(canonical(columns[k][i]) == wanted[k] for k in wanted)]
-    if count and not kept:
+    chosen = [i for i in range(count) if all(canonical(columns[k][i]) == wanted[k] for k in wanted)]
+    if count and not chosen:
         raise config.error((*path, "where"), f"keeps none of the {count} rows of {source}")
     if share:
         first = [text_of(value).split() for value in column_of(columns, data, "text", source)]
         dev = [zlib.crc32(" ".join(words).encode()) < share * 2**32 for words in first]
-        kept = [i for i in kept if dev[i] == (split == "dev")]
-        if count and not kept:
+        chosen = [i for i in chosen if dev[i] == (split == "dev")]
+        if count and not chosen:
             message = f"of the {count} rows of {source}, none is left for {split}"
             raise config.error((*path, "dev_share"), message)
-    if len(kept) == count:
+    if len(chosen) == count:
         return columns, source
-    return {name: [values[i] for i in kept] for name, values in columns.items()}, source
+    return {name: [values[i] for i in chosen] for name, values in columns.items()}, source
 
 
 def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
@@ -76,7 +77,7 @@ def _format(data: DataConfig, file: Path) -> str | None:
 
 
 def _joined(tables: list[tuple[Path, str]], data: DataConfig) -> dict[str, list]:
-    """The rows of (file, format), one file after the other."""
+    """Read files of (file, format) and concatenate their rows."""
     read = [read_table(file, form, data) for file, form in tables]
     for (file, _), table in zip(tables, read, strict=True):
         if set(table) != set(read[0]):
@@ -85,19 +86,19 @@ def _joined(tables: list[tuple[Path, str]], data: DataConfig) -> dict[str, list]
 
 
 def class_names(config: Config, task: str) -> list[str]:
-    """The names of the classes, where the files say what the numbers of the label column mean.
+    """Return the class names of the numbers in the label column, if the files contain them.
 
-    Raises UserError where two splits say different things.
+    Raises UserError if two splits have different names.
     """
     data = config.tasks[task].data
-    found: list[str] = []
+    known: list[str] = []
     for name in filter(None, (data.train, data.dev, data.test)):
         names = _class_names(config, task, name)
-        if found and names and names != found:
-            message = f"the classes of {name} are {', '.join(names)}, of train {', '.join(found)}"
+        if known and names and names != known:
+            message = f"the classes of {name} are {', '.join(names)}, of train {', '.join(known)}"
             raise config.error(("tasks", task, "data", "label"), message)
-        found = found or names
-    return found
+        known = known or names
+    return known
 
 
 def _class_names(config: Config, task: str, name: str) -> list[str]:
@@ -115,7 +116,7 @@ def _class_names(config: Config, task: str, name: str) -> list[str]:
 
 
 def column_of(columns: dict[str, list], data: DataConfig, key: str, source: str) -> list:
-    """The column that a key of ``data`` names. Raises UserError where there is none, or no text."""
+    """Return the column that a key of ``data`` names. Raises UserError if missing or not text."""
     name = getattr(data, key)
     if name not in columns:
         hint = suggest(name, tuple(column for column in columns if column))

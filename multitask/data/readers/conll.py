@@ -1,18 +1,19 @@
-"""The CoNLL column format: a word and its tag a line, a blank line between sentences."""
+"""The CoNLL column format: one word and its tag per line, blank lines between sentences."""
 
 import re
 from pathlib import Path
 
 from multitask.utils.errors import UserError
 
-DOCUMENT = "-DOCSTART-"  # a line of CoNLL-2003 that is no word
+DOCUMENT = "-DOCSTART-"  # a line of CoNLL-2003 that is not a word
 
 
 def read_conll(text: str, file: Path, word: str, tag: str) -> dict[str, list]:
-    """The first column as lists of words, called ``word``, the last as lists of tags.
+    """Read the first column as the words of each sentence, and the last as its tags.
 
-    Columns are separated by spaces or tabs. With one column there are no tags. Raises UserError
-    with file and line where lines have other numbers of columns, or nothing stands there.
+    ``word`` and ``tag`` are the names of the two columns that are returned. Columns in the file are
+    separated by spaces or tabs. A file with one column has no tags. Raises UserError with file and
+    line if the number of columns changes, or if the file is empty.
     """
     sentences: list[list[list[str]]] = [[]]
     width = None
@@ -26,10 +27,10 @@ def read_conll(text: str, file: Path, word: str, tag: str) -> dict[str, list]:
             raise UserError(f"{file}, line {number}: {message}")
         width = len(cells)
         sentences[-1].append(cells)
-    kept = [sentence for sentence in sentences if sentence]
-    if not kept:
+    filled = [sentence for sentence in sentences if sentence]
+    if not filled:
         raise UserError(f"{file}: the file is empty")
-    found = {word: [[cells[0] for cells in sentence] for sentence in kept]}
+    columns = {word: [[cells[0] for cells in sentence] for sentence in filled]}
     if width != 1:
-        found[tag] = [[cells[-1] for cells in sentence] for sentence in kept]
-    return found
+        columns[tag] = [[cells[-1] for cells in sentence] for sentence in filled]
+    return columns

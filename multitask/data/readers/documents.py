@@ -12,11 +12,12 @@ SEED = 0  # not the run's: all runs see the same pairs
 def read_documents(
     text: str, file: Path, first: str, second: str, label: str
 ) -> dict[str, list[str]]:
-    """Columns of pairs: a sentence, and the one after it (label 1) or one of another document (0).
+    """Return columns of pairs: a sentence with the next one (label 1), or a random one (0).
 
-    ``text`` has a sentence a line, a blank line between documents. Every sentence but a document's
-    last begins one pair; which of the two comes is drawn once, half and half. Raises UserError
-    where there are no two documents, or none of two sentences.
+    ``text`` has one sentence per line and blank lines between documents. Every sentence except the
+    last of a document starts one pair. Label 1 or 0 is drawn with equal probability; a random
+    sentence comes from another document. Raises UserError if there are fewer than two documents, or
+    no document has two sentences.
     """
     documents: list[list[str]] = [[]]
     for line in text.split("\n"):
@@ -26,9 +27,9 @@ def read_documents(
             documents.append([])
     documents = [document for document in documents if document]
     if len(documents) < 2:
-        found = "one document" if documents else "no text"
+        problem = "one document" if documents else "no text"
         raise UserError(
-            f"{file}: {found}: put a blank line between documents, of which two are needed"
+            f"{file}: {problem}: put a blank line between documents, of which two are needed"
         )
     rng = random.Random(SEED)
     pairs = []

@@ -1,16 +1,16 @@
-"""Splits that the `datasets` library loads: a saved directory, or a data set of the hub."""
+"""Load splits with the `datasets` library: from a saved directory, or from the hub."""
 
 from pathlib import Path
 from typing import Any
 
 from multitask.config import Config
 
-# files of a local data set that are read as everywhere else, and not by pandas
+# files of a local data set that our readers read, not `datasets` (which uses pandas)
 OURS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl"}
 
 
 def place(config: Config, task: str) -> str:
-    """The directory, or the id on the hub, of a task's data set."""
+    """Return the directory of a task's data set, or its id on the hub."""
     data = config.tasks[task].data
     assert data.path is not None  # the config's validator asks for it
     local = config.data_path(data.path)
@@ -18,7 +18,7 @@ def place(config: Config, task: str) -> str:
 
 
 def load_split(config: Config, task: str, split: str) -> Any:
-    """A split as a `datasets.Dataset`. Raises UserError where it cannot be loaded."""
+    """Load a split as a `datasets.Dataset`. Raises UserError if this fails."""
     import datasets
 
     data, where = config.tasks[task].data, place(config, task)
@@ -40,16 +40,16 @@ def load_split(config: Config, task: str, split: str) -> Any:
 def _from_hub(where: str, subset: str | None, split: str) -> Any:
     import datasets
 
-    try:  # of a CSV file: pandas would read NA, None, null and nan as missing
+    try:  # for CSV: pandas would read NA, None, null and nan as missing
         return datasets.load_dataset(
             where, subset, split=split, keep_default_na=False, na_values=[""]
         )
-    except ValueError:  # no CSV file
+    except ValueError:  # not a CSV file
         return datasets.load_dataset(where, subset, split=split)
 
 
 def own_files(config: Config, task: str, split: str) -> list[tuple[Path, str]]:
-    """(file, format) of a split of a local directory of tables; none if `datasets` must read it."""
+    """List (file, format) of a split in a local directory; empty if `datasets` must read it."""
     import datasets
 
     data, where = config.tasks[task].data, place(config, task)
@@ -66,7 +66,7 @@ def own_files(config: Config, task: str, split: str) -> list[tuple[Path, str]]:
 
 
 def class_names(features: Any, column: str) -> list[str]:
-    """The names of the numbers in a column of classes, or of lists of classes; none for others."""
+    """Return the class names of a column of classes, or of lists of classes; else none."""
     import datasets
 
     feature = features.get(column)

@@ -1,4 +1,4 @@
-"""Parquet files, and Arrow tables, as columns by name."""
+"""Read Parquet files and Arrow tables as columns by name."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from multitask.utils.errors import UserError, reading
 
 
 def read_parquet(file: Path) -> dict[str, list]:
-    """The columns of a Parquet file. Raises UserError where it cannot be read."""
+    """Read the columns of a Parquet file. Raises UserError if it cannot be read."""
     import pyarrow.parquet
 
     with reading(file), _explained(file):
@@ -17,9 +17,9 @@ def read_parquet(file: Path) -> dict[str, list]:
 
 
 def parquet_features(file: Path) -> Any:
-    """The features that the `datasets` library wrote into a Parquet file; empty without.
+    """Return the features that `datasets` saved in a Parquet file; empty if there are none.
 
-    Raises UserError where the file cannot be read.
+    Raises UserError if the file cannot be read.
     """
     import datasets
     import pyarrow.parquet
@@ -42,7 +42,7 @@ def _explained(file: Path) -> Iterator[None]:
 
 
 def arrow_columns(table: Any) -> dict[str, list]:
-    """The columns of an Arrow table. Bytes that are UTF-8 are text, others stay bytes."""
+    """Return the columns of an Arrow table. Bytes are decoded if they are UTF-8."""
     columns: dict[str, list] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         columns.setdefault(name, [_text(value) for value in _values(column)])

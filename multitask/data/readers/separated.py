@@ -1,4 +1,4 @@
-"""Tables of separated values: CSV, TSV, and files whose separator is not the one of their name."""
+"""Read CSV, TSV and other separated values; the separator is detected from the header."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -12,10 +12,10 @@ UNQUOTE = "where a quote is an ordinary character, set `data.quoting: false`"
 
 
 def read_separated(text: str, file: Path, declared: str, data: DataConfig) -> dict[str, list[str]]:
-    """The columns of a table by name. The header line decides which separator it has.
+    """Read the columns of a table by name; detect the separator from the header line.
 
-    Blank lines are skipped. Raises UserError with file and line for a row with more or fewer cells
-    than the header, and for a quote that does not enclose its cell.
+    Blank lines are skipped. Raises UserError with file and line if a row has more or fewer cells
+    than the header, or if a quote does not enclose its cell.
     """
     lines = text.split("\n")
     separator = _separator(lines, file, declared, data)
@@ -32,7 +32,7 @@ def read_separated(text: str, file: Path, declared: str, data: DataConfig) -> di
             message = f"{len(cells)} cells, but the header has {width}"
             raise UserError(f"{file}, line {line}: {message}: {_advice(cells, width, data)}")
     columns: dict[str, list[str]] = {}
-    for i, name in enumerate(header):  # of two columns with one name the first counts
+    for i, name in enumerate(header):  # the first column of a name counts
         columns.setdefault(name, [cells[i] for _, cells in rows])
     return columns
 
@@ -46,20 +46,20 @@ def _advice(cells: Sequence[str], width: int, data: DataConfig) -> str:
 
 
 def _separator(lines: list[str], file: Path, declared: str, data: DataConfig) -> str:
-    """The declared separator, unless only another one gives the columns that the config names."""
+    """Return the declared separator, unless only another one gives the config's columns."""
     headers = {
         separator: _first_row(lines, file, separator, data.quoting)
         for separator in dict.fromkeys((declared, *SEPARATORS))
     }
     texts = {data.text, data.text2, data.text3} - {None}
     every = texts | {data.label, data.id or data.text, *(data.where or ())}
-    for names in (every, texts):  # what is to be predicted has no label
+    for names in (every, texts):  # a file to predict has no label
         fitting = [one for one, header in headers.items() if names <= {*header}]
         if declared in fitting:
             return declared
         if len(fitting) == 1:
             return fitting[0]
-    if data.header is not None:  # there is no header line: each row has as many cells as it
+    if data.header is not None:  # no header line: compare the number of cells
         fitting = [one for one, row in headers.items() if len(row) == len(data.header)]
         return declared if declared in fitting else next(iter(fitting), declared)
     if len(headers[declared]) > 1:
@@ -68,7 +68,7 @@ def _separator(lines: list[str], file: Path, declared: str, data: DataConfig) ->
 
 
 def _first_row(lines: list[str], file: Path, separator: str, quoting: bool) -> list[str]:
-    """The cells of the first row; none where it cannot be read with this separator."""
+    """Return the cells of the first row; none if this separator cannot read it."""
     try:
         return next(_rows(lines, file, separator, quoting), (1, []))[1]
     except UserError:
@@ -78,8 +78,8 @@ def _first_row(lines: list[str], file: Path, separator: str, quoting: bool) -> l
 def _rows(
     lines: list[str], file: Path, separator: str, quoting: bool
 ) -> Iterator[tuple[int, list[str]]]:
-    """The first line and the cells of each row. Raises UserError with file and line."""
-    if not quoting:  # here `csv` would end a row at a carriage return inside a text
+    """Yield each row's first line number and cells. Raises UserError with file and line."""
+    if not quoting:  # `csv` would end a row at a carriage return inside a text
         for number, line in enumerate(lines, 1):
             if line.removesuffix("\r"):
                 yield number, line.removesuffix("\r").split(separator)

@@ -1,4 +1,4 @@
-"""Files as columns by name: CSV, TSV, JSON lines, Parquet, CoNLL columns, one text a line."""
+"""Read files as columns by name: CSV, TSV, JSON lines, Parquet, CoNLL, one text per line."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from multitask.data.readers.parquet import read_parquet
 from multitask.data.readers.separated import read_separated
 from multitask.utils.errors import UserError, reading
 
-SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # escaped, one of a pair or alone
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escaped surrogate, alone or one of a pair
 FORMATS = {
     ".txt": "txt",
     ".csv": "csv",
@@ -24,7 +24,7 @@ FORMATS = {
 
 
 def table_of(data: DataConfig, file: Path) -> dict[str, list]:
-    """The columns of a file of one's own, by its ending. Raises UserError for an unknown one."""
+    """Read a user's file in the format of its ending. Raises UserError if that is unknown."""
     form = FORMATS.get(file.suffix.lower())
     if form is None:
         known = ", ".join(FORMATS)
@@ -33,10 +33,10 @@ def table_of(data: DataConfig, file: Path) -> dict[str, list]:
 
 
 def read_text(file: Path) -> str:
-    """A UTF-8 file's text, without a byte order mark. Raises UserError where it cannot be read.
+    """Read a UTF-8 file without its byte order mark. Raises UserError if it cannot be read.
 
-    Carriage returns stay, for they may be part of a text. Where they end all lines, line feeds
-    replace them.
+    Carriage returns are not changed, because they may be part of a text. If a file has no line
+    feeds, they end its lines and become line feeds.
     """
     try:
         text = file.read_bytes().decode("utf-8-sig")
@@ -48,13 +48,13 @@ def read_text(file: Path) -> str:
 
 
 def read_lines(file: Path) -> list[str]:
-    """The lines of a UTF-8 file; behind the last line end there is none."""
+    """Read the lines of a UTF-8 file; the last line end starts no new line."""
     lines = [line.removesuffix("\r") for line in read_text(file).split("\n")]
     return lines if lines[-1] else lines[:-1]
 
 
 def read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
-    """A file's columns by name, read as ``data`` says. Raises UserError with file and line."""
+    """Read a file's columns as ``data`` describes. Raises UserError with file and line."""
     with reading(file):
         return _read_table(file, form, data)
 
@@ -80,7 +80,7 @@ def _read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
 
 def _read_jsonl(file: Path) -> dict[str, list]:
     records = []
-    for number, line in enumerate(read_lines(file), 1):  # not at U+2028 in a text
+    for number, line in enumerate(read_lines(file), 1):  # they do not end at U+2028
         if line.strip():
             try:
                 record = json.loads(line)
@@ -89,8 +89,8 @@ def _read_jsonl(file: Path) -> dict[str, list]:
                 raise UserError(f"{file}, line {number}: not JSON: {reason}") from error
             if not isinstance(record, dict):
                 raise UserError(f"{file}, line {number}: expected an object a line")
-            whole = json.dumps(record, ensure_ascii=False) if SURROGATE.search(line) else ""
-            if any("\ud800" <= letter <= "\udfff" for letter in whole):
+            decoded = json.dumps(record, ensure_ascii=False) if SURROGATE.search(line) else ""
+            if any("\ud800" <= letter <= "\udfff" for letter in decoded):
                 message = "half a letter (a lone surrogate): mend it"
                 raise UserError(f"{file}, line {number}: {message}")
             records.append(record)

@@ -34,8 +34,9 @@ class ScoredRows:
     task_type: TaskType
     # the metric that is compared
     metric: str
-    # predictions and scores as the task type takes them
+    # the predictions [N, ...], in the form that the task type uses
     predictions: Array
+    # the probabilities or numbers behind the predictions, in the same form
     scores: Array
 
     @property
