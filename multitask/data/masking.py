@@ -35,7 +35,7 @@ class Masking:
     replacements: np.ndarray
 
     def apply(self, tokens: Tokens, seed: Sequence[int]) -> Tokens:
-        """Mask tokens of these rows, with a random generator of ``seed``; ``targets`` has their ids."""
+        """Mask tokens at random (from ``seed``) and save their ids in ``targets``."""
         rng = np.random.default_rng(seed)
         rows = np.repeat(np.arange(len(tokens.offsets) - 1), np.diff(tokens.offsets))
         places = np.flatnonzero(self.maskable[tokens.ids])
