@@ -33,7 +33,7 @@ class Claim:
     """A claim of this process.
 
     Attributes:
-        base: what is claimed.
+        base: the path that is claimed.
         number: the number of the claim's file.
         lost: True after another process has taken the claim over.
     """

@@ -41,8 +41,7 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
     objective, selection = _objective(plan), _selection(config)
     progress, log = Progress(device), MetricLog(run.metrics)
 
-    # the parts that change while the run trains; a resume restores them in this order, so the
-    # checks come first
+    # the parts whose state changes; a resume restores them in this order, so the checks come first
     parts: dict[str, Stateful] = {
         "data": SameData(fingerprint(config, plan.data.splits)),
         "log": log,

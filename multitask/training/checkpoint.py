@@ -29,7 +29,7 @@ class Stateful(Protocol):
     """A part of a run that changes while it trains."""
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Return what to save: nested mappings of tensors and of JSON values."""
+        """Return the state to save: nested mappings of tensors and JSON values."""
 
     def load_state_dict(self, state: Any, /) -> Any:
         """Restore a saved state. Raises UserError if the run cannot continue from it."""

@@ -21,8 +21,8 @@ from multitask.utils.errors import UserError
 # private attributes of torchjd's GradVac: its running cosines, and the number of tasks and dtype
 # that they belong to
 COSINES, MADE_FOR = "_phi_t", "_state_key"
-# methods whose result has the scale of the gradients' mean, not of their sum; SHORTEN also makes
-# it shorter
+# methods whose result has the scale of the gradients' mean, not of their sum; those in SHORTEN
+# give a shorter vector still
 MEANS = ("cagrad", "mgda", "aligned_mtl")
 SHORTEN = ("mgda", "aligned_mtl")
 INSTALL = "pip install 'torchjd[cagrad]>=0.18,<0.19'"
@@ -41,7 +41,7 @@ def _made(name: str, **options: float) -> Any:
 
 
 def pcgrad() -> Any:
-    """PCGrad (Yu et al. 2020, Algorithm 1): project away what points against another task."""
+    """PCGrad (Yu et al. 2020, Algorithm 1): remove the part that points against another task."""
     return _made("PCGradWeighting")
 
 
@@ -70,7 +70,7 @@ def cagrad(c: float = 0.4) -> Any:
         c: how far, in lengths of g; from 0 to below 1.
 
     Raises:
-        ValueError: ``c`` outside, where the paper does not promise that the mean loss falls.
+        ValueError: ``c`` is outside this range, where the mean loss might not fall.
     """
     if not 0 <= c < 1:
         raise ValueError(f"c must be from 0 to below 1, not {c}")
