@@ -132,7 +132,7 @@ def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Row
         return rows
     rows.labels = _labels(data, columns, rows, reader)
     if split == "test" and reader.task_type.missing(rows.labels).any():
-        rows.labels = None  # a test file with empty labels is to be predicted
+        rows.labels = None  # a test split with an empty label is one to predict
         return rows
     return labelled_only(rows, reader.task_type)
 

@@ -174,9 +174,8 @@ def load_splits(config: Config, readers: Mapping[str, LabelReader]) -> tuple[Spl
 
 def _scored_parts(config: Config, task: str, readers: Mapping[str, LabelReader]) -> dict[str, Rows]:
     """Read ``dev``, and ``test`` if the task has one."""
-    names = dict.fromkeys(
-        ("dev", *config.tasks[task].data.scored)
-    )  # always dev: an error if it is not given
+    # always dev: it is an error if the config does not give it
+    names = dict.fromkeys(("dev", *config.tasks[task].data.scored))
     return {name: split_rows(config, task, name, readers) for name in names}
 
 

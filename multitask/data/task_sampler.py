@@ -14,7 +14,12 @@ import numpy as np
 
 
 class Turn(NamedTuple):
-    """The turn of one task in a step; ``taken`` is False if the sampler leaves it out."""
+    """The turn of one task in a step.
+
+    Attributes:
+        task: the name of the task, or of the stream of rows.
+        taken: False if the sampler leaves the turn out.
+    """
 
     task: str
     taken: bool = True
@@ -101,9 +106,7 @@ class RoundRobin:
         known = scores or {}
         again = {task: not known.get(task, -math.inf) >= self.below for task in self.sizes.steps}
         tasks = list(self.sizes.steps)
-        first = (
-            0  # first place in a round; an epoch of STEPS turns continues where the last one ended
-        )
+        first = 0  # an epoch of a number of turns continues where the last one ended
         if isinstance(self.sizes.epoch, int) and not self.joint:
             first = epoch * self.steps_per_epoch % len(tasks)
         steps: list[Step] = []

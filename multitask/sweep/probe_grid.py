@@ -69,7 +69,12 @@ class Bench:
 
 @dataclass
 class Probed:
-    """A trained probe and its task's entry of report.json."""
+    """The result of a probe.
+
+    Attributes:
+        probe: the trained probe.
+        entry: the task's entry in report.json.
+    """
 
     probe: Probe
     entry: dict[str, Any]

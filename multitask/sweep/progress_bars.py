@@ -80,7 +80,14 @@ class Progress:
 
 
 class Done(NamedTuple):
-    """The progress of a run: steps and epochs that are done and planned."""
+    """The progress of a run.
+
+    Attributes:
+        step: steps done.
+        steps: planned steps.
+        epoch: epochs done.
+        epochs: planned epochs.
+    """
 
     step: int
     steps: int

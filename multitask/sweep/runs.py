@@ -84,7 +84,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that ended without a report, and the reason in one line."""
+    """A run that ended without a report.
+
+    Attributes:
+        run: the run.
+        reason: the reason, in one line.
+    """
 
     run: Run
     reason: str
