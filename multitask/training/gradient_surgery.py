@@ -41,7 +41,7 @@ def _made(name: str, **options: float) -> Any:
 
 
 def pcgrad() -> Any:
-    """PCGrad (Yu et al. 2020, Algorithm 1): remove the part that points against another task."""
+    """PCGrad (Yu et al. 2020, Algorithm 1): project away what points against another task."""
     return _made("PCGradWeighting")
 
 
