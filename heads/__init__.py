@@ -9,6 +9,7 @@ it ``takes`` and, usually through its base class, its ``task_type``:
   head for tagged words (task type "tags") takes the first word piece of each word.
 - "sequence": vectors [B, T, d] of all tokens, and the mask [B, T]. The head for answers (task type
   "span") takes it.
+- "views": the texts of a row. The contrastive heads are in ``multitask.models.losses``.
 
 The constructor has flat keyword arguments. The program supplies those that the constructor takes of
 ``dim`` (width of a vector), ``num_labels``, ``class_counts`` (training rows per class), ``low`` and

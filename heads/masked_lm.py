@@ -52,9 +52,8 @@ class MaskedLMHead(Head):
         nn.init.zeros_(self.dense.bias)
         if mlm_weights is not None:
             self.load_state_dict(mlm_weights)
-        self._tied = (
-            word_embedding,
-        )  # in a tuple, so that its weight belongs to the encoder alone
+        # in a tuple, so that its weight belongs to the encoder alone
+        self._tied = (word_embedding,)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Vectors of the masked tokens [M, d] -> logits [M, V]."""

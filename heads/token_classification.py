@@ -39,7 +39,7 @@ class TokenClassificationHead(Head):
         return torch.stack([tags.to(scores.dtype), best, losses], 1)
 
     def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
-        """Return ``outcomes`` per row, for words that were not cut off: [B, longest, 3], then 0."""
+        """Return ``outcomes`` per row, for words with a piece: [B, longest, 3], then zeros."""
         rows, shape = batch["rows"], batch["shape"]
         counts = torch.bincount(rows, minlength=shape[0])
         number = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]

@@ -14,7 +14,7 @@ class ProjectedAttention(Adapter):
     V_E (d -> s) and V_D (s -> d) are shared by all layers. Each layer has separate queries, keys
     and values (s -> s), without an output matrix. The GELU after V_D is in the authors' code but
     not in the paper's formula. V_D is initially 0, so the encoder is unchanged at the start; V_E
-    has a gradient from the second step on.
+    has a gradient as soon as V_D has changed.
 
     Parameters: 2 d s + s + d + 3 L (s^2 + s).
 

@@ -108,7 +108,10 @@ def _check_sources(config: Config, name: str) -> None:
 
 
 def _check_evaluate_only(config: Config, trained: tuple[str, ...]) -> None:
-    """Raise UserError if a task with ``evaluate_only`` has keys that only training uses."""
+    """Check the tasks with ``evaluate_only``, and the tasks that name one.
+
+    Raises UserError if such a task lacks dev rows or a task to share with, or has training keys.
+    """
     if not trained:
         first = next(iter(config.tasks))
         raise config.error(("tasks", first, "evaluate_only"), "no task is left to train")

@@ -38,12 +38,12 @@ class DataConfig(Strict):
     format: DataFormat = Field(
         "auto",
         description="How to read `train`, `dev` and `test`. `auto`: by the ending of the file. "
-        "`csv` and `tsv`: separated by comma or tab, whatever the ending. Where only another "
-        "separator (comma, tab, `;`, `|`) gives the header line the columns that are named here, "
-        "it is used: the CS224N `.csv` files are separated by tabs. `txt`: one text per line, no "
-        "header. `conll`: one word per line with its tag in the last column, and a blank line "
-        "between sentences. `documents`: one sentence per "
-        "line and a blank line between documents, read as pairs of a sentence and the next one "
+        "`csv` and `tsv`: separated by comma or tab, whatever the ending. If the header "
+        "line has the columns that are named here only with another separator (comma, tab, `;`, "
+        "`|`), that one is used: the CS224N `.csv` files are separated by tabs. `txt`: one text "
+        "per line, no header. `conll`: one word per line with its tag in the last column, and a "
+        "blank line between sentences. `documents`: one sentence per line and a blank line "
+        "between documents, read as pairs of a sentence and the next one "
         "(label 1) or one of another document (0). `disk`: `path` is a directory that "
         "`DatasetDict.save_to_disk` wrote. `hub`: `path` is a hub id, or a local directory that "
         "`load_dataset` reads.",
@@ -109,8 +109,8 @@ class DataConfig(Strict):
         "the file that is not in the mapping may be another spelling of one that is: `1.0` or `+1` "
         "for `1`, `True` for `true`, and white space around it. `01`, `1e0` and `1_1` are not "
         "spellings of `1`. Default: the names that a data set gives its numbers (`ClassLabel`); "
-        "else the values in train, each different text is a class, or 0 and 1 (or false and true) "
-        "for a binary head.",
+        "else each different value in train is a class. For a binary head the values are 0 and 1 "
+        "(or false and true).",
     )
     label_separator: str = Field(
         ",",
@@ -123,12 +123,13 @@ class DataConfig(Strict):
     padding_label: str | None = Field(
         None,
         description="Several classes or tags per row: the value that fills up lists of one length, "
-        "such as `0` in `[2, 6, 7, 0, 0]`. It means no label. In a list of tags only what goes "
-        "beyond the last word is padding.",
+        "such as `0` in `[2, 6, 7, 0, 0]`. It means no label. In a list of tags only values after "
+        "the last word are padding.",
     )
     tag_scheme: Literal["IOB2", "IOB1", "IOE2", "IOE1", "IOBES", "BILOU"] = Field(
         "IOB2",
-        description="How the tags of words mark entities. Tags that break the scheme mark none.",
+        description="How the tags of words mark entities. Tags that break the scheme mark "
+        "no entity.",
     )
     label_range: list[float] | None = Field(
         None, description="Lowest and highest value of a numeric label, such as `[0, 5]`."

@@ -130,8 +130,7 @@ def _type(path: str, name: str, field: FieldInfo) -> str:
         f"{sign} {getattr(item, attribute)}"
         for item in field.metadata
         for attribute, sign in signs.items()
-        if getattr(item, attribute, 2**63)
-        != 2**63  # the largest seed would tell the reader nothing
+        if getattr(item, attribute, 2**63) != 2**63  # the largest seed is of no interest
     ]
     words = type_in_words(field.annotation)
     if bounds:

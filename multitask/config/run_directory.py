@@ -140,15 +140,15 @@ class RunDirectory:
         return self.figures / f"{name}.png"
 
     def predictions_of(self, task: str, split: str) -> Path:
-        """The predictions of a task on a split, one JSON object per row."""
+        """Return the file with predictions of a task on a split, one JSON object per row."""
         return self.predictions / f"{task}.{split}.jsonl"
 
     def course_file(self, name: str, split: str) -> Path:
-        """The predictions in the format of the CS224N course."""
+        """Return the file with predictions in the format of the CS224N course."""
         return self.predictions / f"{name}-{split}-output.csv"
 
     def glue_file(self, name: str) -> Path:
-        """The predictions in the format of the GLUE server."""
+        """Return the file with predictions in the format of the GLUE server."""
         return self.predictions / "glue" / f"{name}.tsv"
 
     def evaluation(self, split: str) -> Path:

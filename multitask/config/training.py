@@ -74,7 +74,9 @@ class TrainingConfig(Strict):
     )
     betas: list[float] = Field(default=[0.9, 0.99], description="AdamW's betas.")
     eps: float = Field(1e-6, gt=0, description="AdamW's epsilon.")
-    weight_decay: float = Field(0.01, ge=0, description="Not applied to biases and LayerNorms.")
+    weight_decay: float = Field(
+        0.01, ge=0, description="AdamW's weight decay. Not applied to biases and LayerNorms."
+    )
     schedule: Literal["constant", "linear", "cosine", "polynomial"] = Field(
         "linear",
         description="Learning-rate schedule after the warm-up, as in `transformers` (`polynomial` "

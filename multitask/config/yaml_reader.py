@@ -69,7 +69,7 @@ class Node:
     place: str  # file:line, or the override of the command line
 
     def plain(self) -> Any:
-        """The value as plain dicts, lists and scalars."""
+        """Return the value as plain dicts, lists and scalars."""
         if isinstance(self.value, dict):
             return {key: node.plain() for key, node in self.value.items()}
         if isinstance(self.value, list):

@@ -60,7 +60,7 @@ class TaskType:
     counted: ClassVar[str] = "dev rows"
     # How the report sorts mistakes.
     mistakes_by: ClassVar[str] = "confidence"
-    # Names of the counts per row, if metrics are computed from these and not from labels.
+    # Names of the values per row, if metrics are computed from these and not from labels.
     measured: ClassVar[tuple[str, ...]] = ()
 
     # A config names the classes (`labels`), or the range of the numbers (`label_range`).
@@ -95,7 +95,7 @@ class TaskType:
     read_output: ClassVar[str] = ""
     # (training tokens, masking) -> loss of the trivial guess
     guess_loss: ClassVar[str] = ""
-    # (training tokens, masking, dev split) -> columns of the trivial guess
+    # (training tokens, dev split, masking) -> columns of the trivial guess
     guess: ClassVar[str] = ""
 
     def check_classes(self, names: Sequence[str], scheme: str) -> None:

@@ -4,7 +4,7 @@ A record has these keys, and others that its task type adds:
 
 - ``label`` (None for a row without a label), ``prediction`` and ``scores``
 - ``name`` or ``names``, if the classes have names
-- ``measured``, if metrics are computed from counts per row
+- ``measured``, if metrics are computed from values per row
 
 Prediction files, the Python interface and the page of `serve` each show a part of a record.
 """
@@ -42,9 +42,9 @@ def predicted_records(
 
 
 def measured_columns(records: Iterable[Mapping[str, Any]]) -> Columns:
-    """Return columns for metrics from counts per row: the counts, float [N, K], are the scores.
+    """Return columns for metrics from values per row: the values, float [N, K], are the scores.
 
-    Labels and predictions are not used; both are the first count.
+    Labels and predictions are not used; both are the first value.
     """
     measured = np.array([list(record["measured"].values()) for record in records], dtype=float)
     return measured[:, 0], measured[:, 0], measured

@@ -1,9 +1,9 @@
 """One tag per word, scored by entities as in seqeval.
 
 Labels are tag ids, int [N, longest], -1 after the last word of a row. Predictions have the same
-shape; a word that was cut off before the encoder has -1 and counts as outside of every entity.
-Scores are the probability of each predicted tag. Metrics are computed from counts per row, over all
-entities and all words.
+shape; a word that the encoder does not see (cut off, or without a word piece) has -1 and counts as
+outside of every entity. Scores are the probability of each predicted tag. Metrics are computed from
+counts per row, over all entities and all words.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -108,7 +108,7 @@ class TokenClassification(TaskType):
     def records(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
     ) -> Iterator[dict[str, Any]]:
-        """Yield records; ``scores`` are the probabilities of the tags, None for a cut word."""
+        """Yield records; ``scores`` are the probabilities of the tags, None for unseen words."""
         for i, words in enumerate(rows.words or []):
             tags = [reader.names[tag] for tag in _seen(predictions[i], reader)[: len(words)]]
             gold = self.label(rows, i, reader)
@@ -146,7 +146,7 @@ class TokenClassification(TaskType):
 
 
 def _seen(predictions: Array, reader: LabelReader) -> Array:
-    """Return the predicted tags, with the tag for no entity for words that were cut off."""
+    """Return the predicted tags, with the tag for no entity for unseen words."""
     return np.where(predictions < 0, reader.names.index(OUTSIDE), predictions)
 
 

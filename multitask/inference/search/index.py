@@ -43,8 +43,8 @@ class Origin:
 
     Attributes:
         source: the run or the encoder.
-        task: a task of the run; None for an encoder.
-        pooling: the pooling, if it is not that of the task.
+        task: the task of the run; None for an encoder.
+        pooling: a pooling without parameters; None for that of the task.
         max_length: longest text in tokens.
         fingerprint: hash of the weights, the tokenizer and the pooling.
     """
