@@ -62,8 +62,8 @@ class RoundRobin:
     accuracy is still low for the relative smaller dataset".
 
     Args:
-        sizes: of the tasks.
-        joint: one step takes a batch of every task, instead of one task a step.
+        sizes: the sizes of the training sets and of an epoch.
+        joint: True if each step takes a batch of every task; else it trains one task.
         oversample: true: shorter tasks start again. false: an exhausted task drops out and the
             epoch goes on. ``{while_train_score_below: X}``: a task starts again while its running
             training score of the last epoch (its own metric) is below X; in the first epoch all do.
@@ -200,7 +200,7 @@ class Temperature(Shares):
     """Share proportional to N^(1/T) (as in jiant and T5).
 
     Args:
-        sizes: of the tasks.
+        sizes: the sizes of the training sets and of an epoch.
         temperature: T; 1 is proportional, 2 the square root, a large one uniform.
     """
 
@@ -218,7 +218,7 @@ class Fixed(Shares):
     """Shares as given.
 
     Args:
-        sizes: of the tasks.
+        sizes: the sizes of the training sets and of an epoch.
         weights: a number above 0 for every trained task; they are scaled to sum to 1.
     """
 
