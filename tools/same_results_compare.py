@@ -25,6 +25,11 @@ TEXT = {".md", ".txt", ".tex", ".log", ".html"}
 TABLES = {".csv": ",", ".tsv": "\t"}
 KEYED = {".json", ".yaml"}  # a key that only NEW writes changes nothing that was there
 WHOLE = {".faiss"}  # compared by their bytes
+# what a tokenizer did last: whoever calls it sets them again
+LAST_CALL = {
+    "tokenizer.json": ("truncation", "padding"),
+    "tokenizer_config.json": ("truncation", "max_length", "stride"),
+}
 CHECKSUM = "multitask_sha256"  # of the file's bytes, in its metadata
 IGNORED_KEYS = {
     "command",
@@ -137,9 +142,8 @@ def read(file: Path, paths: Mapping[str, str]) -> Content:
         for path, placeholder in paths.items():
             text = text.replace(path, placeholder)
         content = parsed(text, file.suffix)
-        if file.name == "tokenizer.json":  # what it did last; whoever loads it sets both anew
-            last = ("truncation", "padding")
-            content.values = {k: v for k, v in content.values.items() if not k.startswith(last)}
+        last = LAST_CALL.get(file.name, ())
+        content.values = {k: v for k, v in content.values.items() if not k.startswith(last)}
         return content
     except (ValueError, KeyError, struct.error, yaml.YAMLError) as error:
         raise ValueError(f"{file} cannot be read: {' '.join(str(error).split())}") from error

@@ -119,6 +119,10 @@ def test_checksums_and_what_a_tokenizer_did_last_are_left_out(old, new):
     for directory, truncation in ((old, {"max_length": 9}), (new, None)):
         tokenizer = {"truncation": truncation, "padding": None, "version": "1.0"}
         (directory / "tokenizer.json").write_text(json.dumps(tokenizer))
+        settings = {"model_max_length": 40} | (
+            {"max_length": 40, "stride": 0} if truncation else {}
+        )
+        (directory / "tokenizer_config.json").write_text(json.dumps(settings))
     assert verdict(compared(old, new)) == "same"
     save_file(weights, new / "best.safetensors", {"format": "pt"})
     (difference,) = compared(old, new).differences
