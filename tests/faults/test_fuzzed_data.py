@@ -163,13 +163,15 @@ def everything(examples: int):
 
 
 @everything(60)
-def test_a_file_is_read_or_refused_in_one_line(place, tokenizer, case, head, changes):
+def test_a_file_is_read_or_refused_in_one_line(place, tokenizer, count, case, head, changes):
+    count("fuzzed data files")
     check(place, tokenizer, case, head, changes)
 
 
 @pytest.mark.slow
 @everything(500)
-def test_500_files_are_read_or_refused_in_one_line(place, tokenizer, case, head, changes):
+def test_500_files_are_read_or_refused_in_one_line(place, tokenizer, count, case, head, changes):
+    count("fuzzed data files")
     check(place, tokenizer, case, head, changes)
 
 
