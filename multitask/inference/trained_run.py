@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from multitask.config import Config, load_run_config
 from multitask.config.registry import imported
@@ -36,7 +35,7 @@ from multitask.models.pretrained import (
     saved_tokenizer,
     use_kernels,
 )
-from multitask.models.weights import check_fit, intact_weights, read_tensors
+from multitask.models.weights import check_fit, intact_weights, read_tensors, without_memory
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows
@@ -85,7 +84,7 @@ class TrainedRun:
         owners = config.selecting_tasks()
         self.steps = selected_steps(self.files.best_steps(), owners, config.training.select)
         context = {task: reader.head_context() for task, reader in self.readers.items()}
-        with torch.device("meta"):  # sizes that the weights do not have would fill the memory
+        with without_memory():  # sizes that the weights do not have would fill the memory
             skeleton = assemble(config, saved_encoder(self.files.encoder, config), context)
         self._weights = {n: intact_weights(self.files, n) for n in set(self.steps.values())}
         for file in self._weights.values():

@@ -19,7 +19,7 @@ from multitask.models.pretrained import (
     saved_encoder,
     saved_tokenizer,
 )
-from multitask.models.weights import below, check_fit, intact_weights, read_tensors
+from multitask.models.weights import below, check_fit, intact_weights, read_tensors, without_memory
 from multitask.utils.errors import UserError
 
 TOKENS = 1024  # tokens whose logits over the vocabulary are in memory at once
@@ -90,7 +90,7 @@ def _of_run(run: RunDirectory) -> tuple[MaskedLM, Any]:
             raise UserError(f"{run.path}: {message}: take another run")
     step = selected_steps(run.best_steps(), config.selecting_tasks(), "per_task")[tasks[0]]
     file = intact_weights(run, step)
-    with torch.device("meta"):
+    with without_memory():
         skeleton = saved_encoder(run.encoder, config)
     check_fit(file, skeleton.state_dict(), prefix="encoder.")
     encoder, tokenizer = saved_encoder(run.encoder, config), saved_tokenizer(run.encoder)

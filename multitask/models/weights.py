@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from multitask.config.run_directory import RunDirectory, tensors_of
 from multitask.utils.errors import UserError, warn
@@ -140,6 +143,24 @@ def _explained(file: Path, advice: str) -> Iterator[None]:
         yield
     except (SafetensorError, OSError) as error:
         raise UserError(f"{file}: cannot be read ({error}): {advice}") from error
+
+
+@contextmanager
+def without_memory() -> Iterator[None]:
+    """Build modules whose tensors have shapes only, on the device `meta`."""
+    with torch.device("meta"), _NoNormal():
+        yield
+
+
+class _NoNormal(TorchFunctionMode):
+    """Leaves normal initialisation out: on `meta` torch imports its compiler for it."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if getattr(func, "__name__", "") == "normal_":
+            return args[0] if args else (kwargs or {})["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 def below(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:

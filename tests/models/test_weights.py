@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from multitask.models import weights
-from multitask.models.weights import below, read_tensors, write_tensors
+from multitask.models.weights import below, read_tensors, without_memory, write_tensors
 from multitask.utils.errors import UserError
 
 
@@ -82,3 +82,13 @@ def test_the_tensors_below_a_name():
         {"encoder.a.x": one, "encoder.b": two, "encoders": one, "tasks.a": two}, "encoder."
     )
     assert found == {"a.x": one, "b": two}
+
+
+def test_a_model_without_memory_has_the_shapes_and_draws_nothing():
+    before = torch.get_rng_state()
+    with without_memory():
+        module = torch.nn.ModuleList([torch.nn.Embedding(10**9, 10**3), torch.nn.Linear(3, 2)])
+    shapes = {name: list(tensor.shape) for name, tensor in module.state_dict().items()}
+    assert shapes == {"0.weight": [10**9, 10**3], "1.weight": [2, 3], "1.bias": [2]}
+    assert all(tensor.is_meta for tensor in module.state_dict().values())
+    assert torch.equal(torch.get_rng_state(), before)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.encoders.bert import BertEncoder
-from multitask.models.weights import read_tensors
+from multitask.models.weights import read_tensors, without_memory
 
 MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert")
 
@@ -61,7 +61,7 @@ def encoder_from_pretrained(
     """
     config = load_architecture(name, revision)
     weights = read_weights(name, revision)
-    with torch.device("meta"):  # no initial weights: the next line replaces them
+    with without_memory():  # no initial weights: the next line replaces them
         encoder = _new_encoder(config, dropout)
     encoder.load_state_dict(from_transformers(weights, encoder), assign=True)
     pooler = tuple(weights[key] for key in POOLER if key in weights)
