@@ -37,7 +37,7 @@ OTHER = (
 
 @dataclass(frozen=True)
 class Exported:
-    """What a card says about an export, in addition to its run.
+    """The facts of an export that its card adds to those of the run.
 
     Attributes:
         task: the exported task.

@@ -89,6 +89,9 @@ class MetricLog(Callback):
         for task in evaluation.stopped:
             self.write("stop", step=trainer.step, task=task)
 
+    def on_end(self, trainer: "Trainer") -> None:
+        self.close()
+
     def close(self) -> None:
         """Close the file."""
         if self._opened:

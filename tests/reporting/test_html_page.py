@@ -73,7 +73,6 @@ def runs(tmp_path_factory):
     write_nasty_run(folders["nasty"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the figures' font has no emoji: none of its warnings
-        warnings.simplefilter("ignore", ResourceWarning)  # of files that earlier tests left open
         for folder in folders.values():
             write_reports(folder)
     return folders

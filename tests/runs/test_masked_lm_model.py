@@ -214,6 +214,7 @@ def test_the_tied_weight_has_one_owner(overrides, tmp_path):
     groups = trainer.stages.optimizer.param_groups
     groups = [g["name"] for g in groups for p in g["params"] if p is words]
     assert groups == ["encoder"]
+    trainer.log.close()
     model.freeze(["embeddings"])
     task_losses(model, separate({"mlm": batches_of(made)}))["mlm"].loss.backward()
     assert words.grad is None and model.head("mlm").dense.weight.grad is not None

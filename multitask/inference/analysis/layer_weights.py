@@ -16,7 +16,7 @@ from multitask.utils import distributed
 
 @dataclass
 class Watched:
-    """What was recorded."""
+    """The layer weights that a run used, batch by batch."""
 
     # the weights [B, n] of each batch
     weights: list[Tensor] = field(default_factory=list)

@@ -25,7 +25,7 @@ TOLERANCE = 1e-4  # absolute, or relative for numbers above 1
 
 @dataclass
 class Parts:
-    """What leads from token ids to a task's scores.
+    """The parts of a run that turn token ids into the scores of one task.
 
     Attributes:
         config: the run's config.

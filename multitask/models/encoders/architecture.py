@@ -1,5 +1,5 @@
 # Tested by tests/faults/test_foreign_runs.py
-"""What an encoder's config.json says of its architecture; sizes are bounded before it is used."""
+"""Load an encoder's config.json, after its sizes are checked against the limits."""
 
 import json
 import re

@@ -172,7 +172,7 @@ def _curve_bands(
 
 @dataclass(frozen=True)
 class _Log:
-    """What is drawn of one run.
+    """The learning curves of one run.
 
     Attributes:
         split: the selection split.

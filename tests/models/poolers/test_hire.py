@@ -291,7 +291,6 @@ def test_dropout_acts_in_training_alone():
 def test_one_fusion_layer_has_no_place_for_dropout():
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # torch warns of a dropout that never acts
-        warnings.simplefilter("ignore", ResourceWarning)  # of files that earlier tests left open
         assert make(fusion_layers=1).fusion.gru.dropout == 0
 
 

@@ -12,7 +12,6 @@ from multitask.reporting.comparison.comparison_figures import draw_comparison
 def _no_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", ResourceWarning)  # of files that earlier tests left open
         yield
 
 

@@ -67,9 +67,6 @@ def written(tmp_path_factory):
         comparison = make(root)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            warnings.simplefilter(
-                "ignore", ResourceWarning
-            )  # of files that earlier tests left open
             paths = write_comparison(root / f"out <b> {name}", comparison)
         assert paths[-1].name == "report.html"
         found[name] = (comparison, paths[-1].parent, paths[-1].read_text(encoding="utf-8"))

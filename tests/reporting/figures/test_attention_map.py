@@ -21,7 +21,6 @@ from multitask.utils.errors import UserError
 def _no_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", ResourceWarning)  # of files that earlier tests left open
         yield
 
 

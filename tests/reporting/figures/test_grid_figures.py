@@ -19,7 +19,6 @@ def _no_warnings():
     """A missing layout, a bad limit or an all-NaN slice would warn."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", ResourceWarning)  # of files that earlier tests left open
         yield
 
 

@@ -24,7 +24,6 @@ from multitask.reporting.figures.style import save_figure
 def _no_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", ResourceWarning)  # of files that earlier tests left open
         yield
 
 

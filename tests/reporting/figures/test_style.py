@@ -36,7 +36,6 @@ def test_a_character_that_the_font_lacks_is_drawn_without_a_warning(tmp_path):
     figure.subplots().set_title("emoji 👩‍🔬, 中文")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", ResourceWarning)  # of files that earlier tests left open
         save_figure(figure, tmp_path / "f.png")
     assert imread(tmp_path / "f.png").std() > 0.01
 

@@ -17,7 +17,6 @@ SIZES |= {"sst5": 8544, "stsb_course": 6040}
 def _no_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", ResourceWarning)  # of files that earlier tests left open
         yield
 
 
