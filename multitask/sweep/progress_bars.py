@@ -1,13 +1,12 @@
 """The output of a sweep: progress bars on a terminal, and a line per run."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
 from multitask.config.run_directory import RunDirectory
+from multitask.config.run_log import parse_event
 
 TAIL = 4096  # bytes; longer than a line of metrics.jsonl
 
@@ -68,58 +67,34 @@ class Progress:
                 return
             name, directory = running[index] if index < len(running) else ("", None)
             done = steps_done(directory) if directory else None
+            step, steps, epoch, epochs = done or (0, 0, 0, 0)
             timed = directory if done else None
             if timed != self._timed.get(index):  # the remaining time must be that of this run
                 self._timed[index] = timed
                 bar.reset()
-                bar.initial = done.step if done else 0
-            epoch = f", epoch {done.epoch:.2f}/{done.epochs:.4g}" if done else ""
-            bar.set_description_str(name + epoch, refresh=False)
-            bar.n, bar.total = (done.step, done.steps) if done else (0, 0)
+                bar.initial = step
+            text = f"{name}, epoch {epoch:.2f}/{epochs:.4g}" if done else name
+            bar.set_description_str(text, refresh=False)
+            bar.n, bar.total = step, steps
             bar.refresh()
 
 
-class Done(NamedTuple):
-    """The progress of a run.
+def steps_done(run_dir: Path) -> tuple[int, int, float, float] | None:
+    """Return a run's steps done and planned, then its epochs done and planned; None before any.
 
-    Attributes:
-        step: steps done.
-        steps: planned steps.
-        epoch: epochs done.
-        epochs: planned epochs.
-    """
-
-    step: int
-    steps: int
-    epoch: float
-    epochs: float
-
-
-def steps_done(run_dir: Path) -> Done | None:
-    """Read the progress of a run from its log: the first line, the plan, and the last epoch.
-
-    None before the first step.
+    They are in its log: in the first line, the plan, and in the last line with an epoch.
     """
     try:
         with RunDirectory(run_dir).metrics.open("rb") as opened:
-            first = _event(opened.readline())
+            plan = parse_event(opened.readline())
             opened.seek(max(0, opened.seek(0, 2) - TAIL))
             lines = opened.read().splitlines()
     except OSError:
         return None
-    if first.get("event") != "plan":  # the line is being written, or the run is older
+    if plan is None or plan["event"] != "plan":  # the line is being written, or the run is older
         return None
-    for line in reversed(lines):
-        event = _event(line)
-        if event.get("epoch"):
-            return Done(event["step"], first["steps"], event["epoch"], first["epochs"])
-    return None
-
-
-def _event(line: bytes) -> dict[str, Any]:
-    """Parse a line of the log; empty if it is being written, or cut by TAIL."""
-    try:
-        event: dict[str, Any] = json.loads(line)
-    except ValueError:
-        return {}
-    return event if isinstance(event, dict) else {}
+    events = filter(None, map(parse_event, reversed(lines)))  # one may be cut by TAIL
+    last = next((event for event in events if event.get("epoch")), None)
+    if last is None:
+        return None
+    return last["step"], plan["steps"], last["epoch"], plan["epochs"]

@@ -11,7 +11,8 @@ from multitask.sweep.progress_bars import Progress, steps_done
 PLAN = '{"event": "plan", "step": 0, "steps": 300, "epochs": 3.0}\n'
 
 
-HALF = '{"event": "step", "step": 150, "epoch": 2.25}\n'  # the first stage has shorter epochs
+# the first stage has shorter epochs
+HALF = '{"event": "step", "step": 150, "epoch": 2.25, "task": "a", "loss": 1.0}\n'
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ HALF = '{"event": "step", "step": 150, "epoch": 2.25}\n'  # the first stage has 
         (HALF, None),  # written before logs had a plan
         (PLAN + HALF, (150, 300, 2.25, 3.0)),
         (PLAN + HALF + '{"event": "sk', (150, 300, 2.25, 3.0)),
-        (PLAN + HALF + '{"event": "stop", "step": 150}\n', (150, 300, 2.25, 3.0)),
+        (PLAN + HALF + '{"event": "stop", "step": 150, "task": "a"}\n', (150, 300, 2.25, 3.0)),
         (PLAN + "x" * 9000 + "\n" + HALF, (150, 300, 2.25, 3.0)),
     ],
 )
@@ -70,7 +71,8 @@ def test_a_runs_bar_tells_the_time_left_from_the_steps_it_saw(tmp_path, monkeypa
         def shown(name, step):
             log = tmp_path / name / "metrics.jsonl"
             log.parent.mkdir(exist_ok=True)
-            log.write_text(PLAN + json.dumps({"event": "step", "step": step, "epoch": 1.5}) + "\n")
+            event = {"event": "step", "step": step, "epoch": 1.5, "task": "a", "loss": 1.0}
+            log.write_text(PLAN + json.dumps(event) + "\n")
             stderr.truncate(0)
             progress.show([(name, log.parent)])
             return stderr.getvalue()
