@@ -26,7 +26,6 @@ from multitask.reporting.comparison.saved_predictions import (
     ScoredRows,
     check_same_rows,
     load_split,
-    scored_rows,
 )
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
@@ -247,12 +246,13 @@ def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | 
         trained = trained or _with_weights(directory, overrides, file)
         made = trained.load_split(task, split)
         scores = trained.score_split(task, made)
-        found[task, split] = scored_rows(
+        found[task, split] = ScoredRows(
             directory,
-            result,
-            rows=made.rows,
-            predictions=scores.predictions,
-            scores=scores.scores,
+            made.rows,
+            task_type(result["label_type"]),
+            result["metric"],
+            scores.predictions,
+            scores.scores,
         )
     return found
 

@@ -125,8 +125,11 @@ class TaskType:
         return np.full(count, -1, dtype=np.int64)
 
     def missing(self, labels: Array) -> Array:
-        """Return bool [N]: True for rows without a label, as marked by ``unread``."""
-        return labels < 0
+        """Return bool [N]: True for rows without a label, as marked by ``unread``.
+
+        If rows have several labels, those without are dropped when a file is read.
+        """
+        return labels < 0 if self.per_row else np.zeros(len(labels), dtype=bool)
 
     def class_counts(self, labels: Array, classes: int) -> list[int]:
         """Count the rows, or tagged words, of each class."""
@@ -136,6 +139,8 @@ class TaskType:
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
     ) -> Columns:
         """Return labels, predictions and scores of labelled rows, as input for ``values``."""
+        if self.measured:
+            return self.read_records([*self.records(rows, reader, predictions, scores)])
         return rows.gold, predictions, scores
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
@@ -179,8 +184,15 @@ class TaskType:
     def read_records(self, records: Sequence[Mapping[str, Any]]) -> Columns:
         """Return labels, predictions and scores of saved records, as input for ``values``.
 
+        Metrics from values per row need these alone: they are the scores, and the first one is the
+        label and the prediction.
+
         Raises KeyError, TypeError, IndexError or ValueError for damaged records.
         """
+        if self.measured:
+            values = [[record["measured"][name] for name in self.measured] for record in records]
+            measured = np.array(values, dtype=float)
+            return measured[:, 0], measured[:, 0], measured
         labels, predictions = (
             np.array([record[key] for record in records], dtype=np.int64)
             for key in ("label", "prediction")

@@ -34,10 +34,6 @@ class Contrastive(TaskType):
     labelled = per_row = one_value = False
     compares_rows = True
 
-    def missing(self, labels: Array) -> Array:
-        """Return False for each row: rows without a label are dropped when a file is read."""
-        return np.zeros(len(labels), dtype=bool)
-
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         every = {"probability": columns[2][:, 0], "accuracy": columns[1]}
         with warnings.catch_warnings():

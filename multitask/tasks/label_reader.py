@@ -39,15 +39,8 @@ class LabelReader:
     def head_context(self, labels: np.ndarray | None = None) -> dict[str, Any]:
         """Return constructor arguments for a head; without ``labels`` every class count is 1."""
         classes = len(self.names)
-        counts = [1] * classes
-        if labels is not None:
-            counts = self.task_type.class_counts(labels, classes)
-        return {
-            "num_labels": classes,
-            "class_counts": counts,
-            "low": self.low,
-            "high": self.high,
-        }
+        counts = [1] * classes if labels is None else self.task_type.class_counts(labels, classes)
+        return {"num_labels": classes, "class_counts": counts, "low": self.low, "high": self.high}
 
     def read(self, value: str) -> float:
         """Return the number of a label value. Raises ValueError with what was expected.

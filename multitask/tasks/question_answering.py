@@ -16,7 +16,6 @@ import numpy as np
 
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide
 from multitask.tasks.label_reader import LabelReader
-from multitask.tasks.records import measured_columns, read_measured
 from multitask.tasks.rows import Rows
 
 PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -38,15 +37,6 @@ class QuestionAnswering(TaskType):
     mark_tokens = "multitask.data.answers:placed_answers"
     read_output = "multitask.data.answers:answers_of_output"
     guess_loss = "multitask.data.answers:guess_loss"
-
-    def missing(self, labels: Array) -> Array:
-        """Return False for each row: rows without a label are dropped when a file is read."""
-        return np.zeros(len(labels), dtype=bool)
-
-    def columns(
-        self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-    ) -> Columns:
-        return measured_columns(self.records(rows, reader, predictions, scores))
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         measured = np.asarray(columns[2], float)
@@ -78,9 +68,6 @@ class QuestionAnswering(TaskType):
                 "scores": [round(float(scores[i, 0]), 6)],
                 "measured": measured and dict(zip(self.measured, measured, strict=True)),
             }
-
-    def read_records(self, records: Sequence[Mapping[str, Any]]) -> Columns:
-        return read_measured(records, self.measured)
 
     def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
         if record["measured"]["exact_match"]:

@@ -9,12 +9,10 @@ A record has these keys, and others that its task type adds:
 Prediction files, the Python interface and the page of `serve` each show a part of a record.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-from multitask.tasks.base import Array, Columns
+from multitask.tasks.base import Array
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -39,22 +37,6 @@ def predicted_records(
     """Return the records for the Python interface: without the keys that need labels."""
     records = reader.task_type.records(rows, reader, predictions, scores)
     return [{k: v for k, v in record.items() if k not in FROM_LABELS} for record in records]
-
-
-def measured_columns(records: Iterable[Mapping[str, Any]]) -> Columns:
-    """Return columns for metrics from values per row: the values, float [N, K], are the scores.
-
-    Labels and predictions are not used; both are the first value.
-    """
-    measured = np.array([list(record["measured"].values()) for record in records], dtype=float)
-    return measured[:, 0], measured[:, 0], measured
-
-
-def read_measured(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Columns:
-    """Return the same columns from saved records."""
-    return measured_columns(
-        {"measured": {name: record["measured"][name] for name in names}} for record in records
-    )
 
 
 def shares(

@@ -14,9 +14,9 @@ import numpy as np
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide
 from multitask.tasks.label_reader import LabelReader, canonical, label_text
 from multitask.tasks.lists import list_in
-from multitask.tasks.records import measured_columns, read_measured
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
+from multitask.utils.optional import optional
 
 OUTSIDE = "O"
 
@@ -68,15 +68,6 @@ class TokenClassification(TaskType):
             raise ValueError(f"is {cell!r:.60}: expected a list of tags")
         return [label_text(tag) for tag in tags]
 
-    def missing(self, labels: Array) -> Array:
-        """Return False for each row: rows without a label are dropped when a file is read."""
-        return np.zeros(len(labels), dtype=bool)
-
-    def columns(
-        self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-    ) -> Columns:
-        return measured_columns(self.records(rows, reader, predictions, scores))
-
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         sums = [column[rows].sum(axis=1) for column in np.asarray(columns[2], float).T]
         gold, predicted, right, words, right_words = sums
@@ -122,9 +113,6 @@ class TokenClassification(TaskType):
                 "measured": measured and dict(zip(self.measured, measured, strict=True)),
             }
 
-    def read_records(self, records: Sequence[Mapping[str, Any]]) -> Columns:
-        return read_measured(records, self.measured)
-
     def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
         """List the words with a wrong tag; the size is the highest probability of those tags."""
         gold, predicted, scores = record["label"], record["prediction"], record["scores"]
@@ -152,11 +140,7 @@ def _seen(predictions: Array, reader: LabelReader) -> Array:
 
 def import_seqeval() -> Any:
     """Import ``seqeval.scheme``. Raises UserError if seqeval is missing."""
-    try:
-        import seqeval.scheme
-    except ImportError as error:
-        raise UserError("tagged words are scored with seqeval: pip install seqeval") from error
-    return seqeval.scheme
+    return optional("seqeval.scheme", "tagged words are scored with seqeval", "seqeval")
 
 
 def entities(tags: Sequence[str], scheme: str) -> set[tuple[str, int, int]]:

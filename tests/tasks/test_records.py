@@ -4,13 +4,7 @@ import numpy as np
 
 from multitask.config.registry import task_type
 from multitask.tasks.label_reader import LabelReader
-from multitask.tasks.records import (
-    file_records,
-    measured_columns,
-    predicted_records,
-    read_measured,
-    shares,
-)
+from multitask.tasks.records import file_records, predicted_records, shares
 from multitask.tasks.rows import Rows
 
 READER = LabelReader(task_type("class"), {"0": 0, "1": 1}, ("bad", "good"))
@@ -33,14 +27,6 @@ def test_a_file_has_ids_texts_labels_and_six_digits():
 def test_python_gets_names_and_all_digits_and_no_labels():
     found = predicted_records(ROWS, READER, *OUTPUT)
     assert found[0] == {"prediction": 1, "scores": [0.12345678, 0.87654322], "name": "good"}
-
-
-def test_measured_columns_are_read_back_by_name():
-    records = [{"measured": {"f1": 0.5, "exact": 0.0}}, {"measured": {"exact": 1.0, "f1": 0.25}}]
-    *_, scores = read_measured(records, ("f1", "exact"))
-    np.testing.assert_array_equal(scores, [[0.5, 0.0], [0.25, 1.0]])
-    first, second, _ = measured_columns(records[:1])
-    assert first.tolist() == second.tolist() == [0.5]
 
 
 def test_shares_name_the_classes_and_mark_the_chosen():

@@ -53,14 +53,6 @@ class ScoredRows:
         return float(self.values(np.arange(len(self.rows))[None])[0])
 
 
-def scored_rows(
-    run: Path, result: dict[str, Any], *, rows: Rows, predictions: Array, scores: Array
-) -> ScoredRows:
-    """The output of a run; ``result`` is the task's entry of its report.json."""
-    kind = task_type(result["label_type"])
-    return ScoredRows(run, rows, kind, result["metric"], predictions, scores)
-
-
 def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> ScoredRows:
     """Read ``predictions/TASK.SPLIT.jsonl``; ``result`` is the task's entry of report.json.
 
@@ -85,7 +77,7 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
             None if unlabelled else labels,
             answers=[tuple(one["label"]) for one in records] if kind.measured else None,
         )
-        found = scored_rows(run, result, rows=rows, predictions=predictions, scores=scores)
+        found = ScoredRows(run, rows, kind, result["metric"], predictions, scores)
         return _checked(found, split, result, advice)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise UserError(f"{file}: damaged or incomplete: {advice}") from error
