@@ -15,11 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("grid", metavar="GRID", help="YAML file: see docs/ablations.md")
     add_overrides(parser, "config values of every cell, such as data_dir=DIR")
     parser.add_argument("--jobs", metavar="N", type=int, default=1, help="runs at once (default 1)")
-    parser.add_argument(
-        "--keep-weights",
-        action="store_true",
-        help="keep each run's weights, checkpoints and encoder copy",
-    )
+    text = "keep each run's weights, checkpoints and encoder copy"
+    parser.add_argument("--keep-weights", action="store_true", help=text)
     add_output(parser, "DIR", "default: runs/NAME-OF-THE-GRID-FILE")
 
 

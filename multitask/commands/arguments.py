@@ -31,11 +31,8 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 def add_source(parser: argparse.ArgumentParser) -> None:
     """Add RUN, a run directory or an encoder."""
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        help=f"run directory, or an encoder: a directory, a hub id or {PACKAGED_ENCODER}",
-    )
+    text = f"run directory, or an encoder: a directory, a hub id or {PACKAGED_ENCODER}"
+    parser.add_argument("run", metavar="RUN", help=text)
 
 
 def add_runs(parser: argparse.ArgumentParser, why: str) -> None:

@@ -6,29 +6,19 @@ Writes NAME.png, NAME.svg and the numbers as NAME.json (docs/bert-from-scratch.m
 import argparse
 from pathlib import Path
 
-from multitask.commands.arguments import (
-    add_output,
-    add_overrides,
-    add_source,
-    add_task,
-    check_task,
-)
+from multitask.commands import arguments as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_source(parser)
-    add_overrides(parser)
-    parser.add_argument(
-        "--text",
-        metavar="T",
-        action="append",
-        required=True,
-        help="the text; given twice: a pair in one input",
-    )
+    shared.add_source(parser)
+    shared.add_overrides(parser)
+    text = "the text; given twice: a pair in one input"
+    parser.add_argument("--text", metavar="T", action="append", required=True, help=text)
     parser.add_argument("--heads", action="store_true", help="also a panel for each head")
-    add_task(parser, "take the run's weights and adapter that serve this task (default: the first)")
+    text = "take the run's weights and adapter that serve this task (default: the first)"
+    shared.add_task(parser, text)
     place = "name of the files, or a directory for them (default: attention, in the run or here)"
-    add_output(parser, "NAME", place)
+    shared.add_output(parser, "NAME", place)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -50,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
         fixed = ["device=cpu", "training.precision=fp32"]
         config = load_run_config(name, [*fixed, *arguments.overrides])
         task = task or next(iter(config.tasks))
-        check_task(name, config, task)
+        shared.check_task(name, config, task)
     else:
         check_encoder(arguments.run, task, arguments.overrides)
 

@@ -9,35 +9,21 @@ Writes search.md and search.json (docs/search.md).
 import argparse
 from pathlib import Path
 
-from multitask.commands.arguments import (
-    add_output,
-    add_pooling,
-    add_source,
-    add_task,
-    check_number,
-)
+from multitask.commands import arguments as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_source(parser)
-    parser.add_argument(
-        "--pairs",
-        metavar="FILE",
-        type=Path,
-        required=True,
-        help="table with question1, question2 (or sentence1, sentence2) and is_duplicate; with "
-        "qid1 and qid2 questions are known by them, else by their exact text",
+    shared.add_source(parser)
+    text = (
+        "table with question1, question2 (or sentence1, sentence2) and is_duplicate; with qid1 and "
+        "qid2 questions are known by them, else by their exact text"
     )
-    parser.add_argument(
-        "--limit",
-        metavar="N",
-        type=int,
-        default=100_000,
-        help="distinct questions in the corpus at most (default 100,000, as in the paper)",
-    )
-    add_task(parser, "the run's task whose vectors count")
-    add_pooling(parser)
-    add_output(parser, "DIR", "default: RUN/scores; ./scores for an encoder")
+    parser.add_argument("--pairs", metavar="FILE", type=Path, required=True, help=text)
+    text = "distinct questions in the corpus at most (default 100,000, as in the paper)"
+    parser.add_argument("--limit", metavar="N", type=int, default=100_000, help=text)
+    shared.add_task(parser, "the run's task whose vectors count")
+    shared.add_pooling(parser)
+    shared.add_output(parser, "DIR", "default: RUN/scores; ./scores for an encoder")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -51,7 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.utils.files import write_text
 
     import_faiss()
-    check_number("--limit", arguments.limit)
+    shared.check_number("--limit", arguments.limit)
     questions = read_questions(arguments.pairs, arguments.limit)
 
     from multitask.inference.embeddings import open_vectors

@@ -25,16 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_overrides(parser)
     parser.add_argument("--format", required=True, choices=FORMATS, help="who is to load it")
     add_task(parser, "the task; needed if the run has several")
-    parser.add_argument(
-        "--encoder-only",
-        action="store_true",
-        help="transformers: the encoder that serves the task, without the task's head",
-    )
-    parser.add_argument(
-        "--int8",
-        action="store_true",
-        help="onnx: also a file with int8 weights; its loss and speed on dev rows are measured",
-    )
+    text = "transformers: the encoder that serves the task, without the task's head"
+    parser.add_argument("--encoder-only", action="store_true", help=text)
+    text = "onnx: also a file with int8 weights; its loss and speed on dev rows are measured"
+    parser.add_argument("--int8", action="store_true", help=text)
 
 
 def run(arguments: argparse.Namespace) -> None:

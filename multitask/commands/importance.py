@@ -11,37 +11,23 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitask.commands.arguments import (
-    add_output,
-    add_runs,
-    add_task,
-    check_number,
-    check_task,
-    runs_and_overrides,
-)
+from multitask.commands import arguments as shared
 
 if TYPE_CHECKING:
     from multitask.reporting.figures.importance_map import Importance
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_runs(parser, "drawn below one another")
-    add_task(parser, "only this task (default: every task whose pooling weighs hidden states)")
-    parser.add_argument(
-        "--text",
-        metavar="T",
-        action="append",
-        help="score this text instead of the dev set, a pair separated by a tab; may be repeated",
-    )
-    parser.add_argument(
-        "--examples",
-        metavar="N",
-        type=int,
-        default=20,
-        help="rows of dev that are drawn one by one (default: 20)",
-    )
+    shared.add_runs(parser, "drawn below one another")
+    text = "only this task (default: every task whose pooling weighs hidden states)"
+    shared.add_task(parser, text)
+    text = "score this text instead of the dev set, a pair separated by a tab; may be repeated"
+    parser.add_argument("--text", metavar="T", action="append", help=text)
+    text = "rows of dev that are drawn one by one (default: 20)"
+    parser.add_argument("--examples", metavar="N", type=int, default=20, help=text)
     place = "name of the files, or a directory for them"
-    add_output(parser, "NAME", f"{place} (default: importance, in the run or, of several, here)")
+    default = "importance, in the run or, of several, here"
+    shared.add_output(parser, "NAME", f"{place} (default: {default})")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -53,10 +39,10 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.utils.errors import check_text
     from multitask.utils.files import without_nan
 
-    check_number("--examples", arguments.examples, least=0)
+    shared.check_number("--examples", arguments.examples, least=0)
     for text in arguments.text or []:
         check_text(text, "--text: the text")
-    runs, overrides = runs_and_overrides(arguments)
+    runs, overrides = shared.runs_and_overrides(arguments)
     importances = [
         (directory, one) for directory in runs for one in _of_run(directory, overrides, arguments)
     ]
@@ -95,7 +81,7 @@ def _of_run(
     config = (load_saved_config if removed else load_run_config)(directory, list(overrides))
     tasks, only = list(config.tasks), arguments.task
     if only is not None:
-        check_task(directory, config, only)
+        shared.check_task(directory, config, only)
     chosen = [name for name in tasks if only in (None, name)]
     if removed and arguments.text:
         raise UserError(

@@ -15,12 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="DIR", type=Path, required=True, help="directory of the index"
     )
-    parser.add_argument(
-        "--ivf",
-        metavar="N",
-        type=int,
-        help="an approximate index of N lists, at most a list for every 39 texts (default: exact)",
-    )
+    text = "an approximate index of N lists, at most a list for every 39 texts (default: exact)"
+    parser.add_argument("--ivf", metavar="N", type=int, help=text)
     parser.add_argument(
         "--probes", metavar="N", type=int, help="lists searched with --ivf (default 5)"
     )

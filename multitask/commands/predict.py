@@ -6,18 +6,12 @@ The predictions of several runs are averaged over the tasks they share (docs/com
 import argparse
 from pathlib import Path
 
-from multitask.commands.arguments import (
-    add_output,
-    add_runs,
-    add_task,
-    check_task,
-    runs_and_overrides,
-)
+from multitask.commands import arguments as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_runs(parser, "for the average of all")
-    add_task(parser, "task for --file")
+    shared.add_runs(parser, "for the average of all")
+    shared.add_task(parser, "task for --file")
     parser.add_argument(
         "--file",
         metavar="F",
@@ -25,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="your own texts: .txt with one per line (a pair separated by a tab; the id is the "
         "line's number from 0), or a csv, tsv, jsonl or parquet file with the task's columns",
     )
-    add_output(
+    shared.add_output(
         parser,
         "O",
         "JSON lines for --file (default: the terminal); for several runs without --file, the "
@@ -36,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from multitask.utils.errors import UserError
 
-    runs, overrides = runs_and_overrides(arguments)
+    runs, overrides = shared.runs_and_overrides(arguments)
     if (arguments.task is None) != (arguments.file is None):
         raise UserError("predict: --task and --file go together")
     if arguments.file is not None:
@@ -105,7 +99,7 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
         _check_output(output, file)
     configs = [load_run_config(run, overrides) for run in runs]
     for run, config in zip(runs, configs, strict=True):
-        check_task(run, config, task)
+        shared.check_task(run, config, task)
     if not file.is_file():
         raise UserError(f"no such file: {file}")
 

@@ -7,18 +7,10 @@ from multitask.commands.arguments import add_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "runs",
-        metavar="RUN",
-        type=Path,
-        nargs="+",
-        help="run directory; runs that differ only in their seed make one row",
-    )
-    parser.add_argument(
-        "--baseline",
-        metavar="NAME",
-        help="row that the others are compared with, as the table names it (default: the first)",
-    )
+    text = "run directory; runs that differ only in their seed make one row"
+    parser.add_argument("runs", metavar="RUN", type=Path, nargs="+", help=text)
+    text = "row that the others are compared with, as the table names it (default: the first)"
+    parser.add_argument("--baseline", metavar="NAME", help=text)
     files = "report.html, table.md, .csv and .tex, comparison.json and figures"
     add_output(parser, "DIR", f"also write {files} there")
 

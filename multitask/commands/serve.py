@@ -11,12 +11,8 @@ from multitask.commands.arguments import add_run
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
-    parser.add_argument(
-        "--index",
-        metavar="DIR",
-        type=Path,
-        help="a search index made with this run: also show its nearest texts",
-    )
+    text = "a search index made with this run: also show its nearest texts"
+    parser.add_argument("--index", metavar="DIR", type=Path, help=text)
     parser.add_argument(
         "--port", metavar="N", type=int, default=8765, help="default 8765; 0: any free one"
     )

@@ -6,38 +6,29 @@ Writes sts.md and sts.json; --layers also the scores of every layer and fixed po
 import argparse
 from pathlib import Path
 
-from multitask.commands.arguments import (
-    add_output,
-    add_overrides,
-    add_pooling,
-    add_source,
-    add_task,
-)
+from multitask.commands import arguments as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_source(parser)
-    add_overrides(parser)
+    shared.add_source(parser)
+    shared.add_overrides(parser)
     parser.add_argument(
         "--data", metavar="DIR", type=Path, required=True, help="directory with the suites"
     )
-    parser.add_argument(
-        "--stsb",
-        metavar="FILE",
-        type=Path,
-        help="file to be read as STS-B, such as the course's sts-dev.csv (default: its test split "
-        "below DIR)",
+    text = (
+        "file to read as STS-B, such as the course's sts-dev.csv (default: its test split in DIR)"
     )
-    add_task(
+    parser.add_argument("--stsb", metavar="FILE", type=Path, help=text)
+    shared.add_task(
         parser,
         "the run's task whose weights, adapter and pooling count (default: the first that compares "
         "two sentences)",
     )
-    add_pooling(parser, ": cls, mean, ... (default: the task's; mean for an encoder)")
+    shared.add_pooling(parser, ": cls, mean, ... (default: the task's; mean for an encoder)")
     parser.add_argument(
         "--layers", action="store_true", help="also score every layer under each fixed pooling"
     )
-    add_output(parser, "DIR", "default: RUN/scores; ./scores for an encoder")
+    shared.add_output(parser, "DIR", "default: RUN/scores; ./scores for an encoder")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -11,14 +11,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "layout", metavar="LAYOUT", help="YAML file, such as configs/glue/table.yaml"
     )
-    parser.add_argument(
-        "directories",
-        metavar="DIR",
-        type=Path,
-        nargs="+",
-        help="what `ablate` has written, or a run directory; runs that differ only in their seed "
-        "make one row",
+    text = (
+        "what `ablate` wrote, or a run directory; runs that differ only in their seed make one row"
     )
+    parser.add_argument("directories", metavar="DIR", type=Path, nargs="+", help=text)
     add_output(parser, "DIR", "also write paper.md, .csv, .tex, .json and figures there")
 
 

@@ -10,11 +10,8 @@ from multitask.commands.arguments import add_config
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     group = parser.add_mutually_exclusive_group()
-    group.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on from the last checkpoint in output_dir; the same command otherwise",
-    )
+    text = "go on from the last checkpoint in output_dir; the same command otherwise"
+    group.add_argument("--resume", action="store_true", help=text)
     group.add_argument("--overwrite", action="store_true", help="replace the run in output_dir")
 
 
