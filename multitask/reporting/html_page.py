@@ -2,7 +2,8 @@
 
 The templates are in ``multitask/reporting/templates``: ``base.html.j2`` is the layout of every
 page, ``report.html.j2`` has tiles of scores above the sections. Jinja escapes every text, and the
-content security policy of a page forbids scripts and requests.
+content security policy of a page forbids scripts and requests. Templates that end with ``.md.j2``
+are Markdown, whose texts the filter ``markdown`` escapes.
 """
 
 import base64
@@ -15,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from multitask.reporting.figures.style import DPI
 from multitask.reporting.page import Page, Tile
-from multitask.reporting.table_formats import Table, score
+from multitask.reporting.table_formats import Table, markdown, score
 from multitask.utils.files import write_text
 
 # longer cells may wrap
@@ -26,26 +27,20 @@ NUMBER = re.compile(rf"([+-]?[\d,.]+( %)?( ± ([\d.]+|-))?( p[ <][\d.]+)?(\s{_IN
 
 def write_html(page: Page, file: Path, template: str = "report.html.j2") -> None:
     """Write the page with a template of ``multitask/reporting/templates``."""
-    write_text(file, html(template, page=page))
+    write_text(file, fill(template, page=page))
 
 
-def html(template: str, **values: Any) -> str:
+def fill(template: str, **values: Any) -> str:
     """Fill a template of ``multitask/reporting/templates`` with ``values``."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
+        autoescape=lambda name: str(name).endswith(".html.j2"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "anchor": anchor,
-        "column_kinds": column_kinds,
-        "data_uri": data_uri,
-        "png_size": png_size,
-        "positions": positions,
-        "score": score,
-    }
+    filters = (anchor, column_kinds, data_uri, markdown, png_size, positions, score)
+    environment.filters |= {function.__name__: function for function in filters}
     return environment.get_template(template).render(**values)
 
 

@@ -9,17 +9,8 @@ from typing import Any
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.yaml_tree import load_tree
-from multitask.reporting.page import Code, Lines, Section, Text, markdown_block
-from multitask.reporting.run_report import (
-    DATA_HEADER,
-    SCORES_HEADER,
-    data_rows,
-    metric_rows,
-    overall_lines,
-    run_settings,
-    score_rows,
-)
-from multitask.reporting.table_formats import Table, markdown
+from multitask.reporting import run_report
+from multitask.reporting.page import Code, Lines, Page, Section, Text, markdown_page
 
 # the hub's names of packaged weights
 HUB_NAMES = {"packaged-minilm": "sentence-transformers/all-MiniLM-L6-v2"}
@@ -77,60 +68,48 @@ def card(run_dir: Path, exported: Exported | None = None) -> str:
     run = RunDirectory(run_dir)
     report = run.load_report()
     tasks = load_tree(run.config).value.get("tasks", {})
-    name = run_dir.resolve().name
-    results = report["tasks"]
+    title = name = run_dir.resolve().name
+    config, shown, missing = run.config.read_text(encoding="utf-8"), report, NO_DEV
+    summary, usage, export = "", [], []
     if exported is not None:
-        own = [] if exported.config else [exported.task]
-        results = {task: found for task, found in results.items() if task in own}
-    shown = {**report, "tasks": results}
-    title = name if exported is None else f"{name}: {exported.task}"
-    parts = [f"# {markdown(title)}"]
-    if exported is not None:
-        parts += [markdown(exported.what), f"```python\n{exported.usage}\n```"]
-        parts += [markdown_block(Lines(exported.notes), run_dir)]
-    sections = _sections(report, shown, tasks, OTHER if exported and exported.config else NO_DEV)
-    if exported is not None:
-        lines = [f"{package}: {version}" for package, version in exported.versions.items()]
-        sections.append(Section("How it was exported", [Code(exported.command), Lines(lines)]))
-    for section in sections:
-        parts += [f"## {section.title}", *(markdown_block(b, run_dir) for b in section.blocks)]
-    config = run.config.read_text(encoding="utf-8").rstrip()
-    if exported is not None and exported.config:
-        config = exported.config.rstrip()
-    parts += ["## Config", f"````yaml\n{config}\n````"]
-    return f"{_header(name, shown, tasks, exported)}\n" + "\n\n".join(parts) + "\n"
+        title, summary = f"{name}: {exported.task}", exported.what
+        usage = [Section("How to load it", [Code(exported.usage, "python"), Lines(exported.notes)])]
+        versions = [f"{package}: {version}" for package, version in exported.versions.items()]
+        export = [Section("How it was exported", [Code(exported.command), Lines(versions)])]
+        results = {task: found for task, found in report["tasks"].items() if task == exported.task}
+        if exported.config:
+            config, results, missing = exported.config, {}, OTHER
+        shown = {**report, "tasks": results}
+    sections = [*usage, *_sections(report, shown, tasks, missing), *export]
+    page = markdown_page(Page(run_dir, title, summary, sections))
+    header = _header(name, shown, tasks, exported)
+    return f"{header}\n{page}\n## Config\n\n````yaml\n{config.rstrip()}\n````\n"
 
 
 def _sections(
-    report: Mapping[str, Any],
-    shown: dict[str, Any],
-    tasks: Mapping[str, Any],
-    missing: str,
+    report: dict[str, Any], shown: dict[str, Any], tasks: Mapping[str, Any], missing: str
 ) -> list[Section]:
     """Build the sections of a card; ``missing`` replaces the scores if ``shown`` has none."""
     encoder = report["encoder"]
-    trained = ", ".join(report["tasks"])
     what = (
         f"One encoder ({encoder['name']}, {encoder['parameters'] / 1e6:.1f} M parameters), trained "
-        f"on the tasks {trained}."
+        f"on the tasks {', '.join(report['tasks'])}."
     )
-    settings = [f"{key}: {value}" for key, value in run_settings(shown).items()]
-    sections = [Section("Model", [Text(what)])]
+    scores = [Section("Dev scores", [Text(missing)])]
     if shown["tasks"]:
-        metrics_header = ("task", "metric", *SCORES_HEADER[2:5])
-        overall = [Lines(overall_lines(shown))] if len(shown["tasks"]) > 1 else []
-        scores = Table(SCORES_HEADER, score_rows(shown))
-        sections += [
-            Section("Dev scores and baselines", [scores, *overall]),
-            Section("All metrics", [Table(metrics_header, metric_rows(shown))]),
-            Section("Data", [Table(DATA_HEADER, data_rows(shown))]),
+        overall = [Lines(run_report.overall_lines(shown))] if len(shown["tasks"]) > 1 else []
+        scores = [
+            Section("Dev scores and baselines", [run_report.score_table(shown), *overall]),
+            Section("All metrics", [run_report.metric_table(shown)]),
+            Section("Data", [run_report.data_table(shown)]),
         ]
-    else:
-        sections.append(Section("Dev scores", [Text(missing)]))
     return [
-        *sections,
+        Section("Model", [Text(what)]),
+        *scores,
         Section("Contamination", [Lines(_contamination(report, tasks))]),
-        Section("How it was trained", [Code(report["command"]), Lines(settings)]),
+        Section(
+            "How it was trained", [Code(report["command"]), Lines(run_report.run_settings(report))]
+        ),
     ]
 
 
@@ -153,10 +132,7 @@ def _contamination(report: Mapping[str, Any], tasks: Mapping[str, Any]) -> list[
 
 
 def _header(
-    name: str,
-    shown: Mapping[str, Any],
-    tasks: Mapping[str, Any],
-    exported: Exported | None,
+    name: str, shown: Mapping[str, Any], tasks: Mapping[str, Any], exported: Exported | None
 ) -> str:
     """Write the metadata between two lines of dashes."""
     from huggingface_hub import EvalResult, ModelCardData

@@ -7,7 +7,6 @@ the HTML templates escape them.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 from urllib.parse import quote
 
 from multitask.reporting.table_formats import Table, markdown
@@ -19,11 +18,9 @@ class Lines:
 
     Attributes:
         lines: plain text, one item each.
-        kind: selects the HTML template.
     """
 
     lines: Sequence[str]
-    kind: ClassVar[str] = "lines"
 
 
 @dataclass(frozen=True)
@@ -32,24 +29,22 @@ class Text:
 
     Attributes:
         text: plain text.
-        kind: selects the HTML template.
     """
 
     text: str
-    kind: ClassVar[str] = "text"
 
 
 @dataclass(frozen=True)
 class Code:
-    """A command to type in a shell.
+    """A command to type in a shell, or lines of another language.
 
     Attributes:
-        text: the command.
-        kind: selects the HTML template.
+        text: the lines.
+        language: the name of the language in Markdown.
     """
 
     text: str
-    kind: ClassVar[str] = "code"
+    language: str = "sh"
 
 
 @dataclass(frozen=True)
@@ -59,12 +54,10 @@ class Image:
     Attributes:
         file: a PNG file in the page's folder.
         alt: a description for readers who cannot see the image.
-        kind: selects the HTML template.
     """
 
     file: Path
     alt: str
-    kind: ClassVar[str] = "image"
 
 
 Block = Table | Lines | Text | Code | Image
@@ -165,7 +158,7 @@ def markdown_block(block: Block, folder: Path) -> str:
             return "\n".join(f"- {markdown(line)}" for line in lines)
         case Text(text):
             return markdown(text)
-        case Code(text):
-            return f"```sh\n{text}\n```"
+        case Code(text, language):
+            return f"```{language}\n{text}\n```"
         case Image(file, alt):
             return f"![{markdown(alt)}]({quote(file.relative_to(folder).as_posix())})"

@@ -14,42 +14,35 @@ from multitask.config.run_directory import RunDirectory
 from multitask.reporting.figures.training_curves import draw_all, figure_name
 from multitask.reporting.html_page import write_html
 from multitask.reporting.mistakes import MISTAKES, mistakes
-from multitask.reporting.page import (
-    Block,
-    Code,
-    Image,
-    Lines,
-    Page,
-    Section,
-    Tile,
-    markdown_page,
-)
-from multitask.reporting.table_formats import Table, score
+from multitask.reporting.page import Code, Image, Lines, Page, Section, Tile, markdown_page
+from multitask.reporting.table_formats import Table, number, score
 from multitask.utils.errors import UserError
 
 SCORES_HEADER = ("task", "metric", "trained [95 % interval]", "frozen encoder", "trivial", "flag")
-DATA_HEADER = (
-    "task",
-    "split",
-    "file",
-    "rows",
-    "unlabelled dropped",
-    "empty texts",
-    "duplicates",
-    "also in train",
-    "truncated",
-    "mean tokens",
-)
 TURNS_HEADER = ("task", "trained", "skipped", "stopped at step", "selected step")
 CONFLICT_HEADER = ("tasks", "measured", "mean cosine of gradients", "share below 0")
+# what is counted in each split, and the titles of these columns
+COUNTS = {
+    "rows": "rows",
+    "unlabelled_dropped": "unlabelled dropped",
+    "empty_texts": "empty texts",
+    "duplicates": "duplicates",
+    "in_train": "also in train",
+}
 COURSE_SCORE = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
 TILES_LEGEND = "Dev scores. Dot: the trained model; bar: its 95 % interval; strokes: the baselines."
+# the alt texts of the figures; those of single tasks come from the task types
+FIGURES = {
+    "curves": "Each task's metric at every evaluation and its training loss over the steps",
+    "schedule": "Which task was trained when",
+    "space": "Alignment, uniformity and mean cosine of the vectors over the steps",
+    "conflict": "Cosines between the tasks' gradients of the encoder over time and by layer",
+}
 
 
 def terminal_table(report: dict[str, Any]) -> str:
     """Write each task's dev score next to its baselines, and the overall scores below."""
-    table = Table(SCORES_HEADER, score_rows(report))
-    return "\n".join([table.text(), "", *overall_lines(report)])
+    return "\n".join([score_table(report).text(), "", *overall_lines(report)])
 
 
 def write_reports(run_dir: Path) -> Path:
@@ -67,35 +60,28 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
     remarks = overall_lines(report)
     if any(task["baselines"]["frozen"] is None for task in report["tasks"].values()):
         why = "training.frozen_baseline is false, or the pooling has parameters of its own"
-        remarks = [*remarks, f"Frozen encoder -: not measured ({why})."]
-    overall = Lines(remarks)
-    metrics_header = ("task", "metric", *SCORES_HEADER[2:5])
+        remarks.append(f"Frozen encoder -: not measured ({why}).")
     sections = [
-        Section("Dev scores", [Table(SCORES_HEADER, score_rows(report)), overall]),
-        Section("All metrics", [Table(metrics_header, metric_rows(report))]),
+        Section("Dev scores", [score_table(report), Lines(remarks)]),
+        Section("All metrics", [metric_table(report)]),
         Section("Figures", _images(report, figures)),
         *_set_up(run),
-        Section("Data", [Table(DATA_HEADER, data_rows(report))]),
-        Section("Turns", [Table(TURNS_HEADER, _turns(report))]),
+        Section("Data", [data_table(report)]),
+        Section("Turns", [_turns(report)]),
     ]
     if report.get("conflict"):
-        table = Table(CONFLICT_HEADER, conflict_rows(report))
-        sections.append(Section("Gradient conflict", [table], label="Conflict"))
+        sections.append(Section("Gradient conflict", [_conflict(report)], label="Conflict"))
     if report["warnings"]:
         sections.append(Section("Warnings", [Lines(report["warnings"])], alert=True))
     wrong = [
-        Section(
-            task,
-            [mistakes(result, run.load_predictions(task, "dev"))],
-            folded=True,
-        )
+        Section(task, [mistakes(result, run.load_predictions(task, "dev"))], folded=True)
         for task, result in report["tasks"].items()
         if task_type(result["label_type"]).labelled
     ]
-    title = f"The {MISTAKES} most confident mistakes"
+    where = Lines(["every setting: config.yaml, in the directory of this page"])
     sections += [
-        Section(title, parts=wrong, label="Mistakes"),
-        Section("Settings", _settings(report)),
+        Section(f"The {MISTAKES} most confident mistakes", parts=wrong, label="Mistakes"),
+        Section("Settings", [Code(report["command"]), where, Lines(run_settings(report))]),
     ]
     return Page(
         folder=run_dir,
@@ -117,36 +103,37 @@ def _set_up(run: RunDirectory) -> list[Section]:
     return [Section("Set-up", [table, Lines([training_line(config)])])]
 
 
-def _with_interval(result: dict[str, Any], metric: str) -> str:
-    """Write the trained model's dev score and its interval: ``0.492 [0.463, 0.521]``."""
+def _baselines(result: dict[str, Any], metric: str) -> dict[str, float | None]:
+    """Return the scores of the baselines, by their names in the report."""
+    frozen, trivial = result["baselines"]["frozen"] or {}, result["baselines"]["trivial"]
+    return {"frozen encoder": frozen.get(metric), "trivial": trivial[metric]}
+
+
+def _cells(task: str, result: dict[str, Any], metric: str) -> tuple[str, ...]:
+    """Write a task's metric: ``0.492 [0.463, 0.521]`` for the trained model, then the baselines."""
     low, high = result["dev_intervals"][metric]
     interval = "" if low is None else f" [{score(low)}, {score(high)}]"
-    return score(result["dev"][metric]) + interval
+    trained = score(result["dev"][metric]) + interval
+    return (task, metric, trained, *map(score, _baselines(result, metric).values()))
 
 
-def _cells(result: dict[str, Any], metric: str) -> tuple[str, str, str]:
-    """Write the scores of the trained model, of the frozen encoder and of the trivial guess."""
-    frozen = result["baselines"]["frozen"] or {}
-    trivial = result["baselines"]["trivial"]
-    trained = _with_interval(result, metric)
-    return trained, score(frozen.get(metric)), score(trivial[metric])
-
-
-def score_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    """List each task's metric in the columns of SCORES_HEADER."""
-    return [
-        (task, result["metric"], *_cells(result, result["metric"]), "; ".join(result["flags"]))
+def score_table(report: dict[str, Any]) -> Table:
+    """Build the table of each task's metric next to its baselines."""
+    rows = [
+        (*_cells(task, result, result["metric"]), "; ".join(result["flags"]))
         for task, result in report["tasks"].items()
     ]
+    return Table(SCORES_HEADER, rows)
 
 
-def metric_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    """List every scalar metric of every task."""
-    return [
-        (task, metric, *_cells(result, metric))
+def metric_table(report: dict[str, Any]) -> Table:
+    """Build the table of every scalar metric of every task."""
+    rows = [
+        _cells(task, result, metric)
         for task, result in report["tasks"].items()
         for metric in task_type(result["label_type"]).metrics
     ]
+    return Table(SCORES_HEADER[:5], rows)
 
 
 def overall_lines(report: dict[str, Any]) -> list[str]:
@@ -192,100 +179,64 @@ def _tiles(report: dict[str, Any]) -> list[Tile]:
         tiles.append(Tile("CS224N overall", COURSE_SCORE, overall["cs224n"]))
     for task, result in report["tasks"].items():
         metric = result["metric"]
-        low, high = result["dev_intervals"][metric]
-        references = {
-            "frozen encoder": (result["baselines"]["frozen"] or {}).get(metric),
-            "trivial": result["baselines"]["trivial"][metric],
-        }
-        trained = result["dev"][metric]
-        tiles.append(Tile(task, metric, trained, low, high, references, result["flags"]))
+        trained, (low, high) = result["dev"][metric], result["dev_intervals"][metric]
+        baselines = _baselines(result, metric)
+        tiles.append(Tile(task, metric, trained, low, high, baselines, result["flags"]))
     return tiles
 
 
 def _images(report: dict[str, Any], figures: Sequence[Path]) -> list[Image]:
-    """The figures; the alt text says what each shows."""
-    alt = {
-        "curves": "Each task's metric at every evaluation and its training loss over the steps",
-        "schedule": "Which task was trained when",
-        "space": "Alignment, uniformity and mean cosine of the vectors over the steps",
-        "conflict": "Cosines between the tasks' gradients of the encoder over time and by layer",
-    }
+    """Show the figures; the alt text says what each shows."""
+    alt = dict(FIGURES)
     for task, result in report["tasks"].items():
         kind = task_type(result["label_type"])
         alt[figure_name(kind, task)] = kind.figure_shows.format(task=task)
     return [Image(path, alt[path.stem]) for path in figures]
 
 
-def data_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    """List what was read per task and split, in the columns of DATA_HEADER."""
-    return [
-        (
-            task,
-            split,
-            data["file"],
-            f"{data['rows']:,}",
-            f"{data['unlabelled_dropped']:,}",
-            f"{data['empty_texts']:,}",
-            f"{data['duplicates']:,}",
-            f"{data['in_train']:,}" if "in_train" in data else "",
-            f"{100 * data['truncated_share']:.1f} %",
-            f"{data['mean_tokens']:.1f}",
-        )
-        for task, result in report["tasks"].items()
-        for split, data in result["data"].items()
-    ]
+def data_table(report: dict[str, Any]) -> Table:
+    """Build the table of what was read per task and split; only dev rows can be in train too."""
+    rows = []
+    for task, result in report["tasks"].items():
+        for split, data in result["data"].items():
+            counts = [f"{data[key]:,}" if key in data else "" for key in COUNTS]
+            truncated = f"{100 * data['truncated_share']:.1f} %"
+            mean = f"{data['mean_tokens']:.1f}"
+            rows.append((task, split, data["file"], *counts, truncated, mean))
+    return Table(("task", "split", "file", *COUNTS.values(), "truncated", "mean tokens"), rows)
 
 
-def _turns(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    """List the trained and skipped turns of each task, and where it stopped and was selected."""
-    return [
-        (
-            task,
-            f"{result['turns']['trained']:,}",
-            f"{result['turns']['skipped']:,}",
-            *(
-                "-" if step is None else f"{step:,}"
-                for step in (result["stopped_at_step"], result["selected_step"])
-            ),
-        )
-        for task, result in report["tasks"].items()
-    ]
+def _turns(report: dict[str, Any]) -> Table:
+    """Build the table of the turns of each task, and where it stopped and was selected."""
+    rows = []
+    for task, result in report["tasks"].items():
+        turns, steps = result["turns"], (result["stopped_at_step"], result["selected_step"])
+        counts = (turns["trained"], turns["skipped"], *steps)
+        rows.append((task, *(number(count, ",") for count in counts)))
+    return Table(TURNS_HEADER, rows)
 
 
-def conflict_rows(report: dict[str, Any]) -> list[tuple[str, ...]]:
-    """List how much the gradients of each pair of tasks agreed, in CONFLICT_HEADER."""
-    return [
-        (
-            pair,
-            f"{found['measured']:,}",
-            score(found["mean"]),
-            f"{100 * found['below_0']:.0f} %",
-        )
+def _conflict(report: dict[str, Any]) -> Table:
+    """Build the table of how much the gradients of each pair of tasks agreed."""
+    rows = [
+        (pair, f"{found['measured']:,}", score(found["mean"]), f"{100 * found['below_0']:.0f} %")
         for pair, found in report["conflict"].items()
     ]
+    return Table(CONFLICT_HEADER, rows)
 
 
-def _settings(report: dict[str, Any]) -> list[Block]:
-    """Show how to repeat the run, and what it ran on."""
+def run_settings(report: dict[str, Any]) -> list[str]:
+    """List seed, commit, versions, encoder and speed of a run."""
+    versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
     return [
-        Code(report["command"]),
-        Lines(["every setting: config.yaml, in the directory of this page"]),
-        Lines([f"{name}: {value}" for name, value in run_settings(report).items()]),
+        f"seed: {report['seed']}",
+        f"git revision: {report['git_revision'] or '-'}",
+        f"versions: {versions}",
+        f"started from: {_started_from(report)}",
+        f"encoder pretrained on: {', '.join(report['encoder']['seen_corpora']) or '-'}",
+        f"wall time: {_duration(report['wall_time_s'])}",
+        f"training speed: {report['train_sentences_per_s']:.0f} sentences/s",
     ]
-
-
-def run_settings(report: dict[str, Any]) -> dict[str, Any]:
-    """Return seed, commit, versions, encoder and speed of a run, by their names in the report."""
-    encoder = report["encoder"]
-    return {
-        "seed": report["seed"],
-        "git revision": report["git_revision"] or "-",
-        "versions": ", ".join(f"{name} {version}" for name, version in report["versions"].items()),
-        "started from": _started_from(report),
-        "encoder pretrained on": ", ".join(encoder["seen_corpora"]) or "-",
-        "wall time": _duration(report["wall_time_s"]),
-        "training speed": f"{report['train_sentences_per_s']:.0f} sentences/s",
-    }
 
 
 def _started_from(report: dict[str, Any]) -> str:

@@ -3,17 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from multitask.reporting.table_formats import Table, markdown
+from multitask.reporting.html_page import fill
+from multitask.reporting.table_formats import Table
 
-HEADER = (
-    "",
-    "MRR@10",
-    "recall@10",
-    "ms a query, all at once",
-    "ms a query, alone (median)",
-    "95 %",
-    "index, MB",
-)
+# the titles of the columns, what a mode is multiplied by, and the format
+COLUMNS = {
+    "mrr_at_10": ("MRR@10", 100, ".2f"),
+    "recall_at_10": ("recall@10", 100, ".2f"),
+    "batch_ms_per_query": ("ms a query, all at once", 1, ".3f"),
+    "single_ms_median": ("ms a query, alone (median)", 1, ".3f"),
+    "single_ms_p95": ("95 %", 1, ".3f"),
+    "index_bytes": ("index, MB", 1e-6, ".1f"),
+}
 
 
 def terminal_table(report: Mapping[str, Any]) -> str:
@@ -23,19 +24,8 @@ def terminal_table(report: Mapping[str, Any]) -> str:
 
 def markdown_page(report: Mapping[str, Any]) -> str:
     """Write search.md from the content of search.json."""
-    lines = [
-        f"# Search: {markdown(report['of'])}",
-        "",
-        _table(report).markdown(),
-        "",
-        *(f"- {markdown(line)}" for line in _facts(report)),
-        *([f"- {markdown(report['warning'])}"] if report["warning"] else []),
-        "",
-        f"    {report['command']}",
-        "",
-        f"git revision: {report['git_revision'] or '-'}",
-    ]
-    return "\n".join(lines) + "\n"
+    table, facts = _table(report), _facts(report)
+    return fill("search.md.j2", report=report, table=table, facts=facts) + "\n"
 
 
 def _table(report: Mapping[str, Any]) -> Table:
@@ -45,19 +35,10 @@ def _table(report: Mapping[str, Any]) -> Table:
     }
     rows = []
     for name, title in titles.items():
-        mode = report["modes"][name]
-        rows.append(
-            [
-                title,
-                f"{100 * mode['mrr_at_10']:.2f}",
-                f"{100 * mode['recall_at_10']:.2f}",
-                f"{mode['batch_ms_per_query']:.3f}",
-                f"{mode['single_ms_median']:.3f}",
-                f"{mode['single_ms_p95']:.3f}",
-                f"{mode['index_bytes'] / 1e6:.1f}",
-            ]
-        )
-    return Table(HEADER, rows)
+        values = report["modes"][name]
+        cells = [f"{values[key] * by:{form}}" for key, (_, by, form) in COLUMNS.items()]
+        rows.append([title, *cells])
+    return Table(["", *(title for title, *_ in COLUMNS.values())], rows)
 
 
 def _facts(report: Mapping[str, Any]) -> list[str]:

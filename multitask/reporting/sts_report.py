@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from multitask.reporting.table_formats import Table, markdown, number
+from multitask.reporting.html_page import fill
+from multitask.reporting.table_formats import Table, number
 from multitask.tasks.sts import NAMES
 
 SPACE = {
@@ -24,29 +25,8 @@ def terminal_table(report: Mapping[str, Any]) -> str:
 
 def markdown_page(report: Mapping[str, Any]) -> str:
     """Write sts.md (the table, the subsets and how to read them) from the content of sts.json."""
-    remarks = notes(report)
-    lines = [
-        f"# STS: {markdown(report['of'])}",
-        "",
-        "Cosine of two sentence vectors against the gold score, correlations x 100; texts cut at "
-        f"{report['max_length']} tokens. `all` is one correlation over all pairs of a suite, "
-        "`mean` and `wmean` are averages over its subsets, plain and by number of pairs.",
-        "",
-        _table(report["suites"]).markdown(),
-        "",
-        *(f"- {markdown(line)}" for line in remarks),
-        *[""][: len(remarks)],
-        "## Subsets",
-        "",
-        Table(SUBSETS_HEADER, _subset_rows(report["suites"])).markdown(),
-        "",
-        "## Settings",
-        "",
-        f"    {report['command']}",
-        "",
-        f"git revision: {report['git_revision'] or '-'}",
-    ]
-    return "\n".join(lines) + "\n"
+    tables = {"table": _table(report["suites"]), "subsets": _subsets(report["suites"])}
+    return fill("sts.md.j2", report=report, notes=notes(report), **tables) + "\n"
 
 
 def notes(report: Mapping[str, Any]) -> list[str]:
@@ -103,23 +83,15 @@ def _table(entries: Entries) -> Table:
     return Table(["", *NAMES, "Avg"], rows)
 
 
-def _subset_rows(entries: Entries) -> list[list[str]]:
+def _subsets(entries: Entries) -> Table:
     rows = []
     for suite, entry in entries.items():
-        for subset, whole in entry["scores"]["subsets"].items():
-            kept = headline(entry)["subsets"].get(subset, {"pairs": 0})
-            known = entry["in_training"] is not None
-            rows.append(
-                [
-                    suite,
-                    subset,
-                    f"{kept['pairs']:,}",
-                    percent(kept.get("spearman")),
-                    percent(kept.get("pearson")),
-                    f"{whole['pairs'] - kept['pairs']:,}" if known else "-",
-                ]
-            )
-    return rows
+        for subset, every in entry["scores"]["subsets"].items():
+            counted = headline(entry)["subsets"].get(subset, {"pairs": 0})
+            scores = [percent(counted.get(which)) for which in ("spearman", "pearson")]
+            seen = None if entry["in_training"] is None else every["pairs"] - counted["pairs"]
+            rows.append([suite, subset, f"{counted['pairs']:,}", *scores, number(seen, ",")])
+    return Table(SUBSETS_HEADER, rows)
 
 
 def percent(value: float | None) -> str:
@@ -133,7 +105,7 @@ def headline(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return chosen
 
 
-def average(entries: Mapping[str, Mapping[str, Any]], which: str = "spearman") -> float | None:
+def average(entries: Entries, which: str = "spearman") -> float | None:
     """Return the table's Avg, the mean over the seven suites; None if a suite is missing."""
     if set(entries) < set(NAMES):
         return None

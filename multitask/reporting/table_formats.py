@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -77,13 +77,11 @@ class Table:
         rows: cells of any type, as many in each row as in the header.
         marked: cells that stand out, such as the best of a column: (row, column), counted from 0
             without the header. Text adds ``*``, Markdown and LaTeX write them bold.
-        kind: selects the HTML template.
     """
 
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]
     marked: frozenset[tuple[int, int]] = frozenset()
-    kind: ClassVar[str] = "table"
 
     def text(self) -> str:
         """Write left-aligned columns, two spaces apart, with a rule under the header."""

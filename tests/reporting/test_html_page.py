@@ -35,7 +35,7 @@ NASTY = [
     "中文句子，没有空格也会换行" * 6,
 ]
 TEMPLATES = {"base.html.j2", "blocks.html.j2", "report.html.j2", "serve.css", "serve.html.j2"}
-TEMPLATES |= {"style.css"}
+TEMPLATES |= {"search.md.j2", "style.css", "sts.md.j2"}
 
 
 def write_nasty_run(folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from multitask.inference.serve import responses
 from multitask.inference.serve.responses import MAX_CHARACTERS, Served
 from multitask.inference.serve.server import ADDRESS, import_flask
-from multitask.reporting.html_page import html
+from multitask.reporting.html_page import fill
 from multitask.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def page(served: Served, **values: Any) -> str:
         "no_nearest": "",
         "problem": "",
     }
-    return html(
+    return fill(
         "serve.html.j2",
         **{**usual, **values},
         page={

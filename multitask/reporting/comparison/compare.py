@@ -177,28 +177,23 @@ def _columns(
 
 
 def _task_column(
-    task: str,
-    sets: list[list[ScoredRows]],
-    reports: list[Runs],
-    resamples: int,
+    task: str, sets: list[list[ScoredRows]], reports: list[Runs], resamples: int
 ) -> Column:
     """Return each group's reported score per seed, and its resampled means over seeds."""
     every = [one for found in sets for one in found]
     for other in every[1:]:
         check_same_rows(task, every[0], other)
-    values = resampled_metric(task, every, resamples)
+    ends = np.cumsum([len(found) for found in sets])
+    parts = np.split(resampled_metric(task, every, resamples), ends[:-1], axis=1)
     column: Column = []
-    start = 0
-    for found, runs in zip(sets, reports, strict=True):
-        if not found:
+    for values, runs in zip(parts, reports, strict=True):
+        if not values.shape[1]:
             column.append(None)
             continue
-        own = values[:, start : start + len(found)]
-        start += len(found)
         entries = [report["tasks"][task] for _, report in runs]
-        scores = [entry["dev"][entry["metric"]] for entry in entries]
-        known = [math.nan if score is None else float(score) for score in scores]
-        column.append((known, seed_means(own, drawn_seeds(_seeds(runs), resamples))))
+        scores = np.array([entry["dev"][entry["metric"]] for entry in entries], dtype=float)
+        draws = drawn_seeds(_seeds(runs), resamples)
+        column.append((scores.tolist(), seed_means(values, draws)))
     return column
 
 
@@ -222,12 +217,11 @@ def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
     best = best_of([e["mean"] for e in entries if e and math.isfinite(e["mean"])])
     base, against = entries[baseline], column[baseline]
     compared = []
-    for i, (each, entry) in enumerate(zip(entries, column, strict=True)):
+    for each, entry in zip(entries, column, strict=True):
         if each is None or entry is None:
             continue
-        each["best"] = each["mean"] == best
-        each["difference"] = None
-        if i == baseline or base is None or against is None:
+        each |= {"best": each["mean"] == best, "difference": None}
+        if each is base or base is None or against is None:
             continue
         value = each["mean"] - base["mean"]
         if math.isfinite(value):
@@ -236,11 +230,7 @@ def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
             each["difference"] = {"value": value, "low": low, "high": high}
             each["difference"]["p"] = p_value(differences)
             compared.append(each["difference"])
-    known = [difference for difference in compared if math.isfinite(difference["p"])]
-    corrected = holm([difference["p"] for difference in known])
-    for difference in compared:
-        difference["p_holm"] = math.nan
-    for difference, p in zip(known, corrected, strict=True):
+    for difference, p in zip(compared, holm([each["p"] for each in compared]), strict=True):
         difference["p_holm"] = p
     return entries
 

@@ -2,17 +2,13 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from multitask.config.run_directory import RunDirectory
 from multitask.reporting.comparison.grid_axes import heatmaps, long_axes
 from multitask.reporting.comparison.score_tables import columns
 from multitask.reporting.figures import style
-from multitask.reporting.figures.grid_figures import draw_curve_bands, draw_gap_bands, draw_heatmaps
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from multitask.reporting.figures.grid_figures import draw_curve_bands, draw_heatmaps, loss_gaps
 
 PANELS_IN_A_ROW = 4
 CURVES, GAPS = "curves.png", "gaps.png"
@@ -26,11 +22,12 @@ def draw_all(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     style.save_figure(draw_comparison(comparison), figure)
     maps = heatmap_files(directory, comparison)
     for (title, file), task in zip(maps.items(), (*comparison["tasks"], None), strict=False):
-        draw_heatmaps(file, heatmaps(comparison, task), title)
+        style.save_figure(draw_heatmaps(heatmaps(comparison, task), title), file)
     drawn = curve_groups(comparison)
     if drawn:
-        draw_curve_bands(curves, drawn)
-        draw_gap_bands(gaps, drawn)
+        style.save_figure(draw_curve_bands(drawn), curves)
+        gap_bands = draw_curve_bands(drawn, loss_gaps, "loss above the training loss,")
+        style.save_figure(gap_bands, gaps)
     return [figure, *maps.values(), *([curves, gaps] if drawn else [])]
 
 
@@ -72,7 +69,7 @@ def curve_groups(comparison: dict[str, Any]) -> dict[str, list[Path]]:
     return {name: own for name, own in runs.items() if name in drawn}
 
 
-def draw_comparison(comparison: dict[str, Any]) -> "Figure":
+def draw_comparison(comparison: dict[str, Any]) -> "style.Figure":
     """Draw a panel per task and one for their mean: a line of dots per group, one dot per seed.
 
     The bar is the 95 % interval of the group's mean; the baseline's mean is a dashed line.
@@ -104,7 +101,7 @@ def draw_comparison(comparison: dict[str, Any]) -> "Figure":
     return figure
 
 
-def _panel(axes: "Axes", entries: list[dict[str, Any] | None], baseline: int) -> None:
+def _panel(axes: "style.Axes", entries: list[dict[str, Any] | None], baseline: int) -> None:
     base = entries[baseline]
     if base and base["mean"] is not None:
         label = "mean of the baseline (bold name)"

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 from typing import Any
@@ -23,13 +24,12 @@ def long_axes(comparison: dict[str, Any]) -> list[int]:
 
 def axis_labels(axis: dict[str, Any]) -> dict[str, str]:
     """Shorten the labels, as the axis already has the key: ``2e-05``, not ``lr_2e-05``."""
-    pairs = zip(axis["labels"], axis["values"], strict=True)
-    plain = {
+    return {
         label: shown(value)
-        for label, value in pairs
         if not isinstance(value, str) and label.endswith(f"_{shown(value)}")
+        else label
+        for label, value in zip(axis["labels"], axis["values"], strict=True)
     }
-    return {label: plain.get(label, label) for label in axis["labels"]}
 
 
 def heatmaps(comparison: dict[str, Any], task: str | None) -> list[Heatmap]:
@@ -42,12 +42,10 @@ def heatmaps(comparison: dict[str, Any], task: str | None) -> list[Heatmap]:
     maps = []
     for pair in combinations(long_axes(comparison), 2):
         rows, columns = (axes[i] for i in pair)
-        values = np.full((len(rows["labels"]), len(columns["labels"])), np.nan)
-        for at, found in zip(np.ndindex(values.shape), _sets(axes, cells, pair), strict=True):
-            if found:
-                values[at] = _mean(found)
-        sides = [list(axis_labels(axis).values()) for axis in (rows, columns)]
-        maps.append(Heatmap("", values, sides[0], sides[1], rows["key"], columns["key"]))
+        labels = [list(axis_labels(axis).values()) for axis in (rows, columns)]
+        means = [_mean(found) if found else math.nan for found in _sets(axes, cells, pair)]
+        values = np.array(means).reshape([len(side) for side in labels])
+        maps.append(Heatmap(values, labels[0], labels[1], rows["key"], columns["key"]))
     return maps
 
 
@@ -64,17 +62,16 @@ def marginals(comparison: dict[str, Any]) -> list[dict[str, Any]]:
     if len(long) < 2:
         return []
     axes = comparison["axes"]
-    columns = (*comparison["tasks"], None)
-    cells = {task: _cells(comparison, task) for task in columns}
-    found = []
+    cells = {task: _cells(comparison, task) for task in (*comparison["tasks"], None)}
+    entries = []
     for i in long:
-        sets = {task: _sets(axes, cells[task], (i,)) for task in columns}
+        sets = {task: _sets(axes, found, (i,)) for task, found in cells.items()}
         for at, label in enumerate(axes[i]["labels"]):
-            means = {task: _marginal(sets[task][at]) for task in columns}
+            means = {task: _marginal(found[at]) for task, found in sets.items()}
             overall = means.pop(None)
             entry = {"axis": axes[i]["key"], "label": label, "tasks": means, "overall": overall}
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries
 
 
 def _cells(comparison: dict[str, Any], task: str | None) -> dict[Point, Cell]:
@@ -89,32 +86,21 @@ def _cells(comparison: dict[str, Any], task: str | None) -> dict[Point, Cell]:
 
 
 def _sets(
-    axes: Sequence[dict[str, Any]], cells: dict[Point, Cell], keep: Sequence[int]
+    axes: Sequence[dict[str, Any]], cells: dict[Point, Cell], sides: Sequence[int]
 ) -> list[list[Cell]]:
-    """Return, per combination of labels on the axes ``keep``, its cells along the other axes.
+    """Return, per combination of labels on the axes ``sides``, its cells along the other axes.
 
     If the other axes have several points, a point at which some combination has no score is left
     out for all.
     """
-    rest = [i for i in range(len(axes)) if i not in keep]
-    kept = _combinations(axes, keep)
-    places = _combinations(axes, rest)
-    sets: list[list[Cell]] = [[] for _ in kept]
-    for place in places:
-        at = [{**each, **place} for each in kept]
-        here = [cells.get(tuple(label for _, label in sorted(point.items()))) for point in at]
-        if None in here and len(places) > 1:
-            continue
-        for found, cell in zip(sets, here, strict=True):
-            if cell is not None:
-                found.append(cell)
-    return sets
-
-
-def _combinations(axes: Sequence[dict[str, Any]], which: Sequence[int]) -> list[dict[int, str]]:
-    """Return every combination of labels on the axes ``which``, by the axis' position."""
-    labels = product(*(axes[i]["labels"] for i in which))
-    return [dict(zip(which, each, strict=True)) for each in labels]
+    rest = [i for i in range(len(axes)) if i not in sides]
+    places: dict[Point, dict[Point, Cell]] = defaultdict(dict)
+    for point, cell in cells.items():
+        places[tuple(point[i] for i in rest)][tuple(point[i] for i in sides)] = cell
+    combined = list(product(*(axes[i]["labels"] for i in sides)))
+    alone = all(len(axes[i]["labels"]) == 1 for i in rest)
+    used = [here for here in places.values() if alone or len(here) == len(combined)]
+    return [[here[each] for here in used if each in here] for each in combined]
 
 
 def _mean(cells: Iterable[Cell]) -> float:

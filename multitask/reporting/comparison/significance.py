@@ -55,11 +55,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """Apply Holm's step-down correction (Holm 1979); adjusted p-values keep the given order.
 
     The i-th smallest of m (from 0) is multiplied by m - i; it is at least the one before it and at
-    most 1.
+    most 1. NaN stays NaN and does not count.
     """
-    count = len(p_values)
-    order = np.argsort(p_values, kind="stable")
-    scaled = np.asarray(p_values, dtype=float)[order] * (count - np.arange(count))
-    adjusted = np.empty(count)
+    p = np.asarray(p_values, dtype=float)
+    adjusted = np.full(len(p), math.nan)
+    order = np.argsort(p, kind="stable")[: np.isfinite(p).sum()]
+    scaled = p[order] * np.arange(len(order), 0, -1)
     adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return [float(value) for value in adjusted]
+    return adjusted.tolist()

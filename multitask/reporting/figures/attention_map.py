@@ -5,17 +5,12 @@ One hue, from white to dark, stays readable for the colour-blind and in grey pri
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from multitask.reporting.figures import style
 from multitask.utils.errors import UserError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.collections import QuadMesh
-    from matplotlib.figure import Figure
 
 # More tokens than MAX_ACROSS continue in a panel below, as a text continues in its next line.
 MAX_ACROSS, MAX_TOKENS = 64, 1024
@@ -58,7 +53,7 @@ class ClsAttention:
         return found | ({"heads": self.weights.tolist()} if heads else {})
 
 
-def draw_mean(attention: ClsAttention, source: str) -> "Figure":
+def draw_mean(attention: ClsAttention, source: str) -> "style.Figure":
     """Draw the mean over heads; a long text continues in panels below.
 
     ``source`` names the model in the title.
@@ -91,7 +86,7 @@ def draw_mean(attention: ClsAttention, source: str) -> "Figure":
     return figure
 
 
-def draw_heads(attention: ClsAttention, source: str) -> "Figure":
+def draw_heads(attention: ClsAttention, source: str) -> "style.Figure":
     """Draw a panel per head; all have the same colour scale.
 
     Raises:
@@ -120,7 +115,7 @@ def draw_heads(attention: ClsAttention, source: str) -> "Figure":
     return figure
 
 
-def _panel(axes: "Axes", attention: ClsAttention, weights: np.ndarray, part: slice) -> "QuadMesh":
+def _panel(axes: "style.Axes", attention: ClsAttention, weights: np.ndarray, part: slice) -> Any:
     """Draw weights [L, T] of the tokens of ``part``: layer 1 on top, the end of each text marked.
 
     All pictures have the same colour scale, so that runs and texts can be compared. It is
@@ -155,7 +150,7 @@ def _panel(axes: "Axes", attention: ClsAttention, weights: np.ndarray, part: sli
 
 
 def _finish(
-    figure: "Figure", mesh: "QuadMesh", attention: ClsAttention, which: str, source: str
+    figure: "style.Figure", mesh: Any, attention: ClsAttention, which: str, source: str
 ) -> None:
     """Add the title, which names the model, and the colour bar of all panels."""
     title = f"Attention from {style.label(attention.tokens[0])}, {which}"

@@ -2,22 +2,19 @@
 """The confusion matrix of a task's dev predictions."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from multitask.config.registry import task_type
 from multitask.reporting.figures import style
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 # With more classes there is no room for counts in the cells, or for names on the axes.
 MAX_CLASSES_WITH_COUNTS = 12
 MAX_CLASSES_WITH_NAMES = 30
 
 
-def confusion(task: str, result: dict[str, Any], predictions: Path) -> "Figure":
+def confusion(task: str, result: dict[str, Any], predictions: Path) -> "style.Figure":
     """Draw counts of gold (rows) and predicted (columns); the colour is the share of the row."""
     counts = np.array(result["dev"]["confusion"])
     size = len(counts)

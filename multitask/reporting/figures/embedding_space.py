@@ -1,11 +1,8 @@
 """Draw alignment, uniformity and mean cosine of sentence vectors over the training."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from multitask.reporting.figures import style
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PANELS = {
     "alignment": "alignment of similar pairs",
@@ -14,7 +11,9 @@ PANELS = {
 }
 
 
-def draw_space(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -> "Figure | None":
+def draw_space(
+    events: list[dict[str, Any]], stages: list[tuple[int, str]]
+) -> "style.Figure | None":
     """Draw a panel per measure and a line per task that is only evaluated; None without one.
 
     Lines start before the first step. Lower is better in all panels (Wang & Isola 2020).
@@ -37,7 +36,6 @@ def draw_space(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -> "
             axes.plot(steps, values, label=style.label(task), **style.line_style(place))
         axes.set_title(title, fontsize=style.HEADING)
         style.quiet_frame(axes)
-        style.mark_stages(axes, stages)
-        style.step_axis(axes)
+        style.step_axis(axes, stages)
     style.legend_below(figure)
     return figure

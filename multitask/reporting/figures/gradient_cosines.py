@@ -1,18 +1,17 @@
 """Draw gradient conflict: cosines between the tasks' gradients over time and by layer."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from multitask.reporting.figures import style
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 MAX_PAIRS_WITH_NUMBERS = 12
 
 
-def draw_conflict(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -> "Figure | None":
+def draw_conflict(
+    events: list[dict[str, Any]], stages: list[tuple[int, str]]
+) -> "style.Figure | None":
     """Draw each pair's cosine over the encoder (left) and its mean over time per part (right).
 
     None if the run did not measure it (see `training.conflict_steps`) or never had two tasks.
@@ -33,8 +32,7 @@ def draw_conflict(events: list[dict[str, Any]], stages: list[tuple[int, str]]) -
     over_time.set_ylabel("cosine of the encoder's gradients")
     over_time.set_title("below 0 the tasks pull apart", fontsize=style.HEADING)
     style.quiet_frame(over_time)
-    style.mark_stages(over_time, stages)
-    style.step_axis(over_time)
+    style.step_axis(over_time, stages)
     means = np.array([[_mean(cosines(measured, p, pair)) for pair in pairs] for p in parts])
     widest = max(0.1, float(np.nanmax(np.abs(means))))
     image = by_layer.imshow(means, cmap=style.TWO_HUES, vmin=-widest, vmax=widest, aspect="auto")

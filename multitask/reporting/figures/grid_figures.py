@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +15,6 @@ from multitask.config.run_directory import RunDirectory
 from multitask.config.run_log import stage_begins
 from multitask.reporting.figures import style
 from multitask.utils.errors import UserError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.figure import Figure
 
 MAX_COLUMNS = 3
 # With more cells in a row, a figure would be too wide to read.
@@ -34,13 +29,11 @@ class Heatmap:
     """Scores of one map.
 
     Attributes:
-        title: the title.
         values: scores [rows, columns]; NaN for a combination without a score.
         row_labels, column_labels: the labels of the cells.
         rows, columns: the config keys of the two axes.
     """
 
-    title: str
     values: np.ndarray
     row_labels: Sequence[str]
     column_labels: Sequence[str]
@@ -48,26 +41,15 @@ class Heatmap:
     columns: str = ""
 
 
-def draw_heatmaps(file: Path, maps: Sequence[Heatmap], measure: str = "") -> None:
-    """Write heat maps next to each other, with the same colour scale.
+def draw_heatmaps(maps: Sequence[Heatmap], measure: str = "") -> "style.Figure":
+    """Draw heat maps next to each other, with the same colour scale.
 
     Each cell shows its number; without a score it is grey and has a dash. ``measure`` says what the
     numbers are.
-
-    Raises:
-        ValueError: labels that do not fit the values.
     """
-    style.save_figure(_heatmaps(maps, measure), file)
-
-
-def _heatmaps(maps: Sequence[Heatmap], measure: str = "") -> "Figure":
     import matplotlib
     from matplotlib.colors import Normalize
 
-    for each in maps:
-        if each.values.shape != (len(each.row_labels), len(each.column_labels)):
-            size = f"{len(each.row_labels)} x {len(each.column_labels)}"
-            raise ValueError(f"{each.values.shape} values, {size} labels")
     height, width = (max(each.values.shape[axis] for each in maps) for axis in (0, 1))
     columns = min(MAX_COLUMNS, len(maps), max(1, MAX_CELLS_ACROSS // width))
     figure, places = style.panels(
@@ -89,14 +71,12 @@ def _heatmaps(maps: Sequence[Heatmap], measure: str = "") -> "Figure":
     return figure
 
 
-def _heatmap(axes: "Axes", heatmap: Heatmap, scale: "ScalarMappable") -> None:
+def _heatmap(axes: "style.Axes", heatmap: Heatmap, scale: Any) -> None:
     cells = np.ma.masked_invalid(heatmap.values)
     rows, columns = cells.shape
     shades = scale.to_rgba(cells)
     axes.imshow(shades, aspect="auto")
-    axes.set_title(style.label(heatmap.title, width=60), fontsize=style.TITLE)
-    axes.set_xlabel(_key_text(heatmap.columns))
-    axes.set_ylabel(_key_text(heatmap.rows))
+    axes.set(xlabel=_key_text(heatmap.columns), ylabel=_key_text(heatmap.rows))
     axes.set_xticks(range(columns), [style.label(label) for label in heatmap.column_labels])
     axes.set_yticks(range(rows), [style.label(label) for label in heatmap.row_labels])
     if max(map(len, heatmap.column_labels), default=0) > 7:
@@ -110,64 +90,6 @@ def _heatmap(axes: "Axes", heatmap: Heatmap, scale: "ScalarMappable") -> None:
 def _key_text(key: str) -> str:
     """Shorten a config key for an axis; the end of a long one says more."""
     return style.label(key if len(key) <= 28 else f"…{key[-27:]}", width=28)
-
-
-def draw_curve_bands(file: Path, groups: dict[str, list[Path]]) -> None:
-    """Write the learning curves of groups of runs; the runs of a group differ in their seed.
-
-    A panel per task shows the group's mean at each evaluation of the selection split, and a band
-    from the lowest to the highest seed. Steps that only some runs of a group reached are left out,
-    as their mean would be over other seeds. Undefined scores are gaps. Vertical lines mark where
-    stages begin, if they begin at the same steps in all runs.
-
-    Raises:
-        UserError: a run without report.json or without its log.
-    """
-    style.save_figure(_curve_bands(groups), file)
-
-
-def draw_gap_bands(file: Path, groups: dict[str, list[Path]]) -> None:
-    """Write how far each task's loss on the selection split is above its training loss.
-
-    Drawn as in ``draw_curve_bands``. The training loss, with dropout, is the mean over the steps
-    since the previous evaluation.
-
-    Raises:
-        UserError: a run without report.json or without its log.
-    """
-    style.save_figure(_curve_bands(groups, _gaps, "loss above the training loss,"), file)
-
-
-def _curve_bands(
-    groups: dict[str, list[Path]], curves_of: "CurvesOf | None" = None, measure: str = "mean"
-) -> "Figure":
-    curves_of = curves_of or _scores
-    loaded = {name: [_load_curves(run, curves_of) for run in runs] for name, runs in groups.items()}
-    every = [log for logs in loaded.values() for log in logs]
-    keys = dict.fromkeys(key for log in every for key in log.curves)
-    stages = every[0].stages if all(log.stages == every[0].stages for log in every) else []
-    legend = 0.1 * len(groups)
-    figure, places = style.panels(
-        len(keys),
-        MAX_COLUMNS,
-        lambda columns, rows: (max(5.5, 3.9 * columns), 3.3 * rows + 0.4 + legend),
-    )
-    labels = [f"{style.label(n, width=40)} ({_seeds(len(logs))})" for n, logs in loaded.items()]
-    for axes, key in zip(places, keys, strict=False):
-        for place, (logs, label) in enumerate(zip(loaded.values(), labels, strict=True)):
-            curves = [log.curves[key] for log in logs if key in log.curves]
-            if curves:
-                _band(axes, curves, label, place)
-        style.mark_stages(axes, stages)
-        axes.set_title(style.metric_title(*key), fontsize=style.TITLE)
-        style.step_axis(axes)
-        style.quiet_frame(axes)
-    splits = sorted({log.split for log in every})
-    places[0].set_ylabel(f"{measure} on {' or '.join(splits)}")
-    if len(every) > len(loaded):
-        places[0].fill_between([], [], **style.LOOKS["key"], label="lowest to highest seed")
-    style.legend_below(figure, labels)
-    return figure
 
 
 @dataclass(frozen=True)
@@ -206,27 +128,30 @@ def _load_curves(run_dir: Path, curves_of: CurvesOf) -> _Log:
         ) from error
 
 
-def _scores(
+def score_curves(
     report: dict[str, Any], events: list[dict[str, Any]], evaluations: list[dict[str, Any]]
 ) -> Curves:
+    """Return each task's metric at each evaluation."""
     curves: Curves = {}
     for task, result in report["tasks"].items():
-        scores = {
-            event["step"]: event["tasks"][task][result["metric"]]
-            for event in evaluations
-            if task in event["tasks"]  # a stage may evaluate only its own tasks
-        }
+        # a stage may evaluate only its own tasks
+        known = [event for event in evaluations if task in event["tasks"]]
+        scores = style.numbers(event["tasks"][task][result["metric"]] for event in known)
         # what is only evaluated is scored on dev, whatever selects the others
         apart = result.get("evaluate_only") and report["selection_split"] != "dev"
-        curves[task, result["metric"] + " on dev" * bool(apart)] = {
-            step: math.nan if value is None else value for step, value in scores.items()
-        }
+        curves[task, result["metric"] + " on dev" * bool(apart)] = dict(
+            zip([event["step"] for event in known], scores, strict=True)
+        )
     return curves
 
 
-def _gaps(
+def loss_gaps(
     report: dict[str, Any], events: list[dict[str, Any]], evaluations: list[dict[str, Any]]
 ) -> Curves:
+    """Return how far each task's loss on the selection split is above its training loss.
+
+    The training loss, with dropout, is the mean over the steps since the previous evaluation.
+    """
     curves: Curves = {}
     for task in report["tasks"]:
         own = [e for e in events if e["event"] == "step" and e["task"] == task]
@@ -241,7 +166,51 @@ def _gaps(
     return curves
 
 
-def _band(axes: "Axes", curves: list[dict[int, float]], label: str, place: int) -> None:
+def draw_curve_bands(
+    groups: dict[str, list[Path]], curves_of: CurvesOf = score_curves, measure: str = "mean"
+) -> "style.Figure":
+    """Draw the learning curves of groups of runs; the runs of a group differ in their seed.
+
+    A panel per task shows the group's mean at each evaluation of the selection split, and a band
+    from the lowest to the highest seed. Steps that only some runs of a group reached are left out,
+    as their mean would be over other seeds. Undefined scores are gaps. Vertical lines mark where
+    stages begin, if they begin at the same steps in all runs.
+
+    Args:
+        groups: the runs of each group.
+        curves_of: ``score_curves`` or ``loss_gaps``.
+        measure: what the curves are, for the vertical axis.
+
+    Raises:
+        UserError: a run without report.json or without its log.
+    """
+    loaded = {name: [_load_curves(run, curves_of) for run in runs] for name, runs in groups.items()}
+    every = [log for logs in loaded.values() for log in logs]
+    keys = dict.fromkeys(key for log in every for key in log.curves)
+    stages = every[0].stages if all(log.stages == every[0].stages for log in every) else []
+    legend = 0.1 * len(groups)
+    figure, places = style.panels(
+        len(keys),
+        MAX_COLUMNS,
+        lambda columns, rows: (max(5.5, 3.9 * columns), 3.3 * rows + 0.4 + legend),
+    )
+    labels = [f"{style.label(n, width=40)} ({_seeds(len(logs))})" for n, logs in loaded.items()]
+    for axes, key in zip(places, keys, strict=False):
+        for place, (logs, label) in enumerate(zip(loaded.values(), labels, strict=True)):
+            curves = [log.curves[key] for log in logs if key in log.curves]
+            if curves:
+                _band(axes, curves, label, place)
+        axes.set_title(style.metric_title(*key), fontsize=style.TITLE)
+        style.step_axis(axes, stages)
+    splits = sorted({log.split for log in every})
+    places[0].set_ylabel(f"{measure} on {' or '.join(splits)}")
+    if len(every) > len(loaded):
+        places[0].fill_between([], [], **style.LOOKS["key"], label="lowest to highest seed")
+    style.legend_below(figure, labels)
+    return figure
+
+
+def _band(axes: "style.Axes", curves: list[dict[int, float]], label: str, place: int) -> None:
     steps = sorted(set.intersection(*(set(curve) for curve in curves)))
     scores = np.array([[curve[step] for step in steps] for curve in curves])  # [seeds, steps]
     look = style.group_style(place)

@@ -6,17 +6,13 @@ One hue, from white to dark, stays readable for the colour-blind and in grey pri
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from multitask.config.run_directory import RunDirectory
 from multitask.reporting.figures import style
 from multitask.utils.errors import UserError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # inches per hidden state (across) and per row (down)
 CELL, ROW = 0.52, 0.32
@@ -108,7 +104,7 @@ def read_log(run_dir: Path, steps: Mapping[str, int]) -> list[Importance]:
     return [entries[task] for task in steps if task in entries]
 
 
-def draw_tasks(importances: Sequence[Importance], labels: Sequence[str]) -> "Figure":
+def draw_tasks(importances: Sequence[Importance], labels: Sequence[str]) -> "style.Figure":
     """Draw the mean scores: a row per task, a column per hidden state (HIRE, figure 2)."""
     states = max(one.layers for one in importances) + 1
     values = np.vstack([one.placed([one.mean], states) for one in importances])
@@ -118,7 +114,7 @@ def draw_tasks(importances: Sequence[Importance], labels: Sequence[str]) -> "Fig
     )
 
 
-def draw_lengths(importances: Sequence[Importance], labels: Sequence[str]) -> "Figure":
+def draw_lengths(importances: Sequence[Importance], labels: Sequence[str]) -> "style.Figure":
     """Draw the mean scores of short and long texts, a row each (layer-wise attention, figure 3).
 
     Every entry of ``importances`` has a ``median``.
@@ -133,7 +129,7 @@ def draw_lengths(importances: Sequence[Importance], labels: Sequence[str]) -> "F
     return _map(values, rows, f"Mean importance score by length of text ({_splits(importances)})")
 
 
-def draw_examples(importance: Importance, label: str) -> "Figure":
+def draw_examples(importance: Importance, label: str) -> "style.Figure":
     """Draw the scores of the examples: a row per text, a column per state (HIRE, figure 3)."""
     values = importance.placed(importance.weights, importance.layers + 1)
     rows = [f"{n}  {style.label(text, width=TEXT)}" for n, text in enumerate(importance.texts, 1)]
@@ -147,7 +143,7 @@ def _splits(importances: Sequence[Importance]) -> str:
     return ", ".join(dict.fromkeys(one.split for one in importances))
 
 
-def _map(values: np.ndarray, rows: Sequence[str], title: str) -> "Figure":
+def _map(values: np.ndarray, rows: Sequence[str], title: str) -> "style.Figure":
     """Draw weights [m, states], each cell with its number; states without a weight are grey."""
     count, states = values.shape
     longest = max(len(row) for row in rows)
@@ -173,7 +169,7 @@ def _map(values: np.ndarray, rows: Sequence[str], title: str) -> "Figure":
     return figure
 
 
-def _scale(figure: "Figure", axes: "Axes", mesh: Any, values: np.ndarray) -> None:
+def _scale(figure: "style.Figure", axes: "style.Axes", mesh: Any, values: np.ndarray) -> None:
     """Add the colour bar, with a mark at 1 / n, the value of equal weights."""
     counts = {int(np.isfinite(row).sum()) for row in values}
     label = "a row sums to 100 %" + "; black line: all alike" * (len(counts) == 1)

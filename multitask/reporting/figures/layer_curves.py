@@ -2,12 +2,9 @@
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from multitask.reporting.figures import style
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # colour, marker and name of each pooling, in the order of the legend
 STYLES = {
@@ -19,7 +16,7 @@ STYLES = {
 COLUMNS = 4
 
 
-def draw_layers(suites: Mapping[str, Any], source: str) -> "Figure":
+def draw_layers(suites: Mapping[str, Any], source: str) -> "style.Figure":
     """Draw a panel per suite: Spearman by layer; layer 0 is the embeddings."""
     figure, places = style.panels(
         len(suites),
@@ -47,7 +44,7 @@ def draw_layers(suites: Mapping[str, Any], source: str) -> "Figure":
     return figure
 
 
-def draw_domains(suites: Mapping[str, Any], source: str) -> "Figure":
+def draw_domains(suites: Mapping[str, Any], source: str) -> "style.Figure":
     """Draw a row per subset: Spearman of the last layer under each pooling."""
     rows = [
         (f"{suite} {subset}" if subset not in ("test", suite) else suite, values)

@@ -2,17 +2,14 @@
 """Draw predicted against gold numbers of a task's dev set."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from multitask.config.registry import task_type
 from multitask.config.run_directory import load_lines
 from multitask.reporting.figures import style
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
-
-def scatter(task: str, result: dict[str, Any], predictions: Path) -> "Figure":
+def scatter(task: str, result: dict[str, Any], predictions: Path) -> "style.Figure":
     """Draw one dot per dev row; the title has the first metric of the task type."""
     known = [record for record in load_lines(predictions) if record["label"] is not None]
     gold = style.numbers(record["label"] for record in known)

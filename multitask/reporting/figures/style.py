@@ -42,15 +42,10 @@ GROUPS = (BLUE, VERMILLION, GREEN, ORANGE, "#56B4E9", "#CC79A7", DARK)
 GROUP_DASHES = ("-", "--", ":", "-.")
 MARKERS = "osD^vP*X"  # of groups of runs the first five
 
+OUTLINED = {"linestyle": "none", "markeredgecolor": "white"}
 # how each kind of mark looks: keyword arguments of matplotlib's functions
 LOOKS: dict[str, dict[str, Any]] = {
-    "selected step": {
-        "marker": "*",
-        "markersize": 17,
-        "color": VERMILLION,
-        "markeredgecolor": "white",
-        "linestyle": "none",
-    },
+    "selected step": {"marker": "*", "markersize": 17, "color": VERMILLION, **OUTLINED},
     "frozen": {"color": ORANGE, "linestyle": (0, (6, 2)), "linewidth": 1.8},
     "trivial": {"color": GREY, "linestyle": (0, (2, 2)), "linewidth": 1.8},
     "raw loss": {"color": "0.85", "linewidth": 0.7},
@@ -82,14 +77,7 @@ LOOKS: dict[str, dict[str, Any]] = {
         "markeredgewidth": 0,
         "zorder": 3,
     },
-    "mean": {
-        "linestyle": "none",
-        "marker": "D",
-        "markersize": 5,
-        "color": DARK,
-        "markeredgecolor": "white",
-        "zorder": 4,
-    },
+    "mean": {"marker": "D", "markersize": 5, "color": DARK, "zorder": 4, **OUTLINED},
     "our seed": {"linestyle": "none", "marker": "o", "markersize": 3, "color": GREY},
     "ours": {"color": DARK, "marker": "D", "markersize": 5, "capsize": 3, "linewidth": 1.2},
     "printed": {"color": VERMILLION, "marker": "x", "markersize": 6},
@@ -177,7 +165,7 @@ def metric_title(task: str, metric: str) -> str:
 
 def numbers(values: Iterable[float | None]) -> np.ndarray:
     """Return floats, with NaN for None, which is a gap in a line."""
-    return np.array([math.nan if value is None else value for value in values], dtype=float)
+    return np.array(list(values), dtype=float)
 
 
 def line_style(place: int) -> dict[str, Any]:
@@ -199,13 +187,14 @@ def quiet_frame(axes: "Axes") -> None:
     axes.set_axisbelow(True)
 
 
-def step_axis(axes: "Axes") -> None:
-    """Label the x-axis with integer steps, even if there is only one."""
+def step_axis(axes: "Axes", stages: Iterable[tuple[int, str]] = ()) -> None:
+    """Label the x-axis with integer steps, even if there is only one, and mark the stages."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlabel("step")
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
     axes.xaxis.set_major_formatter("{x:,.0f}")
+    mark_stages(axes, stages)
 
 
 def mark_stages(axes: "Axes", begins: Iterable[tuple[int, str]]) -> None:

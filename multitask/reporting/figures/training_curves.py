@@ -6,7 +6,7 @@ in grey print.
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +17,6 @@ from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
 from multitask.reporting.figures.gradient_cosines import draw_conflict
 from multitask.tasks.base import TaskType
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SPLIT_STYLES: dict[str, dict[str, Any]] = {
     "dev": {"color": style.BLUE, "marker": "o"},
@@ -74,7 +70,7 @@ def _smoothed(values: np.ndarray) -> np.ndarray:
     return np.where(count > 0, total / np.maximum(count, 1), math.nan)
 
 
-def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
+def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "style.Figure":
     """Draw two panels per task: its metric at each evaluation, and below it the training loss."""
     tasks = report["tasks"]
     columns = min(3, len(tasks))
@@ -87,10 +83,9 @@ def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
         upper, lower = panels[2 * (place // columns) :, place % columns][:2]
         _metric_curve(upper, task, result, events, selects=report["selection_split"])
         _loss_curve(lower, task, events)
-        for axes in (upper, lower):
-            style.mark_stages(axes, stage_begins(events))
+        style.mark_stages(upper, stage_begins(events))
+        style.step_axis(lower, stage_begins(events))
         lower.tick_params(labelbottom=True)
-        style.step_axis(lower)
         if place % columns == 0:
             lower.set_ylabel("training loss")
     done = max(report["steps"]["done"], 1)
@@ -103,7 +98,12 @@ def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
 
 
 def _metric_curve(
-    axes: "Axes", task: str, result: dict[str, Any], events: list[dict[str, Any]], *, selects: str
+    axes: "style.Axes",
+    task: str,
+    result: dict[str, Any],
+    events: list[dict[str, Any]],
+    *,
+    selects: str,
 ) -> None:
     """Draw the task's metric over steps, with its baselines and the selected step."""
     metric = result["metric"]
@@ -134,7 +134,7 @@ def _metric_curve(
     style.quiet_frame(axes)
 
 
-def _loss_curve(axes: "Axes", task: str, events: list[dict[str, Any]]) -> None:
+def _loss_curve(axes: "style.Axes", task: str, events: list[dict[str, Any]]) -> None:
     """Draw the task's training loss at each of its steps, raw and smoothed."""
     turns = [event for event in events if event["event"] == "step" and event["task"] == task]
     if turns:
@@ -145,7 +145,7 @@ def _loss_curve(axes: "Axes", task: str, events: list[dict[str, Any]]) -> None:
     style.quiet_frame(axes)
 
 
-def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "Figure":
+def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "style.Figure":
     """Draw a row per task: its share of the turns along the steps, trained or skipped."""
     tasks = list(report["tasks"])
     turns = [event for event in events if event["event"] in ("step", "skip")]

@@ -4,13 +4,9 @@ import itertools
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from multitask.reporting.figures import style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 PANELS_IN_A_ROW = 4
 
@@ -44,7 +40,7 @@ def draw_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:
     return [directory / name for name in figures]
 
 
-def draw_scores(table: dict[str, Any]) -> "Figure":
+def draw_scores(table: dict[str, Any]) -> "style.Figure":
     """Draw a panel per column with runs of ours: each row's seeds, mean, spread, printed value.
 
     The median replaces the mean if the table shows medians. Rows are joined if they are the points
@@ -67,7 +63,7 @@ def draw_scores(table: dict[str, Any]) -> "Figure":
     return figure
 
 
-def _scores(axes: "Axes", table: dict[str, Any], place: int) -> None:
+def _scores(axes: "style.Axes", table: dict[str, Any], place: int) -> None:
     joined = "-" if table["curve"] else "none"
     middle = "median" if table["statistic"] == "median" else "mean"
     cells = [row["cells"][place] for row in table["rows"]]
@@ -97,7 +93,7 @@ def _scores(axes: "Axes", table: dict[str, Any], place: int) -> None:
     style.quiet_frame(axes)
 
 
-def draw_gains(table: dict[str, Any]) -> "Figure":
+def draw_gains(table: dict[str, Any]) -> "style.Figure":
     """Draw the gain over the baseline, with its interval, by the number of training rows.
 
     If the columns are sizes of training sets (``cells``), each task is a line; else each task is a
