@@ -1,18 +1,9 @@
 """The comparison's figure shows its numbers, with gaps and with many groups."""
 
-import warnings
-
 import numpy as np
 import pytest
 
 from multitask.reporting.comparison.comparison_figures import draw_comparison
-
-
-@pytest.fixture(autouse=True)
-def _no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def entry(mean, **changes):

@@ -1,7 +1,6 @@
 """The picture shows every weight once, on its token, and can be read for short and long texts."""
 
 import json
-import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -15,13 +14,6 @@ from multitask.reporting.figures import attention_map as attention_figure
 from multitask.reporting.figures.attention_map import ClsAttention, draw_heads, draw_mean
 from multitask.reporting.figures.style import VERMILLION, save_figure
 from multitask.utils.errors import UserError
-
-
-@pytest.fixture(autouse=True)
-def _no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def made(tokens, layers=3, heads=4, separators=()):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -12,14 +11,6 @@ from multitask.reporting.figures import grid_figures as plots_grid
 from multitask.reporting.figures.style import group_style, save_figure
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
-
-
-@pytest.fixture(autouse=True)
-def _no_warnings():
-    """A missing layout, a bad limit or an all-NaN slice would warn."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def shifted(folder, by, last=math.inf):

@@ -1,7 +1,6 @@
 """The pictures show every weight once, under the name of its hidden state, from saved numbers."""
 
 import json
-import warnings
 from dataclasses import asdict
 
 import numpy as np
@@ -18,13 +17,6 @@ from multitask.reporting.figures.importance_map import (
     read_log,
 )
 from multitask.reporting.figures.style import save_figure
-
-
-@pytest.fixture(autouse=True)
-def _no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def made(task="sst", layers=6, states=None, examples=3, seed=0):

