@@ -4,7 +4,7 @@
 
 A few minutes.
 
-Simulated runs: every row has a difficulty that all runs share, every run a noise of its own on
+Simulated runs: every row has a difficulty that all runs share, every run another noise on
 each row, and every seed an effect on all its rows. Both settings are the same, so each finding is
 false; a sound test has 5 % of them.
 """

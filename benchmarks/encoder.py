@@ -4,7 +4,7 @@
 
 Real batches of SST, QQP and STS (random, padded to their longest) and uniform 128-token ones; all
 hidden states of the last layer; medians over rounds, all variants in turn in one process. Peak
-memory is measured in a process of its own for each variant.
+memory is measured in a separate process for each variant.
 """
 
 import statistics

@@ -11,7 +11,7 @@ from torch.profiler import record_function
 
 from multitask.config import Config, load_config
 from multitask.config.registry import resolve, task_type
-from multitask.data.load import label_reader
+from multitask.data.load_rows import label_reader
 from multitask.data.splits import load_splits
 from multitask.tasks.rows import Rows
 from multitask.training.build_trainer import build_trainer

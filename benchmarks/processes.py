@@ -5,7 +5,7 @@
 Start-up: `--help`, a config error, `check`, and a run's first training step, with no cached tokens
 and with them; wall seconds from the start of the process, medians over rounds, in turn.
 
-Then work in a process of its own, its seconds and the largest resident size of the process: 60
+Then work in a separate process, its seconds and the largest resident size of the process: 60
 mixed training steps (batches of 32) of a plain `transformers` loop (see
 benchmarks/training_step.py) and of ours; 60 steps of the trainers of benchmarks/trainers.py; 5,000
 sentences to vectors, as in benchmarks/encode.py. Ours with huge pages for large tensors, as

@@ -5,7 +5,7 @@
 The product's own step (`configs/cs224n_minilm.yaml`, batches of `--rows`, SST / QQP / STS in turn).
 The package (`pip install --no-deps smart-pytorch==0.0.4`) is called round the same model, with the
 same divergences, in fp32. All variants run in turn in one process; ratios are medians over rounds.
-Peak memory is that of a process of its own a variant. With `--passes 4` the steps with SMART stand
+Peak memory is that of a separate process per variant. With `--passes 4` the steps with SMART stand
 beside those that take the same number of rows in four passes, in fp32, without the package.
 """
 

@@ -10,7 +10,7 @@ __all__ = ["UserError", "load"]
 
 def __getattr__(name: str) -> Any:
     if name == "load":  # imported when used: config errors and --help need no torch
-        from multitask.inference.trained_run import load
+        from multitask.inference.load_run import load
 
         return load
     raise AttributeError(f"module 'multitask' has no attribute {name!r}")

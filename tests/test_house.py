@@ -132,13 +132,11 @@ def test_each_test_file_mirrors_a_source_file_or_is_a_contract():
 
 
 def test_no_two_modules_have_one_file_name():
-    """A reader finds a file by its name alone. A command's file is called like the command."""
+    """A reader finds a file by its name alone."""
     names = [
         file.name
         for file in sources()
-        if name_of(file).startswith("multitask/")
-        and not name_of(file).startswith("multitask/commands/")
-        and file.name not in ("__init__.py", "base.py")
+        if name_of(file).startswith("multitask/") and file.name not in ("__init__.py", "base.py")
     ]
     assert not {name for name in names if names.count(name) > 1}
 

@@ -92,7 +92,7 @@ def test_training_and_inference_import_no_optional_package():
         f"import sys; sys.modules.update(dict.fromkeys({sorted(OPTIONAL)}))\n"
         "import run_multitask\n"
         "for name in run_multitask.COMMANDS: run_multitask.command_module(name)\n"
-        "import multitask.training.train_run, multitask.inference.trained_run\n"
+        "import multitask.training.train_run, multitask.inference.load_run\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

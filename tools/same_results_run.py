@@ -194,7 +194,7 @@ def kill_group(group: int) -> None:
 
 
 def environment(cache: Path) -> dict[str, str]:
-    """One thread, no GPU, no network, a token cache of its own."""
+    """One thread, no GPU, no network, a token cache for this process."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return (
         kept

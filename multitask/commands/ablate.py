@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from multitask.sweep.grid import load_grid
     from multitask.sweep.pool import train_all
-    from multitask.sweep.sweep import sweep
+    from multitask.sweep.run_sweep import sweep
     from multitask.utils.errors import UserError
 
     jobs, keep_weights = arguments.jobs, arguments.keep_weights

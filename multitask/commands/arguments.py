@@ -57,7 +57,7 @@ def add_task(parser: argparse.ArgumentParser, text: str) -> None:
 
 def add_pooling(parser: argparse.ArgumentParser, more: str = "") -> None:
     """Add --pooling; the help ends with ``more``."""
-    text = f"a pooling without weights of its own{more}"
+    text = f"a pooling without weights{more}"
     parser.add_argument("--pooling", metavar="P", help=text)
 
 

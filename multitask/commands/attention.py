@@ -44,8 +44,8 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         check_encoder(arguments.run, task, arguments.overrides)
 
-    from multitask.inference.analysis.attention import cls_attention
-    from multitask.inference.trained_run import TrainedRun
+    from multitask.inference.analysis.attention_weights import cls_attention
+    from multitask.inference.load_run import TrainedRun
     from multitask.models.pretrained import load_encoder_and_tokenizer
     from multitask.reporting.figures.attention_map import draw_heads, draw_mean
     from multitask.reporting.figures.style import write_pictures

@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     config = load_run_config(arguments.run, arguments.overrides)
 
-    from multitask.inference.trained_run import TrainedRun
+    from multitask.inference.load_run import TrainedRun
     from multitask.training.save_results import dev_results
 
     trained = TrainedRun(arguments.run, config)

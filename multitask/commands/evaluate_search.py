@@ -30,8 +30,13 @@ def run(arguments: argparse.Namespace) -> None:
     import contextlib
     import json
 
-    from multitask.inference.search.index import import_faiss
-    from multitask.inference.search.quality import MAX_LENGTH, evaluate, known_pairs, read_questions
+    from multitask.inference.search.search_quality import (
+        MAX_LENGTH,
+        evaluate,
+        known_pairs,
+        read_questions,
+    )
+    from multitask.inference.search.text_index import import_faiss
     from multitask.reporting.search_report import markdown_page, terminal_table
     from multitask.utils.errors import UserError
     from multitask.utils.files import write_text

@@ -1,4 +1,4 @@
-# Tested by tests/inference/export/test_write.py
+# Tested by tests/inference/export/test_write_export.py
 """Export a task of a run for transformers, sentence-transformers or ONNX, or its ternary encoder.
 
 The export is loaded and compared with the run before DIR appears (docs/export.md).
@@ -12,7 +12,7 @@ from multitask.commands.arguments import add_overrides, add_run, add_task, check
 
 if TYPE_CHECKING:
     from multitask.config import Config
-    from multitask.inference.export.write import DevRows
+    from multitask.inference.export.write_export import DevRows
 
 FORMATS = ("transformers", "sentence-transformers", "onnx", "ternary")
 
@@ -49,9 +49,9 @@ def run(arguments: argparse.Namespace) -> None:
     task = task or tasks[0]
     check_task(run_dir, config, task)
 
-    from multitask.inference.export.parts import Parts
-    from multitask.inference.export.write import check_target, write_export
-    from multitask.inference.trained_run import TrainedRun
+    from multitask.inference.export.export_parts import Parts
+    from multitask.inference.export.write_export import check_target, write_export
+    from multitask.inference.load_run import TrainedRun
 
     check_target(arguments.directory)
     trained = TrainedRun(run_dir, config)
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _dev_rows(run_dir: Path, config: "Config", task: str) -> "DevRows":
     """Return the dev rows that the run saved with its predictions, or a few texts without them."""
     from multitask.config.run_directory import RunDirectory
-    from multitask.inference.export.write import TEXTS, DevRows
+    from multitask.inference.export.write_export import TEXTS, DevRows
 
     run = RunDirectory(run_dir)
     if not run.predictions_of(task, "dev").is_file():

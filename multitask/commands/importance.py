@@ -105,9 +105,9 @@ def _computed(
     tasks: Sequence[str],
     arguments: argparse.Namespace,
 ) -> Iterator["Importance"]:
-    from multitask.inference.analysis.importance import importance
     from multitask.inference.analysis.layer_weights import weighs_states
-    from multitask.inference.trained_run import load
+    from multitask.inference.analysis.state_importance import importance
+    from multitask.inference.load_run import load
 
     trained, texts = load(directory, list(overrides)), arguments.text
     for task in tasks:

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.inference.search.index import Origin, build, check_output, import_faiss
+    from multitask.inference.search.text_index import Origin, build, check_output, import_faiss
     from multitask.utils.errors import UserError
 
     import_faiss()

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
         _ensemble(runs, overrides, arguments.output)
     elif arguments.output is not None:
         raise UserError(
-            "predict: --output is for --file and for several runs; the run's own files are in "
+            "predict: --output is for --file and for several runs; the run's files are in "
             "RUN/predictions"
         )
     else:
@@ -51,8 +51,8 @@ def _splits(run_dir: Path, overrides: list[str]) -> None:
 
     config = load_run_config(run_dir, overrides)
 
-    from multitask.inference.predictions import write_predictions
-    from multitask.inference.trained_run import TrainedRun
+    from multitask.inference.load_run import TrainedRun
+    from multitask.inference.write_predictions import write_predictions
 
     trained = TrainedRun(run_dir, config)
     for task in trained.tasks:
@@ -104,7 +104,7 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
         raise UserError(f"no such file: {file}")
 
     from multitask.inference.ensemble import predict_texts
-    from multitask.inference.trained_run import TrainedRun
+    from multitask.inference.load_run import TrainedRun
 
     trained = (TrainedRun(run, config) for run, config in zip(runs, configs, strict=True))
     rows, found, reader = predict_texts(trained, task, file)
@@ -132,7 +132,7 @@ def _check_output(output: Path, file: Path) -> None:
     if output.is_dir():
         raise UserError(f"{output} is a directory: name a file by --output")
     if output.parent == run.predictions and run.holds_run:
-        raise UserError(f"{output} is where a run has its own predictions: choose another --output")
+        raise UserError(f"{output} is where a run has its predictions: choose another --output")
     if not output.is_file():
         return
     with output.open("rb") as opened:

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.inference.search.index import check_origin, open_index
+    from multitask.inference.search.text_index import check_origin, open_index
     from multitask.utils.errors import UserError, check_text
 
     for query in arguments.queries:

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     suites = read_suites(arguments.data, arguments.stsb)
 
-    from multitask.inference.analysis.layers import score_layers
+    from multitask.inference.analysis.sts_by_layer import score_layers
     from multitask.inference.embeddings import open_vectors
     from multitask.inference.sts_scores import score_suites
     from multitask.reporting.figures.layer_curves import draw_domains, draw_layers

@@ -48,8 +48,7 @@ def _rows(directories: list[Path]) -> tuple[dict[str, list[list[Path]]], list[st
     """
     from multitask.reporting.comparison.groups import group_runs
     from multitask.sweep.grid import load_grid
-    from multitask.sweep.runs import SweepDirectory
-    from multitask.sweep.sweep import finished_cells, plan_runs
+    from multitask.sweep.sweep_directory import SweepDirectory, finished_cells, plan_runs
     from multitask.utils.errors import UserError
 
     rows: dict[str, list[list[Path]]] = {}

@@ -14,13 +14,18 @@ from multitask.config.base import (
     model_in,
 )
 from multitask.config.config import Config
-from multitask.config.data import TEXT_KEYS, DataConfig
-from multitask.config.encoder import BitLinearConfig, EncoderConfig, InitFromConfig
-from multitask.config.explain import explain
+from multitask.config.data_config import TEXT_KEYS, DataConfig
+from multitask.config.encoder_config import BitLinearConfig, EncoderConfig, InitFromConfig
 from multitask.config.read_config import load_config
 from multitask.config.run_directory import load_run_config, load_saved_config
-from multitask.config.task import CourseFileConfig, EarlyStoppingConfig, SmartConfig, TaskConfig
-from multitask.config.training import StageConfig, TrainingConfig
+from multitask.config.task_config import (
+    CourseFileConfig,
+    EarlyStoppingConfig,
+    SmartConfig,
+    TaskConfig,
+)
+from multitask.config.training_config import StageConfig, TrainingConfig
+from multitask.config.validation_error import explain
 from multitask.config.yaml_reader import KeyPath
 
 __all__ = [

@@ -103,7 +103,7 @@ def _check_sources(config: Config, name: str) -> None:
         if source not in others:
             path = ("tasks", name, "data", "texts_of", place)
             raise config.error(
-                path, f"expected a task with rows of its own{suggest(source, others)}"
+                path, f"expected a task that reads training rows{suggest(source, others)}"
             )
 
 

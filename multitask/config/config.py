@@ -11,9 +11,9 @@ from pydantic import (
 )
 
 from multitask.config.base import EMBEDDED_DIR, Strict
-from multitask.config.encoder import EncoderConfig, InitFromConfig
-from multitask.config.task import TaskConfig
-from multitask.config.training import StageConfig, TrainingConfig
+from multitask.config.encoder_config import EncoderConfig, InitFromConfig
+from multitask.config.task_config import TaskConfig
+from multitask.config.training_config import StageConfig, TrainingConfig
 from multitask.config.yaml_reader import KeyPath, dump_yaml
 from multitask.config.yaml_tree import Tree
 from multitask.utils.errors import UserError

@@ -147,7 +147,7 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     if field.default_factory is not None:
-        return "its own defaults"
+        return "its defaults"
     return _shown(field.default.name if isinstance(field.default, Choice) else field.default)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config import Config
-from multitask.config.in_words import as_written
+from multitask.config.describe_config import as_written
 from multitask.config.run_directory import RunDirectory
 from multitask.utils.errors import UserError
 from multitask.utils.files import hold, is_scrap, remove_scraps, replacing

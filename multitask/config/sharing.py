@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from multitask.config.config import Config
-from multitask.config.data import DataConfig
+from multitask.config.data_config import DataConfig
 from multitask.config.yaml_reader import KeyPath
 from multitask.config.yaml_tree import Tree
 from multitask.utils.errors import suggest
@@ -124,7 +124,7 @@ def share_pooling(config: Config, name: str) -> None:
     path: KeyPath = ("tasks", name, "share_pooling")
     owner = config.tasks[task.share_pooling or ""]
     if owner.share_pooling or owner.share_head or task.share_head:
-        message = "name a task with a pooling of its own, and leave out `share_head`"
+        message = "name a task that shares no pooling and no head, and leave out `share_head`"
         raise config.error(path, message)
     for key in SHARED_WITH_POOLING:
         if getattr(task, key) != getattr(owner, key):

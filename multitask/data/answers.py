@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config
-from multitask.data.load import rows_of
+from multitask.data.load_rows import rows_of
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.tokenize import Tokens
 from multitask.tasks.label_reader import LabelReader

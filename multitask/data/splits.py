@@ -10,7 +10,7 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.config.registry import imported
-from multitask.data.load import labelled_only, load_together
+from multitask.data.load_rows import labelled_only, load_together
 from multitask.data.masking import Masking
 from multitask.data.summary import describe_splits, row_key
 from multitask.data.texts import split_rows, unlabelled_rows

@@ -14,7 +14,7 @@ from multitask.config import DataConfig
 from multitask.data.readers.tables import read_lines, read_table
 from multitask.tasks.label_reader import number_of
 from multitask.tasks.rows import Rows
-from multitask.tasks.sts import YEARS
+from multitask.tasks.sts_names import YEARS
 from multitask.utils.errors import UserError
 
 # the lowest and highest gold score, if not 0 and 5

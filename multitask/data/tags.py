@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config, DataConfig
-from multitask.data.load import ids_if_any, listed, rows_of, texts_from_file
+from multitask.data.load_rows import ids_if_any, listed, rows_of, texts_from_file
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.readers.tables import table_of
 from multitask.data.tokenize import Tokens
 from multitask.tasks.label_reader import LabelReader, canonical
-from multitask.tasks.lists import list_in
+from multitask.tasks.list_cells import list_in
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 

@@ -15,9 +15,9 @@ from multitask.config.registry import KINDS, build, resolve
 from multitask.config.run_directory import RunDirectory
 from multitask.config.run_start import check_encoder
 from multitask.data.splits import load_splits
-from multitask.inference.analysis.layers import layer_vectors
+from multitask.inference.analysis.sts_by_layer import layer_vectors
+from multitask.inference.load_run import TrainedRun
 from multitask.inference.scoring import Scorer
-from multitask.inference.trained_run import TrainedRun
 from multitask.models.multitask_model import MultiTaskModel, TaskModule
 from multitask.models.pretrained import load_encoder_and_tokenizer
 from multitask.tasks.metrics import joint_tasks
@@ -204,7 +204,7 @@ def _fixed(encoder: Any, pooling: str, adapter: Any) -> MultiTaskModel:
         raise UserError(f"--pooling: {error}") from error
     if any(True for _ in pooler.parameters()):
         raise UserError(
-            f"--pooling: {pooling} has weights of its own: name the task that trained them (--task)"
+            f"--pooling: {pooling} has weights: name the task that trained them (--task)"
         )
     head = resolve("head", "cosine_regression")(pooler.output_dim, 0.0, 1.0)
     module = TaskModule(pooler, nn.Identity(), head, 0.0, 1)

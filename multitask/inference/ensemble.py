@@ -16,10 +16,10 @@ from multitask.config import Config, load_run_config, load_saved_config
 from multitask.config.registry import imported, task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.run_start import check_distinct, check_no_run
-from multitask.data.load import label_reader
-from multitask.inference.predictions import write_predictions
+from multitask.data.load_rows import label_reader
+from multitask.inference.load_run import TrainedRun
 from multitask.inference.scoring import Scores
-from multitask.inference.trained_run import TrainedRun
+from multitask.inference.write_predictions import write_predictions
 from multitask.reporting.comparison.gains import average, gains
 from multitask.reporting.comparison.notes import notes
 from multitask.reporting.comparison.saved_predictions import (

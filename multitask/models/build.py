@@ -11,7 +11,7 @@ from multitask.config.registry import build
 from multitask.data.splits import Data
 from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.models.task_module import HeadOfItsOwn, TaskModule
+from multitask.models.task_module import HeadOnSharedPooling, TaskModule
 from multitask.utils.device import use_autocast
 
 # names that `freeze:` and the log use for other parts of the model
@@ -60,7 +60,7 @@ def assemble(
             tasks[name] = _task_module(config, name, encoder, label_context[name])
     pools = {name: t.share_pooling for name, t in config.tasks.items() if t.share_pooling}
     for name, owner in pools.items():
-        tasks[name] = _head_of_its_own(config, name, tasks[name], tasks[owner])
+        tasks[name] = _head_on_shared_pooling(config, name, tasks[name], tasks[owner])
     # built after the heads, so that heads have the same initial weights without adapters
     adapters = {
         name: _adapter(config, name, encoder)
@@ -112,9 +112,9 @@ def _task_module(
     )
 
 
-def _head_of_its_own(
+def _head_on_shared_pooling(
     config: Config, name: str, module: TaskModule, pool: TaskModule
-) -> HeadOfItsOwn:
+) -> HeadOnSharedPooling:
     """Put a task's head on the pooling of another task, whose module is ``pool``.
 
     Raises UserError if the head would be trained with a projection that scoring leaves out.
@@ -126,7 +126,7 @@ def _head_of_its_own(
         message += "which this head would be trained: leave one of the two out"
         raise config.error(("tasks", name, "share_pooling"), message)
     sides = {"sides": module.sides, "eval_sides": module.eval_sides}
-    return HeadOfItsOwn(pool, module.head, task.dropout, **sides)
+    return HeadOnSharedPooling(pool, module.head, task.dropout, **sides)
 
 
 def _sizes(encoder: Encoder) -> dict[str, Any]:

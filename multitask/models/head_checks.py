@@ -113,7 +113,7 @@ def _rows(config: Config, task: str, kind: TaskType) -> list[Misfit]:
         (
             "data",
             not kind.per_row and (entry.data.same_rows_as or shared),
-            ": it needs rows of its own" + ("" if kind.labelled else ": see `data.texts_of`"),
+            ": it cannot share rows" + ("" if kind.labelled else ": see `data.texts_of`"),
         ),
         (
             "data",
@@ -180,12 +180,12 @@ def check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> No
 
 
 def check_evaluate_only(config: Config, model: MultiTaskModel) -> None:
-    """Raise UserError for a task that is only evaluated but has untrained weights of its own."""
+    """Raise UserError for a task that is only evaluated, but whose head has weights."""
     for name, task in config.tasks.items():
         if task.evaluate_only and task.share_head is None:
             weights = sum(parameter.numel() for parameter in model.head(name).parameters())
             if weights:
-                message = f"its own {weights:,} weights would never be trained: set `share_head`"
+                message = f"its {weights:,} weights would never be trained: set `share_head`"
                 raise config.error(("tasks", name, "evaluate_only"), message)
 
 

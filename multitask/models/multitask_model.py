@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from multitask.data.collate import Batch, SharedBatch, by_task, joined, separate
 from multitask.models.encoders import Encoder
-from multitask.models.task_module import HeadOfItsOwn, TaskModule
+from multitask.models.task_module import HeadOnSharedPooling, TaskModule
 
 
 def adapter_part(task: str) -> str:
@@ -24,7 +24,7 @@ class MultiTaskModel(nn.Module):
         encoder: an encoder with the stages ``embed`` and ``encode``.
         tasks: the modules of each task.
         adapters: the adapter of each task that has one.
-        owners: task -> the task whose modules it uses instead of its own (``share_head``).
+        owners: task -> the other task whose modules it uses (``share_head``).
         pools: task -> the task whose adapter, pooler and projection it uses (``share_pooling``).
         uncertain: tasks whose loss weight is learned.
         autocast: run encoder and pooler under bf16 autocast; heads and losses stay in fp32.
@@ -33,7 +33,7 @@ class MultiTaskModel(nn.Module):
     def __init__(
         self,
         encoder: Encoder,
-        tasks: Mapping[str, TaskModule | HeadOfItsOwn],
+        tasks: Mapping[str, TaskModule | HeadOnSharedPooling],
         *,
         adapters: Mapping[str, nn.Module] | None = None,
         owners: Mapping[str, str] | None = None,

@@ -68,7 +68,7 @@ class TaskModule(nn.Module):
         return self.head(*vectors) if mask is None else self.head(*vectors, mask)
 
 
-class HeadOfItsOwn(nn.Module):
+class HeadOnSharedPooling(nn.Module):
     """The modules of a task that shares another task's pooler and projection: dropout -> head."""
 
     def __init__(

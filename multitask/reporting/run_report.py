@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from multitask.config.in_words import TRAINED_HEADER, trained_with, training_line
+from multitask.config.describe_config import TRAINED_HEADER, trained_with, training_line
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.reporting.figures.training_curves import draw_all, figure_name
@@ -59,7 +59,7 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
     report = run.load_report()
     remarks = overall_lines(report)
     if any(task["baselines"]["frozen"] is None for task in report["tasks"].values()):
-        why = "training.frozen_baseline is false, or the pooling has parameters of its own"
+        why = "training.frozen_baseline is false, or the pooling has parameters"
         remarks.append(f"Frozen encoder -: not measured ({why}).")
     sections = [
         Section("Dev scores", [score_table(report), Lines(remarks)]),

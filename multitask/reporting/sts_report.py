@@ -7,7 +7,7 @@ import numpy as np
 
 from multitask.reporting.html_page import fill
 from multitask.reporting.table_formats import Table, number
-from multitask.tasks.sts import NAMES
+from multitask.tasks.sts_names import NAMES
 
 SPACE = {
     "alignment": "alignment (lower is better)",

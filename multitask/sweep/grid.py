@@ -38,7 +38,7 @@ SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 NAMED = "cells"
 TASKS = "tasks"
 # keys that the grid sets for every run
-OWN_KEYS = {"seed": "list the seeds under `seeds`", "output_dir": "give --output DIR"}
+KEYS_OF_A_RUN = {"seed": "list the seeds under `seeds`", "output_dir": "give --output DIR"}
 # keys of a task in which cells of a probe grid may differ, as they do not change the encoder
 PROBED = ("pooling", "projection", "head", "head_lr", "dropout")
 
@@ -335,8 +335,8 @@ def _setting(tree: Tree, path: KeyPath, key: str, value: Any) -> Setting:
         raise tree.error(path, "expected a config key such as tasks.sst.pooling")
     if key == "extends":
         raise tree.error(path, "a cell cannot extend a file: name it as `base`")
-    if parts[0] in OWN_KEYS:
-        raise tree.error(path, f"every cell has its own `{parts[0]}`: {OWN_KEYS[parts[0]]}")
+    if parts[0] in KEYS_OF_A_RUN:
+        raise tree.error(path, f"every cell has its own `{parts[0]}`: {KEYS_OF_A_RUN[parts[0]]}")
     return Setting(dump_override(key, value), tree.where(path))
 
 

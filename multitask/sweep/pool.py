@@ -15,7 +15,7 @@ from pathlib import Path
 
 from multitask.sweep.claims import Claim, highest, holder, renewing, try_claim
 from multitask.sweep.progress_bars import Progress
-from multitask.sweep.runs import (
+from multitask.sweep.sweep_directory import (
     Failure,
     Run,
     complete_report,

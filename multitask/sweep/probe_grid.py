@@ -19,8 +19,8 @@ from torch import Tensor
 
 from multitask.config import Config
 from multitask.config.run_start import save_config
-from multitask.inference.predictions import write_predictions
 from multitask.inference.trivial_scores import trivial_scores
+from multitask.inference.write_predictions import write_predictions
 from multitask.models.build import initial_model
 from multitask.models.head_checks import head_class
 from multitask.models.multitask_model import MultiTaskModel
@@ -28,7 +28,7 @@ from multitask.models.task_module import TaskModule
 from multitask.sweep.claims import exclusive, holder
 from multitask.sweep.grid import PROBED, Cell, Grid
 from multitask.sweep.progress_bars import Progress
-from multitask.sweep.runs import Failure, Run, mean_score
+from multitask.sweep.sweep_directory import Failure, Run, mean_score
 from multitask.training.frozen_probe import (
     Pooled,
     Probe,

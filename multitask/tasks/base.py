@@ -84,11 +84,11 @@ class TaskType:
 
     # Functions that need files or tokens, as "module:function"; "" for none.
     # (config, task, split, reader) -> rows of a split
-    load_rows: ClassVar[str] = "multitask.data.load:load_rows"
+    load_rows: ClassVar[str] = "multitask.data.load_rows:load_rows"
     # (data, file) -> rows without labels, from a file of the user
-    rows_of_file: ClassVar[str] = "multitask.data.load:texts_from_file"
+    rows_of_file: ClassVar[str] = "multitask.data.load_rows:texts_from_file"
     # (texts, sides, source) -> rows without labels, from texts in Python
-    rows_of_texts: ClassVar[str] = "multitask.data.load:rows_of_texts"
+    rows_of_texts: ClassVar[str] = "multitask.data.load_rows:rows_of_texts"
     # (rows, tokens) -> tokens with the labels marked, and the number of labels without a token
     mark_tokens: ClassVar[str] = ""
     # (output per row, rows, tokens) -> predictions, scores and mean loss

@@ -12,7 +12,7 @@ import numpy as np
 
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, saved_scores
 from multitask.tasks.label_reader import LabelReader, canonical, label_text
-from multitask.tasks.lists import list_in
+from multitask.tasks.list_cells import list_in
 from multitask.tasks.records import shares
 from multitask.tasks.rows import Rows
 

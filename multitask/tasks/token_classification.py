@@ -13,7 +13,7 @@ import numpy as np
 
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide
 from multitask.tasks.label_reader import LabelReader, canonical, label_text
-from multitask.tasks.lists import list_in
+from multitask.tasks.list_cells import list_in
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 from multitask.utils.optional import optional

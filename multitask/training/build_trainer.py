@@ -17,7 +17,7 @@ from multitask.training.callbacks import (
     GradientConflict,
     ProgressBar,
 )
-from multitask.training.checkpoint import Checkpoints, SameData, Stateful
+from multitask.training.checkpoint_callback import Checkpoints, SameData, Stateful
 from multitask.training.early_stopping import Selection
 from multitask.training.loss import Objective, Smoothing
 from multitask.training.metric_log import MetricLog

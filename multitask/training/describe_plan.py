@@ -3,7 +3,7 @@
 
 from collections import Counter
 
-from multitask.config.in_words import ABOVE_HEADER, above_the_encoder
+from multitask.config.describe_config import ABOVE_HEADER, above_the_encoder
 from multitask.models.multitask_model import adapter_part, parameter_counts
 from multitask.reporting.table_formats import Table
 from multitask.training.setup import Plan

@@ -10,8 +10,8 @@ import torch
 from multitask.config.config import seen_corpora
 from multitask.config.run_directory import RunDirectory, selected_steps
 from multitask.data.summary import seen_rows, text_sets, training_rows
-from multitask.inference.predictions import write_predictions
 from multitask.inference.scoring import Scores
+from multitask.inference.write_predictions import write_predictions
 from multitask.models.multitask_model import parameter_counts
 from multitask.models.weights import intact_weights, read_tensors
 from multitask.reporting.model_card import write_card

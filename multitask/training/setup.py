@@ -10,7 +10,7 @@ import torch
 from multitask.config import Config
 from multitask.data.dataloader import TrainRows, train_loaders
 from multitask.data.label_shift import label_warnings
-from multitask.data.load import label_readers
+from multitask.data.load_rows import label_readers
 from multitask.data.splits import Data, load_splits, tokenize_splits
 from multitask.data.summary import data_warnings, glue_remarks
 from multitask.inference.scoring import Scorer, generator_maskings, task_maskings

@@ -13,7 +13,7 @@ from multitask.data.dataloader import MultiTaskLoader
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.metrics import mean_of_defined
 from multitask.training.callbacks import Callback, Evaluation
-from multitask.training.checkpoint import Checkpoints
+from multitask.training.checkpoint_callback import Checkpoints
 from multitask.training.early_stopping import Selection
 from multitask.training.gradient_surgery import Surgery
 from multitask.training.loss import Objective

@@ -13,7 +13,7 @@ from multitask import load
 from multitask.data.sts_suites import read_suites
 from multitask.inference.embeddings import open_vectors
 from multitask.inference.similarity import cosines
-from multitask.tasks.sts import NAMES
+from multitask.tasks.sts_names import NAMES
 from tests.support.contrastive_run import write_config, write_triplets
 from tests.support.sts_files import write_suites
 

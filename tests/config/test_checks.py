@@ -75,7 +75,7 @@ tasks:
         (["training.select=joined"], "training.select", "did you mean 'joint'?"),
         (["training.select=scored"], "training.select", "is scored at the end only"),
         (["tasks.b.data={texts_of: [c], train: null, dev: null}"], "tasks.b.data.texts_of.0",
-         "expected a task with rows of its own"),
+         "expected a task that reads training rows"),
         (["tasks.scored.smart={}"], "tasks.scored.smart", "never trained"),
         (["tasks.a.smart.dropout=eval", "encoder.gradient_checkpointing=true"],
          "tasks.a.smart.dropout", "computed again with dropout"),

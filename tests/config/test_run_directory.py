@@ -16,11 +16,11 @@ CONSTRUCTORS = {"Path", "PurePath"}
 COMMON = {"*", ".", ".json", ".png", ".tsv"}
 SPELLED_BY = {
     "multitask/config/run_directory.py": "RunDirectory",
-    "multitask/sweep/runs.py": "SweepDirectory",
+    "multitask/sweep/sweep_directory.py": "SweepDirectory",
 }
 # files of other directories that have the name of a run's file
 OTHER_FILES = {
-    "multitask/inference/export/write.py: README.md",
+    "multitask/inference/export/write_export.py: README.md",
     "multitask/reporting/comparison/compare.py: report.html",
 }
 

@@ -7,9 +7,9 @@ import pytest
 
 import run_multitask
 from multitask.config.yaml_reader import dump_yaml
+from multitask.sweep.ablation_table import write_table
 from multitask.sweep.grid import Grid, load_grid
-from multitask.sweep.runs import Failure
-from multitask.sweep.sweep import plan_runs, write_table
+from multitask.sweep.sweep_directory import Failure, plan_runs
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
 

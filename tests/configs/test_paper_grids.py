@@ -12,8 +12,9 @@ from multitask.config import load_config
 from multitask.config.yaml_reader import dump_yaml
 from multitask.config.yaml_tree import load_extended
 from multitask.reporting.paper.layout import load_layout
+from multitask.sweep.ablation_table import write_table
 from multitask.sweep.grid import load_grid
-from multitask.sweep.sweep import plan_runs, write_table
+from multitask.sweep.sweep_directory import plan_runs
 from multitask.training.train_run import train
 from tests.conftest import ROOT
 from tests.support.glue_files import FOLDERS, write_shared

@@ -15,7 +15,7 @@ from multitask.data.answers import (
     characters_of,
     placed_answers,
 )
-from multitask.data.load import label_reader
+from multitask.data.load_rows import label_reader
 from multitask.data.tokenize import tokenize
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from multitask.data.sts_suites import read_pairs, read_suites
-from multitask.tasks.sts import NAMES
+from multitask.tasks.sts_names import NAMES
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support.sts_files import write_senteval, write_suites

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from multitask.config import load_config
 from multitask.config.registry import task_type
-from multitask.data.load import label_reader
+from multitask.data.load_rows import label_reader
 from multitask.data.tags import (
     placed_tags,
     tagged_rows,

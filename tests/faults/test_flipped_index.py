@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from multitask.inference.search.index import Origin, build, open_index
+from multitask.inference.search.text_index import Origin, build, open_index
 from multitask.utils.errors import UserError
 
 pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")

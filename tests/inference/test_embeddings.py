@@ -73,7 +73,7 @@ def test_the_rows_that_the_run_knows(tiny_run, course_run):
     [
         ({"task": "nli"}, "no task 'nli'"),
         ({"pooling": "tokens"}, "--pooling: tokens gives no vector of a text"),
-        ({"pooling": "hire"}, "--pooling: hire has weights of its own"),
+        ({"pooling": "hire"}, "--pooling: hire has weights"),
         ({"pooling": "men"}, r"--pooling: .*did you mean 'mean'"),
     ],
 )

@@ -84,7 +84,7 @@ NEEDS = "looks at tokens: it needs"
                 "tasks.more={head: token_classification, data: {same_rows_as: ner, label: x}, "
                 "pooling: tokens}"
             ],
-            "it needs rows of its own",
+            "it cannot share rows",
         ),
         (
             [

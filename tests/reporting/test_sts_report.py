@@ -12,7 +12,7 @@ from multitask.reporting.sts_report import (
     percent,
     terminal_table,
 )
-from multitask.tasks.sts import NAMES
+from multitask.tasks.sts_names import NAMES
 
 
 def scores(value, pairs=100):

@@ -11,7 +11,7 @@ import run_multitask
 from multitask import load
 from multitask.config import load_config
 from multitask.data.collate import separate
-from multitask.data.load import load_rows
+from multitask.data.load_rows import load_rows
 from multitask.inference.scoring import Scorer, measure
 from multitask.models.build import assemble
 from multitask.models.multitask_model import parameter_counts

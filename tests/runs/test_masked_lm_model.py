@@ -288,7 +288,7 @@ def test_own_encoder_and_transformers_train_the_same_steps(overrides, tmp_path):
         ("tasks.sst.pooling=tokens", "head 'classification' does not look at tokens"),
         ("tasks.sst.data={texts_of: [qqp], label: sentiment}", "expected|`texts_of` says"),
         ("tasks.mlm.data.texts_of=[sst, qpq]", "did you mean 'qqp'"),
-        ("tasks.mlm.data.texts_of=[mlm]", "expected a task with rows of its own"),
+        ("tasks.mlm.data.texts_of=[mlm]", "expected a task that reads training rows"),
         ("tasks.mlm.data.texts_of=[]", "at least"),
         ("tasks.mlm.data.train=x.csv", "`texts_of` says whose rows these are"),
         ("tasks.mlm.data.labels=[a, b]", "it has no labels"),
@@ -309,5 +309,5 @@ def test_mistakes_are_one_line(overrides, change, message):
 
 
 def test_shared_rows_are_refused(overrides):
-    with pytest.raises(UserError, match=r"rows of its own: see `data\.texts_of`"):
+    with pytest.raises(UserError, match=r"it cannot share rows: see `data\.texts_of`"):
         prepared(*overrides, "tasks.mlm.data={texts_of: null, same_rows_as: sst}")

@@ -42,18 +42,18 @@ def uninterrupted(overrides: list[str], tmp_path_factory: pytest.TempPathFactory
         ("multitask.training.trainer:train_step", "after", 14),  # between two checkpoints
         ("multitask.inference.scoring:Scorer.score", "before", 5),  # inside an evaluation
         (
-            "multitask.training.checkpoint:Checkpoints.save_best",
+            "multitask.training.checkpoint_callback:Checkpoints.save_best",
             "after",
             2,
         ),  # weights written, not the rest
-        ("multitask.training.checkpoint_file:write_text", "before", 4),  # inside a checkpoint
+        ("multitask.training.checkpoint_format:write_text", "before", 4),  # inside a checkpoint
         (
-            "multitask.training.checkpoint:prune",
+            "multitask.training.checkpoint_callback:prune",
             "before",
             4,
         ),  # checkpoint written, old ones still there
         (
-            "multitask.inference.predictions:write_predictions",
+            "multitask.inference.write_predictions:write_predictions",
             "before",
             2,
         ),  # trained, report unfinished

@@ -7,7 +7,7 @@ import pytest
 from multitask.config import Config, load_config
 from multitask.config.registry import task_type
 from multitask.config.yaml_reader import dump_yaml
-from multitask.data.load import load_rows
+from multitask.data.load_rows import load_rows
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError

@@ -10,7 +10,7 @@ import torch
 import run_multitask
 from multitask.config import load_config
 from multitask.models.encoders import BertEncoder
-from multitask.sweep import claims, sweep
+from multitask.sweep import claims, run_sweep
 from multitask.sweep import probe_grid as probes
 from multitask.training import frozen_probe
 from multitask.training import frozen_probe as frozen_states
@@ -63,7 +63,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, head: str) -> Path:
 @pytest.fixture
 def no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """No comparison, which takes longer than these probes."""
-    monkeypatch.setattr(sweep, "write_table", lambda *arguments: [])
+    monkeypatch.setattr(run_sweep, "write_table", lambda *arguments: [])
 
 
 def ablate(*arguments: object) -> int:

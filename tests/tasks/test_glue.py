@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import run_multitask
 from multitask.config import load_config
 from multitask.config.registry import task_type
-from multitask.data.load import label_reader, load_rows
+from multitask.data.load_rows import label_reader, load_rows
 from multitask.sweep.grid import load_grid
-from multitask.sweep.sweep import plan_runs
+from multitask.sweep.sweep_directory import plan_runs
 from multitask.tasks import glue
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT

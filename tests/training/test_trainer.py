@@ -15,9 +15,9 @@ import torch
 import run_multitask
 from multitask.config import load_config
 from multitask.config.run_directory import RunDirectory
-from multitask.training import checkpoint_file, loss, trainer
+from multitask.training import checkpoint_format, loss, trainer
 from multitask.training.build_trainer import build_trainer
-from multitask.training.checkpoint_file import load_checkpoint
+from multitask.training.checkpoint_format import load_checkpoint
 from multitask.training.setup import set_up
 from tests.conftest import ROOT
 from tests.support.run_files import events
@@ -153,7 +153,7 @@ def test_damaged_checkpoint_that_is_kept_does_not_stop_pruning(tiny_overrides, m
 def test_a_checkpoint_of_another_version_is_refused(tiny_overrides, monkeypatch, capsys):
     interrupt_at(monkeypatch, 5)
     assert run_multitask.main(command(tiny_overrides)) == 2
-    monkeypatch.setattr(checkpoint_file, "FORMAT", 99)
+    monkeypatch.setattr(checkpoint_format, "FORMAT", 99)
     capsys.readouterr()
     assert run_multitask.main(command(tiny_overrides, "--resume")) == 2
     assert "another version of this program" in error_line(capsys)
@@ -243,7 +243,7 @@ def test_nan_loss_stops_with_the_last_checkpoint_intact(tiny_overrides, monkeypa
 
 FULL_DISK = """
 import resource, sys
-from multitask.training import checkpoint, trainer
+from multitask.training import trainer
 original, calls = trainer.train_step, []
 def limited(*args, **kwargs):
     calls.append(1)

@@ -13,7 +13,7 @@ import run_multitask
 from multitask.config import load_config
 from multitask.config.run_directory import RunDirectory
 from multitask.data.dataloader import next_batches
-from multitask.training.checkpoint_file import load_checkpoint
+from multitask.training.checkpoint_format import load_checkpoint
 from multitask.training.loss import Objective
 from multitask.training.setup import set_up
 from multitask.training.step import train_step

@@ -27,7 +27,7 @@ from multitask.config.run_directory import RunDirectory
 from multitask.config.yaml_reader import dump_override
 from multitask.config.yaml_tree import load_tree
 from multitask.sweep.grid import load_grid
-from multitask.sweep.runs import SweepDirectory
+from multitask.sweep.sweep_directory import SweepDirectory
 from multitask.utils.errors import UserError
 
 ROOT = Path(__file__).parents[2]

@@ -52,7 +52,7 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
         raise config.error(path, f"the task has no {split} data: name it as `{split}:`")
     if data.format in ("disk", "hub"):
         source = f"{hub.place(config, task)}[{name}]"
-        if tables := hub.own_files(config, task, name):
+        if tables := hub.files_of_split(config, task, name):
             return _joined(tables, data), source
         table = hub.load_split(config, task, name)
         with reading(source):
@@ -104,7 +104,7 @@ def class_names(config: Config, task: str) -> list[str]:
 def _class_names(config: Config, task: str, name: str) -> list[str]:
     data = config.tasks[task].data
     if data.format in ("disk", "hub"):
-        if hub.own_files(config, task, name):
+        if hub.files_of_split(config, task, name):
             return []
         features = hub.load_split(config, task, name).features
     else:

@@ -48,7 +48,7 @@ def _from_hub(where: str, subset: str | None, split: str) -> Any:
         return datasets.load_dataset(where, subset, split=split)
 
 
-def own_files(config: Config, task: str, split: str) -> list[tuple[Path, str]]:
+def files_of_split(config: Config, task: str, split: str) -> list[tuple[Path, str]]:
     """List (file, format) of a split in a local directory; empty if `datasets` must read it."""
     import datasets
 

@@ -5,7 +5,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from multitask.inference.export.parts import TOLERANCE, Parts, largest_difference, plain_encoder
+from multitask.inference.export.export_parts import (
+    TOLERANCE,
+    Parts,
+    largest_difference,
+    plain_encoder,
+)
 from multitask.models.projections import Tanh
 from multitask.utils.errors import UserError
 
@@ -22,7 +27,7 @@ def export_encoder(parts: Parts, directory: Path) -> None:
     """
     parts.check_encoder("transformers")
     plain_encoder(parts.encoder).save_pretrained(directory, safe_serialization=True)
-    parts.own_tokenizer().save_pretrained(directory)
+    parts.task_tokenizer().save_pretrained(directory)
 
 
 def export_classifier(parts: Parts, directory: Path) -> None:
@@ -49,7 +54,7 @@ def export_classifier(parts: Parts, directory: Path) -> None:
     state |= {f"{outer}.weight": weight, f"{outer}.bias": bias}
     model.load_state_dict(state)
     model.save_pretrained(directory, safe_serialization=True)
-    parts.own_tokenizer().save_pretrained(directory)
+    parts.task_tokenizer().save_pretrained(directory)
 
 
 def check_classifier(parts: Parts) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from multitask.inference.export.export_parts import Parts, largest_difference, lowest_cosine
 from multitask.inference.export.onnx import (
     FILE,
     INT8_FILE,
@@ -19,7 +20,6 @@ from multitask.inference.export.onnx import (
     run_session,
     session,
 )
-from multitask.inference.export.parts import Parts, largest_difference, lowest_cosine
 from multitask.tasks import metrics
 
 Records = Sequence[Mapping[str, Any]]

@@ -13,8 +13,8 @@ import torch
 
 from multitask.data.collate import collate
 from multitask.data.tokenize import tokenize
+from multitask.inference.export.export_parts import TOLERANCE, Parts, largest_difference
 from multitask.inference.export.onnx_module import INPUTS, PlainTask
-from multitask.inference.export.parts import TOLERANCE, Parts, largest_difference
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 from multitask.utils.optional import optional
@@ -78,7 +78,7 @@ def export_onnx(parts: Parts, directory: Path) -> None:
     }
     program.model.metadata_props.update(described)
     program.save(directory / FILE, external_data=False)
-    parts.own_tokenizer().save_pretrained(directory)
+    parts.task_tokenizer().save_pretrained(directory)
 
 
 @contextmanager

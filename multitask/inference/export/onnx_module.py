@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from multitask.inference.export.parts import Parts
+from multitask.inference.export.export_parts import Parts
 from multitask.models.encoders import BertEncoder
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from multitask.inference.export.export_parts import Parts, lowest_cosine
 from multitask.inference.export.hugging_face import export_encoder
-from multitask.inference.export.parts import Parts, lowest_cosine
 from multitask.models.projections import Linear, MlpBatchNorm, Tanh
 from multitask.utils.errors import UserError
 from multitask.utils.optional import optional

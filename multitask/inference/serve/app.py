@@ -6,16 +6,15 @@ The page runs no script, and its content security policy allows requests to itse
 from typing import TYPE_CHECKING, Any
 
 from multitask.inference.serve import responses
-from multitask.inference.serve.responses import MAX_CHARACTERS, Served
+from multitask.inference.serve.responses import Served
 from multitask.inference.serve.server import ADDRESS, import_flask
 from multitask.reporting.html_page import fill
 from multitask.utils.errors import UserError
+from multitask.utils.limits import REQUEST_BYTES, TYPED_CHARACTERS
 
 if TYPE_CHECKING:
     from flask import Flask
 
-# two texts of four-byte characters, each byte written as %XX, and the names of the fields
-MAX_BYTES = 2 * MAX_CHARACTERS * 12 + 4096
 POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
     "form-action 'self'; frame-src 'self'; frame-ancestors 'self'"
@@ -29,8 +28,8 @@ def make_app(served: Served) -> "Flask":
     from werkzeug.exceptions import HTTPException, SecurityError
 
     app: Flask = flask.Flask(__name__, static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = MAX_BYTES
-    app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BYTES
+    app.config["MAX_CONTENT_LENGTH"] = REQUEST_BYTES
+    app.config["MAX_FORM_MEMORY_SIZE"] = REQUEST_BYTES
     app.config["TRUSTED_HOSTS"] = [ADDRESS, "localhost"]  # refuse requests for other host names
     report = served.run.files.html_page
 
@@ -79,7 +78,7 @@ def make_app(served: Served) -> "Flask":
 
 def filled(served: Served, first: str, second: str, task: str) -> Any:
     """Write the page with answers to two typed texts; the second may be empty."""
-    typed = {"first": first[:MAX_CHARACTERS], "second": second[:MAX_CHARACTERS], "task": task}
+    typed = {"first": first[:TYPED_CHARACTERS], "second": second[:TYPED_CHARACTERS], "task": task}
     try:
         texts = responses.read_texts(served, first, second)
         choices = responses.attention_tasks(served)
@@ -125,6 +124,6 @@ def page(served: Served, **values: Any) -> str:
         served=served,
         tasks=[(task, responses.about(served, task)) for task in served.tasks],
         choices=responses.attention_tasks(served),
-        limit=MAX_CHARACTERS,
+        limit=TYPED_CHARACTERS,
         has_report=run.files.html_page.is_file(),
     )

@@ -6,18 +6,19 @@ from io import BytesIO
 from pathlib import Path
 from threading import Lock
 
-from multitask.inference.analysis.attention import cls_attention
+from multitask.inference.analysis.attention_weights import cls_attention
 from multitask.inference.embeddings import Vectors, run_vectors
-from multitask.inference.search.index import TextIndex, check_origin, open_index
+from multitask.inference.load_run import TrainedRun, load
+from multitask.inference.search.text_index import TextIndex, check_origin, open_index
 from multitask.inference.similarity import cosines
-from multitask.inference.trained_run import TrainedRun, load
 from multitask.reporting.figures.attention_map import draw_mean
 from multitask.reporting.figures.style import save_figure
 from multitask.tasks.base import TaskType
 from multitask.utils.errors import UserError
+from multitask.utils.limits import TYPED_CHARACTERS
 
-# characters of a typed text, and of an indexed text on the page
-MAX_CHARACTERS, MAX_SHOWN = 2000, 500
+# characters of an indexed text on the page
+MAX_SHOWN = 500
 # number of classes shown, the most probable first
 MOST_CLASSES = 10
 NEIGHBOURS = 10
@@ -168,10 +169,10 @@ def read_texts(served: Served, first: str, second: str) -> list[str]:
     """
     texts = [text.replace("\r\n", "\n") for text in (first, second)]
     for name, text in zip(("first", "second"), texts, strict=True):
-        if len(text) > MAX_CHARACTERS:
+        if len(text) > TYPED_CHARACTERS:
             raise UserError(
                 f"The {name} text has {len(text):,} characters; the page takes "
-                f"{MAX_CHARACTERS:,}: shorten it."
+                f"{TYPED_CHARACTERS:,}: shorten it."
             )
     if not texts[0].strip():
         raise UserError("The first text is empty." if texts[1].strip() else "There is no text yet.")

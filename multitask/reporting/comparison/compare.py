@@ -60,7 +60,7 @@ def compare(
 
     The same input gives the same numbers. ``axes`` are those of a grid, each with its ``key``,
     ``labels`` and ``values``. With ``metrics`` only these tasks are compared, each by the named
-    metric instead of its own.
+    metric instead of the task's.
 
     Raises:
         UserError: no such group, a run without a report, or runs that were not scored on the same

@@ -190,7 +190,7 @@ def _grid_sections(directory: Path, comparison: dict[str, Any]) -> list[Section]
         for axis in (comparison["axes"][i] for i in long)
     ]
     return [
-        Section("Heat maps", [Text(f"{caption} Each figure has a scale of its own.")], maps),
+        Section("Heat maps", [Text(f"{caption} The figures differ in their scale.")], maps),
         Section("Means along the axes", [Text(MARGINALS)], means, label="Axes"),
     ]
 

@@ -140,7 +140,7 @@ def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", nu
     elif output.suffix in (".png", ".svg", ".json"):
         output = output.with_suffix("")
     if output.name in ("best", "report", "run") and RunDirectory(output.parent).holds_run:
-        raise UserError(f"{output}.json is a run's own file: choose another --output NAME")
+        raise UserError(f"{output}.json is a file of the run: choose another --output NAME")
     output.parent.mkdir(parents=True, exist_ok=True)
     for part, figure in pictures.items():
         for ending in ("png", "svg"):

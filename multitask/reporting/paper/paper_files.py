@@ -119,13 +119,13 @@ def _scores(table: dict[str, Any]) -> Table:
             rows.append([row["title"], "paper", *map(shown, [*printed, *averages])])
         if any(cell and cell["values"] for cell in row["cells"]):
             averages = [average["values"].get(row["name"]) for average in table["averages"]]
-            own = [_own(cell, table["statistic"]) for cell in row["cells"]]
+            own = [_ours(cell, table["statistic"]) for cell in row["cells"]]
             rows.append([row["title"], "ours", *own, *map(shown, averages)])
     titles = [column["title"] for column in table["columns"]]
     return Table(("", "", *titles, *(average["title"] for average in table["averages"])), rows)
 
 
-def _own(cell: dict[str, Any] | None, statistic: str) -> str:
+def _ours(cell: dict[str, Any] | None, statistic: str) -> str:
     if cell is None or not cell["values"]:
         return "-"
     if statistic == "sd":

@@ -2,7 +2,7 @@
 
 import pytest
 
-from multitask.data.load import load_rows
+from multitask.data.load_rows import load_rows
 from tests.support.data_files import BINARY, make, refusal
 
 

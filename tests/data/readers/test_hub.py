@@ -7,7 +7,7 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 
 from multitask.config.registry import task_type
-from multitask.data.load import label_reader, load_rows
+from multitask.data.load_rows import label_reader, load_rows
 from tests.support.data_files import make, refusal
 
 HUB = {"format": "hub", "path": "set", "id": None}

@@ -5,7 +5,7 @@ import pyarrow.parquet
 import pytest
 
 from multitask.config.registry import task_type
-from multitask.data.load import label_reader, load_rows
+from multitask.data.load_rows import label_reader, load_rows
 from multitask.data.readers.parquet import read_parquet
 from tests.support.data_files import make, refusal
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from multitask.data.load import load_rows
+from multitask.data.load_rows import load_rows
 from tests.support.data_files import BINARY, csv_text, make, refusal, rows_of
 
 TABLE = [

@@ -87,8 +87,8 @@ def test_the_encoder_alone_has_the_tasks_weights(run_dir, tmp_path):
 
 
 def test_a_classifier_that_transformers_has_not_is_refused(run_dir):
+    from multitask.inference.export.export_parts import Parts
     from multitask.inference.export.hugging_face import check_classifier
-    from multitask.inference.export.parts import Parts
 
     run = load(run_dir)
     model = run.model_for("sst")

@@ -13,11 +13,12 @@ from multitask import load
 from multitask.inference.serve import responses
 from multitask.inference.serve.responses import Served, open_run
 from multitask.utils.errors import UserError
+from multitask.utils.limits import REQUEST_BYTES
 from tests.support.html_page import ADDRESSES, Parsed, page_text
 from tests.support.token_run import token_config, write_token_files
 
 pytest.importorskip("flask", reason="flask is not installed (dev requirement)")
-from multitask.inference.serve.app import MAX_BYTES, make_app
+from multitask.inference.serve.app import make_app
 
 TEXT, OTHER = "a good film .", "the dog runs"
 SCRIPT = "<script>alert('x')</script> </textarea><img src=http://x.y onerror=alert(1)> & {{ 7*7 }}"
@@ -165,7 +166,7 @@ def test_other_methods_hosts_and_sizes_are_refused(client):
     reply = client.get("/", headers={"Host": "evil.example"})
     assert (reply.status_code, reply.text) == (400, "Ask for 127.0.0.1.\n")
     assert client.get("/", headers={"Host": "127.0.0.1:8765"}).status_code == 200
-    reply = post(client, "a" * (MAX_BYTES + 1))
+    reply = post(client, "a" * (REQUEST_BYTES + 1))
     assert reply.status_code == 413 and "too much text" in check(reply)
     most = "\U0001f600" * 2000  # four bytes each, as the browser sends them
     assert post(client, most, most).status_code == 200

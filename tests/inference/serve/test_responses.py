@@ -9,11 +9,12 @@ import pytest
 
 import run_multitask
 from multitask import load
-from multitask.inference.analysis.attention import cls_attention
+from multitask.inference.analysis.attention_weights import cls_attention
 from multitask.inference.serve import responses
-from multitask.inference.serve.responses import MAX_CHARACTERS, Served, open_run, read_texts
+from multitask.inference.serve.responses import Served, open_run, read_texts
 from multitask.tasks.base import TaskType
 from multitask.utils.errors import NotFinite, UserError
+from multitask.utils.limits import TYPED_CHARACTERS
 from tests.conftest import ROOT
 from tests.support.contrastive_run import write_config, write_triplets
 from tests.support.masked_lm_run import CONFIG as MASKED_LM
@@ -180,7 +181,11 @@ def test_scores_that_are_no_numbers_are_a_message(served, monkeypatch):
         ("", "", "There is no text yet."),
         (" \n\t", "", "There is no text yet."),
         ("", "a", "The first text is empty."),
-        ("a" * (MAX_CHARACTERS + 1), "", "The first text has 2,001 characters; the page takes 2,0"),
+        (
+            "a" * (TYPED_CHARACTERS + 1),
+            "",
+            "The first text has 2,001 characters; the page takes 2,0",
+        ),
         ("a", "é" * 3000, "The second text has 3,000 characters"),
     ],
 )
@@ -192,8 +197,8 @@ def test_texts_that_are_no_use_are_refused(first, second, message, served):
 def test_texts_are_taken_as_they_were_typed(served):
     assert read_texts(served, " a ", " \n") == [" a "]
     assert read_texts(served, "a\r\nb", "<c>") == ["a\nb", "<c>"]
-    line_ends = "a\r\n" * (MAX_CHARACTERS // 2)
-    assert len(read_texts(served, line_ends, "")[0]) == MAX_CHARACTERS
+    line_ends = "a\r\n" * (TYPED_CHARACTERS // 2)
+    assert len(read_texts(served, line_ends, "")[0]) == TYPED_CHARACTERS
 
 
 def test_what_the_tasks_need_is_asked_for(served):

@@ -20,7 +20,7 @@ import numpy as np
 from multitask.config import Config, load_run_config
 from multitask.config.registry import imported
 from multitask.config.run_directory import RunDirectory, selected_steps
-from multitask.data.load import label_readers, rows_of_texts
+from multitask.data.load_rows import label_readers, rows_of_texts
 from multitask.data.splits import masked_split, tokenized
 from multitask.data.texts import split_rows
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from multitask.config.run_directory import RunDirectory
 from multitask.models.weights import intact_weights, read_tensors, write_tensors
 from multitask.training.callbacks import Callback, Evaluation
-from multitask.training.checkpoint_file import (
+from multitask.training.checkpoint_format import (
     Damaged,
     load_checkpoint,
     read_state,

@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 import run_multitask
 from multitask.data.sts_suites import read_suites
-from multitask.inference.analysis.layers import FIRST_LAST, POOLINGS, score_layers
+from multitask.inference.analysis.sts_by_layer import FIRST_LAST, POOLINGS, score_layers
 from multitask.inference.embeddings import open_vectors
 from multitask.inference.similarity import cosines
 from tests.conftest import save_tiny_encoder

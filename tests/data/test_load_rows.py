@@ -8,7 +8,7 @@ import pytest
 
 from multitask.config import load_config
 from multitask.config.registry import task_type
-from multitask.data.load import label_reader, load_rows, rows_of_texts, texts_from_file
+from multitask.data.load_rows import label_reader, load_rows, rows_of_texts, texts_from_file
 from multitask.data.tags import words_rows
 from multitask.tasks.label_reader import label_text
 from multitask.tasks.rows import Rows

@@ -11,10 +11,9 @@ import pytest
 from multitask.config import load_config
 from multitask.sweep.grid import load_grid
 from multitask.sweep.pool import train_all
-from multitask.sweep.runs import Failure
-from multitask.sweep.sweep import sweep
+from multitask.sweep.run_sweep import sweep
+from multitask.sweep.sweep_directory import Failure
 from multitask.utils.errors import UserError
-from tests.support import comparison_stand_in
 from tests.support.fake_sweep import ALL, GRID, ablate, background, starts, until
 
 
@@ -76,25 +75,6 @@ def test_a_failed_run_is_named_and_the_rest_goes_on(grid, capsys, monkeypatch):
     assert ablate(grid) == 0
     assert "2 of 4 runs are finished already" in capsys.readouterr().out
     assert [len(starts(*run)) for run in ALL] == [1, 2, 1, 2]
-
-
-def test_where_runs_cannot_be_compared_an_older_table_is_named(grid, capsys, monkeypatch):
-    def refused(*arguments, **options):
-        raise UserError("other dev rows (1,101 against 120)")
-
-    assert ablate(grid) == 0
-    monkeypatch.setattr(comparison_stand_in, "compare", refused)
-    capsys.readouterr()
-    assert ablate(grid) == 2
-    line = "error: other dev rows (1,101 against 120); runs/g/table.md is of an earlier start\n"
-    assert capsys.readouterr().err.endswith(line)
-
-
-def test_without_a_baseline_there_is_no_table(grid, capsys, monkeypatch):
-    monkeypatch.setenv("FAKE_FAIL", "a")
-    assert ablate(grid) == 2
-    assert "no table: no run of the baseline a is finished" in capsys.readouterr().out
-    assert not Path("runs/g/table.md").exists()
 
 
 def test_a_changed_cell_is_refused_before_anything_runs(grid, capsys):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from multitask import load
-from multitask.inference.export.parts import Parts, largest_difference, plain_encoder
+from multitask.inference.export.export_parts import Parts, largest_difference, plain_encoder
 from tests.support.exports import PAIRS, TEXTS
 
 

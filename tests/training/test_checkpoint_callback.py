@@ -5,8 +5,8 @@ import torch
 
 from multitask.config.run_directory import RunDirectory
 from multitask.models.weights import read_tensors, write_tensors
-from multitask.training.checkpoint import SameData, newest_intact, prune_weights
-from multitask.training.checkpoint_file import save_checkpoint
+from multitask.training.checkpoint_callback import SameData, newest_intact, prune_weights
+from multitask.training.checkpoint_format import save_checkpoint
 from multitask.utils.errors import UserError
 
 

@@ -1,14 +1,17 @@
-"""The runs of a sweep on disk: their files, results and errors."""
+"""The directory of a sweep: its runs, with their files, results and errors."""
 
 import shutil
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from multitask.config import Config
 from multitask.config.run_directory import RunDirectory
+from multitask.config.yaml_reader import dump_override
 from multitask.reporting.model_card import write_card
 from multitask.reporting.run_report import write_reports
+from multitask.sweep.grid import Grid
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,29 @@ class Failure:
 
     run: Run
     reason: str
+
+
+def plan_runs(grid: Grid, output: Path) -> list[Run]:
+    """List all cells with the first seed, then with the next: an early table has all cells."""
+    runs = []
+    for seed in grid.seeds:
+        for cell in grid.cells:
+            directory = SweepDirectory(output).run(cell.name, seed)
+            settings = [setting.text for setting in cell.settings]
+            of_run = [dump_override("seed", seed), dump_override("output_dir", str(directory))]
+            arguments = ("train", str(grid.base), *settings, *of_run)
+            config = grid.config(cell, seed, directory)
+            runs.append(Run(cell.name, seed, directory, config, arguments))
+    return runs
+
+
+def finished_cells(grid: Grid, runs: Sequence[Run]) -> dict[str, list[Path]]:
+    """Return the finished runs of each cell, by its name; a cell may have none."""
+    finished: dict[str, list[Path]] = {cell.name: [] for cell in grid.cells}
+    for run in runs:
+        if run.finished:
+            finished[run.cell].append(run.directory)
+    return finished
 
 
 def discard_weights(run: Run) -> None:

@@ -1,7 +1,7 @@
 """A config in the words of the plan's and the report's tables."""
 
 from multitask.config import load_config
-from multitask.config.in_words import (
+from multitask.config.describe_config import (
     ABOVE_HEADER,
     TRAINED_HEADER,
     above_the_encoder,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from multitask.sweep.runs import Run, discard_weights, error_line, mean_score
+from multitask.sweep.sweep_directory import Run, discard_weights, error_line, mean_score
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitask.inference.search import index as retrieval
-from multitask.inference.search.index import Origin, TextIndex, build, chunks, open_index
+from multitask.inference.search import text_index
+from multitask.inference.search.text_index import Origin, TextIndex, build, chunks, open_index
 from multitask.utils.errors import NotFinite, UserError
 
 pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
@@ -91,8 +91,8 @@ def test_chunks_hold_every_text_with_its_line(size, lines):
 
 
 def test_chunks_are_encoded_one_after_the_other_and_lines_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(retrieval, "CHUNK", 4)
-    monkeypatch.setattr(retrieval.chunks, "__defaults__", (4,))
+    monkeypatch.setattr(text_index, "CHUNK", 4)
+    monkeypatch.setattr(text_index.chunks, "__defaults__", (4,))
     file = tmp_path / "texts.txt"
     file.write_text("\ufeffone\n\ntwo\tparts\n \nthree\r\nfour\nfive\nsix", encoding="utf-8")
     sizes = []
@@ -256,29 +256,29 @@ def test_an_index_of_other_weights_is_refused(tmp_path):
     def vectors(source, dim=DIM, fingerprint=ORIGIN.fingerprint):
         return SimpleNamespace(source=source, dim=dim, fingerprint=lambda: fingerprint)
 
-    retrieval.check_origin(tmp_path, facts, vectors("runs/mine"))
+    text_index.check_origin(tmp_path, facts, vectors("runs/mine"))
     with pytest.raises(UserError, match="made with other weights than runs/other has now"):
-        retrieval.check_origin(tmp_path, facts, vectors("runs/other", fingerprint="0" * 64))
+        text_index.check_origin(tmp_path, facts, vectors("runs/other", fingerprint="0" * 64))
     with pytest.raises(UserError, match="its vectors have 8 dimensions, those of runs/other have"):
-        retrieval.check_origin(tmp_path, facts, vectors("runs/other", dim=16))
+        text_index.check_origin(tmp_path, facts, vectors("runs/other", dim=16))
 
 
 def test_without_the_library_one_line_names_the_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(UserError, match="semantic search needs FAISS: pip install faiss-cpu"):
-        retrieval.import_faiss()
+        text_index.import_faiss()
 
 
 def test_nothing_but_an_index_is_ever_replaced(tmp_path):
     made(tmp_path)
-    retrieval.check_output(tmp_path / "index", overwrite=True)
-    retrieval.check_output(tmp_path / "new", overwrite=False)
+    text_index.check_output(tmp_path / "index", overwrite=True)
+    text_index.check_output(tmp_path / "new", overwrite=False)
     with pytest.raises(UserError, match="holds an index already: --overwrite"):
-        retrieval.check_output(tmp_path / "index", overwrite=False)
+        text_index.check_output(tmp_path / "index", overwrite=False)
     (tmp_path / "index" / "mine.txt").write_text("the corpus itself")
     with pytest.raises(UserError, match=r"holds mine\.txt in addition to the index"):
-        retrieval.check_output(tmp_path / "index", overwrite=True)
+        text_index.check_output(tmp_path / "index", overwrite=True)
     with pytest.raises(UserError, match="is not empty and holds no index"):
-        retrieval.check_output(tmp_path, overwrite=True)
+        text_index.check_output(tmp_path, overwrite=True)
     with pytest.raises(UserError, match="is a file"):
-        retrieval.check_output(tmp_path / "texts.txt", overwrite=True)
+        text_index.check_output(tmp_path / "texts.txt", overwrite=True)

@@ -48,29 +48,29 @@ class EncoderConfig(Strict):
         "trained, such as `[embeddings, layer_1, layer_2]` (`layer_1` is the lowest).",
     )
     reinit_layers: int = Field(
-        0, ge=0, description="Initialise this many top layers at random (own encoder only)."
+        0, ge=0, description="Initialise this many top layers at random (our encoder only)."
     )
     from_scratch: bool = Field(
         False,
         description="Initialise the complete encoder at random: only the architecture and the "
-        "tokenizer of `name` are used (own encoder only).",
+        "tokenizer of `name` are used (our encoder only).",
     )
     bitlinear: BitLinearConfig | None = Field(
         None,
         description="Quantise the linear layers of the encoder (`bitlinear: {}` does it as in the "
-        "paper; own encoder only).",
+        "paper; our encoder only).",
     )
     gradient_checkpointing: bool = Field(
         False,
         description="Compute each layer again in the backward pass: less memory, about a third "
-        "more time (own encoder only).",
+        "more time (our encoder only).",
     )
     kernels: Literal["torch", "compiled", "varlen"] = Field(
         "torch",
         description="`compiled`: on a CPU, attention and dropout + sum + LayerNorm in C++, built "
         "on first use (a minute, once). `varlen`: on a GPU, attention over nested tensors, which "
         "is a flash kernel in bf16. If the kernel is not available, a line says so and torch is "
-        "used (own encoder only).",
+        "used (our encoder only).",
     )
     dropout: float | None = Field(
         None,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitask.tasks.lists import list_in
+from multitask.tasks.list_cells import list_in
 
 
 @pytest.mark.parametrize(

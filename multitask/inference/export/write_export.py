@@ -11,7 +11,7 @@ import torch
 
 from multitask.config import load_saved_config
 from multitask.inference.export import hugging_face, int8, onnx, sentences
-from multitask.inference.export.parts import Parts
+from multitask.inference.export.export_parts import Parts
 from multitask.models.encoders import BertEncoder
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.reporting.model_card import Exported, card

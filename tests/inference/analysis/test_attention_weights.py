@@ -7,7 +7,11 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitask.inference.analysis.attention import attention_weights, cls_attention, layer_attention
+from multitask.inference.analysis.attention_weights import (
+    attention_weights,
+    cls_attention,
+    layer_attention,
+)
 from multitask.models.encoders import bert_weights, hf
 from multitask.models.encoders.bert import SelfAttention
 from multitask.models.encoders.packing import Packing

@@ -12,7 +12,7 @@ from multitask.config.base import (
     model_in,
 )
 from multitask.config.config import Config
-from multitask.config.task import TaskConfig
+from multitask.config.task_config import TaskConfig
 from multitask.config.yaml_reader import KeyPath
 from multitask.config.yaml_tree import CHOICES, Tree
 from multitask.utils.errors import UserError, suggest

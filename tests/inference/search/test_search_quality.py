@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitask.inference.search.quality import (
+from multitask.inference.search.search_quality import (
     Questions,
     compatible_lists,
     evaluate,

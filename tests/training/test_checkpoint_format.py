@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from multitask.config.run_directory import RunDirectory
-from multitask.training.checkpoint_file import (
+from multitask.training.checkpoint_format import (
     FORMAT,
     Damaged,
     checksum,

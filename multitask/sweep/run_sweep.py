@@ -1,4 +1,4 @@
-"""Run an ablation: train every cell of a grid with every seed, then compare the cells.
+"""Run an ablation: train every cell of a grid with every seed, then make the table.
 
 Each run is a ``train`` command in its own process and directory ``cells/CELL/seed-N``; the runs of
 a probe grid are composed in this process (``probe_grid``). Any number of processes and machines may
@@ -7,16 +7,16 @@ trains the run.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 
 from multitask.config.run_start import config_differences
-from multitask.config.yaml_reader import dump_override, dump_yaml
+from multitask.config.yaml_reader import dump_yaml
 from multitask.config.yaml_tree import load_extended
+from multitask.sweep.ablation_table import write_table
 from multitask.sweep.claims import exclusive, held
-from multitask.sweep.grid import TASKS, Grid
+from multitask.sweep.grid import Grid
 from multitask.sweep.progress_bars import Progress
-from multitask.sweep.runs import Failure, Run, SweepDirectory
+from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, plan_runs
 from multitask.utils.errors import UserError
 from multitask.utils.files import is_scrap, remove_scraps, write_text
 from multitask.utils.signals import Signals
@@ -63,7 +63,7 @@ def sweep(
         failed = [failure for failure in failed if not failure.run.finished]  # tried again since
         if directory.grid.read_text(encoding="utf-8") != text:
             print(
-                f"no table: another process has begun another grid in {output} and writes its own"
+                f"no table: another process has begun another grid in {output} and makes its table"
             )
         elif stopped and any(held(run.directory) for run in runs):
             print(f"no table: other processes go on in {output} and write it")
@@ -82,94 +82,6 @@ def sweep(
             f"{len(failed)} of {len(runs)} runs failed: {names}{logs}; the same command tries "
             "them again"
         )
-
-
-def plan_runs(grid: Grid, output: Path) -> list[Run]:
-    """List all cells with the first seed, then with the next: an early table has all cells."""
-    runs = []
-    for seed in grid.seeds:
-        for cell in grid.cells:
-            directory = SweepDirectory(output).run(cell.name, seed)
-            settings = [setting.text for setting in cell.settings]
-            of_run = [dump_override("seed", seed), dump_override("output_dir", str(directory))]
-            arguments = ("train", str(grid.base), *settings, *of_run)
-            config = grid.config(cell, seed, directory)
-            runs.append(Run(cell.name, seed, directory, config, arguments))
-    return runs
-
-
-def write_table(
-    grid: Grid, runs: Sequence[Run], output: Path, failed: Sequence[Failure]
-) -> list[Path]:
-    """Compare the finished runs, list the others, and print the table; return the files.
-
-    Tasks that are trained apart are compared separately, in ``tasks/TASK``.
-    """
-    labels = list(dict.fromkeys(cell.task for cell in grid.cells))
-    files = []
-    for label in labels:
-        cells = [cell for cell in grid.cells if cell.task == label]
-        names = [cell.name for cell in cells]
-        of_label = [run for run in runs if run.cell in names]
-        lost = [failure for failure in failed if failure.run.cell in names]
-        if label:
-            print(f"{label}:")
-        directory = SweepDirectory(output).comparison(label)
-        files += _compare(replace(grid, cells=cells), of_label, directory, lost)
-    return files
-
-
-def finished_cells(grid: Grid, runs: Sequence[Run]) -> dict[str, list[Path]]:
-    """Return the finished runs of each cell, by its name; a cell may have none."""
-    finished: dict[str, list[Path]] = {cell.name: [] for cell in grid.cells}
-    for run in runs:
-        if run.finished:
-            finished[run.cell].append(run.directory)
-    return finished
-
-
-def _compare(
-    grid: Grid, runs: Sequence[Run], output: Path, failed: Sequence[Failure]
-) -> list[Path]:
-    from multitask.reporting.comparison.compare import (  # scipy, matplotlib
-        Group,
-        compare,
-        write_comparison,
-    )
-    from multitask.reporting.comparison.score_tables import terminal_page
-
-    finished = finished_cells(grid, runs)
-    if not any(finished[cell.name] for cell in grid.cells if cell.row == grid.baseline):
-        print(f"no table: no run of the baseline {grid.baseline} is finished", flush=True)
-        return []
-    axes = [asdict(axis) for axis in grid.axes if axis.key != TASKS]
-    keys = [axis["key"] for axis in axes]
-    groups = [
-        Group(cell.row, finished[cell.name], {key: cell.point[key] for key in keys})
-        for cell in grid.cells
-        if finished[cell.name]
-    ]
-    try:
-        comparison = compare(groups, grid.baseline, axes=axes)
-    except UserError as error:
-        before = output / "table.md"
-        stale = f"; {before} is of an earlier start" if before.is_file() else ""
-        raise UserError(f"{error}{stale}") from error
-    comparison["failed"] = [
-        {"cell": failure.run.cell, "seed": failure.run.seed, "error": failure.reason}
-        for failure in failed
-    ]
-    comparison["notes"] += [
-        f"Failed, and not in the table: {failure.run.name}: {failure.reason}" for failure in failed
-    ]
-    done = sum(map(len, finished.values()))
-    if done + len(failed) < len(runs):
-        comparison["notes"].append(f"Interrupted: {done} of {len(runs)} runs are finished.")
-    files = write_comparison(output, comparison)
-    print(terminal_page(comparison))
-    for file in files:
-        print(f"written: {file}")
-    return files
 
 
 def _check_output(output: Path) -> None:

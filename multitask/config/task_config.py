@@ -10,7 +10,7 @@ from pydantic import (
 )
 
 from multitask.config.base import Choice, Strict, mistake
-from multitask.config.data import TEXT_KEYS, DataConfig
+from multitask.config.data_config import TEXT_KEYS, DataConfig
 from multitask.config.registry import KINDS
 from multitask.tasks.glue import FILES as GLUE_FILES
 from multitask.utils.errors import suggest
@@ -95,7 +95,7 @@ class TaskConfig(Strict):
     )
     adapter: Choice | None = Field(
         None,
-        description="Parameters of the task inside the layers of the encoder (own encoder only): "
+        description="Parameters of the task inside the layers of the encoder (our encoder only): "
         f"one of {', '.join(KINDS['adapter'])}; null for none.",
     )
     pooling: Choice = Field(

@@ -120,7 +120,7 @@ class Parts:
             message = "the encoder's layers have ternary weights and 8-bit inputs"
             raise UserError(f"encoder.bitlinear: {message}, {without} ternary")
 
-    def own_tokenizer(self) -> Any:
+    def task_tokenizer(self) -> Any:
         """Return a tokenizer to save: its file has no padding and no truncation, its
         ``model_max_length`` is the task's.
         """

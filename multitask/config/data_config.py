@@ -199,7 +199,7 @@ class DataConfig(Strict):
         return value
 
     @model_validator(mode="after")
-    def _whole(self) -> "DataConfig":
+    def _consistent(self) -> "DataConfig":
         for key in ("train", "dev", "test") if self.texts_of else ():
             if getattr(self, key) is not None:
                 raise mistake(key, "`texts_of` says whose rows these are: leave this out")

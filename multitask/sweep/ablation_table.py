@@ -1,0 +1,74 @@
+"""Make the table of ``ablate``: compare the finished runs of each cell of a grid."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from multitask.sweep.grid import TASKS, Grid
+from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, finished_cells
+from multitask.utils.errors import UserError
+
+
+def write_table(
+    grid: Grid, runs: Sequence[Run], output: Path, failed: Sequence[Failure]
+) -> list[Path]:
+    """Compare the finished runs, list the others, and print the table; return the files.
+
+    Tasks that are trained apart are compared separately, in ``tasks/TASK``.
+    """
+    labels = list(dict.fromkeys(cell.task for cell in grid.cells))
+    files = []
+    for label in labels:
+        cells = [cell for cell in grid.cells if cell.task == label]
+        names = [cell.name for cell in cells]
+        of_label = [run for run in runs if run.cell in names]
+        lost = [failure for failure in failed if failure.run.cell in names]
+        if label:
+            print(f"{label}:")
+        directory = SweepDirectory(output).comparison(label)
+        files += _compare(replace(grid, cells=cells), of_label, directory, lost)
+    return files
+
+
+def _compare(
+    grid: Grid, runs: Sequence[Run], output: Path, failed: Sequence[Failure]
+) -> list[Path]:
+    from multitask.reporting.comparison.compare import (  # scipy, matplotlib
+        Group,
+        compare,
+        write_comparison,
+    )
+    from multitask.reporting.comparison.score_tables import terminal_page
+
+    finished = finished_cells(grid, runs)
+    if not any(finished[cell.name] for cell in grid.cells if cell.row == grid.baseline):
+        print(f"no table: no run of the baseline {grid.baseline} is finished", flush=True)
+        return []
+    axes = [asdict(axis) for axis in grid.axes if axis.key != TASKS]
+    keys = [axis["key"] for axis in axes]
+    groups = [
+        Group(cell.row, finished[cell.name], {key: cell.point[key] for key in keys})
+        for cell in grid.cells
+        if finished[cell.name]
+    ]
+    try:
+        comparison = compare(groups, grid.baseline, axes=axes)
+    except UserError as error:
+        before = output / "table.md"
+        stale = f"; {before} is of an earlier start" if before.is_file() else ""
+        raise UserError(f"{error}{stale}") from error
+    comparison["failed"] = [
+        {"cell": failure.run.cell, "seed": failure.run.seed, "error": failure.reason}
+        for failure in failed
+    ]
+    comparison["notes"] += [
+        f"Failed, and not in the table: {failure.run.name}: {failure.reason}" for failure in failed
+    ]
+    done = sum(map(len, finished.values()))
+    if done + len(failed) < len(runs):
+        comparison["notes"].append(f"Interrupted: {done} of {len(runs)} runs are finished.")
+    files = write_comparison(output, comparison)
+    print(terminal_page(comparison))
+    for file in files:
+        print(f"written: {file}")
+    return files
