@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from multitask.models.task_module import HeadOfItsOwn, TaskModule
+from multitask.models.task_module import HeadOnSharedPooling, TaskModule
 
 
 class Times(nn.Module):
@@ -92,13 +92,13 @@ def test_a_head_may_want_the_projection_for_training_alone(only):
     assert made.scoring_pooler is made.pooler
 
 
-def test_another_tasks_pooling_under_a_head_of_its_own():
+def test_another_tasks_pooling_under_a_head_on_shared_pooling():
     base = TaskModule(nn.Linear(3, 3), nn.Linear(3, 3), Difference(), 0.0, 1)
-    own = HeadOfItsOwn(base, nn.Linear(3, 1), 0.0, sides=1, eval_sides=1)
+    own = HeadOnSharedPooling(base, nn.Linear(3, 1), 0.0, sides=1, eval_sides=1)
     assert own.pooler is own.pooler_in_use is own.scoring_pooler is base.pooler
     assert torch.equal(own(VECTORS), own.head(base.projection(VECTORS)))
     # the weights below have one owner
     assert {name for name, _ in own.named_parameters()} == {"head.weight", "head.bias"}
-    pair = HeadOfItsOwn(base, Difference(), 0.0, sides=2, eval_sides=2)
+    pair = HeadOnSharedPooling(base, Difference(), 0.0, sides=2, eval_sides=2)
     projected = base.projection(VECTORS)
     assert torch.equal(pair(VECTORS), projected[:2] - projected[2:])

@@ -170,7 +170,7 @@ def test_logits_loss_and_gradients_equal_those_of_transformers(
     )
 
 
-def test_without_a_head_of_its_own_a_line_says_so(overrides):
+def test_without_a_head_on_shared_pooling_a_line_says_so(overrides):
     said = []
     prepared(*overrides, say=said.append)
     assert any("has no masked-LM head: training starts with a random one" in line for line in said)

@@ -44,7 +44,7 @@ def test_the_saved_tokenizer_cuts_at_the_tasks_length_and_bakes_in_nothing(run_d
     parts, run = parts_of(run_dir, "sst")
     run.tokenizer.backend_tokenizer.enable_truncation(8)
     run.tokenizer.backend_tokenizer.enable_padding(length=8)
-    made = parts.own_tokenizer()
+    made = parts.task_tokenizer()
     assert made.model_max_length == 40
     assert made.backend_tokenizer.truncation is None and made.backend_tokenizer.padding is None
     assert run.tokenizer.backend_tokenizer.truncation is not None  # the run's own stays
