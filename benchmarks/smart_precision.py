@@ -15,7 +15,6 @@ import torch
 from benchmarks.smart_step import CONFIG, TASKS
 from multitask.config import load_config
 from multitask.data.collate import separate
-from multitask.data.dataloader import sampled_batches
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.reporting.table_formats import markdown_table
 from multitask.training.loss import Smoothing, task_losses
@@ -31,13 +30,7 @@ def main() -> None:
     overrides = [f"data_dir={directory}", "defaults.max_rows=200", "training.precision=bf16"]
     prepared = set_up(load_config(CONFIG, overrides), torch.device("cpu"), lambda line: None)
     model = prepared.model.train()
-    batches = sampled_batches(
-        prepared.loaders,
-        TASKS,
-        seed=(1,),
-        pad_id=prepared.data.tokenizer.pad_token_id,
-        device=prepared.device,
-    )
+    batches = prepared.loader.sample(TASKS, seed=(1,))
     pool = MultiTaskModel.pool
 
     def in_bf16(model, batches, embedded, mask, autocast=None):  # type: ignore[no-untyped-def]

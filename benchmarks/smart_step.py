@@ -23,7 +23,6 @@ import torch
 from benchmarks.course_batches import headline, in_turn, parser, peak_mib, ratio, started
 from multitask.config import load_config
 from multitask.data.collate import Batch, SharedBatch, by_task, separate
-from multitask.data.dataloader import next_batches
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.reporting.table_formats import markdown_table
 from multitask.training.loss import Objective, Smoothing
@@ -72,11 +71,8 @@ def model_and_batches(
     overrides = [f"data_dir={directory}", *(f"defaults.{k}={v}" for k, v in batches_of.items())]
     config = load_config(CONFIG, [*overrides, f"training.precision={precision}"])
     prepared = set_up(config, torch.device("cpu"), lambda line: None)
-    pad_id, device = prepared.data.tokenizer.pad_token_id, prepared.device
     batches = [
-        next_batches(prepared.loaders, [task], [task], pad_id=pad_id, device=device)
-        for number in range(steps)
-        for task in (TASKS[number % 3],)
+        prepared.loader.next([task]) for number in range(steps) for task in (TASKS[number % 3],)
     ]
     prepared.model.train()
     model = prepared.model

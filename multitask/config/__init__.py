@@ -4,15 +4,10 @@
 ``load_config`` reads a file (see ``multitask.config.yaml_tree`` for ``extends``, ``defaults`` and
 overrides), validates it against these models and reports the first mistake in one line with file,
 line, key path and the nearest valid key. No torch import here. ``docs/configuration.md`` is
-generated from the models' descriptions.
+generated from the docstrings below the fields.
 """
 
-from multitask.config.base import (
-    EMBEDDED_DIR,
-    Choice,
-    Strict,
-    model_in,
-)
+from multitask.config.base import EMBEDDED_DIR, Choice, Strict, model_in
 from multitask.config.config import Config
 from multitask.config.data_config import TEXT_KEYS, DataConfig
 from multitask.config.encoder_config import BitLinearConfig, EncoderConfig, InitFromConfig

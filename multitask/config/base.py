@@ -4,12 +4,7 @@
 from pathlib import Path
 from typing import Any, Self, get_args
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
 from multitask.utils.limits import LARGEST_NUMBER
@@ -43,7 +38,8 @@ class Choice(BaseModel):
     """A method: its name (``pooling: mean``), or name and options (``{name: ..., ...}``)."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
-    name: str = Field(description="A registered name.")
+    name: str
+    """A registered name."""
 
     @model_validator(mode="before")
     @classmethod

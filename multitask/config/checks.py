@@ -5,7 +5,7 @@ from multitask.config.config import Config
 from multitask.config.registry import check_name
 from multitask.config.sharing import share_head, share_pooling, share_rows
 from multitask.config.yaml_reader import KeyPath
-from multitask.utils.errors import UserError, suggest
+from multitask.utils.errors import suggest
 
 
 def check_names(config: Config) -> None:
@@ -14,30 +14,26 @@ def check_names(config: Config) -> None:
         (("training", kind), kind, getattr(config.training, kind))
         for kind in ("sampler", "gradient_surgery")
     ]
-    for number, stage in enumerate(config.stages or []):
-        choices.append((("stages", number, "sampler"), "sampler", stage.sampler))
+    stages = enumerate(config.stages or [])
+    choices += [(("stages", n, "sampler"), "sampler", stage.sampler) for n, stage in stages]
     for name, task in config.tasks.items():
         if not name.isidentifier():
             raise config.error(("tasks", name), "a task's name must be letters, digits and '_'")
-        for kind in ("adapter", "pooling", "projection", "head"):
-            choices.append((("tasks", name, kind), kind, getattr(task, kind)))
-        choices.append((("tasks", name, "eval_pooling"), "pooling", task.eval_pooling))
-    files = [task.course_file.name for task in config.tasks.values() if task.course_file]
+        for key in ("adapter", "pooling", "projection", "head", "eval_pooling"):
+            kind = key.removeprefix("eval_")
+            choices.append((("tasks", name, key), kind, getattr(task, key)))
+    writers: dict[str, str] = {}
     for name, task in config.tasks.items():
-        if task.course_file and files.count(task.course_file.name) > 1:
-            message = f"two tasks would write {task.course_file.name}-dev-output.csv"
-            raise config.error(("tasks", name, "course_file", "name"), message)
-    for name, task in config.tasks.items():
-        twins = [n for n, t in config.tasks.items() if t.glue_file == task.glue_file]
-        if task.glue_file and twins[0] != name:
-            message = f"{twins[0]} and {name} would both write {task.glue_file}.tsv"
-            raise config.error(("tasks", name, "glue_file"), message)
+        course = task.course_file and f"{task.course_file.name}-dev-output.csv"
+        glue = task.glue_file and f"{task.glue_file}.tsv"
+        for keys, file in ((("course_file", "name"), course), (("glue_file",), glue)):
+            if file and (other := writers.setdefault(file, name)) != name:
+                message = f"{other} and {name} would both write {file}"
+                raise config.error(("tasks", name, *keys), message)
     for path, kind, choice in choices:
         if choice is not None:
-            try:
+            with config.errors_at(path):
                 check_name(kind, choice.name)
-            except UserError as error:
-                raise config.error(path, str(error)) from None
 
 
 def check_references(config: Config) -> None:
@@ -133,11 +129,7 @@ def _check_evaluate_only(config: Config, trained: tuple[str, ...]) -> None:
         if task.data.dev is None:
             message = "the task is only evaluated (`evaluate_only`): name the rows"
             raise config.error(("tasks", name, "data", "dev"), message)
-        for key, given in (
-            ("train", task.data.train),
-            ("same_rows_as", task.data.same_rows_as),
-            ("texts_of", task.data.texts_of),
-        ):
-            if given is not None:
+        for key in ("train", "same_rows_as", "texts_of"):
+            if getattr(task.data, key) is not None:
                 message = "the task is only evaluated (`evaluate_only`): leave this out"
                 raise config.error(("tasks", name, "data", key), message)

@@ -5,10 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import (
-    Field,
-    PrivateAttr,
-)
+from pydantic import Field, PrivateAttr
 
 from multitask.config.base import EMBEDDED_DIR, Strict
 from multitask.config.encoder_config import EncoderConfig, InitFromConfig
@@ -32,37 +29,35 @@ PACKAGE_CORPORA = {
 class Config(Strict):
     """The keys of a run."""
 
-    data_dir: str = Field(
-        EMBEDDED,
-        description="Directory that the data files are relative to; `embedded` is the small "
-        "synthetic sample inside the project.",
-    )
-    output_dir: str = Field("", description="Run directory; default `runs/NAME-OF-THE-YAML`.")
-    seed: int = Field(
-        11711, ge=0, lt=2**63, description="Seed of initialisation, dropout and batches."
-    )
-    device: str = Field(
-        "auto", description="`auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, `mps`."
-    )
-    encoder: EncoderConfig = Field(default_factory=EncoderConfig, description="The shared encoder.")
-    init_from: InitFromConfig | None = Field(
-        None,
-        description="Start from a finished run of the same encoder, trained on another task: its "
-        "directory, or the keys below.",
-    )
-    training: TrainingConfig = Field(
-        default_factory=TrainingConfig, description="The training loop."
-    )
-    stages: list[StageConfig] | None = Field(
-        None,
-        min_length=1,
-        description="Parts of the training, one after another; default: one, as in `training`.",
-    )
-    tasks: dict[str, TaskConfig] = Field(
-        min_length=1,
-        max_length=TASKS,
-        description="The tasks by name. `defaults:` has the keys that all tasks share.",
-    )
+    data_dir: str = EMBEDDED
+    """Directory that the data files are relative to; `embedded` is the small synthetic sample
+    inside the project."""
+
+    output_dir: str = ""
+    """Run directory; default `runs/NAME-OF-THE-YAML`."""
+
+    seed: int = Field(11711, ge=0, lt=2**63)
+    """Seed of initialisation, dropout and batches."""
+
+    device: str = "auto"
+    """`auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, `mps`."""
+
+    encoder: EncoderConfig = Field(default_factory=EncoderConfig)
+    """The shared encoder."""
+
+    init_from: InitFromConfig | None = None
+    """Start from a finished run of the same encoder, trained on another task: its directory, or the
+    keys below."""
+
+    training: TrainingConfig = Field(default_factory=TrainingConfig)
+    """The training loop."""
+
+    stages: list[StageConfig] | None = Field(None, min_length=1)
+    """Parts of the training, one after another; default: one, as in `training`."""
+
+    tasks: dict[str, TaskConfig] = Field(min_length=1, max_length=TASKS)
+    """The tasks by name. `defaults:` has the keys that all tasks share."""
+
     _tree: Tree = PrivateAttr(default_factory=Tree)
 
     def error(self, path: KeyPath, message: str | UserError) -> UserError:

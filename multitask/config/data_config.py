@@ -1,13 +1,9 @@
 # Tested by tests/config/test_schema.py
 """``tasks.NAME.data``: where a task's rows come from."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from multitask.config.base import Strict, mistake
 
@@ -23,6 +19,13 @@ TEXT_KEYS = {
 }
 
 
+def _as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int | float) else value
+
+
+Text = Annotated[str, BeforeValidator(_as_text)]  # `1` as well as `"1"`
+
+
 class DataConfig(Strict):
     """Where a task's rows come from, and how they are read."""
 
@@ -35,127 +38,105 @@ class DataConfig(Strict):
         dev = self.dev or self.dev_share or self.texts_of
         return tuple(name for name, given in (("dev", dev), ("test", self.test)) if given)
 
-    format: DataFormat = Field(
-        "auto",
-        description="How to read `train`, `dev` and `test`. `auto`: by the ending of the file. "
-        "`csv` and `tsv`: separated by comma or tab, whatever the ending. If the header "
-        "line has the columns that are named here only with another separator (comma, tab, `;`, "
-        "`|`), that one is used: the CS224N `.csv` files are separated by tabs. `txt`: one text "
-        "per line, no header. `conll`: one word per line with its tag in the last column, and a "
-        "blank line between sentences. `documents`: one sentence per line and a blank line "
-        "between documents, read as pairs of a sentence and the next one "
-        "(label 1) or one of another document (0). `disk`: `path` is a directory that "
-        "`DatasetDict.save_to_disk` wrote. `hub`: `path` is a hub id, or a local directory that "
-        "`load_dataset` reads.",
-    )
-    path: str | None = Field(
-        None, description="Hub id or directory of a data set (`format: hub` or `disk`)."
-    )
-    subset: str | None = Field(None, description="Configuration name of a hub data set.")
-    train: str | None = Field(
-        None, description="Training rows: a file (relative to `data_dir`) or the name of a split."
-    )
-    dev: str | None = Field(
-        None,
-        description="Development rows: a file or the name of a split. In `train`, `dev` and `test` "
-        "a `*` in a file name joins all files that match, in the order of their names, such as "
-        "`STS12/*.tsv`.",
-    )
-    dev_share: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
-        description="Instead of `dev`: move about this share of the training rows to dev. A hash "
-        "of the first text decides, so equal texts stay together and every run has the same rows.",
-    )
-    test: str | None = Field(
-        None, description="Rows to predict, labelled or not: a file or the name of a split."
-    )
-    quoting: bool = Field(
-        True,
-        description='csv and tsv: standard CSV quoting. `false`: a `"` is an ordinary character, '
-        "as in the GLUE files.",
-    )
-    header: list[str] | None = Field(
-        None,
-        min_length=1,
-        description="csv and tsv: the names of the columns, for files without a header line such "
-        "as CoLA's. A file has a header line if its first line contains the name of the `text` "
-        "column.",
-    )
-    text: str = Field(
-        "sentence",
-        description="Column of the (first) text, or of the list of words if each word has a tag.",
-    )
-    text2: str | None = Field(None, description="Column of the second text of a pair.")
-    text3: str | None = Field(
-        None, description="Column of the third text of a triplet: the hard negative."
-    )
-    where: dict[str, str] | None = Field(
-        None,
-        description="Keep only rows with these values in these columns, such as `{is_duplicate: "
-        "1}`, in every split that has the columns.",
-    )
-    label: str = Field(
-        "label",
-        description="Column of the label, of the list of tags (one per word), or of the answers to "
-        'a question, `{"text": [...], "answer_start": [...]}`.',
-    )
-    id: str | None = Field(None, description="Column of the id of a row; default: the row number.")
-    labels: dict[str, str] | None = Field(
-        None,
-        description="Class labels in the order of their ids: a mapping from the value in the file "
-        "to a name, or a list of values. Two values with the same name are one class. A value in "
-        "the file that is not in the mapping may be another spelling of one that is: `1.0` or `+1` "
-        "for `1`, `True` for `true`, and white space around it. `01`, `1e0` and `1_1` are not "
-        "spellings of `1`. Default: the names that a data set gives its numbers (`ClassLabel`); "
-        "else each different value in train is a class. For a binary head the values are 0 and 1 "
-        "(or false and true).",
-    )
-    label_separator: str = Field(
-        ",",
-        min_length=1,
-        description="Several classes per row: the separator in a text such as `3,10`. JSON and "
-        "Parquet may have lists. A text written as a list, such as `[3, 10]` or `['joy', 'fear']`, "
-        "is a list in every format. A row without classes has an empty list, or an empty text with "
-        "`unlabelled: []`.",
-    )
-    padding_label: str | None = Field(
-        None,
-        description="Several classes or tags per row: the value that fills up lists of one length, "
-        "such as `0` in `[2, 6, 7, 0, 0]`. It means no label. In a list of tags only values after "
-        "the last word are padding.",
-    )
-    tag_scheme: Literal["IOB2", "IOB1", "IOE2", "IOE1", "IOBES", "BILOU"] = Field(
-        "IOB2",
-        description="How the tags of words mark entities. Tags that break the scheme mark "
-        "no entity.",
-    )
-    label_range: list[float] | None = Field(
-        None, description="Lowest and highest value of a numeric label, such as `[0, 5]`."
-    )
-    unlabelled: list[str] = Field(
-        default=[""], description="Label values that mean 'no label'. Such rows are counted."
-    )
-    same_rows_as: str | None = Field(
-        None,
-        description="Use the rows of another task with a different label column. Both tasks are "
-        "trained in the turns of that task, with one encoder pass. Set only `label`, `labels`, "
-        "`label_range` and `unlabelled` in addition. A row may lack one of the labels.",
-    )
-    texts_of: list[str] | None = Field(
-        None,
-        min_length=1,
-        description="For masked language modelling, or contrastive learning with `input: single`: "
-        "use the texts of these tasks instead of `train` and `dev`. Their training rows are "
-        "trained, their dev rows are scored. Each distinct text is used once, and the two texts of "
-        "a pair separately.",
-    )
-    corpus: str | None = Field(
-        None,
-        description="Name of the corpus that the rows come from. A warning is printed if the "
-        "encoder has seen it (`encoder.seen_corpora`).",
-    )
+    format: DataFormat = "auto"
+    """How to read `train`, `dev` and `test`. `auto`: by the ending of the file. `csv` and `tsv`:
+    separated by comma or tab, whatever the ending. If the header line has the columns that are
+    named here only with another separator (comma, tab, `;`, `|`), that one is used: the CS224N
+    `.csv` files are separated by tabs. `txt`: one text per line, no header. `conll`: one word per
+    line with its tag in the last column, and a blank line between sentences. `documents`: one
+    sentence per line and a blank line between documents, read as pairs of a sentence and the next
+    one (label 1) or one of another document (0). `disk`: `path` is a directory that
+    `DatasetDict.save_to_disk` wrote. `hub`: `path` is a hub id, or a local directory that
+    `load_dataset` reads."""
+
+    path: str | None = None
+    """Hub id or directory of a data set (`format: hub` or `disk`)."""
+
+    subset: str | None = None
+    """Configuration name of a hub data set."""
+
+    train: str | None = None
+    """Training rows: a file (relative to `data_dir`) or the name of a split."""
+
+    dev: str | None = None
+    """Development rows: a file or the name of a split. In `train`, `dev` and `test` a `*` in a file
+    name joins all files that match, in the order of their names, such as `STS12/*.tsv`."""
+
+    dev_share: float | None = Field(None, gt=0, lt=1)
+    """Instead of `dev`: move about this share of the training rows to dev. A hash of the first text
+    decides, so equal texts stay together and every run has the same rows."""
+
+    test: str | None = None
+    """Rows to predict, labelled or not: a file or the name of a split."""
+
+    quoting: bool = True
+    """csv and tsv: standard CSV quoting. `false`: a `"` is an ordinary character, as in the GLUE
+    files."""
+
+    header: list[str] | None = Field(None, min_length=1)
+    """csv and tsv: the names of the columns, for files without a header line such as CoLA's. A file
+    has a header line if its first line contains the name of the `text` column."""
+
+    text: str = "sentence"
+    """Column of the (first) text, or of the list of words if each word has a tag."""
+
+    text2: str | None = None
+    """Column of the second text of a pair."""
+
+    text3: str | None = None
+    """Column of the third text of a triplet: the hard negative."""
+
+    where: dict[str, Text] | None = None
+    """Keep only rows with these values in these columns, such as `{is_duplicate: 1}`, in every
+    split that has the columns."""
+
+    label: str = "label"
+    """Column of the label, of the list of tags (one per word), or of the answers to a question,
+    `{"text": [...], "answer_start": [...]}`."""
+
+    id: str | None = None
+    """Column of the id of a row; default: the row number."""
+
+    labels: dict[str, str] | None = None
+    """Class labels in the order of their ids: a mapping from the value in the file to a name, or a
+    list of values. Two values with the same name are one class. A value in the file that is not in
+    the mapping may be another spelling of one that is: `1.0` or `+1` for `1`, `True` for `true`,
+    and white space around it. `01`, `1e0` and `1_1` are not spellings of `1`. Default: the names
+    that a data set gives its numbers (`ClassLabel`); else each different value in train is a class.
+    For a binary head the values are 0 and 1 (or false and true)."""
+
+    label_separator: str = Field(",", min_length=1)
+    """Several classes per row: the separator in a text such as `3,10`. JSON and Parquet may have
+    lists. A text written as a list, such as `[3, 10]` or `['joy', 'fear']`, is a list in every
+    format. A row without classes has an empty list, or an empty text with `unlabelled: []`."""
+
+    padding_label: Text | None = None
+    """Several classes or tags per row: the value that fills up lists of one length, such as `0` in
+    `[2, 6, 7, 0, 0]`. It means no label. In a list of tags only values after the last word are
+    padding."""
+
+    tag_scheme: Literal["IOB2", "IOB1", "IOE2", "IOE1", "IOBES", "BILOU"] = "IOB2"
+    """How the tags of words mark entities. Tags that break the scheme mark no entity."""
+
+    label_range: list[float] | None = None
+    """Lowest and highest value of a numeric label, such as `[0, 5]`."""
+
+    unlabelled: list[Text] = [""]
+    """Label values that mean 'no label'. Such rows are counted."""
+
+    same_rows_as: str | None = None
+    """Use the rows of another task with a different label column. Both tasks are trained in the
+    turns of that task, with one encoder pass. Set only `label`, `labels`, `label_range` and
+    `unlabelled` in addition. A row may lack one of the labels."""
+
+    texts_of: list[str] | None = Field(None, min_length=1)
+    """For masked language modelling, or contrastive learning with `input: single`: use the texts of
+    these tasks instead of `train` and `dev`. Their training rows are trained, their dev rows are
+    scored. Each distinct text is used once, and the two texts of a pair separately."""
+
+    corpus: str | None = None
+    """Name of the corpus that the rows come from. A warning is printed if the encoder has seen it
+    (`encoder.seen_corpora`)."""
 
     @field_validator("labels", mode="before")
     @classmethod
@@ -169,27 +150,6 @@ class DataConfig(Strict):
             if len(set(value.values())) < 2:
                 raise ValueError("at least two classes are needed")
         return value
-
-    @field_validator("where", mode="before")
-    @classmethod
-    def _where(cls, value: Any) -> Any:
-        if isinstance(value, dict):  # `1` as well as `"1"`
-            value = {
-                k: v if isinstance(v, dict | list | None) else str(v) for k, v in value.items()
-            }
-        return value
-
-    @field_validator("unlabelled", mode="before")
-    @classmethod
-    def _unlabelled(cls, value: Any) -> Any:
-        if isinstance(value, list):  # `-1` as well as `"-1"`
-            value = [str(item) if isinstance(item, int | float) else item for item in value]
-        return value
-
-    @field_validator("padding_label", mode="before")
-    @classmethod
-    def _padding_label(cls, value: Any) -> Any:
-        return str(value) if isinstance(value, int | float) else value  # `0` as well as `"0"`
 
     @field_validator("label_range")
     @classmethod

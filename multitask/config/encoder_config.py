@@ -3,10 +3,7 @@
 
 from typing import Any, Literal
 
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from multitask.config.base import Strict
 from multitask.utils.limits import MOST_DROPOUT
@@ -16,89 +13,72 @@ from multitask.utils.names import PACKAGED_ENCODER
 class BitLinearConfig(Strict):
     """BitNet b1.58 (Ma et al. 2024): layer weights are -1, 0 or 1, and inputs have 8 bits."""
 
-    layers: Literal["all", "inner"] = Field(
-        "all", description="`all` layers, or `inner`: all except the first and the last."
-    )
-    gradual: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="Share of the planned steps during which training moves gradually from plain "
-        "to quantised values. 0: quantised from the first step. Evaluations are always quantised.",
-    )
+    layers: Literal["all", "inner"] = "all"
+    """`all` layers, or `inner`: all except the first and the last."""
+
+    gradual: float = Field(0.0, ge=0, le=1)
+    """Share of the planned steps during which training moves gradually from plain to quantised
+    values. 0: quantised from the first step. Evaluations are always quantised."""
 
 
 class EncoderConfig(Strict):
     """The shared encoder."""
 
-    name: str = Field(
-        PACKAGED_ENCODER,
-        description=f"Hub id or local directory of a BERT-family model, or `{PACKAGED_ENCODER}` "
-        "(all-MiniLM-L6-v2 from the pinned Python package, no hub needed).",
-    )
-    revision: str | None = Field(None, description="Hub revision: a branch, tag or commit.")
-    implementation: Literal["own", "transformers"] = Field(
-        "own",
-        description="`own`: the padding-free encoder of this project, for BERT and RoBERTa "
-        "architectures. Other architectures run in `transformers`, and a line says so.",
-    )
-    freeze: bool | list[str] = Field(
-        False,
-        description="`true`: train only heads and adapters. Or a list of parts that are not "
-        "trained, such as `[embeddings, layer_1, layer_2]` (`layer_1` is the lowest).",
-    )
-    reinit_layers: int = Field(
-        0, ge=0, description="Initialise this many top layers at random (our encoder only)."
-    )
-    from_scratch: bool = Field(
-        False,
-        description="Initialise the complete encoder at random: only the architecture and the "
-        "tokenizer of `name` are used (our encoder only).",
-    )
-    bitlinear: BitLinearConfig | None = Field(
-        None,
-        description="Quantise the linear layers of the encoder (`bitlinear: {}` does it as in the "
-        "paper; our encoder only).",
-    )
-    gradient_checkpointing: bool = Field(
-        False,
-        description="Compute each layer again in the backward pass: less memory, about a third "
-        "more time (our encoder only).",
-    )
-    kernels: Literal["torch", "compiled", "varlen"] = Field(
-        "torch",
-        description="`compiled`: on a CPU, attention and dropout + sum + LayerNorm in C++, built "
-        "on first use (a minute, once). `varlen`: on a GPU, attention over nested tensors, which "
-        "is a flash kernel in bf16. If the kernel is not available, a line says so and torch is "
-        "used (our encoder only).",
-    )
-    dropout: float | None = Field(
-        None,
-        ge=0,
-        le=MOST_DROPOUT,
-        description="Hidden dropout inside the encoder; default: that of the model.",
-    )
-    seen_corpora: dict[str, str] | None = Field(
-        None,
-        description="Corpora that the pretrained weights have seen, and how. Tasks with such a "
-        "`data.corpus` get a warning. Default: the known corpora of the packaged encoder; none for "
-        "others.",
-    )
+    name: str = PACKAGED_ENCODER
+    """Hub id or local directory of a BERT-family model, or `packaged-minilm` (all-MiniLM-L6-v2 from
+    the pinned Python package, no hub needed)."""
+
+    revision: str | None = None
+    """Hub revision: a branch, tag or commit."""
+
+    implementation: Literal["own", "transformers"] = "own"
+    """`own`: the padding-free encoder of this project, for BERT and RoBERTa architectures. Other
+    architectures run in `transformers`, and a line says so."""
+
+    freeze: bool | list[str] = False
+    """`true`: train only heads and adapters. Or a list of parts that are not trained, such as
+    `[embeddings, layer_1, layer_2]` (`layer_1` is the lowest)."""
+
+    reinit_layers: int = Field(0, ge=0)
+    """Initialise this many top layers at random (our encoder only)."""
+
+    from_scratch: bool = False
+    """Initialise the complete encoder at random: only the architecture and the tokenizer of `name`
+    are used (our encoder only)."""
+
+    bitlinear: BitLinearConfig | None = None
+    """Quantise the linear layers of the encoder (`bitlinear: {}` does it as in the paper; our
+    encoder only)."""
+
+    gradient_checkpointing: bool = False
+    """Compute each layer again in the backward pass: less memory, about a third more time (our
+    encoder only)."""
+
+    kernels: Literal["torch", "compiled", "varlen"] = "torch"
+    """`compiled`: on a CPU, attention and dropout + sum + LayerNorm in C++, built on first use (a
+    minute, once). `varlen`: on a GPU, attention over nested tensors, which is a flash kernel in
+    bf16. If the kernel is not available, a line says so and torch is used (our encoder only)."""
+
+    dropout: float | None = Field(None, ge=0, le=MOST_DROPOUT)
+    """Hidden dropout inside the encoder; default: that of the model."""
+
+    seen_corpora: dict[str, str] | None = None
+    """Corpora that the pretrained weights have seen, and how. Tasks with such a `data.corpus` get a
+    warning. Default: the known corpora of the packaged encoder; none for others."""
 
 
 class InitFromConfig(Strict):
     """A finished run whose weights this run starts from: its directory, or these keys."""
 
-    run: str = Field(description="Run directory with weights (`ablate` needs `--keep-weights`).")
-    task: str | None = Field(
-        None,
-        description="The task of that run whose selected weights are used; default: the first.",
-    )
-    take: Literal["encoder", "pooling", "head"] = Field(
-        "encoder",
-        description="`pooling`: also the pooling, projection and adapter of that task, for every "
-        "task of this run. `head`: also its head, which needs the same classes.",
-    )
+    run: str
+    """Run directory with weights (`ablate` needs `--keep-weights`)."""
+
+    task: str | None = None
+    """The task of that run whose selected weights are used; default: the first."""
+
+    take: Literal["encoder", "pooling", "head"] = "encoder"
+    """`pooling`: also the pooling, projection and adapter of that task, for every task of this run.
+    `head`: also its head, which needs the same classes."""
 
     @model_validator(mode="before")
     @classmethod

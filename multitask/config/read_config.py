@@ -4,9 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pydantic import (
-    ValidationError,
-)
+from pydantic import ValidationError
 
 from multitask.config.checks import check_names, check_references
 from multitask.config.config import Config

@@ -3,10 +3,13 @@
 python -m multitask.config.reference > docs/configuration.md
 """
 
+import ast
 import inspect
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
+from string import Template
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
@@ -14,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from multitask.config import Choice, Config, model_in
 from multitask.config.registry import KINDS, SUPPLIED, resolve, task_type, type_in_words
+from multitask.tasks.glue import FILES as GLUE_FILES
 
 INTRO = """\
 # Configuration
@@ -104,13 +108,28 @@ def _is_mapping(field: FieldInfo) -> bool:
 
 
 def _block(path: str, model: type[BaseModel]) -> str:
+    meanings = _meanings(model)
     rows = [
-        [f"`{name}`", _type(path, name, field), _default(field), field.description or ""]
+        [f"`{name}`", _type(path, name, field), _default(field), meanings[name]]
         for name, field in model.model_fields.items()
     ]
     title = f"## `{path}`" if path else "## Top level"
     table = _table(["key", "type", "default", "meaning"], rows)
     return f"{title}\n\n{inspect.getdoc(model)}\n\n{table}"
+
+
+def _meanings(model: type[BaseModel]) -> dict[str, str]:
+    """Return the docstring below each field; `$pooling` in it becomes the registered poolings."""
+    (definition,) = ast.parse(inspect.getsource(model)).body
+    assert isinstance(definition, ast.ClassDef)
+    known = {**KINDS, "glue_file": GLUE_FILES}
+    names = {kind: ", ".join(each) for kind, each in known.items()}
+    meanings = {}
+    for field, below in pairwise(definition.body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
+                meanings[name] = Template(" ".join(text.split())).substitute(names)
+    return meanings
 
 
 def _type(path: str, name: str, field: FieldInfo) -> str:

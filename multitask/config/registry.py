@@ -7,9 +7,9 @@ attribute is imported when the model is built. To add a method, add one file and
 import importlib
 import inspect
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
@@ -156,11 +156,6 @@ def _instance(reference: str) -> Any:
     return imported(reference)()
 
 
-def option_names(factory: Callable[..., Any], context: Mapping[str, Any]) -> list[str]:
-    """Return the constructor arguments that a config may set: those not in ``context``."""
-    return [name for name in inspect.signature(factory).parameters if name not in context]
-
-
 def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str, Any]) -> Any:
     """Construct ``name`` with the user's options and the arguments in ``context`` that it takes.
 
@@ -168,12 +163,12 @@ def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str
     constructor.
     """
     factory = resolve(kind, name)
-    allowed = option_names(factory, context)
+    taken = inspect.signature(factory).parameters
+    allowed = [name for name in taken if name not in context]
     for option in options:
         if option not in allowed:
             hint = suggest(option, allowed) if allowed else " (it has no options)"
             raise UserError(f"{kind} {name!r} has no option {option!r}{hint}", (option,))
-    taken = inspect.signature(factory).parameters
     for option, value in options.items():
         expected = taken[option].annotation
         if not _fits(value, expected):
@@ -204,6 +199,8 @@ def type_in_words(annotation: Any) -> str:
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation is None or annotation is types.NoneType:
         return "null"
+    if origin is Annotated:
+        return type_in_words(inner[0])
     if origin is Literal:
         return "one of " + ", ".join(f"`{value}`" for value in inner)
     if origin in (Union, types.UnionType):

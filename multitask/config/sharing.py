@@ -22,15 +22,7 @@ NOT_SHARED_WITH_ROWS = (
 )
 # keys that a task takes from the task whose pooling, or head, it shares
 SHARED_WITH_POOLING = ("adapter", "pooling", "eval_pooling", "projection")
-SHARED_WITH_HEAD = (
-    "input",
-    "adapter",
-    "pooling",
-    "eval_pooling",
-    "projection",
-    "head",
-    "dropout",
-)
+SHARED_WITH_HEAD = ("input", *SHARED_WITH_POOLING, "head", "dropout")
 
 
 def inherit(tree: Tree) -> None:

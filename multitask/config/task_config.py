@@ -3,15 +3,10 @@
 
 from typing import Literal
 
-from pydantic import (
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, field_validator, model_validator
 
 from multitask.config.base import Choice, Strict, mistake
 from multitask.config.data_config import TEXT_KEYS, DataConfig
-from multitask.config.registry import KINDS
 from multitask.tasks.glue import FILES as GLUE_FILES
 from multitask.utils.errors import suggest
 from multitask.utils.limits import MOST_DROPOUT
@@ -20,155 +15,153 @@ from multitask.utils.limits import MOST_DROPOUT
 class EarlyStoppingConfig(Strict):
     """When a task stops early."""
 
-    patience: int | None = Field(
-        None, ge=1, description="Evaluations without improvement before the task stops."
-    )
-    min_delta: float = Field(0.0, ge=0, description="Smaller gains do not count as improvement.")
+    patience: int | None = Field(None, ge=1)
+    """Evaluations without improvement before the task stops."""
+
+    min_delta: float = Field(0.0, ge=0)
+    """Smaller gains do not count as improvement."""
 
 
 class SmartConfig(Strict):
     """SMART (Jiang et al. 2020): small changes of the input should not change the output."""
 
-    weight: float = Field(
-        1.0,
-        ge=0,
-        description="Weight of the adversarial term, lambda_s; the paper tries 1, 3 and 5.",
-    )
-    eps: float = Field(1e-5, gt=0, description="Radius of the ball of allowed perturbations.")
-    noise: float = Field(
-        1e-5, gt=0, description="Standard deviation of the random start of the ascent."
-    )
-    step_size: float = Field(1e-3, gt=0, description="Size of an ascent step, eta.")
-    steps: int = Field(
-        1, ge=1, description="Ascent steps; each takes the time of two forward passes."
-    )
-    norm: Literal["inf", "l2"] = Field("inf", description="Norm of the ball and of the gradient.")
-    scope: Literal["sentence", "token"] = Field(
-        "sentence",
-        description="A norm is computed over the perturbation of a sentence, or of each token.",
-    )
-    perturb: Literal["embeddings", "pooled"] = Field(
-        "embeddings",
-        description="Perturb the embeddings of the encoder, or the pooled vectors (cheap).",
-    )
-    dropout: Literal["same_mask", "eval", "independent"] = Field(
-        "same_mask",
-        description="`same_mask`: the perturbed pass has the dropout mask of the plain pass. "
-        "`eval`: both without dropout, with one more pass. `independent`: each pass has its own "
-        "mask, as in R-Drop.",
-    )
-    every: int = Field(1, ge=1, description="Apply SMART only in every N-th step of the task.")
-    bregman: float = Field(
-        0.0,
-        ge=0,
-        description="Weight of the Bregman term, mu; 1 in the paper. The term keeps outputs near "
-        "those of a slow running mean of the weights. 0: no such term, and no copy of the weights.",
-    )
+    weight: float = Field(1.0, ge=0)
+    """Weight of the adversarial term, lambda_s; the paper tries 1, 3 and 5."""
+
+    eps: float = Field(1e-5, gt=0)
+    """Radius of the ball of allowed perturbations."""
+
+    noise: float = Field(1e-5, gt=0)
+    """Standard deviation of the random start of the ascent."""
+
+    step_size: float = Field(1e-3, gt=0)
+    """Size of an ascent step, eta."""
+
+    steps: int = Field(1, ge=1)
+    """Ascent steps; each takes the time of two forward passes."""
+
+    norm: Literal["inf", "l2"] = "inf"
+    """Norm of the ball and of the gradient."""
+
+    scope: Literal["sentence", "token"] = "sentence"
+    """A norm is computed over the perturbation of a sentence, or of each token."""
+
+    perturb: Literal["embeddings", "pooled"] = "embeddings"
+    """Perturb the embeddings of the encoder, or the pooled vectors (cheap)."""
+
+    dropout: Literal["same_mask", "eval", "independent"] = "same_mask"
+    """`same_mask`: the perturbed pass has the dropout mask of the plain pass. `eval`: both without
+    dropout, with one more pass. `independent`: each pass has its own mask, as in R-Drop."""
+
+    every: int = Field(1, ge=1)
+    """Apply SMART only in every N-th step of the task."""
+
+    bregman: float = Field(0.0, ge=0)
+    """Weight of the Bregman term, mu; 1 in the paper. The term keeps outputs near those of a slow
+    running mean of the weights. 0: no such term, and no copy of the weights."""
 
 
 class CourseFileConfig(Strict):
     """The prediction file of the CS224N course: `predictions/NAME-SPLIT-output.csv`."""
 
-    name: str = Field(pattern=r"^[\w.-]+$", description="File name part, such as `para`.")
-    column: str = Field(description="Header of the value, such as `Predicted_Is_Paraphrase`.")
+    name: str = Field(pattern=r"^[\w.-]+$")
+    """File name part, such as `para`."""
+
+    column: str
+    """Header of the value, such as `Predicted_Is_Paraphrase`."""
 
 
 class TaskConfig(Strict):
     """One task: its data, its parts on top of the encoder, and how it is trained."""
 
-    data: DataConfig = Field(description="The task's rows.")
-    input: Literal["single", "siamese", "cross", "triplet"] = Field(
-        "single",
-        description="`single`: one text. `siamese`: the two texts of a pair are encoded "
-        "separately, as one batch of 2B sentences. `cross`: both texts in one input, with token "
-        "types. `triplet`: a text, a similar text and a different one, encoded separately "
-        "(contrastive heads).",
-    )
-    max_length: int = Field(
-        128, ge=4, description="Longest input in tokens, with special tokens; the rest is cut."
-    )
-    stride: int | None = Field(
-        None,
-        ge=1,
-        description="For answers in a text: read a context that is longer than `max_length` in "
-        "windows that overlap by this many tokens. null: cut it.",
-    )
-    adapter: Choice | None = Field(
-        None,
-        description="Parameters of the task inside the layers of the encoder (our encoder only): "
-        f"one of {', '.join(KINDS['adapter'])}; null for none.",
-    )
-    pooling: Choice = Field(
-        Choice(name="cls"), description=f"One of {', '.join(KINDS['pooling'])}."
-    )
-    eval_pooling: Choice | None = Field(
-        None,
-        description="Score and export with this pooling instead of `pooling` and `projection`, "
-        "which are then only used in training. It must have no parameters. null: as in training.",
-    )
-    projection: Choice | None = Field(
-        None,
-        description="Layer between pooling and head: one of "
-        f"{', '.join(KINDS['projection'])}; null for none.",
-    )
-    head: Choice = Field(description=f"One of {', '.join(KINDS['head'])}.")
-    share_head: str | None = Field(
-        None,
-        description="Another task whose adapter, pooling, projection and head this task uses, with "
-        "the same weights, settings and classes, for other data. Without `train` the task is only "
-        "scored and predicted, with the weights selected for the other task.",
-    )
-    share_pooling: str | None = Field(
-        None,
-        description="Another task whose adapter, pooling and projection this task uses, with the "
-        "same weights, but a different head: such as a similarity task that scores the vectors of "
-        "a contrastive task.",
-    )
-    evaluate_only: bool = Field(
-        False,
-        description="Do not train this task: score `data.dev` at every evaluation, with the head "
-        "of `share_head`, or with a head without weights on the vectors of `share_pooling`. The "
-        "task has no early stopping and does not count in the mean. It selects weights only if "
-        "`training.select` names it. Use it to follow an STS suite during a run.",
-    )
-    dropout: float = Field(0.1, ge=0, le=MOST_DROPOUT, description="Dropout before the head.")
-    batch_size: int = Field(16, ge=1, description="Rows per forward pass.")
-    batch_tokens: int | None = Field(
-        None,
-        ge=1,
-        description="Largest number of tokens per forward pass, with padding, in addition to "
-        "`batch_size`: batches of long rows have fewer rows.",
-    )
-    accumulation: int = Field(1, ge=1, description="Forward passes per optimizer step.")
-    loss_weight: float = Field(1.0, gt=0, description="Factor of the loss of this task.")
-    smart: SmartConfig | None = Field(
-        None, description="Add the terms of SMART to the loss (`smart: {}` as in the paper)."
-    )
-    head_lr: float | None = Field(
-        None, gt=0, description="Learning rate of this head; default `training.head_lr`."
-    )
-    adapter_lr: float | None = Field(
-        None, gt=0, description="Learning rate of this adapter; default `training.adapter_lr`."
-    )
-    max_rows: int | None = Field(
-        None, ge=1, description="Train on a fixed random subset of this many rows. null: all rows."
-    )
-    metric: str | None = Field(
-        None,
-        description="Metric of selection, early stopping and overall score: one of the "
-        "[head's](#head); default: the first of these.",
-    )
-    early_stopping: EarlyStoppingConfig = Field(
-        default_factory=EarlyStoppingConfig, description="When the task stops early."
-    )
-    course_file: CourseFileConfig | None = Field(
-        None, description="Also write predictions in the CS224N format."
-    )
-    glue_file: str | None = Field(
-        None,
-        description="Also write the test predictions in the format of the GLUE server, to "
-        f"`predictions/glue/NAME.tsv`: one of {', '.join(GLUE_FILES)}.",
-    )
+    data: DataConfig
+    """The task's rows."""
+
+    input: Literal["single", "siamese", "cross", "triplet"] = "single"
+    """`single`: one text. `siamese`: the two texts of a pair are encoded separately, as one batch
+    of 2B sentences. `cross`: both texts in one input, with token types. `triplet`: a text, a
+    similar text and a different one, encoded separately (contrastive heads)."""
+
+    max_length: int = Field(128, ge=4)
+    """Longest input in tokens, with special tokens; the rest is cut."""
+
+    stride: int | None = Field(None, ge=1)
+    """For answers in a text: read a context that is longer than `max_length` in windows that
+    overlap by this many tokens. null: cut it."""
+
+    adapter: Choice | None = None
+    """Parameters of the task inside the layers of the encoder (our encoder only): one of $adapter;
+    null for none."""
+
+    pooling: Choice = Choice(name="cls")
+    """One of $pooling."""
+
+    eval_pooling: Choice | None = None
+    """Score and export with this pooling instead of `pooling` and `projection`, which are then only
+    used in training. It must have no parameters. null: as in training."""
+
+    projection: Choice | None = None
+    """Layer between pooling and head: one of $projection; null for none."""
+
+    head: Choice
+    """One of $head."""
+
+    share_head: str | None = None
+    """Another task whose adapter, pooling, projection and head this task uses, with the same
+    weights, settings and classes, for other data. Without `train` the task is only scored and
+    predicted, with the weights selected for the other task."""
+
+    share_pooling: str | None = None
+    """Another task whose adapter, pooling and projection this task uses, with the same weights, but
+    a different head: such as a similarity task that scores the vectors of a contrastive task."""
+
+    evaluate_only: bool = False
+    """Do not train this task: score `data.dev` at every evaluation, with the head of `share_head`,
+    or with a head without weights on the vectors of `share_pooling`. The task has no early stopping
+    and does not count in the mean. It selects weights only if `training.select` names it. Use it to
+    follow an STS suite during a run."""
+
+    dropout: float = Field(0.1, ge=0, le=MOST_DROPOUT)
+    """Dropout before the head."""
+
+    batch_size: int = Field(16, ge=1)
+    """Rows per forward pass."""
+
+    batch_tokens: int | None = Field(None, ge=1)
+    """Largest number of tokens per forward pass, with padding, in addition to `batch_size`: batches
+    of long rows have fewer rows."""
+
+    accumulation: int = Field(1, ge=1)
+    """Forward passes per optimizer step."""
+
+    loss_weight: float = Field(1.0, gt=0)
+    """Factor of the loss of this task."""
+
+    smart: SmartConfig | None = None
+    """Add the terms of SMART to the loss (`smart: {}` as in the paper)."""
+
+    head_lr: float | None = Field(None, gt=0)
+    """Learning rate of this head; default `training.head_lr`."""
+
+    adapter_lr: float | None = Field(None, gt=0)
+    """Learning rate of this adapter; default `training.adapter_lr`."""
+
+    max_rows: int | None = Field(None, ge=1)
+    """Train on a fixed random subset of this many rows. null: all rows."""
+
+    metric: str | None = None
+    """Metric of selection, early stopping and overall score: one of the [head's](#head); default:
+    the first of these."""
+
+    early_stopping: EarlyStoppingConfig = Field(default_factory=EarlyStoppingConfig)
+    """When the task stops early."""
+
+    course_file: CourseFileConfig | None = None
+    """Also write predictions in the CS224N format."""
+
+    glue_file: str | None = None
+    """Also write the test predictions in the format of the GLUE server, to
+    `predictions/glue/NAME.tsv`: one of $glue_file."""
 
     @property
     def only_scored(self) -> bool:

@@ -3,14 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import (
-    BaseModel,
-    ValidationError,
-)
+from pydantic import BaseModel, ValidationError
 
-from multitask.config.base import (
-    model_in,
-)
+from multitask.config.base import model_in
 from multitask.config.config import Config
 from multitask.config.task_config import TaskConfig
 from multitask.config.yaml_reader import KeyPath
@@ -31,19 +26,13 @@ _EXPECTED = {
 
 def _fields_at(path: KeyPath, model: Any) -> Mapping[str, Any]:
     """Return the fields of the model at a key path below ``model``, to suggest a valid key."""
+    if model is Config and path[:1] == ("tasks",):
+        path, model = path[2:], TaskConfig
     for part in path:
-        if model is None:
-            return {}
-        if isinstance(part, int):  # a list has the model of its items
-            continue
-        if part == "tasks" and model is Config:
-            model = dict
-        elif model is dict:
-            model = TaskConfig
-        else:
-            annotation = model.model_fields[part].annotation if part in model.model_fields else None
-            model = model_in(annotation)
-    return model.model_fields if isinstance(model, type) and issubclass(model, BaseModel) else {}
+        if isinstance(part, str) and model is not None:  # a list has the model of its items
+            field = model.model_fields.get(part)
+            model = field and model_in(field.annotation)
+    return {} if model is None else model.model_fields
 
 
 def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserError:

@@ -43,21 +43,17 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^$"), [""])
 _Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
 
 
+_DUMP: dict[str, Any] = {"Dumper": _Dumper, "sort_keys": False, "allow_unicode": True}
+
+
 def dump_yaml(value: Any) -> str:
     """Return plain values as YAML; ``load_tree`` reads the same values back."""
-    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return yaml.dump(value, **_DUMP, width=100)
 
 
 def dump_override(key: str, value: Any) -> str:
     """Return ``key.path=value`` for the command line; ``load_tree`` reads the same value back."""
-    text = yaml.dump(
-        value,
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        default_flow_style=True,
-        width=math.inf,
-    )
+    text = yaml.dump(value, **_DUMP, default_flow_style=True, width=math.inf)
     return f"{key}={text.removesuffix('...' + chr(10)).strip(' ' + chr(10))}"
 
 
@@ -128,14 +124,14 @@ def _refuse_signs(text: str, name: str) -> None:
             raise UserError(f"{name}: malformed YAML: {message}")
 
 
+@dataclass
 class _Reader:
     """Turn the nodes of a YAML loader into ours. Count them: an alias may repeat many."""
 
-    def __init__(self, loader: Any, name: str, hash_sign: str = "#") -> None:
-        self.loader = loader
-        self.name = name  # ends with a colon if line numbers are added
-        self.hash_sign = hash_sign  # the character that replaces "#"
-        self.count = 0
+    loader: Any
+    name: str  # ends with a colon if line numbers are added
+    hash_sign: str  # the character that replaces "#"
+    count: int = 0
 
     def place(self, node: Any) -> str:
         line = node.start_mark.line + 1

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config
-from multitask.data.load_rows import rows_of
+from multitask.data.load_rows import rows_of, without
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.tokenize import Tokens
 from multitask.tasks.label_reader import LabelReader
@@ -28,12 +28,10 @@ def asked_rows(config: Config, task: str, split: str, reader: LabelReader) -> Ro
         return rows
     labels = np.full((len(rows), 2), -1, dtype=np.int64)
     answers: list[tuple[str, ...]] = []
-    missing = np.zeros(len(rows), dtype=bool)
     for i, value in enumerate(column_of(columns, data, "label", source)):
         where = f"{source}, row {i + 1} (id {rows.ids[i]})"
         given = _given(value, f"{where}: {data.label}")
         if not given and (value is None or split == "test"):
-            missing[i] = True
             answers.append(())
             continue
         if not given:
@@ -47,13 +45,10 @@ def asked_rows(config: Config, task: str, split: str, reader: LabelReader) -> Ro
                 raise UserError(f"{where}: {message} of {data.text2}")
         labels[i] = given[0][1], given[0][1] + len(given[0][0])
         answers.append(tuple(dict.fromkeys(text for text, _ in given)))
+    missing = labels[:, 0] < 0
     if split == "test" and missing.any():
         return rows  # a test split to predict
-    if missing.all():
-        raise UserError(f"{source}: no labelled rows ({len(rows)} without answers)")
-    labelled = replace(rows, labels=labels, answers=answers).take(np.flatnonzero(~missing))
-    labelled.unlabelled_dropped = int(missing.sum())
-    return labelled
+    return without(missing, replace(rows, labels=labels, answers=answers), "answers")
 
 
 def _given(value: Any, where: str) -> list[tuple[str, int]]:

@@ -7,6 +7,7 @@ a resumed run sees the same batches.
 import math
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -58,10 +59,11 @@ def _cut(rows: np.ndarray, lengths: np.ndarray, batch_tokens: int | None) -> lis
     return [*parts, rows[start:]]
 
 
+@dataclass
 class TaskStream:
     """One task's endless stream of optimizer steps, reshuffled in every pass over its rows.
 
-    Args:
+    Attributes:
         name: the task's name; the order of rows depends on it.
         lengths: the number of tokens of each row [N].
         batch_size: rows per forward pass.
@@ -70,32 +72,24 @@ class TaskStream:
         seed: the seed of the shuffles.
         batch_tokens: the largest number of tokens per forward pass, including padding.
         window: the number of batches that are sorted by length together; 1: no grouping.
-
-    Attributes:
+        seeds: the seed and a number for the name.
         steps_per_pass: optimizer steps in one pass over the rows. With ``batch_tokens``, those of
             the first pass; later passes may differ by a few.
     """
 
-    def __init__(
-        self,
-        name: str,
-        lengths: np.ndarray,
-        batch_size: int,
-        accumulation: int,
-        seed: int,
-        batch_tokens: int | None = None,
-        window: int = WINDOW,
-    ) -> None:
-        self.lengths = lengths
-        self.batch_size = batch_size
-        self.batch_tokens = batch_tokens
-        self.window = window
-        self.accumulation = accumulation
-        self.seed = [seed, zlib.crc32(name.encode())]
-        self.passes = 0
-        self.position = 0
+    name: str
+    lengths: np.ndarray
+    batch_size: int
+    accumulation: int
+    seed: int
+    batch_tokens: int | None = None
+    window: int = WINDOW
+
+    def __post_init__(self) -> None:
+        self.seeds = [self.seed, zlib.crc32(self.name.encode())]
+        self.passes = self.position = 0
         self._batches = self._shuffle()
-        self.steps_per_pass = math.ceil(len(self._batches) / accumulation)
+        self.steps_per_pass = math.ceil(len(self._batches) / self.accumulation)
 
     def next(self) -> list[np.ndarray]:
         """Return the row indices of the next optimizer step, one array per forward pass."""
@@ -114,13 +108,9 @@ class TaskStream:
         return max(1, int((widths * np.arange(1, len(rows) + 1) <= self.batch_tokens).sum()))
 
     def _shuffle(self) -> list[np.ndarray]:
-        rng = np.random.default_rng([*self.seed, self.passes])
+        rng = np.random.default_rng([*self.seeds, self.passes])
         return length_grouped_batches(
-            self.lengths,
-            self.batch_size,
-            rng,
-            batch_tokens=self.batch_tokens,
-            window=self.window,
+            self.lengths, self.batch_size, rng, self.batch_tokens, window=self.window
         )
 
     def state_dict(self) -> dict[str, int]:

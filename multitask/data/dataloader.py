@@ -1,6 +1,6 @@
 """The batches of one optimizer step: which rows, of which tasks, on which rank."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -51,7 +51,8 @@ class TrainRows:
             return self.tokens
         passes = self.stream.passes
         if self._masked is None or self._masked[0] != passes:
-            self._masked = (passes, self.masking.apply(self.tokens, [*self.stream.seed, passes, 1]))
+            seed = [*self.stream.seeds, passes, 1]
+            self._masked = (passes, self.masking.apply(self.tokens, seed))
         return self._masked[1]
 
     def inputs(self, rows: np.ndarray, pad_id: int) -> Batch:
@@ -101,20 +102,11 @@ def train_loaders(
         # contrastive batches are random: texts of the same length would be harder negatives
         kinds = {member: data.readers[member].task_type for member in rows.labels}
         window = 1 if kinds[name].compares_rows else WINDOW
-        stream = TaskStream(
-            name,
-            rows.tokens.lengths,
-            task.batch_size,
-            task.accumulation,
-            seed=config.seed,
-            batch_tokens=budget,
-            window=window,
-        )
+        sizes = (rows.tokens.lengths, task.batch_size, task.accumulation)
+        stream = TaskStream(name, *sizes, config.seed, budget, window)
         masking = {**data.maskings, **generator_maskings}.get(name)
         keep_text = name in generator_maskings
-        loaders[name] = TrainRows(
-            rows.tokens, rows.labels, kinds, stream, masking=masking, keep_text=keep_text
-        )
+        loaders[name] = TrainRows(rows.tokens, rows.labels, kinds, stream, masking, keep_text)
     return loaders
 
 
@@ -138,16 +130,50 @@ class MultiTaskLoader:
         return {name: list(loader.labels) for name, loader in self.loaders.items()}
 
     def next(self, tasks: Sequence[str]) -> list[list[SharedBatch]]:
-        """Return the micro-batches of the next step of these tasks; see ``next_batches``."""
+        """Draw the micro-batches of one optimizer step: the rows of this process, with labels.
+
+        The stream of each of the ``tasks`` advances by one step. Other tasks on these streams are
+        left out.
+        """
         stream_of = {task: name for name, members in self.members.items() for task in members}
-        turns = dict.fromkeys(stream_of[task] for task in tasks)
-        return next_batches(self.loaders, turns, tasks, pad_id=self.pad_id, device=self.device)
+        micro_batches: list[list[SharedBatch]] = []
+        for name in dict.fromkeys(stream_of[task] for task in tasks):
+            loader = self.loaders[name]
+            indices = loader.stream.next()
+            step_rows = np.concatenate(indices)
+            counts = {
+                task: loader.count(task, step_rows) for task in loader.labels if task in tasks
+            }
+            for number, index in enumerate(indices):
+                rows, counted = distributed.shard(index)
+                inputs = loader.inputs(rows, self.pad_id).to(self.device)
+                if number == len(micro_batches):
+                    micro_batches.append([])
+                batches = {}
+                for task, total in counts.items():
+                    if total:
+                        how = {"share": (loader.count(task, rows) if counted else 0) / total}
+                        batches[task] = loader.labelled(task, inputs, rows, **how, step_rows=total)
+                if batches:
+                    micro_batches[number].append(SharedBatch(inputs, batches))
+        return [shared for shared in micro_batches if shared]
 
     def sample(self, tasks: Sequence[str], seed: Sequence[int]) -> dict[str, Batch]:
-        """Return a batch of random rows of each task; see ``sampled_batches``."""
-        return sampled_batches(
-            self.loaders, tasks, seed=seed, pad_id=self.pad_id, device=self.device
-        )
+        """Draw a random batch for each task. It depends only on ``seed``; no stream advances."""
+        batches = {}
+        for loader in self.loaders.values():
+            for task in loader.labels:
+                if task in tasks:
+                    known = np.arange(len(loader.tokens))
+                    if not loader.in_tokens:
+                        known = known[~loader.missing(task, known)]
+                    size = min(loader.stream.batch_size, len(known))
+                    rows = np.random.default_rng(seed).choice(known, size, replace=False)
+                    rows = rows[: loader.stream.fitting(rows)]
+                    inputs = loader.inputs(rows, self.pad_id).to(self.device)
+                    count = len(rows)
+                    batches[task] = loader.labelled(task, inputs, rows, share=1.0, step_rows=count)
+        return {task: batches[task] for task in tasks}
 
     def state_dict(self) -> dict[str, dict[str, int]]:
         return {name: loader.stream.state_dict() for name, loader in self.loaders.items()}
@@ -155,67 +181,3 @@ class MultiTaskLoader:
     def load_state_dict(self, state: Mapping[str, Mapping[str, int]]) -> None:
         for name, loader in self.loaders.items():
             loader.stream.load_state_dict(state[name])
-
-
-def next_batches(
-    loaders: Mapping[str, TrainRows],
-    turns: Collection[str],
-    tasks: Collection[str],
-    *,
-    pad_id: int,
-    device: torch.device,
-) -> list[list[SharedBatch]]:
-    """Draw the micro-batches of one optimizer step: the rows of this process, with labels.
-
-    Args:
-        loaders: the training rows of each stream.
-        turns: the streams whose turn it is; each advances by one step.
-        tasks: the tasks that train. Other tasks on these streams are left out.
-        pad_id: the id of the tokenizer's pad token.
-        device: the device of the batches.
-    """
-    micro_batches: list[list[SharedBatch]] = []
-    for name in turns:
-        loader = loaders[name]
-        indices = loader.stream.next()
-        step_rows = np.concatenate(indices)
-        counts = {task: loader.count(task, step_rows) for task in loader.labels if task in tasks}
-        for number, index in enumerate(indices):
-            rows, counted = distributed.shard(index)
-            inputs = loader.inputs(rows, pad_id).to(device)
-            if number == len(micro_batches):
-                micro_batches.append([])
-            batches = {}
-            for task, total in counts.items():
-                if total:
-                    share = (loader.count(task, rows) if counted else 0) / total
-                    batches[task] = loader.labelled(
-                        task, inputs, rows, share=share, step_rows=total
-                    )
-            if batches:
-                micro_batches[number].append(SharedBatch(inputs, batches))
-    return [shared for shared in micro_batches if shared]
-
-
-def sampled_batches(
-    loaders: Mapping[str, TrainRows],
-    tasks: Collection[str],
-    *,
-    seed: Sequence[int],
-    pad_id: int,
-    device: torch.device,
-) -> dict[str, Batch]:
-    """Draw a random batch for each task. It depends only on ``seed``; no stream advances."""
-    batches = {}
-    for loader in loaders.values():
-        for task in loader.labels:
-            if task in tasks:
-                known = np.arange(len(loader.tokens))
-                if not loader.in_tokens:
-                    known = known[~loader.missing(task, known)]
-                size = min(loader.stream.batch_size, len(known))
-                rows = np.random.default_rng(seed).choice(known, size, replace=False)
-                rows = rows[: loader.stream.fitting(rows)]
-                inputs = loader.inputs(rows, pad_id).to(device)
-                batches[task] = loader.labelled(task, inputs, rows, share=1.0, step_rows=len(rows))
-    return {task: batches[task] for task in tasks}

@@ -139,9 +139,16 @@ def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Row
 
 def labelled_only(rows: Rows, task_type: TaskType) -> Rows:
     """Return the rows with a label; count the others. Raises UserError if no row has one."""
-    missing = task_type.missing(rows.gold)
+    return without(task_type.missing(rows.gold), rows)
+
+
+def without(missing: np.ndarray, rows: Rows, what: str = "a label") -> Rows:
+    """Leave rows out, bool [N], because they lack ``what``, and count them.
+
+    Raises UserError if no row is left.
+    """
     if missing.all():
-        raise UserError(f"{rows.source}: no labelled rows ({len(rows)} without a label)")
+        raise UserError(f"{rows.source}: no labelled rows ({len(rows)} without {what})")
     labelled = rows.take(np.flatnonzero(~missing))
     labelled.unlabelled_dropped = rows.unlabelled_dropped + int(missing.sum())
     return labelled
@@ -159,12 +166,9 @@ def load_together(
     rows = rows_of(config.tasks[tasks[0]].data, columns, source)
     labels = {t: _labels(config.tasks[t].data, columns, rows, readers[t]) for t in tasks}
     missing = [readers[task].task_type.missing(column) for task, column in labels.items()]
-    labelled = np.flatnonzero(~np.all(missing, axis=0))
-    if not len(labelled):
-        raise UserError(f"{source}: no labelled rows ({len(rows)} without a label)")
-    dropped = len(rows) - len(labelled)
-    rows = replace(rows.take(labelled), unlabelled_dropped=dropped)
-    return {task: replace(rows, labels=column[labelled]) for task, column in labels.items()}
+    nothing = np.all(missing, axis=0)
+    rows = without(nothing, rows)
+    return {task: replace(rows, labels=column[~nothing]) for task, column in labels.items()}
 
 
 def _cell_reader(data: DataConfig, task_type: TaskType) -> Callable[[Any], Sequence[str] | None]:

@@ -62,44 +62,40 @@ def data_warnings(
 ) -> list[str]:
     warnings = []
     seen = seen_corpora(config)
+    named = [stage.tasks for stage in config.stages or [] if stage.tasks]
     for task, parts in data.items():
-        if config.tasks[task].data.labels is None:
+        entry, lines = config.tasks[task], []
+        limit = entry.max_length
+        if entry.data.labels is None:
             for names in alike(parts.get("train", {}).get("label_counts", {})):
-                warnings.append(
-                    f"{task}: {' and '.join(map(repr, names))} are different labels: give them one "
-                    "name in `data.labels` if they mean the same"
+                lines.append(
+                    f"{' and '.join(map(repr, names))} are different labels: give them one name in "
+                    "`data.labels` if they mean the same"
                 )
-        corpus = config.tasks[task].data.corpus
-        if corpus in seen:
-            name = config.encoder.name
-            warnings.append(f"{task}: {name} has seen {corpus}: {seen[corpus]}")
+        if entry.data.corpus in seen:
+            lines.append(
+                f"{config.encoder.name} has seen {entry.data.corpus}: {seen[entry.data.corpus]}"
+            )
         for split, part in parts.items():
             if part.get("in_train"):
-                warnings.append(
-                    f"{task}: {part['in_train']} of {part['rows']} {split} rows are in train"
-                )
+                lines.append(f"{part['in_train']} of {part['rows']} {split} rows are in train")
             if part["unlabelled_dropped"]:
-                warnings.append(
-                    f"{task}: {part['unlabelled_dropped']} {split} rows without a label dropped"
-                )
+                lines.append(f"{part['unlabelled_dropped']} {split} rows without a label dropped")
             if part["empty_texts"]:
-                warnings.append(f"{task}: {part['empty_texts']} {split} rows with an empty text")
-            if part["truncated_share"] >= 0.01:
-                share, length = part["truncated_share"], config.tasks[task].max_length
-                warnings.append(
-                    f"{task}: {share:.1%} of {split} inputs truncated at {length} tokens"
-                )
+                lines.append(f"{part['empty_texts']} {split} rows with an empty text")
+            if (share := part["truncated_share"]) >= 0.01:
+                lines.append(f"{share:.1%} of {split} inputs truncated at {limit} tokens")
             if part.get("cut"):
                 what = "words are cut off, and predicted as O"
-                if config.tasks[task].input == "cross":
+                if entry.input == "cross":
                     dropped = ": the rows are left out" if split == "train" else ""
                     what = f"answers are cut off{dropped}"
-                warnings.append(f"{task}: {part['cut']} {split} {what}")
-        if task not in trained and not config.tasks[task].only_scored:
-            named = [stage.tasks for stage in config.stages or [] if stage.tasks]
+                lines.append(f"{part['cut']} {split} {what}")
+        if task not in trained and not entry.only_scored:
             left_out = named and not any(task in tasks for tasks in named)
             why = "in no stage" if left_out else "nothing to train (frozen encoder, no parameters)"
-            warnings.append(f"{task}: {why}: only evaluated")
+            lines.append(f"{why}: only evaluated")
+        warnings += [f"{task}: {line}" for line in lines]
     return warnings
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config, DataConfig
-from multitask.data.load_rows import ids_if_any, listed, rows_of, texts_from_file
+from multitask.data.load_rows import ids_if_any, listed, rows_of, texts_from_file, without
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.readers.tables import table_of
 from multitask.data.tokenize import Tokens
@@ -32,7 +32,6 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
         return rows
     words = rows.words or []
     labels = np.full((len(rows), max(map(len, words))), -1, dtype=np.int64)
-    missing = np.zeros(len(rows), dtype=bool)
     for i, cell in enumerate(column_of(columns, data, "label", source)):
         where = f"{source}, row {i + 1} (id {rows.ids[i]})"
         try:
@@ -40,7 +39,6 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
         except ValueError as error:
             raise UserError(f"{where}: {data.label} {error}") from None
         if tags is None:
-            missing[i] = True
             continue
         if len(tags) != len(words[i]):
             raise UserError(f"{where}: {len(words[i])} words, but {len(tags)} tags")
@@ -49,13 +47,10 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
                 labels[i, place] = reader.read(tag)
             except ValueError as error:
                 raise UserError(f"{where}: the tag of {word!r} is {tag!r}: {error}") from None
+    missing = labels[:, 0] < 0
     if split == "test" and missing.any():
         return rows  # a test split to predict
-    if missing.all():
-        raise UserError(f"{source}: no labelled rows ({len(rows)} without tags)")
-    labelled = replace(rows, labels=labels).take(np.flatnonzero(~missing))
-    labelled.unlabelled_dropped = int(missing.sum())
-    return labelled
+    return without(missing, replace(rows, labels=labels), "tags")
 
 
 def _tags_in(cell: Any, words: int, data: DataConfig, reader: LabelReader) -> list[str] | None:

@@ -172,30 +172,22 @@ def tokenize(
             only the last text may be cut and the first one already fills ``max_length``.
     """
     also = [name for name, on in (("words", words), ("characters", characters)) if on]
-    how: dict[str, Any] = {"siamese": siamese, "also": also, "stride": stride}
-    how["max_length"] = max_length
-    names = {"ids", "types", "offsets", "truncated"}
-    names |= {"words"} if words else set()
-    names |= {"spans"} if characters else set()
-    names |= {"owners"} if stride is not None else set()
+    how: dict[str, Any] = {"siamese": siamese, "max_length": max_length, "also": also}
+    asked = (("words", words), ("spans", characters), ("owners", stride is not None))
+    names = {"ids", "types", "offsets", "truncated", *(name for name, on in asked if on)}
+    settings = [siamese, max_length, *also, *([] if stride is None else [stride])]
     # compute the key only with a cache: for one text it takes as long as the encoder
-    file = cache / f"{_key(rows, tokenizer, **how)}.tokens" if cache else None
+    file = cache / f"{_key(rows, tokenizer, settings)}.tokens" if cache else None
     arrays = _read(file, names)
     if arrays is None:
-        arrays = _tokenize(rows, tokenizer, **how)
+        arrays = _tokenize(rows, tokenizer, **how, stride=stride)
         if file is not None:
             _write(file, arrays)
     return Tokens(**arrays, sides=len(rows.texts[0]) if siamese else 1)
 
 
 def _tokenize(
-    rows: Rows,
-    tokenizer: Any,
-    *,
-    siamese: bool,
-    max_length: int,
-    also: list[str],
-    stride: int | None,
+    rows: Rows, tokenizer: Any, siamese: bool, max_length: int, also: list[str], stride: int | None
 ) -> dict[str, np.ndarray]:
     if siamese:
         first = [texts[side] for side in range(len(rows.texts[0])) for texts in rows.texts]
@@ -276,22 +268,12 @@ def default_cache() -> Path:
     return home / "multitask"
 
 
-def _key(
-    rows: Rows,
-    tokenizer: Any,
-    *,
-    siamese: bool,
-    max_length: int,
-    also: list[str],
-    stride: int | None,
-) -> str:
+def _key(rows: Rows, tokenizer: Any, settings: Sequence[Any]) -> str:
     """Hash everything that the result depends on."""
     backend = tokenizer.backend_tokenizer
     backend.no_padding(), backend.no_truncation()  # not part of the key: each call sets them
-    settings = [tokenizer.model_input_names, siamese, max_length, *also]
-    settings += [] if stride is None else [stride]
     digest = hashlib.sha256(backend.to_str().encode())
-    digest.update(json.dumps([settings, rows.texts]).encode())
+    digest.update(json.dumps([[tokenizer.model_input_names, *settings], rows.texts]).encode())
     return digest.hexdigest()[:32]
 
 

@@ -40,7 +40,7 @@ from multitask.training.frozen_probe import (
     splits_in_use,
     train_probe,
 )
-from multitask.training.save_results import run_result, save_report, task_result
+from multitask.training.save_results import run_result, task_result
 from multitask.training.setup import Plan, set_up
 from multitask.utils.device import pick_device
 from multitask.utils.errors import NotFinite, UserError
@@ -283,4 +283,5 @@ def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | N
         "select": "per_task",
     }
     entries = {task: probed.entry for task, probed in probes.items()}
-    save_report(run.files, run_result(replace(plan, config=run.config), entries, training))
+    report = run_result(replace(plan, config=run.config), entries, training)
+    run.files.write_json(run.files.report, report)

@@ -35,7 +35,7 @@ from smart.teacher import teacher_of
 def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.write) -> Trainer:
     """Build the trainer of a plan, at step 0."""
     config, model, device, run = plan.config, plan.model, plan.device, RunDirectory(run_dir)
-    loader = MultiTaskLoader(plan.loaders, plan.data.tokenizer.pad_token_id, device)
+    loader = plan.loader
     stages, measures = Stages(plan.stages, model), Monitor(plan)
     turns = Turns(loader.members, measures.train_score)
     objective, selection = _objective(plan), _selection(config)
@@ -59,14 +59,8 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
         parts["surgery"] = plan.surgery
 
     settings = config.training
-    checkpoints = Checkpoints(
-        run,
-        parts,
-        selection,
-        keep=settings.keep_checkpoints,
-        every=settings.checkpoint_steps,
-        say=say,
-    )
+    keep, every = settings.keep_checkpoints, settings.checkpoint_steps
+    checkpoints = Checkpoints(run, parts, selection, keep, every, say)
     callbacks: list[Callback] = [log, ProgressBar(say)]
     callbacks += _callbacks(plan, loader, objective.teacher)
     if settings.tensorboard:

@@ -6,6 +6,7 @@ To add one, subclass ``Callback`` here and add a line to the list in
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from torch import nn
@@ -100,17 +101,19 @@ def _shown(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.3f}"
 
 
+@dataclass
 class BitLinearStrength(Callback):
     """Raises the strength of BitLinear's quantisation over the first ``gradual`` share of steps."""
 
-    def __init__(self, encoders: Sequence[nn.Module], gradual: float) -> None:
-        self.encoders, self.gradual = encoders, gradual
+    encoders: Sequence[nn.Module]
+    gradual: float
 
     def before_step(self, trainer: "Trainer") -> None:
         for encoder in self.encoders:
             set_strength(encoder, self.gradual, trainer.step / trainer.stages.total_steps)
 
 
+@dataclass
 class GradientConflict(Callback):
     """Logs the cosines between the tasks' gradients every ``every`` steps.
 
@@ -123,10 +126,10 @@ class GradientConflict(Callback):
         every: steps between two measurements.
     """
 
-    def __init__(
-        self, loader: MultiTaskLoader, comparable: Sequence[str], *, seed: int, every: int
-    ) -> None:
-        self.loader, self.comparable, self.seed, self.every = loader, comparable, seed, every
+    loader: MultiTaskLoader
+    comparable: Sequence[str]
+    seed: int
+    every: int
 
     def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
         active = trainer.active_tasks

@@ -57,6 +57,7 @@ class SameData:
             )
 
 
+@dataclass
 class Checkpoints(Callback):
     """Saves all parts of a run after each evaluation and every ``every`` steps, and restores them.
 
@@ -68,21 +69,16 @@ class Checkpoints(Callback):
         keep: the number of checkpoints to keep.
         every: steps between two checkpoints; None: save only after evaluations.
         say: prints a warning.
+        saved_at: the step of the newest checkpoint.
     """
 
-    def __init__(
-        self,
-        run: RunDirectory,
-        parts: Mapping[str, Stateful],
-        selection: Selection,
-        *,
-        keep: int,
-        every: int | None,
-        say: Callable[[str], None],
-    ) -> None:
-        self.run, self.parts, self.selection = run, parts, selection
-        self.keep, self.every, self.say = keep, every, say
-        self.saved_at = -1  # the step of the newest checkpoint
+    run: RunDirectory
+    parts: Mapping[str, Stateful]
+    selection: Selection
+    keep: int
+    every: int | None
+    say: Callable[[str], None]
+    saved_at: int = -1
 
     def on_step(self, trainer: "Trainer", tasks: object, done: Stepped) -> None:
         if self.every and trainer.step % self.every == 0:

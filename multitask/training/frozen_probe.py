@@ -213,63 +213,63 @@ def _sides(vectors: Tensor) -> Tensor:
     return vectors.transpose(0, 1).flatten(0, 1)
 
 
+def _batches(tokens: Tokens) -> list[np.ndarray]:
+    """Return the numbers of all rows by length, ``BATCH_SIZE`` at a time."""
+    order = np.argsort(tokens.lengths, kind="stable")
+    return np.split(order, range(BATCH_SIZE, len(order), BATCH_SIZE))
+
+
+@dataclass
 class TokenStates:
     """Runs a pooler that is being trained on the frozen encoder's hidden states (a ``Pooled``).
 
-    Args:
+    Attributes:
         model: the model; its encoder is put in evaluation mode.
         splits: the task's rows.
         pad_id: the id of the pad token.
         device: the device of the model.
     """
 
-    def __init__(
-        self,
-        model: MultiTaskModel,
-        splits: Mapping[str, Split],
-        *,
-        pad_id: int,
-        device: torch.device,
-    ) -> None:
+    model: MultiTaskModel
+    splits: Mapping[str, Split]
+    pad_id: int
+    device: torch.device
+
+    def __post_init__(self) -> None:
+        model = self.model
         self._encoder = model.encoder.eval()
-        self._autocast = torch.autocast(device.type, torch.bfloat16, enabled=model.autocast)
-        self._splits, self._pad_id, self._device = splits, pad_id, device
+        self._autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=model.autocast)
         self._states: dict[str, dict[int, Tensor]] = {}  # all tokens, by split and layer
 
     def __call__(self, pooler: Any, split: str, rows: Tensor | None) -> Tensor:
         """Pool int64 rows [B], or all rows in file order if None: [B, sides, d]."""
-        tokens = self._splits[split].tokens
         if rows is not None:
             return self._pooled(pooler, split, rows.numpy())
-        order = np.argsort(tokens.lengths, kind="stable")
-        parts = [
-            self._pooled(pooler, split, order[start : start + BATCH_SIZE])
-            for start in range(0, len(order), BATCH_SIZE)
-        ]
-        return torch.cat(parts)[torch.from_numpy(np.argsort(order)).to(self._device)]
+        batches = _batches(self.splits[split].tokens)
+        pooled = torch.cat([self._pooled(pooler, split, batch) for batch in batches])
+        return pooled[torch.from_numpy(np.argsort(np.concatenate(batches))).to(self.device)]
 
     def _pooled(self, pooler: Any, split: str, rows: np.ndarray) -> Tensor:
-        tokens = self._splits[split].tokens
-        if split not in self._states and self._fits(pooler, tokens):
+        tokens = self.splits[split].tokens
+        size = len(tokens.ids) * len(pooler.layers) * self._encoder.dim * 4
+        if split not in self._states and size <= KEPT_BYTES:
             self._states[split] = self._all_states(pooler, tokens)
-        states = self._states.get(split)
-        if states is None:
-            hidden, mask = self._encoded(pooler, tokens, rows)
+        if split in self._states:
+            places, inside = self._places(tokens, rows)
+            hidden = {layer: state[places] for layer, state in self._states[split].items()}
+            mask = inside.long()
         else:
-            hidden, mask = self._states_of(states, tokens, rows)
+            hidden, mask = self._encoded(pooler, tokens, rows)
         with self._autocast:
             vectors = pooler(hidden, mask)
         return torch.stack(vectors.float().chunk(tokens.sides), dim=1)
-
-    def _fits(self, pooler: Any, tokens: Tokens) -> bool:
-        return len(tokens.ids) * len(pooler.layers) * self._encoder.dim * 4 <= KEPT_BYTES
 
     @torch.no_grad()
     def _encoded(
         self, pooler: Any, tokens: Tokens, rows: np.ndarray
     ) -> tuple[dict[int, Tensor], Tensor]:
         """Return the states [S, T, d] of the layers that the pooler uses, and their mask [S, T]."""
-        batch = collate(tokens, rows, pad_id=self._pad_id).to(self._device)
+        batch = collate(tokens, rows, pad_id=self.pad_id).to(self.device)
         mask = batch.attention_mask
         with self._autocast:
             embedded = self._encoder.embed(batch.input_ids, batch.token_type_ids, mask)
@@ -277,10 +277,8 @@ class TokenStates:
 
     def _all_states(self, pooler: Any, tokens: Tokens) -> dict[int, Tensor]:
         """Return the states [tokens, d] of all tokens by layer, in the order of ``ids``."""
-        order = np.argsort(tokens.lengths, kind="stable")
         states: dict[int, Tensor] = {}
-        for start in range(0, len(order), BATCH_SIZE):
-            rows = order[start : start + BATCH_SIZE]
+        for rows in _batches(tokens):
             hidden, mask = self._encoded(pooler, tokens, rows)
             places, inside = self._places(tokens, rows)
             for layer, state in hidden.items():
@@ -289,13 +287,7 @@ class TokenStates:
                 states[layer][places[inside]] = state[mask != 0]
         return states
 
-    def _states_of(
-        self, states: Mapping[int, Tensor], tokens: Tokens, rows: np.ndarray
-    ) -> tuple[dict[int, Tensor], Tensor]:
-        places, inside = self._places(tokens, rows)
-        return {layer: state[places] for layer, state in states.items()}, inside.long()
-
     def _places(self, tokens: Tokens, rows: np.ndarray) -> tuple[Tensor, Tensor]:
         """Return ``Tokens.places`` as tensors: int64 [S, T], and bool [S, T], False for pads."""
         places, inside = tokens.places(rows)
-        return torch.from_numpy(places).to(self._device), torch.from_numpy(inside).to(self._device)
+        return torch.from_numpy(places).to(self.device), torch.from_numpy(inside).to(self.device)

@@ -7,6 +7,7 @@ extra). This file names them for YAML and collects the gradients.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -87,6 +88,7 @@ def aligned_mtl() -> Any:
     return _made("AlignedMTLWeighting")
 
 
+@dataclass
 class Surgery:
     """Combines the tasks' gradients in every ``every``-th step.
 
@@ -98,11 +100,10 @@ class Surgery:
         phi: Gradient Vaccine's running cosine of each "task.other"; empty for other methods.
     """
 
-    def __init__(self, weighting: Any, every: int = 1, *, a_mean: bool = False) -> None:
-        self.weighting = weighting
-        self.every = every
-        self.a_mean = a_mean
-        self.phi: dict[str, float] = {}
+    weighting: Any
+    every: int = 1
+    a_mean: bool = False
+    phi: dict[str, float] = field(default_factory=dict)
 
     def due(self, step: int) -> bool:
         """Return True if surgery applies to the next step, after ``step`` steps."""

@@ -67,15 +67,10 @@ def save_results(
     report = run_result(plan, tasks, training)
     report["warnings"] = [*plan.warnings, *undefined_scores(plan, run.load_events())]
     if distributed.rank() == 0:
-        save_report(run, report)
+        run.write_json(run.report, report)  # a run that has this file is finished
         write_reports(run.path)
         write_card(run.path)
     return report
-
-
-def save_report(run: RunDirectory, report: Mapping[str, Any]) -> None:
-    """Write report.json. A run that has this file is finished."""
-    run.write_json(run.report, report)
 
 
 def save_task_predictions(plan: Plan, task: str, run: RunDirectory) -> tuple[Scores, float] | None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from multitask.config import Config
-from multitask.data.dataloader import TrainRows, train_loaders
+from multitask.data.dataloader import MultiTaskLoader, TrainRows, train_loaders
 from multitask.data.label_shift import label_warnings
 from multitask.data.load_rows import label_readers
 from multitask.data.splits import Data, load_splits, tokenize_splits
@@ -73,6 +73,11 @@ class Plan:
     def total_steps(self) -> int:
         """Planned optimizer steps of all stages."""
         return sum(stage.steps for stage in self.stages)
+
+    @property
+    def loader(self) -> MultiTaskLoader:
+        """The training batches of all tasks."""
+        return MultiTaskLoader(self.loaders, self.data.tokenizer.pad_token_id, self.device)
 
     @property
     def scorer(self) -> Scorer:

@@ -27,13 +27,10 @@ def scalars(line: Mapping[str, Any]) -> dict[str, float]:
     """Convert one line of ``metrics.jsonl`` to {tag: value}, without undefined values."""
     tagged: dict[str, float | None] = {}
     if line["event"] == "step":
-        tagged = {
-            f"train/{name}/{line['task']}": line[name]
-            for name in ("loss", "lr", "head_lr", "grad_norm")
-        }
-    elif (
-        line["event"] == "eval"
-    ):  # also tasks that are only evaluated are under the split that selects
+        names = ("loss", "lr", "head_lr", "grad_norm")
+        tagged = {f"train/{name}/{line['task']}": line[name] for name in names}
+    elif line["event"] == "eval":
+        # also tasks that are only evaluated are under the split that selects
         for task, values in line["tasks"].items():
             tagged |= {f"{line['split']}/{name}/{task}": value for name, value in values.items()}
         tagged[f"{line['split']}/joint"] = line["joint"]

@@ -65,9 +65,7 @@ def train(
         trainer = build_trainer(plan, run_dir, say)
         revision = git_revision()  # now: the working tree may change while the run trains
         with closing(trainer.log):
-            torch.manual_seed(
-                config.seed + distributed.rank()
-            )  # each rank draws different dropout masks
+            torch.manual_seed(config.seed + distributed.rank())  # each rank: other dropout masks
             if resume and trainer.checkpoints.restore():
                 say(f"resuming {run_dir} at step {trainer.step} of {trainer.stages.total_steps}")
             else:

@@ -1,13 +1,11 @@
 """The training loop: steps, evaluations, stages."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import torch
-from torch import Tensor
 
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.models.multitask_model import MultiTaskModel
@@ -21,6 +19,7 @@ from multitask.training.metric_log import MetricLog
 from multitask.training.progress import Progress, Stages
 from multitask.training.step import Stepped, train_step
 from multitask.training.turns import Turns
+from multitask.training.validation import Monitor
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite, UserError
 from multitask.utils.signals import Signals
@@ -29,33 +28,6 @@ from smart.teacher import follow
 
 class Interrupted(Exception):
     """Ctrl-C or SIGTERM stopped the training; its state is saved."""
-
-
-class Measures(Protocol):
-    """Evaluates the tasks for the trainer; ``Monitor`` implements it."""
-
-    @property
-    def metrics(self) -> Mapping[str, str]:
-        """The selection metric of each task."""
-
-    @property
-    def joint_tasks(self) -> Collection[str]:
-        """The tasks whose mean selects the joint best step."""
-
-    @property
-    def split(self) -> str:
-        """The split that the tasks are evaluated on."""
-
-    def at_start(self, write: Callable[..., None]) -> None:
-        """Measure before the first step; ``write`` adds a line to the log."""
-
-    def evaluate(
-        self, between_batches: Callable[[], None], write: Callable[..., None]
-    ) -> dict[str, dict[str, float]]:
-        """Return each task's metrics on its split."""
-
-    def train_score(self, task: str, scores: Tensor, labels: Tensor) -> float:
-        """Return a task's selection metric over rows of training steps."""
 
 
 @dataclass
@@ -89,7 +61,7 @@ class Trainer:
     stages: Stages
     objective: Objective
     surgery: Surgery | None
-    measures: Measures
+    measures: Monitor
     selection: Selection
     progress: Progress
     log: MetricLog
@@ -167,9 +139,7 @@ class Trainer:
         """Evaluate every task, record new best steps, stop tasks that are out of patience."""
 
         def between_batches() -> None:
-            if (
-                self.interrupted and distributed.world() == 1
-            ):  # several ranks stop together, after it
+            if self.interrupted and distributed.world() == 1:  # several ranks stop together, later
                 self._stop_interrupted()
 
         scores = self.measures.evaluate(between_batches, self._write)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from multitask.training.stages import Stage
 from multitask.utils import distributed
 
 
+@dataclass
 class Turns:
     """The turns of a stage: its sampler plans them at the start of each epoch.
 
@@ -24,21 +26,16 @@ class Turns:
         train_scores: each task's training score in the last complete epoch.
     """
 
-    def __init__(
-        self,
-        members: Mapping[str, Sequence[str]],
-        train_score: Callable[[str, Tensor, Tensor], float],
-    ) -> None:
-        self.members = members
-        self.train_score = train_score
+    members: Mapping[str, Sequence[str]]
+    train_score: Callable[[str, Tensor, Tensor], float]
+
+    def __post_init__(self) -> None:
         self.begin_stage()
 
     def begin_stage(self) -> None:
         """Forget the turns and scores of the previous stage."""
-        self._planned: tuple[int, list[Step]] = (
-            -1,
-            [],
-        )  # an epoch, and the turns of each of its steps
+        # an epoch, and the turns of each of its steps
+        self._planned: tuple[int, list[Step]] = (-1, [])
         self._seen: dict[str, list[tuple[Tensor, Tensor]]] = {}  # scores and labels of this epoch
         self.train_scores: dict[str, float] = {}
 

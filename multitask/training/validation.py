@@ -15,10 +15,13 @@ from multitask.training.setup import Plan
 
 @dataclass
 class Monitor:
-    """Evaluates all tasks for the trainer (implements ``multitask.training.trainer.Measures``).
+    """Evaluates all tasks for the trainer.
 
     Attributes:
         plan: the planned run, with its model, data and metrics.
+        metrics: the selection metric of each task.
+        split: the split that the tasks are evaluated on.
+        joint_tasks: the tasks whose mean selects the joint best step.
     """
 
     plan: Plan
@@ -45,12 +48,14 @@ class Monitor:
         ]
 
     def at_start(self, write: Callable[..., None]) -> None:
+        """Measure before the first step; ``write`` adds a line to the log."""
         if self._followed:
             write("space", step=0, tasks={task: self._space(task) for task in self._followed})
 
     def evaluate(
         self, between_batches: Callable[[], None], write: Callable[..., None]
     ) -> dict[str, dict[str, float]]:
+        """Return each task's metrics on its split."""
         plan = self.plan
         results, watched = {}, {}
         for task in self._scored:
@@ -70,6 +75,7 @@ class Monitor:
         return results
 
     def train_score(self, task: str, scores: Tensor, labels: Tensor) -> float:
+        """Return a task's selection metric over rows of training steps."""
         predictions, shown = self.plan.model.head(task).predict(scores)
         columns = (labels.numpy(), predictions.numpy(), shown.numpy())
         return metrics.compute(self.plan.data.readers[task].task_type, columns)[self.metrics[task]]

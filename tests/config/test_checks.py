@@ -80,7 +80,7 @@ tasks:
         (["tasks.a.smart.dropout=eval", "encoder.gradient_checkpointing=true"],
          "tasks.a.smart.dropout", "computed again with dropout"),
         (["tasks.a.course_file={name: x, column: c}", "tasks.b.course_file={name: x, column: c}"],
-         "tasks.a.course_file.name", "two tasks would write x-dev-output.csv"),
+         "tasks.b.course_file.name", "a and b would both write x-dev-output.csv"),
         (["tasks.a.glue_file=SST-2", "tasks.b.glue_file=SST-2"], "tasks.b.glue_file",
          "a and b would both write SST-2.tsv"),
     ],

@@ -8,7 +8,6 @@ import torch
 import run_multitask
 from multitask.config import load_config
 from multitask.data.collate import by_task
-from multitask.data.dataloader import next_batches, sampled_batches
 from multitask.models.head_checks import head_class
 from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
@@ -197,7 +196,7 @@ def test_windows_lose_no_answer_and_give_one_prediction_a_row(config, tmp_path, 
     assert made.loaders["qa"].stream.steps_per_pass > 40 / 16
     scores = made.scorer.score("qa", made.data.splits["qa"]["dev"])
     assert scores.predictions.shape == (9, 2) and scores.loss > 0
-    batches = sampled_batches(made.loaders, ["qa"], seed=(1,), pad_id=0, device=torch.device("cpu"))
+    batches = made.loader.sample(["qa"], seed=(1,))
     assert len(batches["qa"].gold) == 16
 
     directory = tmp_path / "run"
@@ -217,17 +216,16 @@ def test_windows_lose_no_answer_and_give_one_prediction_a_row(config, tmp_path, 
 def test_a_steps_batches_count_words_and_answers(config):
     changes = ["tasks.ner.accumulation=2", "tasks.ner.batch_size=3", "tasks.qa.batch_size=5"]
     made = set_up(load_config(config, changes), torch.device("cpu"), print)
-    cpu = torch.device("cpu")
-    steps = next_batches(made.loaders, ["ner"], ["ner"], pad_id=0, device=cpu)
+    steps = made.loader.next(["ner"])
     ner = [by_task(one)["ner"] for one in steps]
     words = [len(one.gold) for one in ner]
     assert [one.step_rows for one in ner] == [sum(words)] * 2
     shares = [one.share for one in ner]
     assert shares == pytest.approx([size / sum(words) for size in words])
-    (one,) = next_batches(made.loaders, ["qa"], ["qa"], pad_id=0, device=cpu)
+    (one,) = made.loader.next(["qa"])
     qa = by_task(one)["qa"]
     assert (qa.step_rows, qa.share, tuple(qa.gold.shape)) == (5, 1.0, (5, 2))
-    drawn = sampled_batches(made.loaders, ["ner", "qa"], seed=(1, 2), pad_id=0, device=cpu)
+    drawn = made.loader.sample(["ner", "qa"], seed=(1, 2))
     assert len(drawn["qa"].gold) == 5 and len(drawn["ner"].gold) > 3
 
 

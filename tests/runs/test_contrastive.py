@@ -9,13 +9,12 @@ import torch
 import run_multitask
 from multitask import load
 from multitask.data.collate import by_task, separate
-from multitask.data.dataloader import next_batches
 from multitask.inference.scoring import measure
 from multitask.training.loss import Objective
 from multitask.training.step import train_step
 from multitask.utils.errors import UserError
 from tests.conftest import save_tiny_encoder
-from tests.support.contrastive_run import CPU, batch_of, prepared, write_config
+from tests.support.contrastive_run import batch_of, prepared, write_config
 from tests.support.processes import TORCHRUN, launch
 from tests.support.run_files import events, report_of
 
@@ -43,7 +42,7 @@ def test_a_shared_pooling_is_trained_once_by_whoever_trains(contrastive_config, 
     assert all(inside.count(id(p)) == 1 for p in module.parameters())
     rates = {group["lr"] for group in optimizer.param_groups if group["name"] == "views"}
     assert rates == {0.5 if trained == ["sts"] else 1e-3}
-    (batches,) = next_batches(made.loaders, ["sts"], ["sts"], pad_id=0, device=CPU)
+    (batches,) = made.loader.next(["sts"])
     before = module.projection.dense.weight.clone()
     train_step(made.model.train(), [batches], optimizer, Objective({"sts": 1.0}))
     assert not torch.equal(module.projection.dense.weight, before)

@@ -8,11 +8,10 @@ import transformers
 import run_multitask
 from multitask import load
 from multitask.data.collate import by_task
-from multitask.data.dataloader import next_batches
 from multitask.training.loss import task_losses
 from multitask.utils.errors import UserError
 from tests.conftest import save_tiny_encoder
-from tests.support.contrastive_run import CPU, prepared, write_config
+from tests.support.contrastive_run import prepared, write_config
 from tests.support.kill import kill_inside
 from tests.support.processes import TORCHRUN, launch
 from tests.support.run_files import events, report_of
@@ -33,7 +32,7 @@ def config(tiny_encoder, contrastive_files, generator, tmp_path_factory):
 
 def test_a_batch_has_the_texts_and_the_same_masked(config):
     made = prepared(config)
-    (found,) = next_batches(made.loaders, ["views"], ["views"], pad_id=0, device=CPU)
+    (found,) = made.loader.next(["views"])
     batch = by_task(found)["views"]
     first, second = batch.input_ids.chunk(2)
     one, other = batch.masked_ids.chunk(2)
@@ -49,7 +48,7 @@ def test_a_batch_has_the_texts_and_the_same_masked(config):
 
 def test_the_detection_trains_the_encoder_and_leaves_the_generator_alone(config):
     made = prepared(config, "tasks.views.head.rtd_weight=1000.0", "encoder.dropout=0")
-    (batches,) = next_batches(made.loaders, ["views"], ["views"], pad_id=0, device=CPU)
+    (batches,) = made.loader.next(["views"])
     model = made.model.train()
     head = model.head("views")
     scores = model(batches)["views"]

@@ -10,7 +10,6 @@ from torch.nn import functional
 
 from multitask.config import load_config
 from multitask.data.collate import by_task, separate
-from multitask.data.dataloader import next_batches
 from multitask.training.build_trainer import build_trainer
 from multitask.training.loss import task_losses
 from multitask.training.setup import set_up
@@ -29,7 +28,7 @@ def prepared(*arguments, say=lambda line: None):
 
 def batches_of(made, task="mlm"):
     """One step of the task, and its texts."""
-    (found,) = next_batches(made.loaders, [task], [task], pad_id=0, device=CPU)
+    (found,) = made.loader.next([task])
     return by_task(found)[task]
 
 
@@ -226,7 +225,7 @@ def test_the_tied_weight_has_one_owner(overrides, tmp_path):
 
 def test_a_text_without_masked_tokens_has_no_loss_and_no_nan(overrides):
     made = prepared(*overrides, "tasks.mlm.head.mask_share=1.0e-9")
-    assert next_batches(made.loaders, ["mlm"], ["mlm"], pad_id=0, device=CPU) == []
+    assert made.loader.next(["mlm"]) == []
     dev = made.scorer.score("mlm", made.data.splits["mlm"]["dev"])
     assert not dev.predictions.any() and np.isnan(dev.loss)
 
@@ -244,7 +243,7 @@ def test_shares_of_passes_and_processes_add_up_to_the_mean_over_the_step(
             monkeypatch.setattr(distributed, "planned_world", lambda: 1)
             made = prepared(*overrides, *size)
             made.model.double().eval()
-            passes = next_batches(made.loaders, ["mlm"], ["mlm"], pad_id=0, device=CPU)
+            passes = made.loader.next(["mlm"])
             found += [(task_losses(made.model, one)["mlm"], by_task(one)["mlm"]) for one in passes]
         return found
 

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from multitask.config import load_config
 from multitask.data.collate import SharedBatch
-from multitask.data.dataloader import next_batches
 from multitask.training.loss import task_losses
 from multitask.training.setup import Plan, set_up
 from tests.conftest import WORDS
@@ -98,7 +97,7 @@ def prepared(file: str, *overrides: str) -> Plan:
 
 def batch_of(made: Plan) -> SharedBatch:
     """The next batch of the contrastive task."""
-    (found,) = next_batches(made.loaders, ["views"], ["views"], pad_id=0, device=CPU)
+    (found,) = made.loader.next(["views"])
     return found
 
 

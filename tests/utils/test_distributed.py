@@ -12,7 +12,6 @@ import torch
 import run_multitask
 from multitask.config import load_config
 from multitask.config.run_directory import RunDirectory
-from multitask.data.dataloader import next_batches
 from multitask.training.checkpoint_format import load_checkpoint
 from multitask.training.loss import Objective
 from multitask.training.setup import set_up
@@ -249,7 +248,7 @@ def test_a_batch_of_fewer_rows_than_processes_is_watched_once(tiny_overrides, mo
             with monkeypatch.context() as two:
                 two.setattr(distributed, "world", lambda: 2)
                 two.setattr(distributed, "rank", lambda rank=rank: rank)
-                passes = next_batches(made.loaders, ["sst"], ["sst"], pad_id=0, device=made.device)
+                passes = made.loader.next(["sst"])
             watch = lambda task, scores, labels: watched.append((scores, labels))  # noqa: E731
             train_step(made.model, passes, optimizer, Objective({"sst": 1.0}), watch=watch)
     assert [len(scores) for scores, _ in watched] in ([20, 1, 19, 0], [1, 20, 0, 19])

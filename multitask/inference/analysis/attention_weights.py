@@ -10,7 +10,6 @@ from torch import Tensor
 from multitask.data.collate import collate
 from multitask.data.tokenize import tokenize
 from multitask.models.encoders import BertEncoder, Encoder
-from multitask.models.encoders.adapter import Adapter
 from multitask.models.encoders.bert import SelfAttention, softmax
 from multitask.reporting.figures.attention_map import ClsAttention
 from multitask.tasks.rows import Rows
@@ -25,7 +24,7 @@ def attention_weights(
     input_ids: Tensor,
     token_type_ids: Tensor,
     mask: Tensor,
-    adapter: Adapter | None = None,
+    adapter: Any = None,
 ) -> list[Tensor]:
     """Compute softmax(Q K^T / sqrt(d_head)) per layer, lowest first (Vaswani et al. 2017, eq. 1).
 
@@ -75,7 +74,7 @@ def layer_attention(attention: SelfAttention, hidden: Tensor, mask: Tensor) -> T
 
 
 def cls_attention(
-    encoder: Encoder, tokenizer: Any, texts: Sequence[str], adapter: Adapter | None = None
+    encoder: Encoder, tokenizer: Any, texts: Sequence[str], adapter: Any = None
 ) -> ClsAttention:
     """Compute how much [CLS] attends to each token of a text, or of a pair in one input.
 

@@ -101,18 +101,9 @@ def filled(served: Served, first: str, second: str, task: str) -> Any:
 def page(served: Served, **values: Any) -> str:
     """Write the page as HTML; ``values`` fill the fields that are empty at first."""
     run = served.run
-    usual: dict[str, Any] = {
-        "first": "",
-        "second": "",
-        "task": "",
-        "texts": [],
-        "answers": [],
-        "pictures": [],
-        "no_picture": "",
-        "nearest": [],
-        "no_nearest": "",
-        "problem": "",
-    }
+    texts = ("first", "second", "task", "no_picture", "no_nearest", "problem")
+    usual: dict[str, Any] = dict.fromkeys(texts, "")
+    usual |= dict.fromkeys(("texts", "answers", "pictures", "nearest"), ())
     return fill(
         "serve.html.j2",
         **{**usual, **values},

@@ -141,11 +141,9 @@ def encoder_from_pretrained(
     """
     from transformers import AutoModel
 
-    config = load_architecture(name, revision)
+    config = _architecture(name, revision, dropout)
     for file in Path(name).glob("*.safetensors"):
         check_header(file)
-    _set_dropout(config, dropout)
-    _check_architecture(config)
     model, info = AutoModel.from_pretrained(
         name,
         revision=revision,
@@ -172,19 +170,17 @@ def encoder_from_config(directory: str, dropout: float | None = None) -> HFEncod
     """
     from transformers import AutoModel
 
-    config = load_architecture(directory)
-    _set_dropout(config, dropout)
-    _check_architecture(config)
+    config = _architecture(directory, None, dropout)
     return HFEncoder(AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False))
 
 
-def _set_dropout(config: Any, dropout: float | None) -> None:
+def _architecture(name: str, revision: str | None, dropout: float | None) -> Any:
+    """Load the config of a BERT-family model, with another dropout if it is given."""
+    config = load_architecture(name, revision)
     if dropout is not None:
-        name = "dropout" if config.model_type == "distilbert" else "hidden_dropout_prob"
-        setattr(config, name, dropout)
-
-
-def _check_architecture(config: Any) -> None:
+        key = "dropout" if config.model_type == "distilbert" else "hidden_dropout_prob"
+        setattr(config, key, dropout)
     known = ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert")
     if config.model_type not in known:
         raise ValueError(f"model type {config.model_type!r} is not one of {', '.join(known)}")
+    return config
