@@ -48,10 +48,7 @@ class Ascent:
 
 
 def perturbation(
-    ascent: Ascent,
-    x: Tensor,
-    mask: Tensor,
-    gap: Callable[[Tensor], Tensor],
+    ascent: Ascent, x: Tensor, mask: Tensor, gap: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """Return delta [S, T, d] after the ascent: within eps, 0 at padding, without a graph.
 

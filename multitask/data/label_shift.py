@@ -17,9 +17,7 @@ SHOWN = 5  # the number of classes that a warning lists
 
 
 def label_warnings(
-    config: Config,
-    splits: Mapping[str, Mapping[str, Split]],
-    readers: Mapping[str, LabelReader],
+    config: Config, splits: Mapping[str, Mapping[str, Split]], readers: Mapping[str, LabelReader]
 ) -> list[str]:
     """Compare the labels of dev and test with those of train; return one line per difference.
 

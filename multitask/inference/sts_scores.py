@@ -96,9 +96,7 @@ def pair_space(rows: Rows, encode: Encode, highest: float) -> dict[str, float]:
 
 
 def score_suite(
-    suite: Suite,
-    similarities: Mapping[str, np.ndarray],
-    seen: Mapping[str, np.ndarray] | None,
+    suite: Suite, similarities: Mapping[str, np.ndarray], seen: Mapping[str, np.ndarray] | None
 ) -> dict[str, Any]:
     """Compute a suite's counts and scores from each pair's similarity [N] and ``seen`` flag [N]."""
     count = None if seen is None else int(sum(flags.sum() for flags in seen.values()))

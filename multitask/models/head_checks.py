@@ -94,11 +94,7 @@ def _vectors(config: Config, task: str) -> list[Misfit]:
     entry = config.tasks[task]
     eval_pooling = entry.eval_pooling is not None and entry.eval_pooling.name
     return [
-        (
-            "pooling",
-            entry.pooling.name == "tokens",
-            " does not look at tokens: leave this out",
-        ),
+        ("pooling", entry.pooling.name == "tokens", " does not look at tokens: leave this out"),
         ("eval_pooling", eval_pooling == "tokens", ": no pooling"),
         ("stride", entry.stride is not None, " reads no windows of a text: leave this out"),
     ]
@@ -115,11 +111,7 @@ def _rows(config: Config, task: str, kind: TaskType) -> list[Misfit]:
             not kind.per_row and (entry.data.same_rows_as or shared),
             ": it cannot share rows" + ("" if kind.labelled else ": see `data.texts_of`"),
         ),
-        (
-            "data",
-            kind.labelled and entry.data.texts_of,
-            ": it needs labels: leave out `texts_of`",
-        ),
+        ("data", kind.labelled and entry.data.texts_of, ": it needs labels: leave out `texts_of`"),
         *(
             (file, not kind.one_value and getattr(entry, file), f": {why}: leave this out")
             for file in ("course_file", "glue_file")

@@ -31,10 +31,7 @@ from multitask.utils.versions import command_line, versions
 
 
 def save_results(
-    plan: Plan,
-    trainer: Trainer,
-    baselines: Mapping[str, Mapping[str, Any]],
-    revision: str | None,
+    plan: Plan, trainer: Trainer, baselines: Mapping[str, Mapping[str, Any]], revision: str | None
 ) -> dict[str, Any]:
     """Score every split with the selected weights, and save predictions and reports.
 
@@ -198,10 +195,7 @@ def run_result(
                 "seen_corpora": list(seen_corpora(config)),
                 "from_scratch": config.encoder.from_scratch,
             },
-            "overall": {
-                "mean": metrics.mean_of_defined(headline),
-                "cs224n": _course_score(tasks),
-            },
+            "overall": {"mean": metrics.mean_of_defined(headline), "cs224n": _course_score(tasks)},
             "tasks": tasks,
             "warnings": plan.warnings,
         }

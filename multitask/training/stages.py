@@ -225,10 +225,7 @@ def _task_types(loaders: Mapping[str, TrainRows]) -> dict[str, TaskType]:
 
 
 def _check_surgery(
-    config: Config,
-    model: MultiTaskModel,
-    loaders: Mapping[str, TrainRows],
-    stages: Sequence[Stage],
+    config: Config, model: MultiTaskModel, loaders: Mapping[str, TrainRows], stages: Sequence[Stage]
 ) -> None:
     """Raise UserError if gradients cannot be combined or compared as the config asks."""
     training = config.training

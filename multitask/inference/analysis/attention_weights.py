@@ -20,11 +20,7 @@ NO_LIMIT = 10**9
 
 @torch.no_grad()
 def attention_weights(
-    encoder: Encoder,
-    input_ids: Tensor,
-    token_type_ids: Tensor,
-    mask: Tensor,
-    adapter: Any = None,
+    encoder: Encoder, input_ids: Tensor, token_type_ids: Tensor, mask: Tensor, adapter: Any = None
 ) -> list[Tensor]:
     """Compute softmax(Q K^T / sqrt(d_head)) per layer, lowest first (Vaswani et al. 2017, eq. 1).
 

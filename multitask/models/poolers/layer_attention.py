@@ -78,11 +78,7 @@ class LayerAttentionPooler(nn.Module):
         self.value = nn.Linear(dim, dim, bias=False)
         for linear in (self.query, self.key, self.value):
             nn.init.normal_(linear.weight, std=0.02)
-        activations = {
-            "rrelu": RReLU(),
-            "leaky_relu": nn.LeakyReLU(SLOPE),
-            "none": nn.Identity(),
-        }
+        activations = {"rrelu": RReLU(), "leaky_relu": nn.LeakyReLU(SLOPE), "none": nn.Identity()}
         self.act = activations[act]
 
     def forward(self, hidden: dict[int, Tensor], mask: Tensor) -> Tensor:
