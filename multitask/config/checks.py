@@ -45,8 +45,10 @@ def check_references(config: Config) -> None:
             share_rows(config, name)
         if task.share_head is not None:
             share_head(config, name)
-        if task.smart and task.only_scored:
-            _check_no_smart(config, name)
+        if task.smart and task.only_scored:  # `defaults` may set it
+            if not config.is_default(("tasks", name, "smart")):
+                message = "the task is only scored, never trained: leave this out"
+                raise config.error(("tasks", name, "smart"), message)
         elif task.smart and task.smart.dropout == "eval" and config.encoder.gradient_checkpointing:
             message = "layers are computed again with dropout: not with gradient_checkpointing"
             raise config.error(("tasks", name, "smart", "dropout"), message)
@@ -79,13 +81,6 @@ def check_references(config: Config) -> None:
         if isinstance(value, str) and value != "longest" and value not in tasks:
             hint = suggest(value, ("longest", *tasks))
             raise config.error(path, f"expected longest, a task or a number of steps{hint}")
-
-
-def _check_no_smart(config: Config, name: str) -> None:
-    """Raise UserError if an untrained task sets SMART itself; `defaults` may set it."""
-    path: KeyPath = ("tasks", name, "smart")
-    if not config.is_default(path):
-        raise config.error(path, "the task is only scored, never trained: leave this out")
 
 
 def _check_sources(config: Config, name: str) -> None:

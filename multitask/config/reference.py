@@ -8,7 +8,8 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, starmap
+from pathlib import Path
 from string import Template
 from typing import Any, get_args, get_origin
 
@@ -19,60 +20,7 @@ from multitask.config import Choice, Config, model_in
 from multitask.config.registry import KINDS, SUPPLIED, resolve, task_type, type_in_words
 from multitask.tasks.glue import FILES as GLUE_FILES
 
-INTRO = """\
-# Configuration
-
-All keys of a YAML file, with type, default and meaning. This page is generated
-(`python -m multitask.config.reference > docs/configuration.md`); a test keeps it in step.
-
-A mistake (an unknown key, a wrong type, a value out of range) is reported in one line: the file,
-the line, the key path and what was expected. `python run_multitask.py check CONFIG` validates
-everything and prints the plan without training. The resolved configuration of a run is saved as
-`RUN/config.yaml`; training from that file gives the same run.
-
-Scalars are read as in YAML 1.2: `2e-5` is a number, `no` is text, true and false are written
-`true` and `false`. `null` means that there is no value.
-
-## Build on another file: `extends`
-
-    extends: cs224n.yaml        # or a list of files; later ones override earlier ones
-    training:
-      epochs: 5
-
-The path is relative to the file that names it. This file overrides the keys of the other one:
-
-- Mappings are merged key by key.
-- A list, a scalar and the mappings `labels` and `seen_corpora` are replaced.
-- A task set to `null` is removed.
-- If a method (`adapter`, `pooling`, `projection`, `head`, `sampler`) gets another name, the options
-  of the previous method are dropped.
-
-## Settings for all tasks: `defaults`
-
-    defaults:
-      batch_size: 32
-      data: {format: tsv, id: id}
-
-`defaults` takes any key of a task and applies to every task that does not set the key itself. It is
-applied last, after all files and overrides: a key in a task always wins, in whichever file it is.
-
-## On the command line
-
-    python run_multitask.py configs/cs224n.yaml data_dir=DIR tasks.sst.pooling=mean \\
-        tasks.sts.head='{name: cosine_regression, linear: true}' tasks.qqp=null
-
-A `key.path=value` overrides the files. The value is read as YAML.
-
-## Methods and their options
-
-Write `adapter`, `pooling`, `projection`, `head` and `sampler` as a name, or as a name with options:
-
-    head: siamese_paraphrase
-    head: {name: siamese_paraphrase, features: [u, v, abs_diff]}
-
-The names and their options are listed [below](#adapter).
-"""
-
+BEGINNING = Path(__file__).with_suffix(".md")  # what is written by hand
 METHODS = {
     "gradient_surgery": "How joint steps combine the gradients of the tasks in the shared "
     "encoder; see [SMART and gradient surgery](smart.md#gradient-surgery).",
@@ -88,9 +36,8 @@ METHODS = {
 
 def page() -> str:
     """Return the page as Markdown."""
-    parts = [INTRO, *(_block(path, model) for path, model in _models("", Config))]
-    parts += [_methods(kind) for kind in KINDS]
-    return "\n".join(parts)
+    parts = [BEGINNING.read_text("utf-8"), *starmap(_block, _models("", Config))]
+    return "\n".join([*parts, *map(_methods, KINDS)])
 
 
 def _models(path: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:

@@ -32,38 +32,28 @@ def inherit(tree: Tree) -> None:
         if not isinstance(task, dict):
             continue
         others = tuple(other for other in tasks if other != name)
-        data = task.get("data")
-        host_name = data.get("same_rows_as") if isinstance(data, dict) else None
+        data, hosts = task.get("data"), []
         for key, other in (
-            ("data.same_rows_as", host_name),
+            ("data.same_rows_as", data.get("same_rows_as") if isinstance(data, dict) else None),
             ("share_head", task.get("share_head")),
             ("share_pooling", task.get("share_pooling")),
         ):
             if isinstance(other, str) and other not in others:
                 path = ("tasks", name, *key.split("."))
                 raise tree.error(path, f"expected another task{suggest(other, others)}")
-        host = _named(tasks, host_name)
-        if isinstance(data, dict) and isinstance(host, dict) and isinstance(host.get("data"), dict):
-            rows = {
-                key: value for key, value in host["data"].items() if key not in NOT_SHARED_WITH_ROWS
-            }
-            task["data"] = {**rows, **data}
-            _fill(task, host, ("input", "max_length"))
-        pools = _named(tasks, task.get("share_pooling"))
-        if isinstance(pools, dict):
-            _fill(task, pools, SHARED_WITH_POOLING)
-        owner = _named(tasks, task.get("share_head"))
-        if isinstance(owner, dict):
-            _fill(task, owner, SHARED_WITH_HEAD)
-            data, owner_data = task.get("data") or {}, owner.get("data")
-            unset = isinstance(data, dict) and not {"labels", "label_range"} & set(data)
-            if unset and isinstance(owner_data, dict):
-                _fill(data, owner_data, ("labels", "label_range"))
-
-
-def _named(tasks: Mapping[str, Any], name: Any) -> Any:
-    """Return a task by name; None if there is none (a later check reports it)."""
-    return tasks.get(name) if isinstance(name, str) else None
+            host = tasks[other] if isinstance(other, str) else None  # another type: checked later
+            hosts.append(host if isinstance(host, dict) else {})
+        rows, owner, pools = hosts
+        if isinstance(data, dict) and isinstance(rows.get("data"), dict):
+            shared = rows["data"].items()
+            task["data"] = {k: v for k, v in shared if k not in NOT_SHARED_WITH_ROWS} | data
+            _fill(task, rows, ("input", "max_length"))
+        _fill(task, pools, SHARED_WITH_POOLING)
+        _fill(task, owner, SHARED_WITH_HEAD)
+        data, labels = task.get("data"), owner.get("data")
+        unset = isinstance(data, dict) and not {"labels", "label_range"} & set(data)
+        if unset and isinstance(labels, dict):
+            _fill(data, labels, ("labels", "label_range"))
 
 
 def _fill(into: dict[str, Any], origin: Mapping[str, Any], keys: tuple[str, ...]) -> None:

@@ -15,8 +15,7 @@ CHUNK = 1024
 def unit(vectors: np.ndarray) -> np.ndarray:
     """Divide each vector [N, d] by its length; zero vectors stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    scaled: np.ndarray = vectors / np.maximum(lengths, np.finfo(vectors.dtype).tiny)
-    return scaled
+    return vectors / np.maximum(lengths, np.finfo(vectors.dtype).tiny)
 
 
 def cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -27,8 +26,7 @@ def cosines(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     SMTeuroparl).
     """
     products = (unit(left.astype(np.float64)) * unit(right.astype(np.float64))).sum(axis=1)
-    rounded: np.ndarray = products.round(DIGITS)
-    return rounded
+    return products.round(DIGITS)
 
 
 def alignment(left: np.ndarray, right: np.ndarray) -> float:

@@ -57,9 +57,8 @@ class TaskModule(nn.Module):
 
     def project(self, pooled: Tensor) -> Tensor:
         """Pooled vectors [S, d] -> projected vectors [S, d'], in the module's current mode."""
-        projection: nn.Module = self.projection if self.training else self.scoring_projection
-        found: Tensor = projection(pooled)
-        return found
+        projection = self.projection if self.training else self.scoring_projection
+        return projection(pooled)
 
     def forward(self, pooled: Tensor, mask: Tensor | None = None) -> Tensor:
         """Pooled vectors [sides * B, d] -> the head's scores; ``mask`` [B, T] of a sequence."""

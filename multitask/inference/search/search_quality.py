@@ -21,7 +21,6 @@ from multitask.inference.search.text_index import (
     exact_index,
     import_faiss,
     ivf_index,
-    most_lists,
     nearest,
     normalised,
 )
@@ -151,7 +150,7 @@ def compatible_lists(count: int) -> tuple[int, str | None]:
         return LISTS, None
     if count >= LISTS:
         return LISTS, f"{LISTS:,} lists as in the paper want {wanted:,} texts; there are {count:,}"
-    lists = max(1, most_lists(count))
+    lists = max(1, count // POINTS_A_LIST)
     return lists, f"{count:,} texts cannot train the paper's {LISTS:,} lists: {lists} instead"
 
 

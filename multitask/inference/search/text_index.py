@@ -135,8 +135,7 @@ def import_faiss() -> Any:
 
 def nearest(index: Any, queries: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
     """Search a FAISS index for queries [Q, d] of any length: cosines and places [Q, top]."""
-    cosines, places = index.search(normalised(queries), top)
-    return cosines, places
+    return index.search(normalised(queries), top)
 
 
 def normalised(vectors: np.ndarray) -> np.ndarray:
@@ -164,11 +163,6 @@ def ivf_index(vectors: np.ndarray, lists: int, probes: int, metric: int | None =
     index.add(vectors)
     index.nprobe = probes
     return index
-
-
-def most_lists(count: int) -> int:
-    """Return the number of lists that ``count`` vectors can train."""
-    return count // POINTS_A_LIST
 
 
 def build(
@@ -230,7 +224,7 @@ def build(
 
 def _check_lists(file: Path, lists: int, count: int) -> None:
     """Raise UserError if ``count`` texts cannot train an index of so many lists."""
-    most = most_lists(count)
+    most = count // POINTS_A_LIST
     if lists > most:
         advice = f"at most {most}, or leave --ivf out" if most else "leave --ivf out"
         raise UserError(

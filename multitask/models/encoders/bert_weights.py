@@ -115,7 +115,8 @@ def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     renamed = {}
     for name, tensor in state.items():
         stem, _, kind = name.rpartition(".")
-        layer = _layer(stem)
+        match = re.match(r"layers\.(\d+)\.", stem)
+        layer = match[1] if match else ""
         stem = stem.replace(f"layers.{layer}.", "layers.{}.")
         if stem == QKV:
             for part, own in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
@@ -166,11 +167,5 @@ def read_weights(name: str, revision: str | None = None) -> dict[str, Tensor]:
 
 def _name(key: str) -> str:
     key = re.sub(r"^(bert|roberta|distilbert)\.", "", key)
-    return re.sub(
-        r"(?<=LayerNorm\.)gamma$", "weight", re.sub(r"(?<=LayerNorm\.)beta$", "bias", key)
-    )
-
-
-def _layer(name: str) -> str:
-    found = re.match(r"layers\.(\d+)\.", name)
-    return found[1] if found else ""
+    key = re.sub(r"(?<=LayerNorm\.)beta$", "bias", key)
+    return re.sub(r"(?<=LayerNorm\.)gamma$", "weight", key)

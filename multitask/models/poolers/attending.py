@@ -82,5 +82,4 @@ def attend(attention: nn.MultiheadAttention, sequence: Tensor, mask: Tensor) -> 
     weights = F.dropout(weights, attention.dropout, attention.training)
     values = torch.einsum("bhd,hed->bhe", weights @ sequence, w_v)
     values = values + weights.sum(-1, keepdim=True) * b_v
-    found: Tensor = attention.out_proj(values.flatten(1))
-    return found
+    return attention.out_proj(values.flatten(1))
