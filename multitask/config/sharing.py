@@ -32,7 +32,8 @@ def inherit(tree: Tree) -> None:
         if not isinstance(task, dict):
             continue
         others = tuple(other for other in tasks if other != name)
-        data, hosts = task.get("data"), []
+        data: Any = task.get("data")
+        hosts = []
         for key, other in (
             ("data.same_rows_as", data.get("same_rows_as") if isinstance(data, dict) else None),
             ("share_head", task.get("share_head")),
