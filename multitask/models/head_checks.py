@@ -1,9 +1,10 @@
 """Check a task's head against the rest of the task and the other tasks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
-from multitask.config import Config
+from multitask.config import Config, TaskConfig
 from multitask.config.registry import resolve, task_type
 from multitask.models.encoders import Encoder
 from multitask.models.multitask_model import MultiTaskModel
@@ -12,10 +13,8 @@ from multitask.tasks.glue import check_labels
 from multitask.tasks.label_reader import LabelReader
 from multitask.utils import distributed
 
-# a key of the task, True if it is wrong, and the message
-Misfit = tuple[str, Any, str]
+Misfit = tuple[str, str]  # a key of the task, and what is wrong with it
 
-BY_TOKEN = ("tokens", "sequence")
 # what a head takes -> the `input` of its task
 INPUTS_TAKEN = {
     "vector": ("single", "cross"),
@@ -34,110 +33,79 @@ def head_class(config: Config, task: str) -> Any:
     entry = config.tasks[task]
     head = resolve("head", entry.head.name)
     kind = task_type(head.task_type)
-    misfits = _tokens(config, task, head) if head.takes in BY_TOKEN else _vectors(config, task)
-    misfits += _rows(config, task, kind)
-    if kind.compares_rows:
-        misfits += _contrastive(config, task)
-    known, wanted = ", ".join(kind.selects), INPUTS_TAKEN[head.takes]
-    needs = " or ".join(f"`input: {name}`" for name in wanted)
-    takes = head.takes if head.takes == "views" else f"a {head.takes}"
-    one_row = head.takes not in ("pair", "views")
-    batch_norm = entry.projection is not None and entry.projection.name == "mlp_batchnorm"
-    no_distance = entry.smart is not None and not hasattr(head, "divergence")
-    misfits += [
-        (
-            "head",
-            entry.input not in wanted,
-            f" takes {takes}: it needs {needs}, not {entry.input!r}",
-        ),
-        (
-            "projection",
-            one_row and batch_norm,
-            ": `mlp_batchnorm` is for pairs and views, as one row has no variance: take `mlp`",
-        ),
-        (
-            "smart",
-            no_distance,
-            f" has no distance between two outputs: set `tasks.{task}.smart: null`",
-        ),
-        (
-            "metric",
-            entry.metric not in (None, *kind.selects),
-            f" has the metrics {known}, not {entry.metric!r}",
-        ),
-    ]
-    for key, wrong, message in misfits:
-        if wrong:
-            raise config.error(("tasks", task, key), f"head {entry.head.name!r}{message}")
+    rows = _contrastive(config, entry) if kind.compares_rows else ()
+    misfits = chain(
+        _reading(entry, head), _rows(config, task, kind), rows, _settings(config, task, head, kind)
+    )
+    for key, message in misfits:
+        raise config.error(("tasks", task, key), f"head {entry.head.name!r}{message}")
     return head
 
 
-def _tokens(config: Config, task: str, head: Any) -> list[Misfit]:
-    """List what does not fit a head that reads tokens."""
-    entry, (wanted,) = config.tasks[task], INPUTS_TAKEN[head.takes]
-    reads_windows = head.takes == "sequence"
-    return [
-        ("pooling", entry.pooling.name != "tokens", " looks at tokens: it needs `pooling: tokens`"),
-        ("input", entry.input != wanted, f" looks at tokens: it needs `input: {wanted}`"),
-        ("share_pooling", entry.share_pooling, ": its tokens are not pooled: leave this out"),
-        ("eval_pooling", entry.eval_pooling, ": tokens are not pooled: leave this out"),
-        (
-            "stride",
-            entry.stride is not None and not reads_windows,
-            " reads no windows of a text: leave this out",
-        ),
-    ]
+def _reading(entry: TaskConfig, head: Any) -> Iterator[Misfit]:
+    """Yield what does not fit a head that reads tokens, or one that reads vectors of texts."""
+    if head.takes in ("tokens", "sequence"):
+        (wanted,) = INPUTS_TAKEN[head.takes]
+        if entry.pooling.name != "tokens":
+            yield "pooling", " looks at tokens: it needs `pooling: tokens`"
+        if entry.input != wanted:
+            yield "input", f" looks at tokens: it needs `input: {wanted}`"
+        if entry.share_pooling:
+            yield "share_pooling", ": its tokens are not pooled: leave this out"
+        if entry.eval_pooling:
+            yield "eval_pooling", ": tokens are not pooled: leave this out"
+    elif entry.pooling.name == "tokens":
+        yield "pooling", " does not look at tokens: leave this out"
+    elif entry.eval_pooling and entry.eval_pooling.name == "tokens":
+        yield "eval_pooling", ": no pooling"
+    if entry.stride is not None and head.takes != "sequence":
+        yield "stride", " reads no windows of a text: leave this out"
 
 
-def _vectors(config: Config, task: str) -> list[Misfit]:
-    """List what does not fit a head that reads vectors of texts."""
-    entry = config.tasks[task]
-    eval_pooling = entry.eval_pooling is not None and entry.eval_pooling.name
-    return [
-        ("pooling", entry.pooling.name == "tokens", " does not look at tokens: leave this out"),
-        ("eval_pooling", eval_pooling == "tokens", ": no pooling"),
-        ("stride", entry.stride is not None, " reads no windows of a text: leave this out"),
-    ]
-
-
-def _rows(config: Config, task: str, kind: TaskType) -> list[Misfit]:
-    """List what does not fit the rows and labels of a task type."""
+def _rows(config: Config, task: str, kind: TaskType) -> Iterator[Misfit]:
+    """Yield what does not fit the rows and labels of a task type."""
     entry = config.tasks[task]
     shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
+    if not kind.per_row and (entry.data.same_rows_as or shared):
+        advice = "" if kind.labelled else ": see `data.texts_of`"
+        yield "data", f": it cannot share rows{advice}"
+    if kind.labelled and entry.data.texts_of:
+        yield "data", ": it needs labels: leave out `texts_of`"
     why = "that format has no such predictions" if kind.labelled else "there is nothing to hand in"
-    return [
-        (
-            "data",
-            not kind.per_row and (entry.data.same_rows_as or shared),
-            ": it cannot share rows" + ("" if kind.labelled else ": see `data.texts_of`"),
-        ),
-        ("data", kind.labelled and entry.data.texts_of, ": it needs labels: leave out `texts_of`"),
-        *(
-            (file, not kind.one_value and getattr(entry, file), f": {why}: leave this out")
-            for file in ("course_file", "glue_file")
-        ),
-    ]
+    for file in ("course_file", "glue_file"):
+        if not kind.one_value and getattr(entry, file):
+            yield file, f": {why}: leave this out"
 
 
-def _contrastive(config: Config, task: str) -> list[Misfit]:
-    """List what does not fit a loss that compares the rows of a batch."""
-    entry = config.tasks[task]
-    only_trains = entry.head.options.get("mlp_only_train")
+def _contrastive(config: Config, entry: TaskConfig) -> Iterator[Misfit]:
+    """Yield what does not fit a loss that compares the rows of a batch."""
     frozen = config.encoder.freeze is True and not entry.adapter  # it then runs without dropout
-    return [
-        (
-            "data",
-            entry.data.texts_of and entry.input != "single",
-            ": `texts_of` gives single texts",
-        ),
-        (
-            "dropout",
-            frozen and entry.input == "single" and not entry.dropout,
-            ": on a frozen encoder both views of a text are one vector unless this is above 0",
-        ),
-        ("projection", only_trains and not entry.projection, ": `mlp_only_train` needs one: `mlp`"),
-        ("batch_size", entry.batch_size < 2, ": a batch of one text has nothing to compare with"),
-    ]
+    if entry.data.texts_of and entry.input != "single":
+        yield "data", ": `texts_of` gives single texts"
+    if frozen and entry.input == "single" and not entry.dropout:
+        reason = "on a frozen encoder both views of a text are one vector"
+        yield "dropout", f": {reason} unless this is above 0"
+    if entry.head.options.get("mlp_only_train") and not entry.projection:
+        yield "projection", ": `mlp_only_train` needs one: `mlp`"
+    if entry.batch_size < 2:
+        yield "batch_size", ": a batch of one text has nothing to compare with"
+
+
+def _settings(config: Config, task: str, head: Any, kind: TaskType) -> Iterator[Misfit]:
+    """Yield what does not fit any head: its input, projection, SMART or metric."""
+    entry = config.tasks[task]
+    if entry.input not in INPUTS_TAKEN[head.takes]:
+        needs = " or ".join(f"`input: {name}`" for name in INPUTS_TAKEN[head.takes])
+        takes = head.takes if head.takes == "views" else f"a {head.takes}"
+        yield "head", f" takes {takes}: it needs {needs}, not {entry.input!r}"
+    batch_norm = entry.projection is not None and entry.projection.name == "mlp_batchnorm"
+    if batch_norm and head.takes not in ("pair", "views"):
+        reason = "`mlp_batchnorm` is for pairs and views, as one row has no variance"
+        yield "projection", f": {reason}: take `mlp`"
+    if entry.smart is not None and not hasattr(head, "divergence"):
+        yield "smart", f" has no distance between two outputs: set `tasks.{task}.smart: null`"
+    if entry.metric not in (None, *kind.selects):
+        yield "metric", f" has the metrics {', '.join(kind.selects)}, not {entry.metric!r}"
 
 
 def check_processes(config: Config) -> None:
