@@ -77,8 +77,7 @@ class MaskedLMHead(Head):
     def results(self, output: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, float]:
         """``per_row`` of N rows and their numbers of masked tokens -> correct tokens [N], summed
         losses [N, 1], and the mean loss over all masked tokens."""
-        if labels is None:
-            raise ValueError("masked texts need the numbers of their masked tokens")
+        assert labels is not None, "masked texts need the numbers of their masked tokens"
         right, losses = output.double().cpu().T
         masked = labels.sum().item()
         loss = losses.numpy().sum() / masked if masked else float("nan")

@@ -82,8 +82,7 @@ def placed_answers(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
     of the row contains the answer, the window is marked with its first token, as in BERT's code.
     Rows without labels get no marks.
     """
-    if tokens.spans is None:
-        raise ValueError("answers need tokens that were made with their characters")
+    assert tokens.spans is not None, "answers need tokens that were made with their characters"
     if rows.labels is None:
         return tokens, 0
     answers = np.full((len(tokens), 2), -1, dtype=np.int64)
@@ -112,8 +111,7 @@ def characters_of(
     ``windows`` [N] has the row of ``tokens`` that each prediction is in. White space around an
     answer is removed. A row without a prediction (-1) gets [0, 0).
     """
-    if tokens.spans is None:
-        raise ValueError("answers need tokens that were made with their characters")
+    assert tokens.spans is not None, "answers need tokens that were made with their characters"
     characters = np.zeros((len(rows), 2), dtype=np.int64)
     for i, (first, last) in enumerate(places):
         if first < 0:

@@ -42,8 +42,7 @@ class Masking:
         rows = rows[places]
         begins = np.ones(len(places), dtype=bool)  # True at the first token of a unit
         if self.whole_words:
-            if tokens.words is None:
-                raise ValueError("whole words need tokens that were made with their words")
+            assert tokens.words is not None, "whole words need tokens made with their words"
             begins[1:] = (np.diff(rows) != 0) | (np.diff(tokens.words[places]) != 0)
         chosen = _choose(rows[begins], len(tokens.offsets) - 1, self.share, rng)
         hidden = places[chosen[np.cumsum(begins) - 1]]
@@ -95,8 +94,7 @@ def guess_loss(train: Tokens, masking: Masking) -> float:
 def guess(train: Tokens, dev: Split, masking: Masking) -> Columns:
     """Score the unigram model on dev, per text: masked tokens, correct ones, summed losses."""
     masked, logs = dev.tokens, unigrams(train, masking)
-    if masked.targets is None:
-        raise ValueError("the tokens are not masked")
+    assert masked.targets is not None, "the tokens are not masked"
     right = masked.sums(masked.targets == logs.argmax())
     losses = masked.sums(np.where(masked.targets >= 0, -logs[masked.targets], 0.0))
     return dev.rows.gold, right.astype(np.int64), losses[:, None]

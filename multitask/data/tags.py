@@ -118,8 +118,7 @@ def placed_tags(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
     ``words`` has the number of each token's word. Without labels every word gets tag 0, so that the
     first tokens are marked.
     """
-    if tokens.spans is None or rows.words is None:
-        raise ValueError("tags need words, and tokens that were made with their characters")
+    assert tokens.spans is not None and rows.words is not None, "tags need words and characters"
     targets = np.full(len(tokens.ids), -1, dtype=np.int32)
     numbers = np.full(len(tokens.ids), -1, dtype=np.int32)
     unseen = 0
@@ -148,8 +147,7 @@ def tags_of_output(
     Tags and probabilities are [N, longest]; -1 and NaN for words without a token and after a row's
     last word. The loss is the mean over the words with a token.
     """
-    if tokens.words is None or tokens.targets is None or rows.words is None:
-        raise ValueError("the rows hold no tagged words")
+    assert tokens.words is not None and tokens.targets is not None and rows.words is not None
     shape = (len(rows), max(map(len, rows.words)))
     predictions, scores = np.full(shape, -1, dtype=np.int64), np.full(shape, np.nan)
     pieces = np.flatnonzero(tokens.targets >= 0)

@@ -82,8 +82,7 @@ class Tokens:
     @cached_property
     def masked(self) -> np.ndarray:
         """The number of tokens to predict in each sequence, int64 [sides * N]."""
-        if self.targets is None:
-            raise ValueError("the tokens are not masked")
+        assert self.targets is not None, "the tokens are not masked"
         return self.sums(self.targets >= 0).astype(np.int64)
 
     @property

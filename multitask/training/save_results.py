@@ -37,7 +37,8 @@ def save_results(
 
     All ranks score; the first one writes. Returns the content of report.json.
     """
-    run, best = trainer.checkpoints.run, trainer.selection.best_steps()
+    run, progress = trainer.checkpoints.run, trainer.progress
+    best = trainer.selection.best_steps()
     steps = selected_steps(best, plan.config.selecting_tasks(), plan.config.training.select)
     tasks: dict[str, dict[str, Any]] = {}
     seconds: dict[str, float] = {}
@@ -51,12 +52,21 @@ def save_results(
         if dev is not None:
             scores, seconds[task] = dev
             tasks[task] = task_result(plan, task, scores, baselines[task])
-            tasks[task] |= _how_trained(trainer, task, step)
-            if task in plan.config.trained_tasks() and not trainer.progress.trained[task]:
+            trained, skipped = progress.trained[task], progress.skipped[task]
+            tasks[task] |= {
+                "selected_step": step,
+                "turns": {"trained": trained, "skipped": skipped},
+                "stopped_at_step": trainer.selection.last_stops.get(task),
+            }
+            if task in plan.config.trained_tasks() and not trained:
                 tasks[task]["flags"].append("no step trained it")
     training = {
         "git_revision": revision,
-        **_speed(trainer, seconds),
+        "wall_time_s": progress.wall_seconds(),
+        "train_sentences_per_s": progress.all_sentences() / max(progress.seconds, 1e-9),
+        "epoch_seconds": progress.seconds / max(trainer.epoch, 1e-9),
+        "dev_seconds": seconds,
+        "steps": {"planned": trainer.stages.total_steps, "done": trainer.step},
         "trained_parameters": trained_parameters(plan.model, plan.stages),
         "select": plan.config.training.select,
         "conflict": conflict_summary(run.load_events()),
@@ -96,32 +106,10 @@ def save_task_predictions(plan: Plan, task: str, run: RunDirectory) -> tuple[Sco
     return dev
 
 
-def _how_trained(trainer: Trainer, task: str, step: int) -> dict[str, Any]:
-    """Build the part of a task's entry about its training; ``step`` is the selected step."""
-    progress = trainer.progress
-    return {
-        "selected_step": step,
-        "turns": {"trained": progress.trained[task], "skipped": progress.skipped[task]},
-        "stopped_at_step": trainer.selection.last_stops.get(task),
-    }
-
-
-def _speed(trainer: Trainer, dev_seconds: Mapping[str, float]) -> dict[str, Any]:
-    """Build the part of the report about speed: times and the number of steps."""
-    progress = trainer.progress
-    return {
-        "wall_time_s": progress.wall_seconds(),
-        "train_sentences_per_s": progress.all_sentences() / max(progress.seconds, 1e-9),
-        "epoch_seconds": progress.seconds / max(trainer.epoch, 1e-9),
-        "dev_seconds": dev_seconds,
-        "steps": {"planned": trainer.stages.total_steps, "done": trainer.step},
-    }
-
-
 def task_result(
     plan: Plan, task: str, scores: Scores, baselines: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Build a task's entry in report.json from its dev ``scores``, without ``_how_trained``."""
+    """Build a task's entry in report.json from its dev ``scores``, without how it was trained."""
     config = plan.config
     entry, reader = config.tasks[task], plan.data.readers[task]
     metric = plan.metrics[task]
@@ -175,7 +163,7 @@ def run_result(
         {n: plan.data.readers[n].task_type for n in tasks if not tasks[n]["evaluate_only"]}
     )
     headline = {name: tasks[name]["dev"][tasks[name]["metric"]] for name in counted}
-    result: dict[str, Any] = without_nan(
+    return without_nan(
         {
             "format": 1,
             "command": command_line(),
@@ -200,7 +188,6 @@ def run_result(
             "warnings": plan.warnings,
         }
     )
-    return result
 
 
 def _course_score(tasks: Mapping[str, Mapping[str, Any]]) -> float | None:

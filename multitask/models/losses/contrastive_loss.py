@@ -97,8 +97,7 @@ class ContrastiveHead(Head):
     def results(self, output: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, float]:
         """Views [N, V, d] -> 1 if the right one is nearest, else 0 [N]; its probability [N, 1]; the
         mean of -log of that."""
-        if labels is None:
-            raise ValueError("the rows need the numbers of their texts")
+        assert labels is not None, "the rows need the numbers of their texts"
         right, chance = self.outcomes(output, labels).double().cpu().T
         least = np.finfo(np.float32).tiny
         loss = float(-np.log(np.maximum(chance.numpy(), least)).mean())
