@@ -63,15 +63,11 @@ class Data:
 
     def masked(self, maskings: Mapping[str, Masking]) -> "Data":
         """Mask the texts of these tasks, except train, which is masked anew in each pass."""
-        splits = {
-            task: {
-                name: masked_split(split, maskings[task])
-                if task in maskings and name != "train"
-                else split
-                for name, split in parts.items()
-            }
-            for task, parts in self.splits.items()
-        }
+        splits = {task: dict(parts) for task, parts in self.splits.items()}
+        for task, masking in maskings.items():
+            for name, split in splits[task].items():
+                if name != "train":
+                    splits[task][name] = masked_split(split, masking)
         return replace(self, splits=splits, maskings=dict(maskings))
 
 

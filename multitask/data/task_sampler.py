@@ -88,14 +88,13 @@ class RoundRobin:
             raise ValueError(
                 "without oversampling an epoch is one pass of every task: `epoch` must be longest"
             )
-        tasks = len(sizes.steps)
         self.drops_out = oversample is False and not joint
         if self.drops_out:
             self.steps_per_epoch = sum(sizes.steps.values())
         elif isinstance(sizes.epoch, int):
             self.steps_per_epoch = sizes.epoch
         else:
-            self.steps_per_epoch = sizes.steps[sizes.longest] * (1 if joint else tasks)
+            self.steps_per_epoch = sizes.steps[sizes.longest] * (1 if joint else len(sizes.steps))
 
     def turns(self, epoch: int, scores: Mapping[str, float] | None = None) -> list[Step]:
         """Return every optimizer step of an epoch (0-based), in order.
@@ -106,11 +105,11 @@ class RoundRobin:
         known = scores or {}
         again = {task: not known.get(task, -math.inf) >= self.below for task in self.sizes.steps}
         tasks = list(self.sizes.steps)
-        first = 0  # an epoch of a number of turns continues where the last one ended
-        if isinstance(self.sizes.epoch, int) and not self.joint:
-            first = epoch * self.steps_per_epoch % len(tasks)
         steps: list[Step] = []
-        place = first
+        place = 0
+        if isinstance(self.sizes.epoch, int) and not self.joint:
+            # an epoch of a number of turns continues where the last one ended
+            place = epoch * self.steps_per_epoch % len(tasks)
         while len(steps) < self.steps_per_epoch:
             number, position = divmod(place, len(tasks))
             chosen = tasks if self.joint else tasks[position : position + 1]

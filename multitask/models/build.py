@@ -125,8 +125,7 @@ def _head_on_shared_pooling(
         message = f"{task.share_pooling!r} scores without its projection (`mlp_only_train`), with "
         message += "which this head would be trained: leave one of the two out"
         raise config.error(("tasks", name, "share_pooling"), message)
-    sides = {"sides": module.sides, "eval_sides": module.eval_sides}
-    return HeadOnSharedPooling(pool, module.head, task.dropout, **sides)
+    return HeadOnSharedPooling(pool, module.head, task.dropout, module.sides, module.eval_sides)
 
 
 def _sizes(encoder: Encoder) -> dict[str, Any]:

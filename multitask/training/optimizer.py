@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 from torch import nn
@@ -34,7 +33,6 @@ def build_optimizer(
     Biases, LayerNorms (every parameter with fewer than two dimensions) and learned loss weights
     have no weight decay.
     """
-    groups: list[dict[str, Any]] = []
     inside = dict.fromkeys(head_lrs, training.lr) | dict(adapter_lrs or {})
     heads = _owned(model, model.tasks, head_lrs, str)
     adapters = _owned(model, model.adapters, inside, adapter_part)
@@ -43,15 +41,12 @@ def build_optimizer(
         for task, parameter in model.log_variances.items()
         if task in head_lrs
     ]
-    for name, parameters, lr in [*_encoder(model, training), *heads, *adapters, *learned]:
-        trained = [parameter for parameter in parameters if parameter.requires_grad]
-        for decay in (True, False):
-            chosen = [p for p in trained if (p.ndim >= 2) == decay]
-            weight_decay = training.weight_decay if decay else 0.0
-            if chosen:
-                groups.append(
-                    {"params": chosen, "lr": lr, "weight_decay": weight_decay, "name": name}
-                )
+    groups = [
+        {"params": chosen, "lr": lr, "weight_decay": rate, "name": name}
+        for name, parameters, lr in [*_encoder(model, training), *heads, *adapters, *learned]
+        for decay, rate in ((True, training.weight_decay), (False, 0.0))
+        if (chosen := [p for p in parameters if p.requires_grad and (p.ndim >= 2) == decay])
+    ]
     betas = (training.betas[0], training.betas[1])
     return torch.optim.AdamW(groups, betas=betas, eps=training.eps, fused=True)
 
