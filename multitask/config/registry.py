@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from multitask.utils.errors import UserError, suggest
+from multitask.utils.errors import UserError, reason_of, suggest
 from multitask.utils.limits import LAYERS, SIZE
 
 if TYPE_CHECKING:
@@ -188,9 +188,8 @@ def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str
     try:
         return factory(**supplied, **options)
     except (ValueError, TypeError, RuntimeError) as error:  # torch raises the last two
-        reason = " ".join(str(error).split())
         only = tuple(options) if len(options) == 1 else ()
-        raise UserError(f"{kind} {name!r}: {reason}", only) from error
+        raise UserError(f"{kind} {name!r}: {reason_of(error)}", only) from error
 
 
 def type_in_words(annotation: Any) -> str:

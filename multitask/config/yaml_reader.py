@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, reason_of
 from multitask.utils.limits import CONFIG_NODES
 
 KeyPath = tuple[str | int, ...]
@@ -96,7 +96,7 @@ def parse(text: str, name: str, *, one_line: bool = False) -> Node:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         line = f":{mark.line + 1}" if mark and not one_line else ""
-        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        problem = getattr(error, "problem", None) or reason_of(error)
         raise UserError(f"{name}{line}: malformed YAML: {problem.replace(sign, '#')}") from error
     except UnicodeError as error:
         raise UserError(f"{name}: not UTF-8") from error
@@ -172,8 +172,7 @@ class _Reader:
         except yaml.YAMLError:
             raise
         except Exception as error:  # the constructors of YAML tags raise many kinds
-            reason = " ".join(str(error).split())[:200]
-            message = f"{node.value[:80]!r} does not fit its tag ({reason})"
+            message = f"{node.value[:80]!r} does not fit its tag ({reason_of(error, 200)})"
             raise UserError(f"{place}: malformed YAML: {message}") from error
         if isinstance(value, str):
             value = value.replace(self.hash_sign, "#")

@@ -15,7 +15,7 @@ from multitask.models.encoders.architecture import load_architecture
 from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.mlm_weights import mlm_weights
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, reason_of
 from multitask.utils.files import check_checksums, file_digest
 from multitask.utils.names import PACKAGED_ENCODER
 
@@ -45,12 +45,11 @@ def load_pretrained(config: Config, say: Callable[[str], None] = print) -> Encod
             say=say,
         )
     if any(task.head.name == "masked_lm" for task in config.tasks.values()):
-        weights = bert_weights.read_weights(place(wanted.name), wanted.revision)
-        encoder.mlm_weights = mlm_weights(weights)
+        tensors = bert_weights.read_weights(place(wanted.name), wanted.revision)
+        encoder.mlm_weights = mlm_weights(tensors)
         if encoder.mlm_weights is None:
-            say(
-                f"masked_lm: {wanted.name} has no masked-LM head: training starts with a random one"
-            )
+            missing = f"{wanted.name} has no masked-LM head"
+            say(f"masked_lm: {missing}: training starts with a random one")
     _change(config, encoder)
     return encoder
 
@@ -102,8 +101,7 @@ def load_encoder(
     with _explained(name):
         where = place(name)
         loader = _implementation(implementation, where, revision, say)
-        encoder: Encoder = loader.encoder_from_pretrained(where, revision=revision, dropout=dropout)
-    return encoder
+        return loader.encoder_from_pretrained(where, revision=revision, dropout=dropout)
 
 
 @contextmanager
@@ -114,7 +112,7 @@ def _explained(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the libraries raise many kinds, all of them about this name
-        reason = " ".join(str(error).split())
+        reason = reason_of(error)
         reason = reason if len(reason) < 200 else f"{reason[:200]}..."
         if Path(where).is_dir():
             raise UserError(
@@ -175,8 +173,8 @@ def use_kernels(
     try:
         encoder.use_kernels(kind)
     except Exception as error:  # no compiler, none that works, no place to write: many kinds
-        reason = " ".join(str(error).split())[:200]
-        say(f"encoder.kernels: cannot be compiled ({reason}): torch's operators are used")
+        reason = f"cannot be compiled ({reason_of(error, 200)})"
+        say(f"encoder.kernels: {reason}: torch's operators are used")
 
 
 def saved_tokenizer(directory: Path) -> Any:
@@ -208,9 +206,8 @@ def _rebuilding(directory: Path) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:  # the libraries raise many kinds, all of them about these files
-        reason = " ".join(str(error).split())[:200]
-        kind = type(error).__name__
-        raise UserError(f"{directory}: cannot rebuild the encoder: {kind}: {reason}") from error
+        reason = f"{type(error).__name__}: {reason_of(error, 200)}"
+        raise UserError(f"{directory}: cannot rebuild the encoder: {reason}") from error
 
 
 def _implementation(
@@ -219,8 +216,7 @@ def _implementation(
     """Return the module that loads the encoder at ``where``: ``bert_weights`` or ``hf``."""
     if wanted == "transformers":
         return hf
-    architecture = load_architecture(where, revision)
-    reason = bert_weights.unsupported(architecture)
+    reason = bert_weights.unsupported(load_architecture(where, revision))
     if reason is None:
         return bert_weights
     say(f"encoder: {reason}, so it runs in `transformers`, not in our own encoder")

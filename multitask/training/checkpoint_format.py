@@ -18,7 +18,7 @@ from torch import Tensor
 
 from multitask.config.run_directory import RunDirectory, state_of, tensors_of
 from multitask.models.weights import Tensors, check_header, write_tensors
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, reason_of
 from multitask.utils.files import file_digest, replacing, sync, text_digest, write_text
 
 FORMAT = 5
@@ -67,7 +67,7 @@ def read_state(path: Path) -> State:
         intact = saved["checksum"] == checksum(saved) if saved["format"] == FORMAT else True
         intact = intact and saved.get("checksum", checksum(saved)) == checksum(saved)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise Damaged(f"{file} is damaged ({' '.join(str(error).split())})") from error
+        raise Damaged(f"{file} is damaged ({reason_of(error)})") from error
     if not intact:
         raise Damaged(f"{file} is damaged (its checksum is another one)")
     return saved
@@ -95,7 +95,7 @@ def load_checkpoint(path: Path) -> dict[str, State]:
             _check_numbers(path, states)
             return states
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
-        raise Damaged(f"{path} is damaged ({' '.join(str(error).split())})") from error
+        raise Damaged(f"{path} is damaged ({reason_of(error)})") from error
     raise UserError(
         f"{path} was written by another version of this program (format {saved['format']}, not "
         f"{FORMAT}): finish the run with that version, or start again with --overwrite"

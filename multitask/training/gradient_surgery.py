@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from multitask.config import Config
 from multitask.config.registry import build
 from multitask.utils import distributed
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, reason_of
 
 # private attributes of torchjd's GradVac: its running cosines, and the number of tasks and dtype
 # that they belong to
@@ -37,7 +37,7 @@ def _made(name: str, **options: float) -> Any:
         return getattr(library, name)(**options)
     except ImportError as error:
         raise UserError(
-            f"gradient surgery needs more packages ({' '.join(str(error).split())}): {INSTALL}"
+            f"gradient surgery needs more packages ({reason_of(error)}): {INSTALL}"
         ) from error
 
 

@@ -38,6 +38,11 @@ class PeerLost(UserError):
     """Another process of the same run has ended."""
 
 
+def reason_of(error: BaseException, most: int | None = None) -> str:
+    """Return an exception's message in one line, at most so many characters of it."""
+    return " ".join(str(error).split())[:most]
+
+
 @contextlib.contextmanager
 def reading(source: object) -> Iterator[None]:
     """Turn any exception of the block into a UserError that names ``source``.
@@ -50,7 +55,7 @@ def reading(source: object) -> Iterator[None]:
     except (UserError, OSError):
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:300] or "no reason given"
+        reason = reason_of(error, 300) or "no reason given"
         raise UserError(f"{source}: cannot be read: {type(error).__name__}: {reason}") from error
 
 

@@ -23,7 +23,7 @@ from multitask.models.encoders.bert_weights import encoder_from_config
 from multitask.models.encoders.bitlinear import bit_layers, eight_bit, rescaled, ternarise
 from multitask.models.linear import linear
 from multitask.models.weights import read_tensors
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, reason_of
 
 FILE = "ternary.safetensors"
 
@@ -106,8 +106,8 @@ def load_ternary(directory: Path) -> BertEncoder:
         tensors = read_tensors(file)
         encoder = encoder_from_config(str(directory))
     except (OSError, ValueError, UserError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{directory}: cannot be loaded ({reason}): export it again") from error
+        message = f"cannot be loaded ({reason_of(error)}): export it again"
+        raise UserError(f"{directory}: {message}") from error
     for name, module in list(encoder.named_modules()):
         if f"{name}.packed" in tensors and isinstance(module, nn.Linear):
             parts = getattr(module, "parts", 1)
