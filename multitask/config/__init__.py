@@ -1,4 +1,5 @@
 # Tested by tests/config/test_config.py
+# ruff: noqa: F401 - other rooms import these names from here
 """The typed configuration: every key of a YAML file, its type, default, range and meaning.
 
 ``load_config`` reads a file (see ``multitask.config.yaml_tree`` for ``extends``, ``defaults`` and
@@ -22,27 +23,3 @@ from multitask.config.task_config import (
 from multitask.config.training_config import StageConfig, TrainingConfig
 from multitask.config.validation_error import explain
 from multitask.config.yaml_reader import KeyPath
-
-__all__ = [
-    "EMBEDDED_DIR",
-    "TEXT_KEYS",
-    "BitLinearConfig",
-    "Choice",
-    "Config",
-    "CourseFileConfig",
-    "DataConfig",
-    "EarlyStoppingConfig",
-    "EncoderConfig",
-    "InitFromConfig",
-    "KeyPath",
-    "SmartConfig",
-    "StageConfig",
-    "Strict",
-    "TaskConfig",
-    "TrainingConfig",
-    "explain",
-    "load_config",
-    "load_run_config",
-    "load_saved_config",
-    "model_in",
-]

@@ -79,20 +79,10 @@ class HeadOnSharedPooling(nn.Module):
         self.head = head
         self.sides, self.eval_sides = sides, eval_sides
 
-    @property
-    def pooler(self) -> nn.Module:
-        """The other task's."""
-        return self._base[0].pooler
-
-    @property
-    def pooler_in_use(self) -> Any:
-        """The other task's."""
-        return self._base[0].pooler_in_use
-
-    @property
-    def scoring_pooler(self) -> Any:
-        """The other task's."""
-        return self._base[0].scoring_pooler
+    # those of the other task
+    pooler = property(lambda module: module._base[0].pooler)
+    pooler_in_use = property(lambda module: module._base[0].pooler_in_use)
+    scoring_pooler = property(lambda module: module._base[0].scoring_pooler)
 
     def project(self, pooled: Tensor) -> Tensor:
         """Project as the other task does."""
