@@ -140,11 +140,5 @@ def _rows(
             )
     if not scored:
         raise UserError(f"{source}: no pair has a score")
-    ids = [str(number) for number in scored]
-    return Rows(
-        source,
-        ids,
-        [pairs[number] for number in scored],
-        np.array(labels),
-        unlabelled_dropped=len(scores) - len(scored),
-    )
+    ids, dropped = [str(number) for number in scored], len(scores) - len(scored)
+    return Rows(source, ids, [pairs[number] for number in scored], np.array(labels), dropped)

@@ -195,12 +195,8 @@ def _entries(config: Config, report: Mapping[str, Any]) -> dict[str, Any]:
 
 def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
     """Return the tasks that every run has, in the order of the first, and remarks on the others."""
-    every = dict.fromkeys(
-        task
-        for _, _, report in runs
-        for task, result in report["tasks"].items()
-        if task_type(result["label_type"]).per_row  # other output has no average
-    )
+    types = {t: task_type(e["label_type"]) for _, _, r in runs for t, e in r["tasks"].items()}
+    every = [task for task, kind in types.items() if kind.per_row]  # other output has no average
     shared = [task for task in every if all(task in report["tasks"] for _, _, report in runs)]
     if not shared:
         tasks = "; ".join(f"{run}: {', '.join(report['tasks'])}" for run, _, report in runs)
@@ -209,14 +205,10 @@ def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
         )
     left = [task for task in every if task not in shared]
     remarks = [f"Left out, as not every run has them: {', '.join(left)}."] if left else []
-    types = {t: task_type(e["label_type"]) for _, _, r in runs for t, e in r["tasks"].items()}
-    for found, why in (
-        ([task for task, kind in types.items() if not kind.labelled], "they have no labels"),
-        (
-            [task for task, kind in types.items() if kind.labelled and not kind.per_row],
-            "predictions of words are not averaged",
-        ),
-    ):
+    silent = [task for task, kind in types.items() if not kind.labelled]
+    words = [task for task, kind in types.items() if kind.labelled and not kind.per_row]
+    averaged = "predictions of words are not averaged"
+    for found, why in ((silent, "they have no labels"), (words, averaged)):
         if found:
             remarks.append(f"Left out, as {why}: {', '.join(found)}.")
     return shared, remarks

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -86,11 +87,9 @@ class DiffCSEHead(ContrastiveHead):
             filled = torch.where(mask == 1, filled, ids)
         size = self.chunk or len(ids)
         parts = zip(*(x.split(size) for x in (h, filled, replaced, types, mask)), strict=True)
-        if self.chunk:
-            losses = [checkpoint(self._detection, *part, use_reentrant=False) for part in parts]
-        else:
-            losses = [self._detection(*part) for part in parts]
-        mean = torch.stack(losses).sum() / mask.sum()
+        again = partial(checkpoint, self._detection, use_reentrant=False)
+        summed = again if self.chunk else self._detection
+        mean = torch.stack([summed(*part) for part in parts]).sum() / mask.sum()
         return self.rtd_weight * mean * _balance(labels, mask)
 
     def _detection(

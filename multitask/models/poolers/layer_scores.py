@@ -5,6 +5,7 @@ A scorer maps n states [B, T, d] and the mask [B, T] to scores alpha [B, n], bef
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -36,21 +37,11 @@ class DynamicScores(nn.Module):
     def forward(self, states: Sequence[Tensor], mask: Tensor) -> Tensor:
         """n states [B, T, d], mask [B, T] -> alpha [B, n], none below 0."""
         given = (self.gru.training, mask.sum(1).cpu())
-        if self.states_at_once is None:
-            found = self._summaries(*given, *states)
-        else:
-            starts = range(0, len(states), self.states_at_once)
-            chunks = [states[start : start + self.states_at_once] for start in starts]
-            again = torch.is_grad_enabled()
-            found = torch.cat(
-                [
-                    checkpoint(self._summaries, *given, *chunk, use_reentrant=False)
-                    if again
-                    else self._summaries(*given, *chunk)
-                    for chunk in chunks
-                ],
-                dim=1,
-            )
+        size, run = self.states_at_once or len(states), self._summaries
+        if self.states_at_once is not None and torch.is_grad_enabled():
+            run = partial(checkpoint, run, use_reentrant=False)
+        starts = range(0, len(states), size)
+        found = torch.cat([run(*given, *states[at : at + size]) for at in starts], dim=1)
         return relu(self.score(found)).squeeze(-1)
 
     def _summaries(self, training: bool, lengths: Tensor, *states: Tensor) -> Tensor:
