@@ -1,3 +1,4 @@
+# Tested by tests/pals/test_adapters.py
 """The base class of adapters, with the places where they act, and the bottleneck of two of them.
 
 With h the layer's input:

@@ -16,10 +16,10 @@ from torch.nn.functional import gelu
 from torch.utils.checkpoint import checkpoint
 
 from multitask.models.encoders import kernels, varlen
+from multitask.models.encoders.adapter import Adapter
 from multitask.models.encoders.dropout import Dropout, dropout
 from multitask.models.encoders.packing import Packing
 from multitask.models.linear import Linear, linear
-from pals.base import Adapter
 
 
 class Embeddings(nn.Module):

@@ -4,20 +4,19 @@ Equations 6 to 8 of the layer-wise attention pooling paper; SimCSE (Gao et al. 2
 """
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
-from heads.base import Head
 from multitask.utils import distributed
 
 BLOCK = 64  # rows of a dev set that are compared with each other
 
 
-class ContrastiveHead(Head):
+class ContrastiveHead(nn.Module):
     """-log softmax of cos(z, z+) / t over the z+ of all rows of the batch, plus hard negatives.
 
     A candidate is not a negative, and is left out, if its text is one of the row's two texts or if
@@ -93,6 +92,10 @@ class ContrastiveHead(Head):
             chance = logits.softmax(1).gather(1, target[:, None])[:, 0]
             found.append(torch.stack([nearest.to(chance.dtype), chance], dim=1))
         return torch.cat(found)
+
+    def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
+        """The views of each row; see ``heads.base.Head``."""
+        return scores
 
     def results(self, output: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, float]:
         """Views [N, V, d] -> 1 if the right one is nearest, else 0 [N]; its probability [N, 1]; the
