@@ -22,11 +22,7 @@ from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions
 from multitask.reporting.comparison.gains import average, gains
 from multitask.reporting.comparison.notes import notes
-from multitask.reporting.comparison.saved_predictions import (
-    ScoredRows,
-    check_same_rows,
-    load_split,
-)
+from multitask.reporting.comparison.saved_predictions import ScoredRows, check_same_rows, load_split
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows

@@ -11,12 +11,7 @@ from multitask.config.run_directory import RunDirectory
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.data.splits import fingerprint
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.training.callbacks import (
-    BitLinearStrength,
-    Callback,
-    GradientConflict,
-    ProgressBar,
-)
+from multitask.training.callbacks import BitLinearStrength, Callback, GradientConflict, ProgressBar
 from multitask.training.checkpoint_callback import Checkpoints, SameData, Stateful
 from multitask.training.early_stopping import Selection
 from multitask.training.loss import Objective, Smoothing
