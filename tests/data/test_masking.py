@@ -118,7 +118,7 @@ def test_the_seed_alone_decides():
 
 
 def test_whole_words_need_words():
-    with pytest.raises(ValueError, match="made with their words"):
+    with pytest.raises(AssertionError, match="made with their words"):
         masking(whole_words=True).apply(dataclasses.replace(many(3), words=None), [0])
 
 
