@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from multitask.config import Choice, Config, model_in
-from multitask.config.registry import KINDS, SUPPLIED, resolve, task_type, type_in_words
+from multitask.config.registry import KINDS, SUPPLIED, head_type, resolve, type_in_words
 from multitask.tasks.glue import FILES as GLUE_FILES
 
 BEGINNING = Path(__file__).with_suffix(".md")  # what is written by hand
@@ -129,7 +129,7 @@ def _methods(kind: str) -> str:
         what = " ".join(text.partition("\n\n")[0].split())
         declared = []
         if kind == "head":
-            predicts = task_type(factory.task_type)
+            predicts = head_type(name)
             declared = [factory.takes, predicts.predicts, ", ".join(predicts.selects)]
         rows.append([f"`{name}`", *declared, what, _options(kind, factory)])
     heads = ["takes", "predicts", "metrics"] if kind == "head" else []

@@ -150,6 +150,11 @@ def task_type(name: str) -> "TaskType":
     return _instance(TASK_TYPES[name])
 
 
+def head_type(head: str) -> "TaskType":
+    """Return the task type of a registered head."""
+    return task_type(resolve("head", head).task_type)
+
+
 @cache
 def _instance(reference: str) -> Any:
     """Return the object of a class; it is made once."""

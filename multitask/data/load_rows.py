@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from multitask.config import TEXT_KEYS, Config, DataConfig
-from multitask.config.registry import resolve
-from multitask.config.registry import task_type as type_named
+from multitask.config.registry import head_type
 from multitask.data.readers.columns import class_names, column_of, read_columns, text_of
 from multitask.data.readers.tables import read_lines, table_of
 from multitask.tasks.base import TaskType
@@ -27,7 +26,7 @@ from multitask.utils.errors import UserError
 def label_readers(config: Config) -> dict[str, LabelReader]:
     """Return each task's label reader, for its head's task type; see ``label_reader``."""
     return {
-        task: label_reader(config, task, type_named(resolve("head", entry.head.name).task_type))
+        task: label_reader(config, task, head_type(entry.head.name))
         for task, entry in config.tasks.items()
     }
 

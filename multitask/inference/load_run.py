@@ -27,7 +27,7 @@ from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
 from multitask.inference.scoring import Scorer, Scores, task_maskings
 from multitask.models.build import assemble
 from multitask.models.encoders import Encoder
-from multitask.models.head_checks import head_class
+from multitask.models.head_checks import check_head
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import (
     check_vocabulary,
@@ -35,7 +35,7 @@ from multitask.models.pretrained import (
     saved_tokenizer,
     use_kernels,
 )
-from multitask.models.weights import check_fit, intact_weights, read_tensors, without_memory
+from multitask.models.weights import build_fitting, intact_weights, read_checked
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows
@@ -79,22 +79,22 @@ class TrainedRun:
         with config.errors_at(("device",)):
             self.device = pick_device(config.device)
         for task in self.tasks:
-            head_class(config, task)
+            check_head(config, task)
         self.readers: dict[str, LabelReader] = label_readers(config)
         owners = config.selecting_tasks()
         self.steps = selected_steps(self.files.best_steps(), owners, config.training.select)
         context = {task: reader.head_context() for task, reader in self.readers.items()}
-        with without_memory():  # sizes that the weights do not have would fill the memory
-            skeleton = assemble(config, saved_encoder(self.files.encoder, config), context)
-        self._weights = {n: intact_weights(self.files, n) for n in set(self.steps.values())}
-        for file in self._weights.values():
-            check_fit(file, skeleton.state_dict())
-        self.tokenizer = saved_tokenizer(self.files.encoder)
-        encoder = saved_encoder(self.files.encoder, config)
-        check_vocabulary(encoder, self.tokenizer, str(self.files.encoder))
-        use_kernels(config, encoder, self.device, partial(print, file=sys.stderr))
         autocast = use_autocast(config.training.precision, self.device)
-        self.model = assemble(config, encoder, context, autocast=autocast)
+
+        def build() -> MultiTaskModel:
+            encoder = saved_encoder(self.files.encoder, config)
+            return assemble(config, encoder, context, autocast=autocast)
+
+        self._weights = {n: intact_weights(self.files, n) for n in set(self.steps.values())}
+        self.model = build_fitting(build, self._weights.values())
+        self.tokenizer = saved_tokenizer(self.files.encoder)
+        check_vocabulary(self.model.encoder, self.tokenizer, str(self.files.encoder))
+        use_kernels(config, self.model.encoder, self.device, partial(print, file=sys.stderr))
         self.model.to(self.device).eval()
         batch_size = config.training.eval_batch_size
         self.scorer = Scorer(self.model, self.tokenizer, batch_size, self.device)
@@ -218,5 +218,5 @@ class TrainedRun:
         if task not in self.tasks:
             raise UserError(f"{self.directory}: no task {task!r}{suggest(task, self.tasks)}")
         if self.steps[task] != self._loaded:
-            self.model.load_state_dict(read_tensors(self._weights[self.steps[task]]))
+            self.model.load_state_dict(read_checked(self._weights[self.steps[task]]))
             self._loaded = self.steps[task]

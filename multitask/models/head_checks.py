@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 from multitask.config import Config, TaskConfig
-from multitask.config.registry import resolve, task_type
+from multitask.config.registry import head_type, resolve
 from multitask.models.encoders import Encoder
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.base import TaskType
@@ -25,21 +25,21 @@ INPUTS_TAKEN = {
 }
 
 
-def head_class(config: Config, task: str) -> Any:
-    """Return the class of a task's head, checked against the rest of the task.
+def check_head(config: Config, task: str) -> TaskType:
+    """Return the type of a task, after a check of its head against the rest of the task.
 
     Raises UserError if the head does not fit the input, the metric or another key.
     """
     entry = config.tasks[task]
     head = resolve("head", entry.head.name)
-    kind = task_type(head.task_type)
+    kind = head_type(entry.head.name)
     rows = _contrastive(config, entry) if kind.compares_rows else ()
     misfits = chain(
         _reading(entry, head), _rows(config, task, kind), rows, _settings(config, task, head, kind)
     )
     for key, message in misfits:
         raise config.error(("tasks", task, key), f"head {entry.head.name!r}{message}")
-    return head
+    return kind
 
 
 def _reading(entry: TaskConfig, head: Any) -> Iterator[Misfit]:

@@ -13,12 +13,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from multitask.config import Config, load_run_config
-from multitask.config.registry import resolve, task_type
+from multitask.config.registry import head_type
 from multitask.config.run_directory import RunDirectory, selected_steps
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_tokenizer
-from multitask.models.weights import below, intact_weights, read_tensors
+from multitask.models.weights import below, intact_weights, read_checked
 from multitask.tasks.base import TaskType
 from multitask.tasks.label_reader import LabelReader
 from multitask.utils.errors import UserError, suggest
@@ -62,7 +62,7 @@ class Start:
     @cached_property
     def tensors(self) -> Mapping[str, Tensor]:
         """The weights by name. Raises UserError if the file is missing or damaged."""
-        return read_tensors(self.file)
+        return read_checked(self.file)
 
 
 def find_start(config: Config) -> Start | None:
@@ -98,7 +98,7 @@ def find_start(config: Config) -> Start | None:
         "seed": source.seed,
         "encoder": source.encoder.name,
     }
-    kind = task_type(resolve("head", source.tasks[head].head.name).task_type)
+    kind = head_type(source.tasks[head].head.name)
     classes = list(dict.fromkeys((source.tasks[head].data.labels or {}).values()))
     return Start(described, owners, kind, classes, file=intact_weights(run, step))
 

@@ -1,5 +1,6 @@
 """A frozen masked language model that fills in masked texts: the generator of DiffCSE."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from multitask.models.pretrained import (
     saved_encoder,
     saved_tokenizer,
 )
-from multitask.models.weights import below, check_fit, intact_weights, read_tensors, without_memory
+from multitask.models.weights import below, build_fitting, intact_weights, read_checked
 from multitask.utils.errors import UserError
 
 TOKENS = 1024  # tokens whose logits over the vocabulary are in memory at once
@@ -90,12 +91,10 @@ def _of_run(run: RunDirectory) -> tuple[MaskedLM, Any]:
             raise UserError(f"{run.path}: {message}: take another run")
     step = selected_steps(run.best_steps(), config.selecting_tasks(), "per_task")[tasks[0]]
     file = intact_weights(run, step)
-    with without_memory():
-        skeleton = saved_encoder(run.encoder, config)
-    check_fit(file, skeleton.state_dict(), prefix="encoder.")
-    encoder, tokenizer = saved_encoder(run.encoder, config), saved_tokenizer(run.encoder)
+    encoder = build_fitting(partial(saved_encoder, run.encoder, config), [file], "encoder.")
+    tokenizer = saved_tokenizer(run.encoder)
     check_vocabulary(encoder, tokenizer, str(run.encoder))
-    weights = read_tensors(file)
+    weights = read_checked(file)
     encoder.load_state_dict(below(weights, "encoder."))
     head = _head(encoder, below(weights, f"tasks.{tasks[0]}.head."))
     return MaskedLM(encoder, head), tokenizer

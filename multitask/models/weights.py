@@ -3,15 +3,15 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from multitask.config.run_directory import RunDirectory, tensors_of
@@ -20,6 +20,7 @@ from multitask.utils.files import replacing
 from multitask.utils.limits import HEADER_BYTES
 
 Tensors = dict[str, Tensor]
+M = TypeVar("M", bound=nn.Module)
 # the checksum's name in the header of a file, and what is in its place while it is computed
 CHECKSUM, BLANK = "multitask_sha256", "0" * 64
 ANEW = "train again or resume"
@@ -44,18 +45,23 @@ def write_tensors(file: Path, tensors: Tensors) -> None:
             raise OSError(*(known or (f"{file}: {error}",))) from error
 
 
-def read_tensors(file: Path, device: str = "cpu", advice: str = ANEW) -> Tensors:
+def read_tensors(file: Path, advice: str = ANEW) -> Tensors:
     """Tensors of a safetensors file. Raises UserError with ``advice``: it is missing or damaged."""
+    check_tensors(file, advice)
+    return read_checked(file, advice)
+
+
+def read_checked(file: Path, advice: str = ANEW) -> Tensors:
+    """Tensors of a file that ``check_tensors`` or ``intact_weights`` has checked."""
     with _explained(file, advice):
-        check_header(file)
-        _check_sum(file)
-        return load_file(file, device=device)
+        return load_file(file)
 
 
 def intact_weights(run: RunDirectory, step: int) -> Path:
-    """The file with the weights of a step: a checkpoint's, with a warning, if its own is damaged.
+    """Check the file with the weights of a step and return it, for ``read_checked``.
 
-    Raises UserError where both are.
+    If it is damaged, warn and return the copy in a checkpoint. Raises UserError if that is damaged
+    too.
     """
     file = run.weights_of(step)
     try:
@@ -71,9 +77,9 @@ def intact_weights(run: RunDirectory, step: int) -> Path:
     return file
 
 
-def check_tensors(file: Path) -> None:
-    """Raise UserError for a file that is missing or damaged."""
-    with _explained(file, ANEW):
+def check_tensors(file: Path, advice: str = ANEW) -> None:
+    """Raise UserError with ``advice`` for a file that is missing or damaged."""
+    with _explained(file, advice):
         check_header(file)
         _check_sum(file)
         with safe_open(file, "pt"):
@@ -117,24 +123,27 @@ def check_header(file: Path) -> None:
         raise SafetensorError(f"a header of {size:,} bytes, the most is {HEADER_BYTES:,}")
 
 
-def check_fit(file: Path, model: Mapping[str, Tensor], prefix: str = "") -> None:
-    """Raise UserError unless a file has just the tensors of ``model`` below ``prefix``.
+def build_fitting(build: Callable[[], M], files: Iterable[Path], prefix: str = "") -> M:
+    """Build a model whose tensors are just those below ``prefix`` in each of the checked files.
 
-    Only the file's header is read. With a model on the device `meta`, whose tensors take no memory,
-    the check comes before the model is built.
+    The shapes are compared first, without memory: a config with wrong sizes would fill the memory.
+    Raises UserError if they differ.
     """
-    with _explained(file, ANEW):
-        check_header(file)
-        with safe_open(file, "pt") as opened:
+    with without_memory():
+        tensors = build().state_dict()
+    wanted = {prefix + name: list(tensor.shape) for name, tensor in tensors.items()}
+    for file in files:
+        with _explained(file, ANEW), safe_open(file, "pt") as opened:
             shapes = {name: list(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118
-    wanted = {prefix + name: list(tensor.shape) for name, tensor in model.items()}
-    for name in [*wanted, *(name for name in shapes if name.startswith(prefix))]:
-        there, here = shapes.get(name, "nothing"), wanted.get(name, "nothing")
-        if there != here:
-            raise UserError(
-                f"{file}: the weights do not fit the config: {name} is {there} there and {here} by "
-                "the config: overrides may change data, device and precision, not the model"
-            )
+        for name in [*wanted, *(name for name in shapes if name.startswith(prefix))]:
+            there, here = shapes.get(name, "nothing"), wanted.get(name, "nothing")
+            if there != here:
+                raise UserError(
+                    f"{file}: the weights do not fit the config: {name} is {there} there and "
+                    f"{here} by the config: overrides may change data, device and precision, not "
+                    "the model"
+                )
+    return build()
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from multitask.config.run_start import save_config
 from multitask.inference.trivial_scores import trivial_scores
 from multitask.inference.write_predictions import write_predictions
 from multitask.models.build import initial_model
-from multitask.models.head_checks import head_class
+from multitask.models.head_checks import check_head
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import TaskModule
 from multitask.sweep.claims import exclusive, holder
@@ -156,7 +156,7 @@ def _checked_model(config: Config, plan: Plan) -> MultiTaskModel:
             if kind.labelled:
                 message = "looks at every word: a probe has one vector a text"
             raise config.error(("tasks", task, "head"), message)
-        labels, first = head_class(config, task).task_type, kind.name
+        labels, first = check_head(config, task).name, kind.name
         if labels != first:
             message = f"takes {labels} labels, but that of the first cell takes {first} labels"
             raise config.error(("tasks", task, "head"), message)

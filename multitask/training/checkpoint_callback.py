@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from multitask.config.run_directory import RunDirectory
-from multitask.models.weights import intact_weights, read_tensors, write_tensors
+from multitask.models.weights import intact_weights, read_checked, write_tensors
 from multitask.training.callbacks import Callback, Evaluation
 from multitask.training.checkpoint_format import (
     Damaged,
@@ -183,7 +183,7 @@ def _restore_weights(run: RunDirectory, checkpoint: Path) -> None:
         try:
             intact = intact_weights(run, step)
             if intact != file:
-                write_tensors(file, read_tensors(intact))
+                write_tensors(file, read_checked(intact))
         except UserError as error:
             message = f"{checkpoint} needs {file}, which is missing or damaged"
             raise Damaged(message) from error

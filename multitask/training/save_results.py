@@ -13,7 +13,7 @@ from multitask.data.summary import seen_rows, text_sets, training_rows
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions
 from multitask.models.multitask_model import parameter_counts
-from multitask.models.weights import intact_weights, read_tensors
+from multitask.models.weights import intact_weights, read_checked
 from multitask.reporting.model_card import write_card
 from multitask.reporting.run_report import write_reports
 from multitask.tasks import metrics
@@ -47,7 +47,7 @@ def save_results(
     for task, step in steps.items():
         if step != loaded:
             loaded = step
-            plan.model.load_state_dict(read_tensors(intact_weights(run, step)))
+            plan.model.load_state_dict(read_checked(intact_weights(run, step)))
         dev = save_task_predictions(plan, task, run)
         if dev is not None:
             scores, seconds[task] = dev

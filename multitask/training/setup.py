@@ -18,10 +18,10 @@ from multitask.models.build import initial_model
 from multitask.models.head_checks import (
     check_evaluate_only,
     check_glue_labels,
+    check_head,
     check_lengths,
     check_processes,
     check_shared_heads,
-    head_class,
 )
 from multitask.models.init_from import find_start, start_encoder, start_tasks
 from multitask.models.mlm_generator import load_generators
@@ -106,7 +106,7 @@ def check(config: Config) -> None:
     """Check the config without reading data. Raises UserError for the first mistake."""
     check_installed(config)
     for task in config.tasks:
-        head_class(config, task)
+        check_head(config, task)
     files = [task.data for task in config.tasks.values() if not task.data.texts_of]
     local = any(data.format != "hub" for data in files)
     if local and config.data_dir != EMBEDDED and not Path(config.data_dir).is_dir():

@@ -11,6 +11,7 @@ import pytest
 
 from multitask import UserError, load
 from multitask.config.run_directory import load_lines
+from multitask.models import weights
 from tests.conftest import ROOT
 from tests.support.commands import main
 
@@ -68,6 +69,16 @@ def test_notebook_interface(course_run):
     for wrong in (lambda: run.predict("sst", [("a", "b")]), lambda: run.predict("nli", ["a"])):
         with pytest.raises(UserError):
             wrong()
+
+
+def test_weights_are_hashed_once(course_run, monkeypatch):
+    hashed = []
+    check = weights._check_sum
+    monkeypatch.setattr(weights, "_check_sum", lambda file: (hashed.append(file), check(file)))
+    run = load(course_run)
+    for task in ("sst", "qqp", "sts", "sst"):
+        run.model_for(task)
+    assert sorted(hashed) == sorted(map(run.files.weights_of, set(run.steps.values())))
 
 
 def test_overrides_that_do_not_fit_the_weights_are_refused(course_run, capsys):

@@ -7,8 +7,9 @@ import torch
 
 import run_multitask
 from multitask.config import load_config
+from multitask.config.registry import task_type
 from multitask.data.collate import by_task
-from multitask.models.head_checks import head_class
+from multitask.models.head_checks import check_head
 from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.support.messages import complaint
@@ -244,13 +245,9 @@ def test_another_data_set_under_the_same_head_and_masked_words_of_both(config, t
     assert tasks["mlm"]["data"]["dev"]["rows"] > 9
 
 
-@pytest.mark.parametrize(
-    ("task", "takes", "label_type"),
-    [("sst", "vector", "class"), ("qqp", "pair", "binary"), ("sts", "pair", "number")],
-)
-def test_head_class(configure, task, takes, label_type):
-    head = head_class(configure(), task)
-    assert (head.takes, head.task_type) == (takes, label_type)
+@pytest.mark.parametrize(("task", "name"), [("sst", "class"), ("qqp", "binary"), ("sts", "number")])
+def test_a_head_that_fits_gives_the_type_of_the_task(configure, task, name):
+    assert check_head(configure(), task) is task_type(name)
 
 
 @pytest.mark.parametrize(
@@ -267,5 +264,5 @@ def test_head_class(configure, task, takes, label_type):
 def test_a_head_that_does_not_fit_is_one_line(configure, task, changes, message):
     config = configure(*changes)
     with pytest.raises(UserError, match=message) as caught:
-        head_class(config, task)
+        check_head(config, task)
     assert "\n" not in str(caught.value) and f"tasks.{task}" in str(caught.value)
