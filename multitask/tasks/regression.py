@@ -1,7 +1,7 @@
 """One number per row, on the scale of ``data.label_range``.
 
 Labels and predictions are float [N], scores are the predictions [N, 1]. A correlation is NaN if
-one side is constant or not finite.
+one side is constant or not finite, or if all predictions are equal but for rounding.
 """
 
 import warnings
@@ -13,6 +13,10 @@ import numpy as np
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide, saved_scores
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
+
+# predictions are computed in float32, in steps of 1.2e-7 of a number: a spread of some eight steps
+# or less is rounding, such as that of another batch, and says nothing about the rows
+ROUNDING = 1e-6
 
 
 class Regression(TaskType):
@@ -85,21 +89,30 @@ def _value(name: str, labels: Array, predictions: Array) -> Array:
     """Compute Pearson, Spearman (ties get their mean rank) or the mean squared error: [R]."""
     from scipy.stats import rankdata
 
+    if name == "mse":
+        with np.errstate(all="ignore"):
+            squares = ((labels - predictions) ** 2).sum(axis=1)
+        return divide(squares, np.asarray(labels.shape[1]))
+    if labels.shape[1] < 2:
+        return np.full(len(labels), np.nan)
+    predictions = _without_noise(predictions)
     if name == "pearson":
         return _pearson(labels, predictions)
-    if name == "spearman":
-        return _pearson(rankdata(labels, axis=1), rankdata(predictions, axis=1))
+    return _pearson(rankdata(labels, axis=1), rankdata(predictions, axis=1))
+
+
+def _without_noise(predictions: Array) -> Array:
+    """Replace predictions [R, M] by one number in each row where only rounding tells them apart."""
     with np.errstate(all="ignore"):
-        squares = ((labels - predictions) ** 2).sum(axis=1)
-    return divide(squares, np.asarray(labels.shape[1]))
+        noise = ROUNDING * np.abs(predictions).max(axis=1)
+        alike = np.ptp(predictions, axis=1) <= noise
+    return np.where(alike[:, None], predictions[:, :1], predictions)
 
 
 def _pearson(left: Array, right: Array) -> Array:
     """Compute the Pearson correlation per row, [R, M] each -> [R]; NaN if a side is constant."""
     from scipy.stats import pearsonr
 
-    if left.shape[1] < 2:
-        return np.full(len(left), np.nan)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         correlations: Array = np.asarray(pearsonr(left, right, axis=1).statistic)

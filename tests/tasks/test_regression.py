@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitask.config.registry import task_type
@@ -33,6 +33,7 @@ def naive_ranks(values):
     return [1 + sum(v < x for v in values) + (values.count(x) - 1) / 2 for x in values]
 
 
+@settings(deadline=None)  # the first example imports scipy
 @given(two_columns(st.sampled_from([-1.5, 0.0, 0.2, 1.0, 3.4, 5.0])))
 def test_number_metrics_equal_their_formulas(columns):
     labels, predictions = columns
@@ -61,6 +62,21 @@ def test_a_correlation_with_a_constant_is_nan(constant):
         task_type("number"), (labels, predictions, predictions[:, None]), resamples=10
     )
     assert np.isnan(bounds["pearson"]).all() and np.isfinite(bounds["mse"]).all()
+
+
+@pytest.mark.parametrize("metric", ["pearson", "spearman"])
+@pytest.mark.parametrize("level", [0.1, 2.5, -1e-20, 1e20])
+def test_predictions_that_differ_by_rounding_only_are_constant(metric, level):
+    """Here by up to four steps of float32."""
+    labels = np.arange(7.0)
+    noise = np.float32(level) * (1 + np.finfo(np.float32).eps * (labels * 3 % 5)).astype(np.float32)
+    columns = labels, noise, noise[:, None]
+    assert len(set(noise.tolist())) > 2
+    assert math.isnan(compute(task_type("number"), columns)[metric])
+    # a difference of 1 in 100,000 counts, on every scale
+    small = np.float32(level) * (1 + 1e-5 * labels).astype(np.float32)
+    found = compute(task_type("number"), (labels, small, small[:, None]))[metric]
+    assert found == pytest.approx(math.copysign(1, level), abs=0.01)
 
 
 def test_a_diverged_model_scores_nan_and_has_no_interval():
