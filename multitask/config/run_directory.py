@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,15 @@ from typing import Any
 from multitask.config import Config, load_config
 from multitask.config.run_log import parse_event
 from multitask.utils.errors import UserError, warn
-from multitask.utils.files import file_digest, json_text, read_bounded, text_digest, write_text
-from multitask.utils.limits import JSON_BYTES
+from multitask.utils.files import (
+    file_digest,
+    hold,
+    json_text,
+    read_digests,
+    text_digest,
+    write_digests,
+    write_text,
+)
 
 JOINT = "joint"
 
@@ -40,7 +48,7 @@ class RunDirectory:
 
     @property
     def checksums(self) -> Path:
-        """The checksums of the config, the baselines, the best steps and the report."""
+        """The checksums of the config, the log, the best steps, the predictions and so on."""
         return self.path / "checksums"
 
     @property
@@ -190,32 +198,54 @@ class RunDirectory:
     def write_text(self, file: Path, text: str) -> Path:
         """Write a file of the run, complete or not at all. Make its directory if needed."""
         self.make(file.parent)
-        if file in (self.config, self.best, self.baselines, self.report):
-            known = self._digests() | {file.name: [text_digest(text)]}
+        if not self._has_checksum(file):
+            write_text(file, text)
+            return file
+        with self._alone():
+            valid = [text_digest(text)]
             if file.is_file():  # a kill may leave the previous version
-                known[file.name].append(file_digest(file))
-            lines = [f"{digest}  {name}\n" for name, digests in known.items() for digest in digests]
-            write_text(self.checksums, "".join(lines))
-        write_text(file, text)
+                valid.append(file_digest(file))
+            self._save_digests(file, valid)
+            write_text(file, text)
         return file
 
     def write_json(self, file: Path, value: Any) -> Path:
         """Write a file of the run as standard JSON, complete or not at all."""
         return self.write_text(file, json_text(value))
 
-    def _digests(self) -> dict[str, list[str]]:
-        """Return the valid checksums of each file, by its name."""
-        digests: dict[str, list[str]] = {}
-        if self.checksums.is_file():
-            content = read_bounded(self.checksums, JSON_BYTES)
-            for line in content.decode("utf-8", "replace").splitlines():
-                digest, _, name = line.partition("  ")
-                digests.setdefault(name, []).append(digest)
-        return digests
+    def seal_log(self) -> None:
+        """Save the checksum of the log of a run that ends."""
+        with self._alone():
+            self._save_digests(self.metrics, [file_digest(self.metrics)])
+
+    def unseal_log(self) -> None:
+        """Remove the checksum of the log, before it changes."""
+        with self._alone():
+            self._save_digests(self.metrics, [])
+
+    def _has_checksum(self, file: Path) -> bool:
+        if file.parent == self.predictions:
+            return file.suffix == ".jsonl" and self.holds_run  # not those of an ensemble
+        return file in (self.config, self.best, self.baselines, self.report)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let other processes wait that change ``checksums`` and the files in it."""
+        with hold(self.marker, wait=True) if self.marker.is_file() else nullcontext():
+            yield
+
+    def _save_digests(self, file: Path, valid: list[str]) -> None:
+        """Replace the valid checksums of a file."""
+        known = read_digests(self.checksums)
+        if known.get(self._name(file), []) != valid:
+            write_digests(self.checksums, known | {self._name(file): valid})
+
+    def _name(self, file: Path) -> str:
+        return file.relative_to(self.path).as_posix()
 
     def is_as_saved(self, file: Path) -> bool:
         """Return False if a file was changed after the run wrote it."""
-        known = self._digests().get(file.name)
+        known = read_digests(self.checksums).get(self._name(file))
         return known is None or file_digest(file) in known
 
     def warn_of_change(self, file: Path) -> None:
@@ -249,7 +279,8 @@ class RunDirectory:
     def load_events(self) -> list[dict[str, Any]]:
         """Return the lines of the log, without damaged ones; a warning lists those.
 
-        Raises UserError if all lines are damaged.
+        It also warns if the log was changed after the run ended. Raises UserError if all lines are
+        damaged.
         """
         lines = [parse_event(line) for line in self.metrics.read_bytes().splitlines()]
         lost = [str(number) for number, line in enumerate(lines, 1) if line is None]
@@ -258,11 +289,16 @@ class RunDirectory:
         if lost:
             which = ", ".join(lost[:5]) + (f" and {len(lost) - 5} more" if lost[5:] else "")
             warn(f"{self.metrics}: damaged lines are left out: {which}")
+        else:
+            self.warn_of_change(self.metrics)
         return [line for line in lines if line is not None]
 
     def load_predictions(self, task: str, split: str) -> list[dict[str, Any]]:
-        """Return the records of a prediction file. Raises ValueError if it is damaged."""
-        return load_lines(self.predictions_of(task, split))
+        """Return the records of a prediction file. Raises ValueError if a line is not an object."""
+        file = self.predictions_of(task, split)
+        records = load_lines(file)
+        self.warn_of_change(file)
+        return records
 
     def load_report(self) -> dict[str, Any]:
         """Return report.json. Raises UserError if it is missing or damaged."""

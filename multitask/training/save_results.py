@@ -74,6 +74,7 @@ def save_results(
     report = run_result(plan, tasks, training)
     report["warnings"] = [*plan.warnings, *undefined_scores(plan, run.load_events())]
     if distributed.rank() == 0:
+        run.seal_log()
         run.write_json(run.report, report)  # a run that has this file is finished
         write_reports(run.path)
         write_card(run.path)

@@ -62,6 +62,7 @@ def train(
             say(f"warning: {warning}")
         distributed.on_first(lambda: save_encoder(plan, run))
         baselines = run_baselines(plan, run, resume, say)
+        distributed.on_first(run.unseal_log)
         trainer = build_trainer(plan, run_dir, say)
         revision = git_revision()  # now: the working tree may change while the run trains
         with closing(trainer.log):

@@ -11,7 +11,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,18 +103,19 @@ def remove_scraps(
 
 
 @contextlib.contextmanager
-def hold(directory: Path) -> Iterator[bool]:
-    """Lock a directory for the block; yield False if another process of this host holds it.
+def hold(path: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Lock a directory or a file for the block; yield False if another process of this host has it.
 
-    Yields True on a file system without locks.
+    With ``wait``, wait until the other process releases it. Yields True on a file system without
+    locks.
     """
     import fcntl
 
-    handle = os.open(directory, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY)
     try:
         held = True
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             held = False
         except OSError:
@@ -160,22 +161,34 @@ def text_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def write_digests(file: Path, digests: Mapping[str, Sequence[str]]) -> None:
+    """Write the SHA-256 of files by name, in the format of ``sha256sum --check``."""
+    lines = [f"{digest}  {name}\n" for name, valid in digests.items() for digest in valid]
+    write_text(file, "".join(lines))
+
+
+def read_digests(file: Path) -> dict[str, list[str]]:
+    """Return what ``write_digests`` has written; nothing if there is no such file."""
+    digests: dict[str, list[str]] = {}
+    if file.is_file():
+        content = read_bounded(file, JSON_BYTES)
+        for line in content.decode("utf-8", "replace").splitlines():
+            digest, _, name = line.partition("  ")
+            digests.setdefault(name, []).append(digest)
+    return digests
+
+
 def write_checksums(directory: Path) -> None:
-    """Write the SHA-256 of each file of a directory, in the format of ``sha256sum --check``."""
+    """Write the SHA-256 of each file of a directory."""
     files = sorted(path for path in directory.iterdir() if path.name != CHECKSUMS)
-    lines = [f"{file_digest(file)}  {file.name}\n" for file in files]
-    write_text(directory / CHECKSUMS, "".join(lines))
+    write_digests(directory / CHECKSUMS, {file.name: [file_digest(file)] for file in files})
 
 
 def check_checksums(directory: Path) -> None:
     """Raise UserError if a file of a directory was changed after ``write_checksums``."""
-    if not (directory / CHECKSUMS).is_file():
-        return
-    content = read_bounded(directory / CHECKSUMS, JSON_BYTES)
-    for line in content.decode("utf-8", "replace").splitlines():
-        digest, _, name = line.partition("  ")
+    for name, valid in read_digests(directory / CHECKSUMS).items():
         file = directory / name
-        if file.parent != directory or not file.is_file() or file_digest(file) != digest:
+        if file.parent != directory or not file.is_file() or file_digest(file) not in valid:
             raise UserError(
                 f"{directory}: {name!r} is damaged (its checksum is not the one in {CHECKSUMS}): "
                 "resume the run, which writes it anew, or train it again"

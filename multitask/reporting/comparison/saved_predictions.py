@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from multitask.config.registry import task_type
-from multitask.config.run_directory import RunDirectory, load_lines
+from multitask.config.run_directory import RunDirectory
 from multitask.tasks.base import Array, Columns, TaskType
 from multitask.tasks.bootstrap import resampled_rows
 from multitask.tasks.metrics import resampled_values
@@ -59,13 +59,14 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
     Raises UserError: the file is missing or damaged, or the dev set does not give the reported
     score.
     """
-    file = RunDirectory(run).predictions_of(task, split)
+    directory = RunDirectory(run)
+    file = directory.predictions_of(task, split)
     advice = f"write it again with: predict {run}"
     if not file.is_file():
         raise UserError(f"{file} does not exist: {advice}")
     kind = task_type(result["label_type"])
     try:
-        records = load_lines(file)
+        records = directory.load_predictions(task, split)
         unlabelled = split == "test" and any(record["label"] is None for record in records)
         if unlabelled:
             records = [{**record, "label": record["prediction"]} for record in records]
