@@ -1,5 +1,6 @@
 """Rows of extractive question answering (SQuAD v1.1): answers as characters and as tokens."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,8 @@ from multitask.data.tokenize import Tokens
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
+
+OFFSET = re.compile(r"-?[0-9]{1,9}")
 
 
 def asked_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
@@ -66,6 +69,7 @@ def _given(value: Any, where: str) -> list[tuple[str, int]]:
             answers = list(zip(*lists, strict=True))
         else:
             answers = [(one["text"], one["answer_start"]) for one in value]
+        answers = [(text, _offset(start)) for text, start in answers]
     except (KeyError, TypeError, ValueError):
         answers = [(value, None)]
     for text, start in answers:
@@ -73,6 +77,11 @@ def _given(value: Any, where: str) -> list[tuple[str, int]]:
             form = '{"text": [...], "answer_start": [...]}'
             raise UserError(f"{where} is {value!r:.60}: expected {form}")
     return answers
+
+
+def _offset(start: Any) -> Any:
+    """Return a whole number that JSON lines give as text; anything else unchanged."""
+    return int(start) if isinstance(start, str) and OFFSET.fullmatch(start) else start
 
 
 def placed_answers(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:

@@ -46,7 +46,7 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
             try:
                 labels[i, place] = reader.read(tag)
             except ValueError as error:
-                raise UserError(f"{where}: the tag of {word!r} is {tag!r}: {error}") from None
+                raise UserError(f"{where}: the tag of {word!r} is {tag!r:.60}: {error}") from None
     missing = labels[:, 0] < 0
     if split == "test" and missing.any():
         return rows  # a test split to predict

@@ -118,7 +118,7 @@ class TaskType:
         try:
             return reader.read(values[0])
         except ValueError as error:
-            raise ValueError(f"is {values[0]!r}: {error}") from None
+            raise ValueError(f"is {values[0]!r:.60}: {error}") from None
 
     def unread(self, count: int, reader: LabelReader) -> Array:
         """Return the labels of ``count`` rows without labels."""

@@ -47,7 +47,7 @@ class MultiLabel(TaskType):
             try:
                 cells[int(reader.read(value))] = 1
             except ValueError as error:
-                raise ValueError(f"names {value!r}: {error}") from None
+                raise ValueError(f"names {value!r:.60}: {error}") from None
         return cells
 
     def unread(self, count: int, reader: LabelReader) -> Array:

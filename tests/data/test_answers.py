@@ -95,7 +95,7 @@ def test_rows_without_the_column_are_dropped_and_a_test_set_may_lack_answers(rea
         ({"text": ["man"]}, "answers is {'text': .'man'.}: expected {\"text\": "),
         ({"text": ["man"], "answer_start": [4, 5]}, "answers is .*: expected"),
         ("man", "answers is 'man': expected"),
-        ({"text": ["man"], "answer_start": ["4"]}, "answers is .*: expected"),
+        ({"text": ["man"], "answer_start": [4.0]}, "answers is .*: expected"),
     ],
 )
 def test_bad_answers_are_told_by_file_and_row(read, answers, message):

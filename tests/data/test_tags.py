@@ -123,7 +123,7 @@ def test_rows_without_tags_are_dropped_and_counted_and_a_test_set_is_left_unlabe
         ),
         ({"tokens": []}, r"ner-train\.jsonl, row 3: tokens is an empty list: leave the row out"),
         ({"tokens": "a cat"}, "row 3: tokens is 'a cat': expected a list of words"),
-        ({"tokens": ["a", 3]}, r"row 3: tokens is \['a', 3\]: expected a list of words"),
+        ({"tokens": ["a", None]}, r"row 3: tokens is \['a', None\]: expected a list of words"),
         ({"ner_tags": "O O"}, r"row 3 \(id 2\): ner_tags is 'O O': expected a list of tags"),
     ],
 )

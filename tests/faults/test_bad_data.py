@@ -91,7 +91,7 @@ def test_a_file_that_is_there_is_named_when_it_is_not_found(refused, course_file
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"id": "a", "sentence": "x", "sentiment": ' + "9" * 5000 + "}", "line 1: not JSON"),
+        ('{"id": "a", "sentence": "x", "sentiment": ' + "9" * 5000 + "}", "row 1 (id a)"),
         ("[" * 100_000, "line 1: not JSON"),
         (r'{"id": "\ud800", "sentence": "x", "sentiment": 0}', "line 1: half a letter"),
         (r'{"id": "\ud83d\ude00", "sentence": "x", "sentiment": 9}', "row 1"),

@@ -6,10 +6,10 @@ from typing import Any
 
 from multitask.config import Config, DataConfig
 from multitask.data.readers import hub
-from multitask.data.readers.parquet import arrow_columns, parquet_features
-from multitask.data.readers.tables import FORMATS, read_table
+from multitask.data.readers.parquet import parquet_features
+from multitask.data.readers.tables import FORMATS, joined, read_table
 from multitask.tasks.label_reader import canonical
-from multitask.utils.errors import UserError, reading, suggest
+from multitask.utils.errors import UserError, suggest
 
 
 def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
@@ -51,12 +51,7 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
     if name is None:
         raise config.error(path, f"the task has no {split} data: name it as `{split}:`")
     if data.format in ("disk", "hub"):
-        source = f"{hub.place(config, task)}[{name}]"
-        if tables := hub.files_of_split(config, task, name):
-            return _joined(tables, data), source
-        table = hub.load_split(config, task, name)
-        with reading(source):
-            return arrow_columns(table.with_format("arrow")[:]), source
+        return hub.load_columns(config, task, name), f"{hub.place(config, task)}[{name}]"
     file = config.data_path(name)
     files = _files(file)
     if not files or not files[0].is_file():
@@ -65,7 +60,7 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
     form = _format(data, file)
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
-    return _joined([(one, form) for one in files], data), str(file)
+    return joined([(str(one), read_table(one, form, data)) for one in files]), str(file)
 
 
 def _files(file: Path) -> list[Path]:
@@ -74,15 +69,6 @@ def _files(file: Path) -> list[Path]:
 
 def _format(data: DataConfig, file: Path) -> str | None:
     return FORMATS.get(file.suffix.lower()) if data.format == "auto" else data.format
-
-
-def _joined(tables: list[tuple[Path, str]], data: DataConfig) -> dict[str, list]:
-    """Read files of (file, format) and concatenate their rows."""
-    read = [read_table(file, form, data) for file, form in tables]
-    for (file, _), table in zip(tables, read, strict=True):
-        if set(table) != set(read[0]):
-            raise UserError(f"{file}: its columns are not those of {tables[0][0].name}")
-    return {name: [v for table in read for v in table[name]] for name in read[0]}
 
 
 def class_names(config: Config, task: str) -> list[str]:
@@ -104,9 +90,7 @@ def class_names(config: Config, task: str) -> list[str]:
 def _class_names(config: Config, task: str, name: str) -> list[str]:
     data = config.tasks[task].data
     if data.format in ("disk", "hub"):
-        if hub.files_of_split(config, task, name):
-            return []
-        features = hub.load_split(config, task, name).features
+        features = hub.features_of(config, task, name)
     else:
         files = _files(config.data_path(name))
         if not files or _format(data, files[0]) != "parquet" or not files[0].is_file():
@@ -130,4 +114,7 @@ def column_of(columns: dict[str, list], data: DataConfig, key: str, source: str)
 
 
 def text_of(value: Any) -> str:
+    """Return a value as a text; an empty one if it is missing."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return "" if value is None or value != value else str(value)

@@ -1,12 +1,29 @@
-"""Load splits with the `datasets` library: from a saved directory, or from the hub."""
+"""Load splits with the `datasets` library: from a saved directory, or from the hub.
 
+The library resolves, downloads and unpacks the files of a data set. Its CSV, TSV and JSON-lines
+files are then read by our readers: pandas would turn `007` into 7 and fill up short rows.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from multitask.config import Config
+from multitask.config import Config, DataConfig
+from multitask.data.readers.parquet import arrow_columns
+from multitask.data.readers.separated import SEPARATORS
+from multitask.data.readers.tables import joined, read_table
+from multitask.tasks.label_reader import label_text
+from multitask.utils.errors import UserError, reading, warn
 
-# files of a local data set that our readers read, not `datasets` (which uses pandas)
-OURS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl"}
+# the builders of `datasets` whose files our readers read
+PLAIN = ("csv", "json")
+# what the card of a data set may say about these files, for our readers too
+KNOWN = ("name", "version", "data_dir", "data_files", "description", "features")
+KNOWN_CSV = ("sep", "delimiter", "names", "column_names")
+# more rows than any file has
+MANY = 10**12
 
 
 def place(config: Config, task: str) -> str:
@@ -17,52 +34,205 @@ def place(config: Config, task: str) -> str:
     return str(local) if local.exists() else data.path
 
 
-def load_split(config: Config, task: str, split: str) -> Any:
-    """Load a split as a `datasets.Dataset`. Raises UserError if this fails."""
-    import datasets
-
+def load_columns(config: Config, task: str, split: str) -> dict[str, list]:
+    """Read a split as columns by name. Raises UserError if this fails."""
     data, where = config.tasks[task].data, place(config, task)
+    with _loading(config, task, split):
+        where, builder = _open(where, data)
+        if _form(builder) is not None:
+            return _read(builder, split, data)
+        table = _load(where, builder, data, split)
+    with reading(f"{where}[{split}]"):
+        return arrow_columns(table.with_format("arrow")[:])
+
+
+def features_of(config: Config, task: str, split: str) -> Mapping[str, Any]:
+    """Return the features that a split declares. Raises UserError if it cannot be loaded."""
+    data, where = config.tasks[task].data, place(config, task)
+    with _loading(config, task, split):
+        where, builder = _open(where, data)
+        if _form(builder) is not None:
+            return builder.info.features or {}
+        features: Mapping[str, Any] = _load(where, builder, data, split).features
+        return features
+
+
+@contextmanager
+def _loading(config: Config, task: str, split: str) -> Iterator[None]:
+    """Turn any exception of the library into a UserError about ``data.path``."""
     try:
-        if data.format == "hub":
-            return _from_hub(where, data.subset, split)
-        saved = datasets.load_from_disk(where)
-        if not isinstance(saved, datasets.DatasetDict):
-            raise ValueError("it has no splits; save a DatasetDict")
-        if split not in saved:
-            raise ValueError(f"its splits are {', '.join(map(str, saved))}")
-        return saved[split]
+        yield
+    except UserError:
+        raise
     except Exception as error:  # the library raises many kinds, all of them about this input
         reason = " ".join(str(error).split())[:300]
-        message = f"cannot load the data set {where!r}, split {split!r}: {reason}"
+        message = f"cannot load the data set {place(config, task)!r}, split {split!r}: {reason}"
         raise config.error(("tasks", task, "data", "path"), message) from error
 
 
-def _from_hub(where: str, subset: str | None, split: str) -> Any:
+def _open(where: str, data: DataConfig) -> tuple[str, Any]:
+    """Return the place of a data set and its builder; None for a saved directory.
+
+    Without a network, the place is the copy that an earlier load left in the cache of the hub.
+    """
     import datasets
 
-    try:  # for CSV: pandas would read NA, None, null and nan as missing
-        return datasets.load_dataset(
-            where, subset, split=split, keep_default_na=False, na_values=[""]
-        )
-    except ValueError:  # not a CSV file
-        return datasets.load_dataset(where, subset, split=split)
-
-
-def files_of_split(config: Config, task: str, split: str) -> list[tuple[Path, str]]:
-    """List (file, format) of a split in a local directory; empty if `datasets` must read it."""
-    import datasets
-
-    data, where = config.tasks[task].data, place(config, task)
-    if data.format != "hub" or not Path(where).is_dir():
-        return []
+    if data.format == "disk":
+        return where, None
     try:
         builder = datasets.load_dataset_builder(where, data.subset)
-    except Exception:  # `load_split` says what is wrong
-        return []
-    files = [Path(file) for file in (builder.config.data_files or {}).get(split, ())]
-    if builder.info.features is not None or any(file.suffix not in OURS for file in files):
-        return []
-    return [(file, OURS[file.suffix]) for file in files]
+    except Exception:
+        builder, saved = None, _saved_copy(where)
+        if saved is None:
+            raise
+    else:
+        # also without a network: a table that an older version of ours had pandas read
+        stale = builder.name == "cache" and builder.info.builder_name in PLAIN
+        saved = _saved_copy(where) if stale else None
+    if saved is None:
+        return where, builder
+    return saved, datasets.load_dataset_builder(saved, data.subset)
+
+
+def _saved_copy(where: str) -> str | None:
+    """Return the directory with the files of a hub data set that were downloaded before."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        saved: str = snapshot_download(where, repo_type="dataset", local_files_only=True)
+    except (OSError, ValueError):  # never downloaded; or a local directory, which is no id
+        return None
+    return saved
+
+
+def _form(builder: Any) -> str | None:
+    """Return the format in which our readers read the files; None if the library must read them."""
+    if builder is None or builder.name not in PLAIN or _unusual(builder):
+        return None
+    if builder.name == "json":
+        return "jsonl"
+    return "tsv" if builder.config.sep == "\t" else "csv"
+
+
+def _unusual(builder: Any) -> list[str]:
+    """Return what the card of a CSV or JSON data set asks for that our readers do not know."""
+    import datasets
+
+    config, features = builder.config, builder.info.features or {}
+    known = KNOWN + KNOWN_CSV if builder.name == "csv" else KNOWN
+    options = [
+        field.name
+        for field in dataclasses.fields(config)
+        if field.name not in known and getattr(config, field.name) != field.default
+    ]
+    if builder.name == "csv" and config.sep not in SEPARATORS:
+        options.append("sep")
+    lists = [
+        name
+        for name, feature in features.items()
+        if class_names(features, name) and not isinstance(feature, datasets.ClassLabel)
+    ]
+    return options + lists
+
+
+def _read(builder: Any, split: str, data: DataConfig) -> dict[str, list]:
+    """Read a split, a part of one such as `train[:50%]`, or several with a `+` between."""
+    import datasets
+
+    files = _files(builder)
+    instruction = datasets.ReadInstruction.from_spec("+".join(files) if split == "all" else split)
+    names = {part.splitname for part in instruction.to_absolute(dict.fromkeys(files, MANY))}
+    tables = {name: _table(builder, files[name], data) for name in names}
+    sizes = {name: len(next(iter(table.values()))) for name, table in tables.items()}
+    parts = [
+        (part.splitname, {k: v[part.from_ : part.to] for k, v in tables[part.splitname].items()})
+        for part in instruction.to_absolute(sizes)
+    ]
+    return joined(parts)
+
+
+def _files(builder: Any) -> dict[str, list[tuple[str, Path]]]:
+    """Download and unpack all files; return per split the name of each file and its local copy."""
+    import datasets
+
+    settings = datasets.DownloadConfig(use_etag=False, token=builder.token)
+    manager = datasets.DownloadManager(download_config=settings)
+    named = builder.config.data_files or {}
+    local = manager.download_and_extract(named)
+    return {
+        str(split): [
+            ("/".join([name, *Path(file).relative_to(place).parts]), Path(file))
+            for name, place in zip(named[split], local[split], strict=True)
+            for file in manager.iter_files(place)
+        ]
+        for split in named
+    }
+
+
+def _table(builder: Any, files: list[tuple[str, Path]], data: DataConfig) -> dict[str, list]:
+    """Read the files of a split, as its card and ``data`` describe them."""
+    form = _form(builder)
+    assert form is not None
+    names = getattr(builder.config, "names", None)
+    if names and data.header is None:
+        data = data.model_copy(update={"header": list(names)})
+    tables = []
+    for name, file in files:
+        try:
+            tables.append((name, _numbered(read_table(file, form, data), builder, name)))
+        except UserError as error:  # name the file of the data set, not its local copy
+            raise UserError(str(error).replace(str(file), name)) from error
+    return joined(tables)
+
+
+def _numbered(table: dict[str, list], builder: Any, source: str) -> dict[str, list]:
+    """Convert the names in columns of classes to numbers, as the library does."""
+    import datasets
+
+    for name, feature in (builder.info.features or {}).items():
+        if not isinstance(feature, datasets.ClassLabel) or name not in table:
+            continue
+        for row, cell in enumerate(table[name]):
+            if label_text(cell):
+                try:
+                    table[name][row] = feature.str2int(label_text(cell))
+                except ValueError:
+                    known = ", ".join(feature.names)
+                    message = f"{name} is {cell!r:.60}: expected one of {known}"
+                    raise UserError(f"{source}, row {row + 1}: {message}") from None
+    return table
+
+
+def _load(where: str, builder: Any, data: DataConfig, split: str) -> Any:
+    """Load a split as a `datasets.Dataset`."""
+    import datasets
+
+    if builder is not None:
+        options = _csv_options(builder, where) if builder.name == "csv" else {}
+        return datasets.load_dataset(where, data.subset, split=split, **options)
+    saved = datasets.load_from_disk(where)
+    if not isinstance(saved, datasets.DatasetDict):
+        raise ValueError("it has no splits; save a DatasetDict")
+    if split not in saved:
+        raise ValueError(f"its splits are {', '.join(map(str, saved))}")
+    return saved[split]
+
+
+def _csv_options(builder: Any, where: str) -> dict[str, Any]:
+    """Return options with which pandas reads the cells of a CSV file as text."""
+    import datasets
+    import pandas
+
+    unusual = ", ".join(_unusual(builder))
+    warn(f"{where}: pandas reads it ({unusual}), which fills up rows with too few cells")
+    if builder.info.features:
+        given = builder.info.features
+        return {"features": given, "keep_default_na": False, "na_values": [""]}
+    first = next(file for files in _files(builder).values() for _, file in files)
+    settings = {**builder.config.pd_read_csv_kwargs, "nrows": 0, "chunksize": None}
+    names = pandas.read_csv(first, **settings).columns
+    text = datasets.Value("string")
+    return {"features": datasets.Features({str(n): text for n in names}), "na_filter": False}
 
 
 def class_names(features: Any, column: str) -> list[str]:

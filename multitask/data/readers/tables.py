@@ -1,17 +1,16 @@
 """Read files as columns by name: CSV, TSV, JSON lines, Parquet, CoNLL, one text per line."""
 
-import json
-import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from multitask.config import DataConfig
 from multitask.data.readers.conll import read_conll
 from multitask.data.readers.documents import read_documents
+from multitask.data.readers.json_lines import read_json_lines
 from multitask.data.readers.parquet import read_parquet
 from multitask.data.readers.separated import read_separated
 from multitask.utils.errors import UserError, reading
 
-SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escaped surrogate, alone or one of a pair
 FORMATS = {
     ".txt": "txt",
     ".csv": "csv",
@@ -65,7 +64,7 @@ def _read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
     if form in ("csv", "tsv"):
         return read_separated(read_text(file), file, "," if form == "csv" else "\t", data)
     if form == "jsonl":
-        return _read_jsonl(file)
+        return read_json_lines(read_text(file), file, data)
     if form == "documents":
         if data.text2 is None:
             raise UserError(
@@ -78,23 +77,13 @@ def _read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
     return read_parquet(file)
 
 
-def _read_jsonl(file: Path) -> dict[str, list]:
-    records = []
-    for number, line in enumerate(read_lines(file), 1):  # they do not end at U+2028
-        if line.strip():
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError) as error:  # also numbers of over 4,300 digits
-                reason = error.msg if isinstance(error, json.JSONDecodeError) else error
-                raise UserError(f"{file}, line {number}: not JSON: {reason}") from error
-            if not isinstance(record, dict):
-                raise UserError(f"{file}, line {number}: expected an object a line")
-            decoded = json.dumps(record, ensure_ascii=False) if SURROGATE.search(line) else ""
-            if any("\ud800" <= letter <= "\udfff" for letter in decoded):
-                message = "half a letter (a lone surrogate): mend it"
-                raise UserError(f"{file}, line {number}: {message}")
-            records.append(record)
-    if not records:
-        raise UserError(f"{file}: the file is empty")
-    names = dict.fromkeys(name for record in records for name in record)
-    return {name: [record.get(name) for record in records] for name in names}
+def joined(tables: Sequence[tuple[str, Mapping[str, list]]]) -> dict[str, list]:
+    """Concatenate the rows of tables, given with their names.
+
+    Raises UserError if they do not have the same columns.
+    """
+    (first, columns), *others = tables
+    for name, table in others:
+        if set(table) != set(columns):
+            raise UserError(f"{name}: its columns are not those of {first}")
+    return {name: [value for _, table in tables for value in table[name]] for name in columns}

@@ -1,0 +1,90 @@
+"""Read JSON lines as columns by name; numbers stay as the file writes them."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from multitask.config import DataConfig
+from multitask.tasks.label_reader import canonical
+from multitask.utils.errors import UserError
+
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escaped surrogate, alone or one of a pair
+
+# the line or row of a record, and the record
+Placed = tuple[str, dict[str, Any]]
+
+
+def read_json_lines(text: str, file: Path, data: DataConfig) -> dict[str, list]:
+    """Read the columns of a file with one JSON object per line, or with one list of objects.
+
+    A number becomes the text in the file: `1` and `1.0` are two texts and two classes, as in CSV.
+    Raises UserError with file and line for anything else, and for a row without a text.
+    """
+    whole = text.lstrip().startswith("[")
+    records = list(_rows(text, file) if whole else _lines(text, file))
+    if not records:
+        raise UserError(f"{file}: the file is empty")
+    names = dict.fromkeys(name for _, record in records for name in record)
+    for text_name in (data.text, data.text2, data.text3):
+        if text_name in names:
+            _check_text(records, text_name, data)
+    return {name: [record.get(name) for _, record in records] for name in names}
+
+
+def _lines(text: str, file: Path) -> Iterator[Placed]:
+    for number, line in enumerate(text.split("\n"), 1):  # lines do not end at U+2028
+        if line.strip():
+            yield _placed(_parsed(line, file, number), line, f"{file}, line {number}")
+
+
+def _rows(text: str, file: Path) -> Iterator[Placed]:
+    for number, value in enumerate(_parsed(text, file), 1):
+        yield _placed(value, text, f"{file}, row {number}")
+
+
+def _parsed(text: str, file: Path, line: int = 1) -> Any:
+    """Parse a text that begins in a line of a file."""
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_distinct,
+            parse_int=str,
+            parse_float=str,
+            parse_constant=str,
+        )
+    except json.JSONDecodeError as error:
+        place = f"{file}, line {line + error.lineno - 1}"
+        raise UserError(f"{place}: not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{file}, line {line}: not JSON: {error}") from error
+
+
+def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its keys and values. Raises ValueError if a key is repeated."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {repeated!r:.60} is repeated")
+    return made
+
+
+def _placed(value: Any, text: str, place: str) -> Placed:
+    """Return a record with its place; ``text`` is where it was written."""
+    if not isinstance(value, dict):
+        raise UserError(f"{place}: expected an object a line")
+    decoded = json.dumps(value, ensure_ascii=False) if SURROGATE.search(text) else ""
+    if any("\ud800" <= letter <= "\udfff" for letter in decoded):
+        raise UserError(f"{place}: half a letter (a lone surrogate): mend it")
+    return place, value
+
+
+def _check_text(records: Sequence[Placed], name: str, data: DataConfig) -> None:
+    """Raise UserError if a row that ``data.where`` keeps has no text."""
+    wanted = {key: canonical(value) for key, value in (data.where or {}).items()}
+    for place, record in records:
+        used = all(canonical(record.get(key)) == value for key, value in wanted.items())
+        if used and record.get(name) is None:
+            raise UserError(f'{place}: {name!r} is missing or null: write "" for an empty text')
