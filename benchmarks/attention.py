@@ -34,14 +34,14 @@ def sdpa_attention(
     query: Tensor, key: Tensor, value: Tensor, packing: Packing, heads: int, rate: float
 ) -> Tensor:
     """As ``packed_attention``, by torch's fused attention within each group."""
-    found = []
+    groups = []
     for group in packing.groups:
         q, k, v = (
             group.pad(x).unflatten(2, (heads, -1)).transpose(1, 2) for x in (query, key, value)
         )
         mixed = scaled_dot_product_attention(q, k, v, attn_mask=group.mask, dropout_p=rate)
-        found.append(group.unpad(mixed.transpose(1, 2).flatten(2)))
-    return torch.cat(found)
+        groups.append(group.unpad(mixed.transpose(1, 2).flatten(2)))
+    return torch.cat(groups)
 
 
 def packings(masks: list[Tensor], stretch: float, slack: int) -> list[Packing]:
@@ -59,8 +59,8 @@ def run(attention: Attention, batches: list[tuple[Packing, Tensor]], rate: float
         kind = qkv.device.type
         with torch.autocast(kind, torch.bfloat16, enabled=qkv.dtype == torch.bfloat16):
             query, key, value = inputs.chunk(3, dim=-1)
-            found = attention(query, key, value, packing, HEADS, rate)
-        found.backward(torch.ones_like(found))
+            output = attention(query, key, value, packing, HEADS, rate)
+        output.backward(torch.ones_like(output))
         inputs.grad = None
     if kind == "cuda":
         torch.cuda.synchronize()

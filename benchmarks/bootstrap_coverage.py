@@ -27,7 +27,7 @@ def false_findings(
     """The share of trials with p < 0.05 where seeds add ``effect`` (sd) to accuracy."""
     generator = np.random.default_rng(0)
     draws = drawn_seeds(range(seeds), resamples)
-    found = 0
+    findings = 0
     for _ in range(trials):
         difficulty = DIFFICULTY * generator.normal(size=rows)
         drawn = generator.integers(rows, size=(resamples, rows))
@@ -37,8 +37,8 @@ def false_findings(
             shift = effect / SLOPE * generator.normal(size=(seeds, 1))
             right = generator.normal(size=(seeds, rows)) + difficulty + shift > 0
             means.append(seed_means(counts @ right.T.astype(float) / rows, draws))
-        found += p_value(means[1] - means[0]) < 0.05
-    return found / trials
+        findings += p_value(means[1] - means[0]) < 0.05
+    return findings / trials
 
 
 def main() -> None:

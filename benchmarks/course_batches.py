@@ -79,14 +79,14 @@ def read_texts(directory: Path, task: str, rows: int) -> list[list[str]]:
 
 def read_tokens(directory: Path, tokenizer: Any, rows: int) -> dict[str, Rows]:
     """Token ids of each task's first rows."""
-    found = {}
+    tokens = {}
     for task in FILES:
         sides = zip(*read_texts(directory, task, rows), strict=True)
         ids = [
             tokenizer(list(side), max_length=128, truncation=True)["input_ids"] for side in sides
         ]
-        found[task] = list(zip(*ids, strict=True))
-    return found
+        tokens[task] = list(zip(*ids, strict=True))
+    return tokens
 
 
 def mixed_steps(tokens: Mapping[str, Rows], count: int, *, grouped: bool) -> list[Step]:

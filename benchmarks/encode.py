@@ -47,12 +47,12 @@ SENTENCES = {"minilm": 5000, "base": 500}
 
 def sentences(directory: Path, count: int) -> list[str]:
     """As many sentences of each task, shuffled."""
-    found = []
+    lines = []
     for task in FILES:
         texts = [text for row in read_texts(directory, task, 3000) for text in row]
-        found += texts[: count // len(FILES) + 1]
-    random.Random(0).shuffle(found)
-    return found[:count]
+        lines += texts[: count // len(FILES) + 1]
+    random.Random(0).shuffle(lines)
+    return lines[:count]
 
 
 def encode(model: MultiTaskModel, tokenizer: object, texts: Sequence[str]) -> np.ndarray:
@@ -93,8 +93,8 @@ def transformers_pipeline(directory: str, name: str) -> Encode:
     pipeline = transformers.pipeline("feature-extraction", directory, device="cpu")
 
     def run(texts: Sequence[str]) -> np.ndarray:
-        found = pipeline(list(texts), return_tensors=True)
-        return torch.stack([states[0].mean(0) for states in found]).numpy()
+        outputs = pipeline(list(texts), return_tensors=True)
+        return torch.stack([states[0].mean(0) for states in outputs]).numpy()
 
     return run
 
@@ -122,9 +122,9 @@ def measure(arguments: argparse.Namespace, directory: str) -> None:
     times = in_turn(variants, arguments.rounds)
     lines = []
     for name, variant in variants.items():
-        found = np.asarray(variant(), dtype=np.float64)
-        norms = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
-        apart = 1 - ((found * expected).sum(1) / norms).min()
+        vectors = np.asarray(variant(), dtype=np.float64)
+        norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(expected, axis=1)
+        apart = 1 - ((vectors * expected).sum(1) / norms).min()
         lines.append([
             name,
             f"{len(texts) / statistics.median(times[name]):.0f}",

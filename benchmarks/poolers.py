@@ -58,8 +58,8 @@ OURS: tuple[Any, ...] = (gru.steps_here, fusion.first_outputs, attending.attend)
 def torchs_attention(attention: nn.MultiheadAttention, sequence: Tensor, mask: Tensor) -> Tensor:
     """PyTorch's own module in place of ``attend``: keys and values of all tokens."""
     query, ignored = sequence[:, :1], mask == 0
-    found: Tensor = attention(query, sequence, sequence, ignored, need_weights=False)[0]
-    return found[:, 0]
+    attended: Tensor = attention(query, sequence, sequence, ignored, need_weights=False)[0]
+    return attended[:, 0]
 
 
 def whole_layer(gru: nn.GRU, packed: PackedSequence) -> Tensor:

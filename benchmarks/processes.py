@@ -1,4 +1,4 @@
-"""Start-up times, and peak memory, of whole processes.
+"""Start-up times, and peak memory, of complete processes.
 
     python -m benchmarks.processes DIRECTORY-OF-THE-COURSE-FILES [--threads 2]
 
@@ -91,7 +91,7 @@ def start_up(directory: Path, scratch: Path, rounds: int) -> list[list[str]]:
     for _ in range(rounds):
         for name, start in starts.items():
             times[name].append(start())
-    return [[name, f"{statistics.median(found):.2f}"] for name, found in times.items()]
+    return [[name, f"{statistics.median(seconds):.2f}"] for name, seconds in times.items()]
 
 
 def train_ours(directory: Path, *changes: str) -> None:
@@ -111,7 +111,7 @@ def train_loop(directory: Path) -> None:
     train(loop, optimizer, steps, "fp32")
 
 
-def train_whole(directory: Path, work: str, number: int) -> None:
+def train_steps(directory: Path, work: str, number: int) -> None:
     """By a trainer of benchmarks/trainers.py: the first is the peer's default."""
     from benchmarks.trainers import WARM, contenders
 
@@ -135,7 +135,7 @@ WORK: dict[tuple[str, str], Callable[[Path], None]] = {
     (MIXED, "ours, bf16, usual pages"): lambda directory: train_ours(directory, BF16),
     (MIXED, "ours, bf16, compiled kernels"): lambda d: train_ours(d, BF16, COMPILED),
     **{
-        (f"{STEPS} steps, {work}", name): partial(train_whole, work=work, number=number)
+        (f"{STEPS} steps, {work}", name): partial(train_steps, work=work, number=number)
         for work, peer in (
             ("SST-5", "transformers.Trainer"),
             ("QQP and STS-B", "sentence-transformers' trainer"),
@@ -176,15 +176,15 @@ def main() -> None:
     directory = arguments.directory
     with tempfile.TemporaryDirectory() as scratch:
         starts = start_up(directory, Path(scratch), arguments.rounds)
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {key: [] for key in WORK}
+    measured: dict[tuple[str, str], list[tuple[float, float]]] = {key: [] for key in WORK}
     for _ in range(arguments.rounds):
-        for key, runs in found.items():
+        for key, runs in measured.items():
             runs.append(alone(*key, directory, arguments.threads))
     print(headline(arguments.threads, arguments.rounds))
     print(markdown_table(("start", "seconds"), starts))
     first: dict[str, float] = {}
     lines = []
-    for (work, name), runs in found.items():
+    for (work, name), runs in measured.items():
         seconds, peak = (statistics.median(values) for values in zip(*runs, strict=True))
         base = first.setdefault(work, peak)
         lines.append([work, name, f"{seconds:.1f}", f"{peak:.0f}", f"{peak / base:.2f}"])

@@ -56,12 +56,12 @@ def seconds(steps: Callable[[], object]) -> dict[str, float]:
         began = time.perf_counter()
         steps()
         wall = time.perf_counter() - began
-    found = dict.fromkeys([*KINDS, *INSIDE.values(), OTHER, OUTSIDE], 0.0)
+    by_kind = dict.fromkeys([*KINDS, *INSIDE.values(), OTHER, OUTSIDE], 0.0)
     for event in profiler.events() or ():
         if kind := _kind(event):
-            found[kind] += event.self_cpu_time_total / 1e6
-    found[OUTSIDE] = wall - sum(found.values())
-    return found
+            by_kind[kind] += event.self_cpu_time_total / 1e6
+    by_kind[OUTSIDE] = wall - sum(by_kind.values())
+    return by_kind
 
 
 def _kind(event: torch.autograd.profiler_util.FunctionEvent) -> str | None:

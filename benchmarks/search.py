@@ -54,22 +54,22 @@ def main() -> None:
     theirs = encode(corpus)
     index = exact_index(theirs.shape[1])
     index.add(normalised(vectors.encode(corpus)))
-    own, other = vectors.encode(queries), encode(queries)
+    ours, other = vectors.encode(queries), encode(queries)
 
     def semantic_search(asked: torch.Tensor) -> np.ndarray:
-        found = util.semantic_search(asked, theirs, top_k=TOP)
-        return np.array([[one["corpus_id"] for one in row] for row in found])
+        nearest = util.semantic_search(asked, theirs, top_k=TOP)
+        return np.array([[one["corpus_id"] for one in row] for row in nearest])
 
     def faiss_search(asked: np.ndarray) -> np.ndarray:
         return nearest(index, asked, TOP)[1]
 
-    same = (semantic_search(other) == faiss_search(own)).mean()
+    same = (semantic_search(other) == faiss_search(ours)).mean()
     work: dict[str, dict[str, tuple[Searcher, Any]]] = {
         "text to places": {
             PEER: (lambda texts: semantic_search(encode(texts)), queries),
             OURS: (lambda texts: faiss_search(vectors.encode(texts)), queries),
         },
-        "vectors to places": {PEER: (semantic_search, other), OURS: (faiss_search, own)},
+        "vectors to places": {PEER: (semantic_search, other), OURS: (faiss_search, ours)},
     }
     lines = []
     for title, searchers in work.items():
@@ -79,10 +79,10 @@ def main() -> None:
                 for name, (searcher, given) in searchers.items()
             }
             times = in_turn(variants, arguments.rounds)
-            for name, found in times.items():
-                milliseconds = 1000 * statistics.median(found) / count
+            for name, each in times.items():
+                milliseconds = 1000 * statistics.median(each) / count
                 lines.append(
-                    [title, asked, name, f"{milliseconds:.3f}", f"{ratio(times[PEER], found):.2f}"]
+                    [title, asked, name, f"{milliseconds:.3f}", f"{ratio(times[PEER], each):.2f}"]
                 )
     print(headline(arguments.threads, arguments.rounds))
     header = ("work", "queries", "search", "ms a query", f"x {PEER}")

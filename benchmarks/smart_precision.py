@@ -40,15 +40,15 @@ def main() -> None:
     for eps in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2):
         smoothing = Smoothing(Ascent(eps=eps, noise=eps, step_size=100 * eps))
         for precision, used in (("fp32", pool), ("bf16", in_bf16)):
-            found = []
+            penalties = []
             with patch.object(MultiTaskModel, "pool", used):
                 for task in TASKS:
                     torch.manual_seed(0)
                     one = separate({task: batches[task]})
                     outcome = task_losses(model, one, {task: smoothing})[task]
                     assert outcome.penalty is not None
-                    found.append(f"{outcome.penalty.item():.1e}")
-            lines.append([f"{eps:g}", precision, *found])
+                    penalties.append(f"{outcome.penalty.item():.1e}")
+            lines.append([f"{eps:g}", precision, *penalties])
     print(f"torch {torch.__version__}, commit {git_revision()}\n")
     print(markdown_table(("eps", "passes in", *TASKS), lines))
 

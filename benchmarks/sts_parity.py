@@ -26,24 +26,24 @@ def main() -> None:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
-    own = open_vectors(PACKAGED_ENCODER)
+    vectors = open_vectors(PACKAGED_ENCODER)
     transformer = Transformer(str(packaged_directory()), max_seq_length=MAX_LENGTH)
-    peer = SentenceTransformer(modules=[transformer, Pooling(own.dim, "mean")], device="cpu")
+    peer = SentenceTransformer(modules=[transformer, Pooling(vectors.dim, "mean")], device="cpu")
 
     def peers(texts: Sequence[str]) -> np.ndarray:
-        found: np.ndarray = peer.encode(list(texts), batch_size=64, convert_to_numpy=True)
-        return found
+        encoded: np.ndarray = peer.encode(list(texts), batch_size=64, convert_to_numpy=True)
+        return encoded
 
-    found, seconds = {}, {}
-    for name, encode in (("ours", own.encode), ("sentence-transformers", peers)):
+    spearmans, seconds = {}, {}
+    for name, encode in (("ours", vectors.encode), ("sentence-transformers", peers)):
         began = time.perf_counter()
         entries = score_suites(suites, encode)
         seconds[name] = time.perf_counter() - began
-        found[name] = {n: entry["scores"]["all"]["spearman"] for n, entry in entries.items()}
-    ours, theirs = found.values()
+        spearmans[name] = {n: entry["scores"]["all"]["spearman"] for n, entry in entries.items()}
+    ours, theirs = spearmans.values()
     rows = [[n, f"{ours[n]:.5f}", f"{theirs[n]:.5f}", f"{ours[n] - theirs[n]:+.1e}"] for n in ours]
     print(headline(arguments.threads, 1))
-    print(markdown_table(["suite", *found, "difference"], rows))
+    print(markdown_table(["suite", *spearmans, "difference"], rows))
     print("\n" + ", ".join(f"{name}: {value:.0f} s" for name, value in seconds.items()))
 
 

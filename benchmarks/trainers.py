@@ -121,9 +121,9 @@ def sentence_transformers_trainer(
     model = SentenceTransformer(name, device="cpu")
     model.max_seq_length = 128
     data, loss = {}, {}
-    for task, found in rows.items():
-        one, other = zip(*found.texts, strict=True)
-        labels = found.gold / 5 if task == "sts" else found.gold.astype(int)
+    for task, split in rows.items():
+        one, other = zip(*split.texts, strict=True)
+        labels = split.gold / 5 if task == "sts" else split.gold.astype(int)
         column = "score" if task == "sts" else "label"
         data[task] = Dataset.from_dict(
             {"sentence1": list(one), "sentence2": list(other), column: labels.tolist()}
@@ -162,7 +162,7 @@ def ours(directory: Path, work: str, steps: int, *changes: str) -> float:
 
 def contenders(directory: Path, work: str, steps: int, weights: str) -> dict[str, Rate]:
     """Every trainer that can do this work, the peer's default first."""
-    own = f"encoder.name={weights}"
+    encoder = f"encoder.name={weights}"
     rows = training_rows(directory, ONLY[work])
     peer: Callable[..., float] = (
         partial(transformers_trainer, weights, rows["sst"], steps)
@@ -174,9 +174,11 @@ def contenders(directory: Path, work: str, steps: int, weights: str) -> dict[str
     return {
         name: partial(peer, best=False),
         f"{name}, bf16{grouped}": partial(peer, best=True),
-        "ours, fp32": partial(ours, directory, work, steps, own, FP32),
-        "ours, bf16": partial(ours, directory, work, steps, own, BF16),
-        "ours, bf16, compiled kernels": partial(ours, directory, work, steps, own, BF16, COMPILED),
+        "ours, fp32": partial(ours, directory, work, steps, encoder, FP32),
+        "ours, bf16": partial(ours, directory, work, steps, encoder, BF16),
+        "ours, bf16, compiled kernels": partial(
+            ours, directory, work, steps, encoder, BF16, COMPILED
+        ),
     }
 
 
@@ -202,13 +204,13 @@ def measure(arguments: argparse.Namespace, directory: str) -> None:
                 with redirect_stdout(sys.stderr):  # the peers print a line at their end
                     rates[name].append(rate())
         default, best, *_ = rates.values()
-        for name, found in rates.items():
+        for name, each in rates.items():
             beside = [
-                statistics.median(a / b for a, b in zip(found, base, strict=True))
+                statistics.median(a / b for a, b in zip(each, base, strict=True))
                 for base in (default, best)
             ]
             shown = [f"{one:.2f}" for one in beside]
-            lines.append([work, name, f"{statistics.median(found):.0f}", *shown])
+            lines.append([work, name, f"{statistics.median(each):.0f}", *shown])
     print(headline(arguments.threads, arguments.rounds))
     header = ("work", "trainer", "useful tokens/s", "x the peer's default", "x its best")
     print(markdown_table(header, lines))

@@ -111,8 +111,8 @@ def train(
     model.train()
     for step in steps:
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
-            found = model(step)
-        found.backward()
+            loss = model(step)
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 

@@ -343,12 +343,12 @@ def main(out_dir: Path | str = DEFAULT_OUT) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for (task, split), rows in build().items():
         stem, columns = TASKS[task]
-        kept = len(columns) - (split == "test-student")  # the test files have no label
+        width = len(columns) - (split == "test-student")  # the test files have no label
         with (out / f"{stem}-{split}.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-            writer.writerow(("", "id", *columns[:kept]))
+            writer.writerow(("", "id", *columns[:width]))
             for index, row in enumerate(rows):
-                writer.writerow((index, row_id(task, split, index), *row[:kept]))
+                writer.writerow((index, row_id(task, split, index), *row[:width]))
 
 
 if __name__ == "__main__":

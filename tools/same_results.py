@@ -137,43 +137,44 @@ def report_case(name: str, outcomes: list[Outcome], case: dict[str, Any]) -> str
         print(f"FAILED     {name}  in both commits: {old.error}", flush=True)
         return "FAILED"
     random = case.get("random", [])
-    found = compare(old.directory, new.directory, old.paths, new.paths, random)
+    comparison = compare(old.directory, new.directory, old.paths, new.paths, random)
     for side, made in zip(("OLD", "NEW"), outcomes, strict=True):
         if made.error:
-            found.differences.insert(0, f"only {side} fails: {made.error}")
-        found.differences += inside(side, made, case.get("alike", []))
+            comparison.differences.insert(0, f"only {side} fails: {made.error}")
+        comparison.differences += inside(side, made, case.get("alike", []))
     if old.codes != new.codes:
-        found.differences.insert(0, f"exit codes: {old.codes} -> {new.codes}")
+        comparison.differences.insert(0, f"exit codes: {old.codes} -> {new.codes}")
     seconds = ", ".join(f"{made.seconds:.1f} s" for made in outcomes)
-    result = verdict(found)
-    print(f"{result:9}  {name}  {found.files:,} files, {found.values:,} values, {seconds}")
+    result = verdict(comparison)
+    counts = f"{comparison.files:,} files, {comparison.values:,} values"
+    print(f"{result:9}  {name}  {counts}, {seconds}")
     if result == "FAILED":
         print("    no value was compared: the commands of the case leave none")
-    print_differences(found)
+    print_differences(comparison)
     return result
 
 
 def inside(side: str, made: Outcome, alike: list[list[str]]) -> list[str]:
     """The differences between two directories of one commit that must hold the same."""
-    found: list[str] = []
+    differences: list[str] = []
     for one, other in alike if made.error is None else []:
         paths = [{str(made.directory / part): "/RUN", **made.paths} for part in (one, other)]
         pair = compare(made.directory / one, made.directory / other, *paths)
-        found += [
+        differences += [
             f"{side}: {one} and {other} differ: {line}"
             for line in pair.differences
             if WARM_CACHE not in line
         ]
-    return found
+    return differences
 
 
-def print_differences(found: Comparison) -> None:
+def print_differences(comparison: Comparison) -> None:
     """Print the first differences, and the first additions and changes of wording."""
-    for line in found.differences[:SHOWN]:
+    for line in comparison.differences[:SHOWN]:
         print(f"    {line}")
-    if len(found.differences) > SHOWN:
-        print(f"    ... and {len(found.differences) - SHOWN:,} more differences")
-    for kind, lines in (("only in NEW", found.added), ("wording", found.wording)):
+    if len(comparison.differences) > SHOWN:
+        print(f"    ... and {len(comparison.differences) - SHOWN:,} more differences")
+    for kind, lines in (("only in NEW", comparison.added), ("wording", comparison.wording)):
         for line in lines[:SHOWN]:
             print(f"    {kind}: {line}")
         if len(lines) > SHOWN:

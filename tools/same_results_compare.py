@@ -86,32 +86,34 @@ def compare(
 
     ``random`` are beginnings of `FILE: KEY` that differ in every run; they are left out.
     """
-    found = Comparison()
+    comparison = Comparison()
     one, other = file_names(old), file_names(new)
     for name in sorted(one | other, key=lambda name: (rank(name), name)):
         if name not in one or name not in other:
-            found.differences.append(f"{name}: only in {'OLD' if name in one else 'NEW'}")
+            comparison.differences.append(f"{name}: only in {'OLD' if name in one else 'NEW'}")
             continue
         before, after = read(old / name, old_paths), read(new / name, new_paths)
-        found.files += 1
-        found.values += len(before.values.keys() & after.values.keys())
-        known = len(found.differences)
+        comparison.files += 1
+        comparison.values += len(before.values.keys() & after.values.keys())
+        known = len(comparison.differences)
         for key in dict.fromkeys([*before.values, *after.values]):
             values = before.values.get(key, "nothing"), after.values.get(key, "nothing")
             if key not in before.values and Path(name).suffix in KEYED:
-                found.added.append(f"{name}: {key}")
+                comparison.added.append(f"{name}: {key}")
             elif values[0] != values[1] and not f"{name}: {key}".startswith(tuple(random)):
-                found.differences.append(f"{name}: {key}: {shown(values[0])} -> {shown(values[1])}")
-        if before.prose != after.prose and len(found.differences) == known:
-            found.wording.append(f"{name}: {first_change(before.prose, after.prose)}")
-    return found
+                comparison.differences.append(
+                    f"{name}: {key}: {shown(values[0])} -> {shown(values[1])}"
+                )
+        if before.prose != after.prose and len(comparison.differences) == known:
+            comparison.wording.append(f"{name}: {first_change(before.prose, after.prose)}")
+    return comparison
 
 
-def verdict(found: Comparison) -> str:
+def verdict(comparison: Comparison) -> str:
     """The result in a word. Where no value was compared nothing is proved."""
-    if found.differences:
+    if comparison.differences:
         return "DIFFERENT"
-    return "same" if found.values else "FAILED"
+    return "same" if comparison.values else "FAILED"
 
 
 def rank(name: str) -> int:
@@ -269,8 +271,8 @@ def text_content(lines: list[str]) -> Content:
         if timed or DROPPED_LINE.search(line):
             continue
         rest = TIME.sub("", line)
-        found = NUMBER.findall(rest)
-        numbers += found if inside else [number for number in found if "." in number]
+        here = NUMBER.findall(rest)
+        numbers += here if inside else [number for number in here if "." in number]
         prose.append(re.sub(r"-{3,}", "---", " ".join(rest.split())))
     return Content({f"number {i}": n for i, n in enumerate(numbers, 1)}, "\n".join(prose))
 

@@ -131,14 +131,14 @@ def remove_worktree(tree: Path) -> None:
 
 def fingerprint() -> str:
     """A hash of this tool, of Python and packages, and of the machine: outputs depend on them."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in SOURCES:
         if file.is_file():
-            found.update(file.read_bytes())
+            digest.update(file.read_bytes())
     for package in PACKAGES:
-        found.update(f"{package} {importlib.metadata.version(package)}".encode())
-    found.update(f"{sys.version} {platform.platform()} {platform.node()}".encode())
-    return found.hexdigest()[:12]
+        digest.update(f"{package} {importlib.metadata.version(package)}".encode())
+    digest.update(f"{sys.version} {platform.platform()} {platform.node()}".encode())
+    return digest.hexdigest()[:12]
 
 
 def prepare_outputs(side: Side, shared: dict[str, str]) -> None:
@@ -195,9 +195,9 @@ def kill_group(group: int) -> None:
 
 def environment(cache: Path) -> dict[str, str]:
     """One thread, no GPU, no network, a token cache for this process."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    rest = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return (
-        kept
+        rest
         | {f"{name}_NUM_THREADS": "1" for name in THREADS}
         | {
             "CUDA_VISIBLE_DEVICES": "",
@@ -216,8 +216,8 @@ def run_case(side: Side, name: str, case: dict[str, Any]) -> Outcome:
     directory = side.outputs / "cases" / name
     mark = side.outputs / "cases" / f"{name}.done"
     if mark.exists():
-        kept = json.loads(mark.read_text())
-        return Outcome(directory, kept["paths"], kept["codes"], 0.0, None)
+        saved = json.loads(mark.read_text())
+        return Outcome(directory, saved["paths"], saved["codes"], 0.0, None)
     configs = side.outputs / "configs" / name
     for old in (directory, configs, side.outputs / "caches" / name):
         shutil.rmtree(old, ignore_errors=True)

@@ -87,16 +87,16 @@ def _of_run(
         raise UserError(
             f"{directory}: its weights were removed, so --text cannot be used: train it again"
         )
-    found = (
+    importances = (
         _logged(directory, chosen)
         if removed
         else list(_computed(directory, overrides, chosen, arguments))
     )
-    if not found:
+    if not importances:
         where = f"{directory}: task {only}" if only else f"{directory}"
         message = "`pooling: hire` and `layer_attention` have them, where no `eval_pooling` is set"
         raise UserError(f"{where}: no weights of hidden states: {message}")
-    return found
+    return importances
 
 
 def _computed(

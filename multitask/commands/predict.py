@@ -78,12 +78,12 @@ def _ensemble(runs: list[Path], overrides: list[str], output: Path | None) -> No
 
     if output is not None:
         check_output(output)
-    found = ensemble(runs, overrides)
-    print("\n".join([gains_table(found.gains), *found.gains["notes"]]) + "\n")
+    averaged = ensemble(runs, overrides)
+    print("\n".join([gains_table(averaged.gains), *averaged.gains["notes"]]) + "\n")
     if output is None:
         print("--output DIR writes this as JSON, with the averaged predictions of dev and test")
     else:
-        for file in write_ensemble(output, found):
+        for file in write_ensemble(output, averaged):
             print(f"written: {file}")
 
 
@@ -107,12 +107,12 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
     from multitask.inference.load_run import TrainedRun
 
     trained = (TrainedRun(run, config) for run, config in zip(runs, configs, strict=True))
-    rows, found, reader = predict_texts(trained, task, file)
-    for result in found:  # clipped in what is written, as in the prediction files
+    rows, predictions, reader = predict_texts(trained, task, file)
+    for result in predictions:  # clipped in what is written, as in the prediction files
         result["prediction"] = reader.clipped(result["prediction"])
     lines = [
         json.dumps({"id": row, "texts": text, **result}, ensure_ascii=False)
-        for row, text, result in zip(rows.ids, rows.texts, found, strict=True)
+        for row, text, result in zip(rows.ids, rows.texts, predictions, strict=True)
     ]
     if output is None:
         print("\n".join(lines))

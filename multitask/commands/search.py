@@ -37,9 +37,9 @@ def run(arguments: argparse.Namespace) -> None:
     )
     check_origin(arguments.index, index.facts, vectors)
     scores, places = index.search(vectors.encode(arguments.queries), arguments.top)
-    for query, row, found in zip(arguments.queries, scores, places, strict=True):
+    for query, row, nearest in zip(arguments.queries, scores, places, strict=True):
         if len(arguments.queries) > 1:
             print(query)
-        for score, place in zip(row, found, strict=True):
+        for score, place in zip(row, nearest, strict=True):
             if place >= 0:
                 print(f"{score:6.3f}  line {index.lines[place]}: {index.texts[place]}")

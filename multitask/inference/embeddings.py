@@ -117,7 +117,7 @@ class Vectors:
         config = self.run.config
         splits, _ = load_splits(config, self.run.readers)
         trained = [splits[task] for task in config.trained_tasks()]
-        seen = [own[name] for own in trained for name in ("train", "holdout") if name in own]
+        seen = [parts[name] for parts in trained for name in ("train", "holdout") if name in parts]
         if config.training.holdout:
             return seen, []
         kinds = {task: self.run.readers[task].task_type for task in config.trained_tasks()}

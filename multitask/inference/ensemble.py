@@ -88,7 +88,7 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
     outputs = [_output(run, splits, overrides) for run in runs]
     output: Output = {}
     for task, split in splits:
-        first, *others = (found[task, split] for found in outputs)
+        first, *others = (of_run[task, split] for of_run in outputs)
         for other in others:
             check_same_rows(task, first, other, split)
         predictions, scores = average(first.task_type, [one[task, split].scores for one in outputs])
@@ -184,8 +184,8 @@ def _facts(reader: LabelReader) -> dict[str, Any]:
 
 def _entries(config: Config, report: Mapping[str, Any]) -> dict[str, Any]:
     """Return each task's entry of report.json; without dev rows, that of the owner of its head."""
-    found, owners = report["tasks"], config.selecting_tasks()
-    named = {task: found.get(task) or found.get(owners[task]) for task in owners}
+    entries, owners = report["tasks"], config.selecting_tasks()
+    named = {task: entries.get(task) or entries.get(owners[task]) for task in owners}
     return {task: entry for task, entry in named.items() if entry is not None}
 
 
@@ -204,9 +204,9 @@ def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
     silent = [task for task, kind in types.items() if not kind.labelled]
     words = [task for task, kind in types.items() if kind.labelled and not kind.per_row]
     averaged = "predictions of words are not averaged"
-    for found, why in ((silent, "they have no labels"), (words, averaged)):
-        if found:
-            remarks.append(f"Left out, as {why}: {', '.join(found)}.")
+    for excluded, why in ((silent, "they have no labels"), (words, averaged)):
+        if excluded:
+            remarks.append(f"Left out, as {why}: {', '.join(excluded)}.")
     return shared, remarks
 
 
@@ -223,18 +223,18 @@ def _saved_reader(config: Config, task: str, result: Mapping[str, Any]) -> Label
 def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | None) -> Output:
     """Return a run's output per (task, split), from saved predictions if there are any."""
     directory, _, report = run
-    found: Output = {}
+    output: Output = {}
     trained: TrainedRun | None = None
     for task, split in splits:
         result = report["tasks"][task]
         file = RunDirectory(directory).predictions_of(task, split)
         if not overrides and file.is_file():
-            found[task, split] = load_split(directory, task, split, result)
+            output[task, split] = load_split(directory, task, split, result)
             continue
         trained = trained or _with_weights(directory, overrides, file)
         made = trained.load_split(task, split)
         scores = trained.score_split(task, made)
-        found[task, split] = ScoredRows(
+        output[task, split] = ScoredRows(
             directory,
             made.rows,
             task_type(result["label_type"]),
@@ -242,7 +242,7 @@ def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | 
             scores.predictions,
             scores.scores,
         )
-    return found
+    return output
 
 
 def _with_weights(directory: Path, overrides: list[str] | None, file: Path) -> TrainedRun:

@@ -158,8 +158,8 @@ class Scorer:
         read_output = task_type(head.task_type).read_output
         if not read_output:
             return scores_of(head, output, split.rows)
-        found = imported(read_output)(output.double().cpu().numpy(), split.rows, split.tokens)
-        return Scores(*found)
+        read = imported(read_output)(output.double().cpu().numpy(), split.rows, split.tokens)
+        return Scores(*read)
 
     def _score_rows(self, task: str, tokens: Tokens, **how: Any) -> Tensor:
         """Return the head's output for each row [N, ...]; see ``heads.base.Head.per_row``."""
@@ -170,10 +170,10 @@ class Scorer:
             scores = self.model(separate({task: batch}))[task]
             rows = None if batch.places is None else batch.places // batch.input_ids.shape[1]
             shape = (batch.rows, longest)
-            found: Tensor = head.per_row(
+            per_row: Tensor = head.per_row(
                 scores, labels=batch.labels, rows=rows, shape=shape, context=batch.context
             )
-            return found
+            return per_row
 
         return self.over_rows(tokens, output, **how)
 

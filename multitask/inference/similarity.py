@@ -69,5 +69,5 @@ def mean_cosine(vectors: np.ndarray) -> float:
     count = len(rows)
     if count < 2:
         return float("nan")
-    own = float(np.square(rows).sum())
-    return (float(np.square(rows.sum(axis=0)).sum()) - own) / (count * (count - 1))
+    with_itself = float(np.square(rows).sum())
+    return (float(np.square(rows.sum(axis=0)).sum()) - with_itself) / (count * (count - 1))

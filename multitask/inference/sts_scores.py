@@ -110,7 +110,7 @@ def score_suite(
         "clean": None,
     }
     if seen is not None and count:
-        clean = {n: (gold[~seen[n]], own[~seen[n]]) for n, (gold, own) in scores.items()}
+        clean = {n: (gold[~seen[n]], similar[~seen[n]]) for n, (gold, similar) in scores.items()}
         entry["clean"] = averages(clean)
     return entry
 

@@ -133,8 +133,8 @@ def check_shared_heads(config: Config, readers: Mapping[str, LabelReader]) -> No
     """Raise UserError for two tasks that share a head but have different labels."""
     for name, task in config.tasks.items():
         if task.share_head is not None:
-            own, other = readers[name], readers[task.share_head]
-            if (own.names, own.low, own.high) != (other.names, other.low, other.high):
+            reader, other = readers[name], readers[task.share_head]
+            if (reader.names, reader.low, reader.high) != (other.names, other.low, other.high):
                 message = f"{name} and {task.share_head} have other labels: give both the same "
                 raise config.error(("tasks", name, "share_head"), message + "`data.labels`")
 

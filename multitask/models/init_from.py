@@ -179,13 +179,13 @@ def _implementation(weights: Mapping[str, Tensor]) -> str:
 def _load(module: nn.Module, tensors: dict[str, Tensor]) -> str | None:
     """Load the tensors, or return a short message that says why they do not fit."""
     shapes = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    for name in dict.fromkeys([*shapes, *found]):
-        if name not in found:
+    saved = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in dict.fromkeys([*shapes, *saved]):
+        if name not in saved:
             return f"{name} is missing there"
         if name not in shapes:
             return f"{name} is missing here"
-        if found[name] != shapes[name]:
-            return f"{name} is {list(found[name])} there, {list(shapes[name])} here"
+        if saved[name] != shapes[name]:
+            return f"{name} is {list(saved[name])} there, {list(shapes[name])} here"
     module.load_state_dict(tensors)
     return None

@@ -62,10 +62,10 @@ def load_generator(name: str, tokenizer: Any, device: torch.device) -> MaskedLM:
     Raises UserError: there is none, or it has another vocabulary than ``tokenizer``.
     """
     run = RunDirectory(Path(name))
-    found, its_tokenizer = _of_run(run) if run.holds_run else _of_model(name)
+    generator, its_tokenizer = _of_run(run) if run.holds_run else _of_model(name)
     if its_tokenizer.get_vocab() != tokenizer.get_vocab():
         raise UserError(f"{name!r} has another vocabulary than the encoder: take one with the same")
-    return found.to(device)
+    return generator.to(device)
 
 
 def _of_model(name: str) -> tuple[MaskedLM, Any]:

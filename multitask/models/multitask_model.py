@@ -70,8 +70,8 @@ class MultiTaskModel(nn.Module):
     def shared(self) -> dict[str, list[nn.Parameter]]:
         """Return the encoder's parameters, which all tasks share, by depth."""
         embeddings, *layers = self.encoder.layer_parameters()
-        found = {"embeddings": embeddings}
-        return found | {f"layer_{depth}": layer for depth, layer in enumerate(layers, 1)}
+        parts = {"embeddings": embeddings}
+        return parts | {f"layer_{depth}": layer for depth, layer in enumerate(layers, 1)}
 
     def owner(self, task: str) -> str:
         """Return the task whose modules a task uses, usually the task itself."""

@@ -142,8 +142,8 @@ def _change(config: Config, encoder: Encoder) -> None:
         encoder.gradient_checkpointing = wanted.gradient_checkpointing
         _quantise(config, encoder)
         return
-    own = ("reinit_layers", "from_scratch", "bitlinear", "gradient_checkpointing", "kernels")
-    for option in own:
+    only_ours = ("reinit_layers", "from_scratch", "bitlinear", "gradient_checkpointing", "kernels")
+    for option in only_ours:
         if getattr(wanted, option) not in (0, False, None, "torch"):
             message = "our own encoder has it; this one runs in `transformers`"
             raise config.error(("encoder", option), message)
@@ -166,9 +166,9 @@ def use_kernels(
     kind = config.encoder.kernels
     if kind == "torch" or not isinstance(encoder, BertEncoder):
         return
-    own = {"compiled": "cpu", "varlen": "cuda"}[kind]
-    if device.type != own:
-        say(f"encoder.kernels: {kind} is for {own}, not for {device}: torch's operators are used")
+    its = {"compiled": "cpu", "varlen": "cuda"}[kind]
+    if device.type != its:
+        say(f"encoder.kernels: {kind} is for {its}, not for {device}: torch's operators are used")
         return
     try:
         encoder.use_kernels(kind)

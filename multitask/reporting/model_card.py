@@ -76,7 +76,7 @@ def card(run_dir: Path, exported: Exported | None = None) -> str:
         usage = [Section("How to load it", [Code(exported.usage, "python"), Lines(exported.notes)])]
         versions = [f"{package}: {version}" for package, version in exported.versions.items()]
         export = [Section("How it was exported", [Code(exported.command), Lines(versions)])]
-        results = {task: found for task, found in report["tasks"].items() if task == exported.task}
+        results = {task: entry for task, entry in report["tasks"].items() if task == exported.task}
         if exported.config:
             config, results, missing = exported.config, {}, OTHER
         shown = {**report, "tasks": results}

@@ -219,8 +219,8 @@ def _turns(report: dict[str, Any]) -> Table:
 def _conflict(report: dict[str, Any]) -> Table:
     """Build the table of how much the gradients of each pair of tasks agreed."""
     rows = [
-        (pair, f"{found['measured']:,}", score(found["mean"]), f"{100 * found['below_0']:.0f} %")
-        for pair, found in report["conflict"].items()
+        (pair, f"{entry['measured']:,}", score(entry["mean"]), f"{100 * entry['below_0']:.0f} %")
+        for pair, entry in report["conflict"].items()
     ]
     return Table(CONFLICT_HEADER, rows)
 

@@ -44,8 +44,8 @@ def importance(
             model.pooled(separate({task: batch}))
             return seen.weights[-1]
 
-        found = scorer.over_rows(inputs, weights_of, title=f"scoring the layers of {task}")
-    weights = found.cpu().numpy()
+        weighed = scorer.over_rows(inputs, weights_of, title=f"scoring the layers of {task}")
+    weights = weighed.cpu().numpy()
     sentences = [
         text
         for row in texts[:examples]

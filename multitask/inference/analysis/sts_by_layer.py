@@ -82,7 +82,7 @@ def _similarities(
     ends = (means[:, 1] + means[:, -1]) / 2
     flat = [*vectors.reshape(len(vectors), -1, vectors.shape[-1]).swapaxes(0, 1), ends]
     first, second = ([number[pair[side]] for pair in rows.texts] for side in (0, 1))
-    return np.stack([cosines(own[first], own[second]) for own in flat], axis=1)
+    return np.stack([cosines(layer[first], layer[second]) for layer in flat], axis=1)
 
 
 def _spearman(gold: np.ndarray, similarities: np.ndarray) -> dict[str, Any]:

@@ -62,8 +62,8 @@ class Parts:
     @property
     def projection(self) -> Any:
         """The projection of evaluation mode, or None."""
-        found = self.model.tasks[self.base].scoring_projection
-        return None if isinstance(found, nn.Identity) else found
+        projection = self.model.tasks[self.base].scoring_projection
+        return None if isinstance(projection, nn.Identity) else projection
 
     @property
     def vector_projection(self) -> Any:

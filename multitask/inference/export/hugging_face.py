@@ -61,10 +61,10 @@ def check_classifier(parts: Parts) -> None:
     """Raise UserError for what a sequence classifier of `transformers` cannot carry."""
     parts.check_encoder("transformers")
     instead = "export it with --format onnx, or the encoder alone with --encoder-only"
-    entry, own = parts.config.tasks[parts.task], f"tasks.{parts.task}"
+    entry, key = parts.config.tasks[parts.task], f"tasks.{parts.task}"
     if not getattr(parts.head, "problem_type", ""):
         reason = "no sequence classifier of transformers has such a head"
-        raise UserError(f"{own}.head: {entry.head.name}: {reason}: {instead}")
+        raise UserError(f"{key}.head: {entry.head.name}: {reason}: {instead}")
     kind = parts.encoder.config.model_type
     if kind not in CLASSIFIERS:
         reason = f"{kind} puts another layer before its classifier than a task of this project has"
@@ -104,15 +104,15 @@ def check_transformers(parts: Parts, directory: Path, texts: list[tuple[str, ...
     for row, text in enumerate(texts):
         given = tokenizer(*(text if classifies else text[:1]), truncation=True, return_tensors="pt")
         if scores is not None:
-            wanted = parts.head.classifier_scores(scores[row : row + 1]).reshape(-1)
-            found = model(**given).logits[0]
+            ours = parts.head.classifier_scores(scores[row : row + 1]).reshape(-1)
+            theirs = model(**given).logits[0]
         else:
             ids, mask = given["input_ids"], given["attention_mask"]
             types = given.get("token_type_ids", torch.zeros_like(ids))
             embedded = parts.encoder.embed(ids, types, mask)
-            wanted = parts.encoder.encode(embedded, mask, (last,))[last][0]
-            found = model(**given).last_hidden_state[0]
-        differences.append(largest_difference(np.asarray(found), np.asarray(wanted)))
+            ours = parts.encoder.encode(embedded, mask, (last,))[last][0]
+            theirs = model(**given).last_hidden_state[0]
+        differences.append(largest_difference(np.asarray(theirs), np.asarray(ours)))
     difference = max(differences)
     if not difference <= TOLERANCE:
         raise UserError(f"{parts.task}: transformers gives other numbers (by {difference:.2g})")

@@ -117,18 +117,18 @@ def session(file: Path) -> Any:
 
 def feeds(parts: Parts, texts: Texts) -> list[dict[str, np.ndarray]]:
     """Tokenize rows of texts into inputs of the graph, BATCH rows each, in order."""
-    found: list[dict[str, np.ndarray]] = [{} for _ in range(0, len(texts), BATCH)]
+    batches: list[dict[str, np.ndarray]] = [{} for _ in range(0, len(texts), BATCH)]
     sides: list[list[tuple[str, ...]]] = [list(texts)]
     if parts.sides == 2:
         sides = [[(row[i],) for row in texts] for i in range(2)]
-    for suffix, own in zip(("", "_2"), sides, strict=False):
-        rows = Rows("texts", [str(i) for i in range(len(own))], own, None)
+    for suffix, side in zip(("", "_2"), sides, strict=False):
+        rows = Rows("texts", [str(i) for i in range(len(side))], side, None)
         tokens = tokenize(rows, parts.tokenizer, siamese=False, max_length=parts.max_length)
-        for number, feed in enumerate(found):
-            index = np.arange(number * BATCH, min((number + 1) * BATCH, len(own)))
+        for number, feed in enumerate(batches):
+            index = np.arange(number * BATCH, min((number + 1) * BATCH, len(side)))
             batch = collate(tokens, index, pad_id=parts.tokenizer.pad_token_id)
             feed |= {name + suffix: getattr(batch, name).numpy() for name in INPUTS}
-    return found
+    return batches
 
 
 def run_session(loaded: Any, batches: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
@@ -148,9 +148,9 @@ def check_onnx(parts: Parts, directory: Path, texts: Texts) -> float:
     Raises UserError if it is above TOLERANCE.
     """
     given = [row[:1] for row in texts] if parts.embeds else list(texts)
-    found = run_session(session(directory / FILE), feeds(parts, given))
-    wanted = parts.vectors([row[0] for row in given]) if parts.embeds else parts.scores(given)
-    difference = largest_difference(found, wanted.numpy())
+    theirs = run_session(session(directory / FILE), feeds(parts, given))
+    ours = parts.vectors([row[0] for row in given]) if parts.embeds else parts.scores(given)
+    difference = largest_difference(theirs, ours.numpy())
     if not difference <= TOLERANCE:
         raise UserError(
             f"{parts.pooling_key}: {parts.pooling_name} does not give the same scores in ONNX "

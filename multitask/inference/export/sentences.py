@@ -84,8 +84,8 @@ def check_sentences(parts: Parts, directory: Path, texts: list[str]) -> float:
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(str(directory), device="cpu")
-    found, wanted = model.encode(texts, show_progress_bar=False), parts.vectors(texts).numpy()
-    lowest = lowest_cosine(found, wanted)
+    theirs, ours = model.encode(texts, show_progress_bar=False), parts.vectors(texts).numpy()
+    lowest = lowest_cosine(theirs, ours)
     if not lowest >= LOWEST_COSINE:
         raise UserError(
             f"{parts.pooling_key}: sentence-transformers gives other vectors (cosine {lowest:.6f})"

@@ -129,7 +129,7 @@ def _transformers(
         what = "The encoder with the task's projection and head. " + parts.reading("transformers")
         pipeline, output = "text-classification", "logits"
     texts = rows.spread(CHECKED).texts
-    found = hugging_face.check_transformers(parts, scratch, texts)
+    most = hugging_face.check_transformers(parts, scratch, texts)
     usage = [
         f"from transformers import AutoTokenizer, {loader}",
         "",
@@ -138,7 +138,7 @@ def _transformers(
         f"ready = tokenizer({_example(parts)}, truncation=True, return_tensors='pt')",
         f"model(**ready).{output}",
     ]
-    note = f"loaded by transformers, {len(texts)} texts: {output} differ by {found:.1e} at most"
+    note = f"loaded by transformers, {len(texts)} texts: {output} differ by {most:.1e} at most"
     return Exported(parts.task, "transformers", pipeline, what, "\n".join(usage), [note])
 
 
@@ -163,9 +163,9 @@ def _sentences(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> E
 def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8: bool) -> Exported:
     onnx.export_onnx(parts, scratch)
     texts = rows.spread(CHECKED).texts
-    found = onnx.check_onnx(parts, scratch, texts)
+    most = onnx.check_onnx(parts, scratch, texts)
     output = onnx.output_name(parts)
-    notes = [f"in onnxruntime, {len(texts)} rows: {output} differ by {found:.1e} at most"]
+    notes = [f"in onnxruntime, {len(texts)} rows: {output} differ by {most:.1e} at most"]
     if with_int8:
         int8.quantise(scratch)
         measured = rows.spread(MEASURED)

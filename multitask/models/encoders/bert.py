@@ -45,8 +45,8 @@ class Embeddings(nn.Module):
 
     def forward(self, ids: Tensor, positions: Tensor, types: Tensor) -> Tensor:
         """int64 [N] each, positions from 0 -> [N, d]."""
-        found = self.word(ids) + self.position(positions + self.first_position)
-        return self.dropout(self.norm(found + self.token_type(types)))
+        summed = self.word(ids) + self.position(positions + self.first_position)
+        return self.dropout(self.norm(summed + self.token_type(types)))
 
 
 class FusedLinear(Linear):
@@ -105,7 +105,7 @@ def packed_attention(
         A tensor of the shape of ``query``.
     """
     single = len(query) != len(key)
-    found = []
+    mixed_groups = []
     for group in packing.groups:
         q = query[group.rows].unsqueeze(1) if single else group.pad(query)
         padded = (q, group.pad(key), group.pad(value))
@@ -113,8 +113,8 @@ def packed_attention(
         scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
         weights = dropout(softmax(scores, group.mask), dropout_rate)
         mixed = (weights @ v).transpose(1, 2).flatten(2)
-        found.append(mixed.squeeze(1) if single else group.unpad(mixed))
-    return torch.cat(found)
+        mixed_groups.append(mixed.squeeze(1) if single else group.unpad(mixed))
+    return torch.cat(mixed_groups)
 
 
 def softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
@@ -171,13 +171,13 @@ class Layer(nn.Module):
     ) -> Tensor:
         """[N, d] -> [N, d], or [B, d] with ``first_only``; the adapter is told the ``number``."""
         first = packing.first if first_only else None
-        own = hidden if first is None else hidden[first]
+        residual = hidden if first is None else hidden[first]
         rate = self.dropout if self.training else 0.0
         left = rate if adapter is None else 0.0  # an adapter's input already has the dropout
         added = self.attention(hidden, packing, first_only)
         if adapter is not None:
             added = adapter.after_attention(number, dropout(added, rate))
-        attended = self.add_norm(added, own, self.attention_norm, left)
+        attended = self.add_norm(added, residual, self.attention_norm, left)
         added = self.feed_forward(attended)
         if adapter is not None:
             added = adapter.after_feed_forward(number, dropout(added, rate))
@@ -326,14 +326,14 @@ class BertEncoder(nn.Module):
 
         def keep(number: int, state: Tensor, first_only: bool = False) -> None:
             if number in layers:
-                whole = tokens == "all" or first_only
-                states[number] = state if whole else state[packing.first]
+                complete = tokens == "all" or first_only
+                states[number] = state if complete else state[packing.first]
 
         keep(0, hidden)
         for number, layer in enumerate(list(self.layers)[:highest], 1):
             first_only = tokens == "first" and number == highest
-            own = adapter if adapter is not None and number in adapter.layers else None
-            given = (hidden, packing, first_only, own, number)
+            here = adapter if adapter is not None and number in adapter.layers else None
+            given = (hidden, packing, first_only, here, number)
             if self.gradient_checkpointing and torch.is_grad_enabled():
                 hidden = checkpoint(layer, *given, use_reentrant=False)
             else:

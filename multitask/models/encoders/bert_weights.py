@@ -38,9 +38,9 @@ def unsupported(config: Any) -> str | None:
         return f"model type {config.model_type!r} is not one of {', '.join(MODEL_TYPES)}"
     wanted = {"hidden_act": "gelu", "is_decoder": False, "position_embedding_type": "absolute"}
     for key, value in wanted.items():
-        found = getattr(config, key, value)
-        if found != value:
-            return f"{key} is {found!r}, not {value!r}"
+        actual = getattr(config, key, value)
+        if actual != value:
+            return f"{key} is {actual!r}, not {value!r}"
     return None
 
 
@@ -119,8 +119,8 @@ def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         layer = match[1] if match else ""
         stem = stem.replace(f"layers.{layer}.", "layers.{}.")
         if stem == QKV:
-            for part, own in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
-                renamed[f"{SPLIT_QKV.format(layer, part)}.{kind}"] = own.contiguous()
+            for part, matrix in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
+                renamed[f"{SPLIT_QKV.format(layer, part)}.{kind}"] = matrix.contiguous()
         else:
             renamed[f"{NAMES[stem].format(layer)}.{kind}"] = tensor
     return renamed
@@ -132,14 +132,14 @@ def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict
     Raises ValueError if one is missing or has another shape.
     """
     state_dict = {}
-    for name, own in encoder.state_dict().items():
-        theirs = list(to_transformers({name: own}))
+    for name, ours in encoder.state_dict().items():
+        theirs = list(to_transformers({name: ours}))
         missing = [key for key in theirs if key not in state]
         if missing:
             raise ValueError(f"the checkpoint lacks encoder weights, such as {missing[0]}")
         state_dict[name] = torch.cat([state[key] for key in theirs]).float()
-        if state_dict[name].shape != own.shape:
-            shapes = f"{list(state_dict[name].shape)}, by config.json it is {list(own.shape)}"
+        if state_dict[name].shape != ours.shape:
+            shapes = f"{list(state_dict[name].shape)}, by config.json it is {list(ours.shape)}"
             raise ValueError(f"{' + '.join(theirs)}: the shape in the checkpoint is {shapes}")
     return state_dict
 

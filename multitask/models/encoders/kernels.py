@@ -98,10 +98,10 @@ class _AddNorm(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         *saved, drawn = ctx.saved_tensors
-        found = torch.ops.multitask.add_norm_backward(
+        gradient = torch.ops.multitask.add_norm_backward(
             gradients[0].contiguous(), *saved, drawn, ctx.dropped, ctx.dtype
         )
-        return *found, None, None
+        return *gradient, None, None
 
 
 class _Attention(torch.autograd.Function):
@@ -122,7 +122,7 @@ class _Attention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         *saved, drawn = ctx.saved_tensors
-        found = torch.ops.multitask.attention_backward(
+        gradient = torch.ops.multitask.attention_backward(
             gradients[0].contiguous(), *saved, ctx.heads, drawn, ctx.dropped
         )
-        return found, None, None, None, None
+        return gradient, None, None, None, None

@@ -24,16 +24,16 @@ def mlm_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
     None if the checkpoint has no such head, or its decoder is not the word embedding.
     """
     for family in NAMES.values():
-        found = {
-            f"{own}.{kind}": weights[f"{theirs}.{kind}"].float()
-            for own, theirs in family.items()
+        head = {
+            f"{ours}.{kind}": weights[f"{theirs}.{kind}"].float()
+            for ours, theirs in family.items()
             for kind in ("weight", "bias")
-            if own and f"{theirs}.{kind}" in weights
+            if ours and f"{theirs}.{kind}" in weights
         }
         stem = family[""]
         bias = weights.get(f"{stem}.bias", weights.get(f"{stem}.decoder.bias"))
         decoder = weights.get(f"{stem}.decoder.weight", weights.get(f"{stem}.weight"))
         tied = decoder is None or (WORDS in weights and torch.equal(decoder, weights[WORDS]))
-        if len(found) == 4 and bias is not None and tied:
-            return {**found, "bias": bias.float()}
+        if len(head) == 4 and bias is not None and tied:
+            return {**head, "bias": bias.float()}
     return None

@@ -40,10 +40,10 @@ class Group:
     def pad(self, packed: Tensor) -> Tensor:
         """Pad the group's rows of [N, d] to [sequences, width, d], zero at pads."""
         size = (self.rows.stop - self.rows.start, self.width, packed.shape[1])
-        own = packed[self.tokens]
+        rows = packed[self.tokens]
         if self.slots is None:
-            return own.unflatten(0, size[:2])
-        return own.new_zeros(size).flatten(0, 1).index_add(0, self.slots, own).view(size)
+            return rows.unflatten(0, size[:2])
+        return rows.new_zeros(size).flatten(0, 1).index_add(0, self.slots, rows).view(size)
 
     def unpad(self, padded: Tensor) -> Tensor:
         """Remove the pads: [sequences, width, d] -> [tokens, d]."""

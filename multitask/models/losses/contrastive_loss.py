@@ -65,11 +65,11 @@ class ContrastiveHead(nn.Module):
         The candidates come from all ranks; gradients go back to a candidate's rank. A row with
         number -1 is not a candidate.
         """
-        own = unit_length(scores)
-        everyone = distributed.gather_rows(own)
+        rows = unit_length(scores)
+        everyone = distributed.gather_rows(rows)
         numbers = distributed.gather_rows(labels, fill=-1)
         first = distributed.rank() * (len(everyone) // distributed.world())
-        logits, target = self._logits(own, labels, everyone, candidate_labels=numbers, first=first)
+        logits, target = self._logits(rows, labels, everyone, candidate_labels=numbers, first=first)
         return functional.cross_entropy(logits, target)
 
     def outcomes(self, scores: Tensor, labels: Tensor) -> Tensor:
@@ -79,19 +79,19 @@ class ContrastiveHead(nn.Module):
         0, and the softmax probability of the second view. Candidates are those of about 64 rows in
         file order.
         """
-        found = []
+        outcomes = []
         count = -(-len(scores) // BLOCK)
         for block, numbers in zip(
             scores.tensor_split(count), labels.tensor_split(count), strict=True
         ):
-            own = unit_length(block)
-            logits, target = self._logits(own, numbers, own, candidate_labels=numbers, first=0)
+            views = unit_length(block)
+            logits, target = self._logits(views, numbers, views, candidate_labels=numbers, first=0)
             right = logits.gather(1, target[:, None])
             others = logits.scatter(1, target[:, None], float("-inf"))
             nearest = right[:, 0] > others.amax(1)
             chance = logits.softmax(1).gather(1, target[:, None])[:, 0]
-            found.append(torch.stack([nearest.to(chance.dtype), chance], dim=1))
-        return torch.cat(found)
+            outcomes.append(torch.stack([nearest.to(chance.dtype), chance], dim=1))
+        return torch.cat(outcomes)
 
     def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
         """The views of each row; see ``heads.base.Head``."""
@@ -117,7 +117,7 @@ class ContrastiveHead(nn.Module):
 
     def _logits(
         self,
-        own: Tensor,
+        views: Tensor,
         labels: Tensor,
         candidates: Tensor,
         *,
@@ -128,15 +128,15 @@ class ContrastiveHead(nn.Module):
 
         Returns each row's logits [B, (V - 1) C] and the place of the right candidate [B].
         """
-        target = torch.arange(first, first + len(own), device=own.device)
-        with torch.autocast(own.device.type, enabled=False):
+        target = torch.arange(first, first + len(views), device=views.device)
+        with torch.autocast(views.device.type, enabled=False):
             others = candidates[:, 1:].transpose(0, 1).flatten(0, 1)
-            logits = own[:, 0] @ others.T / self.temperature
-        if own.shape[1] == 3 and self.hard_negative_weight:
+            logits = views[:, 0] @ others.T / self.temperature
+        if views.shape[1] == 3 and self.hard_negative_weight:
             weights = torch.zeros_like(logits)
             weights.scatter_(1, target[:, None] + len(candidates), self.hard_negative_weight)
             logits = logits + weights
-        left_out = no_negatives(labels, candidate_labels, own.shape[1])
+        left_out = no_negatives(labels, candidate_labels, views.shape[1])
         left_out.scatter_(1, target[:, None], False)
         return logits.masked_fill(left_out, float("-inf")), target
 
@@ -151,17 +151,17 @@ def at_least_fp32(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def no_negatives(own: Tensor, everyone: Tensor, views: int) -> Tensor:
+def no_negatives(numbers: Tensor, everyone: Tensor, views: int) -> Tensor:
     """Mark the candidates that are not negatives, the row's right one included.
 
     Numbers of the rows' texts [B, 1 or V] and of the candidates' [C, 1 or V] -> bool
     [B, (V - 1) C].
     """
-    first, right = own[:, 0, None], own[:, min(1, own.shape[1] - 1), None]
+    first, right = numbers[:, 0, None], numbers[:, min(1, numbers.shape[1] - 1), None]
     anchors = everyone[:, 0]
-    found = []
+    left_out = []
     for view in range(1, views):
         texts = everyone[:, min(view, everyone.shape[1] - 1)]
         same = (texts == first) | (texts == right) | (texts < 0)
-        found.append(same | (anchors == first) if view == 1 else same)
-    return torch.cat(found, dim=1)
+        left_out.append(same | (anchors == first) if view == 1 else same)
+    return torch.cat(left_out, dim=1)

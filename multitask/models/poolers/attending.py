@@ -55,8 +55,8 @@ class AttendingPooler(LastLayersPooler):
         """k hidden states [B, T, d], mask [B, T] -> [B, d]."""
         check_mask(mask)
         sequence = self.over_layers(self.taken(hidden))
-        found = attend(self.attention, sequence, mask)
-        return self.norm(found + sequence[:, 0] if self.residual else found)
+        attended = attend(self.attention, sequence, mask)
+        return self.norm(attended + sequence[:, 0] if self.residual else attended)
 
 
 def attend(attention: nn.MultiheadAttention, sequence: Tensor, mask: Tensor) -> Tensor:

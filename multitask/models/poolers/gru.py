@@ -33,8 +33,8 @@ def final_states(gru: nn.GRU, packed: PackedSequence) -> Tensor:
 def first_outputs(gru: nn.GRU, packed: PackedSequence) -> Tensor:
     """Return the outputs of the first tokens [B, 2 H]; the last forward layer runs one step."""
     if steps_here(packed):
-        found = _layer_by_layer(gru, packed, packed.batch_sizes[:1].tolist())
-        return torch.cat([found[-2], found[-1]], dim=-1)
+        finals = _layer_by_layer(gru, packed, packed.batch_sizes[:1].tolist())
+        return torch.cat([finals[-2], finals[-1]], dim=-1)
     outputs, order = _torchs(gru, packed)[0], packed.unsorted_indices
     assert order is not None  # as `pack` leaves it
     # packed rows are ordered by time, so the first rows are the first tokens of all sequences
@@ -51,8 +51,8 @@ def _torchs(gru: nn.GRU, packed: PackedSequence) -> tuple[PackedSequence, Tensor
 
     SMART needs these (`dropout: eval`) and cuDNN does not give them, so cuDNN is disabled then.
     """
-    own = torch.is_grad_enabled() and not gru.training
-    with torch.backends.cudnn.flags(enabled=False) if own else nullcontext():
+    without_cudnn = torch.is_grad_enabled() and not gru.training
+    with torch.backends.cudnn.flags(enabled=False) if without_cudnn else nullcontext():
         return gru(packed)
 
 

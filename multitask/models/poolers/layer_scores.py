@@ -41,8 +41,8 @@ class DynamicScores(nn.Module):
         if self.states_at_once is not None and torch.is_grad_enabled():
             run = partial(checkpoint, run, use_reentrant=False)
         starts = range(0, len(states), size)
-        found = torch.cat([run(*given, *states[at : at + size]) for at in starts], dim=1)
-        return relu(self.score(found)).squeeze(-1)
+        summaries = torch.cat([run(*given, *states[at : at + size]) for at in starts], dim=1)
+        return relu(self.score(summaries)).squeeze(-1)
 
     def _summaries(self, training: bool, lengths: Tensor, *states: Tensor) -> Tensor:
         """n states [B, T, d] -> U [B, n, 4 d].

@@ -167,7 +167,7 @@ def _columns(
     trained: dict[str, TaskType] = {}
     for task in dict.fromkeys(task for runs in reports for task in runs[0][1]["tasks"]):
         sets = [_dev_rows(task, runs) for runs in reports]
-        first = next(one for found in sets for one in found)
+        first = next(one for scored in sets for one in scored)
         tasks[task] = {"metric": first.metric, "rows": len(first.rows)}
         every = [report["tasks"].get(task, {}) for runs in reports for _, report in runs]
         if not any(entry.get("evaluate_only") for entry in every):
@@ -180,10 +180,10 @@ def _task_column(
     task: str, sets: list[list[ScoredRows]], reports: list[Runs], resamples: int
 ) -> Column:
     """Return each group's reported score per seed, and its resampled means over seeds."""
-    every = [one for found in sets for one in found]
+    every = [one for scored in sets for one in scored]
     for other in every[1:]:
         check_same_rows(task, every[0], other)
-    ends = np.cumsum([len(found) for found in sets])
+    ends = np.cumsum([len(scored) for scored in sets])
     parts = np.split(resampled_metric(task, every, resamples), ends[:-1], axis=1)
     column: Column = []
     for values, runs in zip(parts, reports, strict=True):
@@ -237,6 +237,6 @@ def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
 
 def _summary(scores: list[float], samples: Array) -> dict[str, Any]:
     """Return mean, standard deviation and interval of a group's score; NaN if one seed has NaN."""
-    found = over_seeds(scores)
-    low, high = percentiles(samples) if math.isfinite(found["mean"]) else (math.nan, math.nan)
-    return {**found, "low": low, "high": high}
+    summary = over_seeds(scores)
+    low, high = percentiles(samples) if math.isfinite(summary["mean"]) else (math.nan, math.nan)
+    return {**summary, "low": low, "high": high}

@@ -66,7 +66,7 @@ def curve_groups(comparison: dict[str, Any]) -> dict[str, list[Path]]:
         return group["name"] != comparison["baseline"], not best, -mean
 
     drawn = [group["name"] for group in sorted(logged, key=rank)[:MAX_CURVES]]
-    return {name: own for name, own in runs.items() if name in drawn}
+    return {name: paths for name, paths in runs.items() if name in drawn}
 
 
 def draw_comparison(comparison: dict[str, Any]) -> "style.Figure":

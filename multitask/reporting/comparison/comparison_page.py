@@ -38,8 +38,8 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
         Image(directory / "figure.png", alt),
     ]
     sections = [Section(score_tables.SCORES_TITLE, scores)]
-    if found := score_tables.holdout_table(comparison):
-        sections.append(Section(score_tables.HOLDOUT_TITLE, [found], label="Holdout"))
+    if holdout := score_tables.holdout_table(comparison):
+        sections.append(Section(score_tables.HOLDOUT_TITLE, [holdout], label="Holdout"))
     if score_tables.difference_table(comparison):
         sections.append(_differences(comparison))
     if times := score_tables.time_table(comparison):
@@ -69,8 +69,8 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
 
 def _column(comparison: dict[str, Any], at: int) -> dict[str, dict[str, Any]]:
     """Return the entries of a column that have a score, by group."""
-    found = {g["name"]: score_tables.entries(comparison, g)[at] for g in comparison["groups"]}
-    return {name: entry for name, entry in found.items() if entry and entry["mean"] is not None}
+    entries = {g["name"]: score_tables.entries(comparison, g)[at] for g in comparison["groups"]}
+    return {name: entry for name, entry in entries.items() if entry and entry["mean"] is not None}
 
 
 def _summary(comparison: dict[str, Any]) -> str:
@@ -101,9 +101,9 @@ def _tiles(comparison: dict[str, Any]) -> list[Tile]:
     titles = score_tables.columns(comparison)
     first = [-1] if len(comparison["tasks"]) > 1 else []
     return [
-        _tile(comparison["baseline"], "mean of the tasks" if at < 0 else titles[at], found)
+        _tile(comparison["baseline"], "mean of the tasks" if at < 0 else titles[at], column)
         for at in (*first, *range(len(comparison["tasks"])))
-        if (found := _column(comparison, at))
+        if (column := _column(comparison, at))
     ]
 
 
@@ -128,11 +128,11 @@ def _clear(difference: dict[str, Any] | None) -> bool:
 
 def _differences(comparison: dict[str, Any]) -> Section:
     """List the differences, the clear ones in bold; the interval is the second line of a cell."""
-    found = score_tables.differences(comparison)
-    rows = [[name, *map(_two_lines, row)] for name, row in found.items()]
+    differences = score_tables.differences(comparison)
+    rows = [[name, *map(_two_lines, row)] for name, row in differences.items()]
     marked = {
         (line, 1 + at)
-        for line, row in enumerate(found.values())
+        for line, row in enumerate(differences.values())
         for at, each in enumerate(row)
         if _clear(each)
     }
@@ -201,10 +201,10 @@ def marginal_table(comparison: dict[str, Any], axis: dict[str, Any]) -> Table:
     lines = [each for each in comparison["marginals"] if each["axis"] == axis["key"]]
     means = [[*line["tasks"].values(), line["overall"]] for line in lines]
     rows = []
-    for line, found in zip(lines, means, strict=True):
-        counts = sorted({entry["cells"] for entry in found if entry})
+    for line, scores in zip(lines, means, strict=True):
+        counts = sorted({entry["cells"] for entry in scores if entry})
         cells = " to ".join(map(str, dict.fromkeys((*counts[:1], *counts[-1:]))))
-        rows.append([labels[line["label"]], cells, *map(score_tables.score_cell, found)])
+        rows.append([labels[line["label"]], cells, *map(score_tables.score_cell, scores)])
     header = ("value", "cells", *score_tables.columns(comparison))
     return Table(header, rows, score_tables.best_cells(means, 2))
 
@@ -224,11 +224,11 @@ def _curves(directory: Path, comparison: dict[str, Any], drawn: Sequence[str]) -
 
 
 def _transfer_section(comparison: dict[str, Any]) -> list[Section]:
-    found = {
+    tables = {
         score_tables.GAIN_TITLE: score_tables.gain_table(comparison),
         score_tables.MATRIX_TITLE: score_tables.matrix_table(comparison),
     }
-    parts = [Section(title, [table]) for title, table in found.items() if table is not None]
+    parts = [Section(title, [table]) for title, table in tables.items() if table is not None]
     return [Section("Transfer between tasks", parts=parts, label="Transfer")] if parts else []
 
 

@@ -43,7 +43,7 @@ def heatmaps(comparison: dict[str, Any], task: str | None) -> list[Heatmap]:
     for pair in combinations(long_axes(comparison), 2):
         rows, columns = (axes[i] for i in pair)
         labels = [list(axis_labels(axis).values()) for axis in (rows, columns)]
-        means = [_mean(found) if found else math.nan for found in _sets(axes, cells, pair)]
+        means = [_mean(each) if each else math.nan for each in _sets(axes, cells, pair)]
         values = np.array(means).reshape([len(side) for side in labels])
         maps.append(Heatmap(values, labels[0], labels[1], rows["key"], columns["key"]))
     return maps
@@ -65,9 +65,9 @@ def marginals(comparison: dict[str, Any]) -> list[dict[str, Any]]:
     cells = {task: _cells(comparison, task) for task in (*comparison["tasks"], None)}
     entries = []
     for i in long:
-        sets = {task: _sets(axes, found, (i,)) for task, found in cells.items()}
+        sets = {task: _sets(axes, scored, (i,)) for task, scored in cells.items()}
         for at, label in enumerate(axes[i]["labels"]):
-            means = {task: _marginal(found[at]) for task, found in sets.items()}
+            means = {task: _marginal(by_label[at]) for task, by_label in sets.items()}
             overall = means.pop(None)
             entry = {"axis": axes[i]["key"], "label": label, "tasks": means, "overall": overall}
             entries.append(entry)
@@ -76,13 +76,13 @@ def marginals(comparison: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _cells(comparison: dict[str, Any], task: str | None) -> dict[Point, Cell]:
     """Return the cells of a column that have a score, by their labels on the axes."""
-    found = {}
+    cells = {}
     for group in comparison["groups"]:
         entry = group["overall"] if task is None else group["tasks"].get(task)
         if entry and entry["mean"] is not None and math.isfinite(entry["mean"]):
             point = tuple(group["point"][axis["key"]] for axis in comparison["axes"])
-            found[point] = (entry, group["seeds"])
-    return found
+            cells[point] = (entry, group["seeds"])
+    return cells
 
 
 def _sets(

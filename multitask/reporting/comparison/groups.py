@@ -100,13 +100,13 @@ def _names(firsts: list[tuple[int, Path]]) -> list[str]:
 
 def _choices(seed: int, run: Path) -> list[str]:
     """List names of a run from short to long; the last one, the complete path, is unique."""
-    *parents, own = run.resolve().parts
-    short = sub(rf"(^|[-_.])(seed[-_=]?\d+|{seed})$", "", own, count=1)
+    *parents, last = run.resolve().parts
+    short = sub(rf"(^|[-_.])(seed[-_=]?\d+|{seed})$", "", last, count=1)
     if not short:  # SETTING/seed-1
         *parents, short = parents
-        own = f"{short}/{own}"
-    choices = [short, own]
+        last = f"{short}/{last}"
+    choices = [short, last]
     for i in range(1, len(parents)):
         above = "/".join(parents[-i:])
-        choices += [f"{above}/{short}", f"{above}/{own}"]
+        choices += [f"{above}/{short}", f"{above}/{last}"]
     return [*choices, str(run.resolve())]

@@ -26,7 +26,7 @@ def held_out(
             if RunDirectory(run).predictions_of(task, "holdout").is_file():
                 score = load_split(run, task, "holdout", entry).value()
                 values.setdefault(task, []).append(score)
-    complete = {task: found for task, found in values.items() if len(found) == len(runs)}
+    complete = {task: scores for task, scores in values.items() if len(scores) == len(runs)}
     if not complete:
         return None
     overall = None
@@ -34,7 +34,7 @@ def held_out(
         by_seed = zip(*(complete[task] for task in counted), strict=True)
         overall = over_seeds([statistics.fmean(scores) for scores in by_seed])
     return {
-        "tasks": {task: over_seeds(found) for task, found in complete.items()},
+        "tasks": {task: over_seeds(scores) for task, scores in complete.items()},
         "overall": overall,
     }
 

@@ -78,8 +78,8 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
             None if unlabelled else labels,
             answers=[tuple(one["label"]) for one in records] if kind.measured else None,
         )
-        found = ScoredRows(run, rows, kind, result["metric"], predictions, scores)
-        return _checked(found, split, result, advice)
+        scored = ScoredRows(run, rows, kind, result["metric"], predictions, scores)
+        return _checked(scored, split, result, advice)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise UserError(f"{file}: damaged or incomplete: {advice}") from error
 

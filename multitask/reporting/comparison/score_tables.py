@@ -100,10 +100,10 @@ def score_table(comparison: dict[str, Any]) -> Table:
     differ = None not in counts and max(counts) > 1.01 * min(counts)
     rows, marked = [], set()
     for line, (group, count) in enumerate(zip(groups, counts, strict=True)):
-        found = entries(comparison, group)
-        rows.append([group["name"], str(len(group["seeds"])), *map(score_cell, found)])
+        scores = entries(comparison, group)
+        rows.append([group["name"], str(len(group["seeds"])), *map(score_cell, scores)])
         rows[-1] += [f"{count:,}"] if differ else []
-        marked |= {(line, 2 + i) for i, entry in enumerate(found) if entry and entry["best"]}
+        marked |= {(line, 2 + i) for i, entry in enumerate(scores) if entry and entry["best"]}
     header = ("group", "seeds", *columns(comparison), *(["trained parameters"] if differ else []))
     return Table(header, rows, frozenset(marked))
 
@@ -116,8 +116,8 @@ def best_of(means: Sequence[float]) -> float | None:
 def best_cells(rows: Sequence[Sequence[Entry]], first: int) -> frozenset[tuple[int, int]]:
     """Return the cells to mark: the best mean of each column, numbered from ``first``."""
     marked = set()
-    for column, found in enumerate(zip(*rows, strict=True), first):
-        means = [entry["mean"] if entry else None for entry in found]
+    for column, column_entries in enumerate(zip(*rows, strict=True), first):
+        means = [entry["mean"] if entry else None for entry in column_entries]
         best = best_of([mean for mean in means if mean is not None])
         marked |= {
             (row, column) for row, mean in enumerate(means) if mean is not None and mean == best
@@ -127,14 +127,14 @@ def best_cells(rows: Sequence[Sequence[Entry]], first: int) -> frozenset[tuple[i
 
 def holdout_table(comparison: dict[str, Any]) -> Table | None:
     """Build the table of scores on the holdout, the best marked; None for fewer than two groups."""
-    found = {
+    scores = {
         group["name"]: entries(comparison, group["holdout"])
         for group in comparison["groups"]
         if group.get("holdout")
     }
-    rows = [[name, *map(score_cell, row)] for name, row in found.items()]
+    rows = [[name, *map(score_cell, row)] for name, row in scores.items()]
     header = ("group", *columns(comparison))
-    return Table(header, rows, best_cells([*found.values()], 1)) if len(rows) > 1 else None
+    return Table(header, rows, best_cells([*scores.values()], 1)) if len(rows) > 1 else None
 
 
 def difference_title(comparison: dict[str, Any]) -> str:
@@ -143,11 +143,11 @@ def difference_title(comparison: dict[str, Any]) -> str:
 
 def differences(comparison: dict[str, Any]) -> dict[str, list[Entry]]:
     """Return the differences per column of each group that can be compared with the baseline."""
-    found = {
+    by_group = {
         group["name"]: [(entry or {}).get("difference") for entry in entries(comparison, group)]
         for group in comparison["groups"]
     }
-    return {name: row for name, row in found.items() if any(row)}
+    return {name: row for name, row in by_group.items() if any(row)}
 
 
 def difference_table(comparison: dict[str, Any]) -> Table | None:

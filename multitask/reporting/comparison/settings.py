@@ -16,13 +16,13 @@ def differing_settings(configs: Sequence[Mapping[str, Any]]) -> list[dict[str, A
     task, they have ``True`` for it, and its keys are listed where they differ among these. A method
     (pooling, head, ...) is one value: its name if it has no options.
     """
-    found: list[dict[str, Any]] = [{} for _ in configs]
+    differing: list[dict[str, Any]] = [{} for _ in configs]
     settings = {
         i: {key: value for key, value in config.items() if key not in NOT_SETTINGS}
         for i, config in enumerate(configs)
     }
-    _compare((), settings, found)
-    return found
+    _compare((), settings, differing)
+    return differing
 
 
 def _compare(
@@ -32,8 +32,8 @@ def _compare(
     first, *others = values.values()
     if all(other == first for other in others):
         return
-    whole = path[-1:] and (path[-1] in CHOICES or path[-2:] in WHOLE)
-    if whole or not all(isinstance(value, dict) for value in values.values()):
+    one_value = path[-1:] and (path[-1] in CHOICES or path[-2:] in WHOLE)
+    if one_value or not all(isinstance(value, dict) for value in values.values()):
         for i, value in values.items():
             differing[i][".".join(path)] = _plain(value)
         return

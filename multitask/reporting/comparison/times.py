@@ -22,17 +22,17 @@ def training_times(
     seconds = [median_of([report.get("epoch_seconds") for report in group]) for group in groups]
     base = seconds[baseline]
     return [
-        None if own is None else {"epoch_seconds": own, "ratio": own / base if base else None}
-        for own in seconds
+        None if each is None else {"epoch_seconds": each, "ratio": each / base if base else None}
+        for each in seconds
     ]
 
 
 def several_machines(reports: Sequence[Mapping[str, Any]]) -> str | None:
     """Tell in a note how the machines of the runs differ; None if they do not."""
-    found = {key: [report[key] for report in reports if report.get(key)] for key in MACHINE}
+    recorded = {key: [report[key] for report in reports if report.get(key)] for key in MACHINE}
     differing = [
         f"{key} {', '.join(map(str, dict.fromkeys(values)))}"
-        for key, values in found.items()
+        for key, values in recorded.items()
         if len(set(values)) > 1
     ]
     if not differing:

@@ -43,14 +43,14 @@ class ClsAttention:
     @property
     def mean(self) -> np.ndarray:
         """Average over heads [L, T]."""
-        found: np.ndarray = self.weights.mean(axis=1)
-        return found
+        average: np.ndarray = self.weights.mean(axis=1)
+        return average
 
     def to_json(self, heads: bool) -> dict[str, Any]:
         """Return ``tokens``, ``separators``, ``mean`` [L][T]; with ``heads`` also [L][h][T]."""
-        found: dict[str, Any] = {"tokens": self.tokens, "separators": self.separators}
-        found["mean"] = self.mean.tolist()
-        return found | ({"heads": self.weights.tolist()} if heads else {})
+        values: dict[str, Any] = {"tokens": self.tokens, "separators": self.separators}
+        values["mean"] = self.mean.tolist()
+        return values | ({"heads": self.weights.tolist()} if heads else {})
 
 
 def draw_mean(attention: ClsAttention, source: str) -> "style.Figure":

@@ -20,8 +20,8 @@ def draw_conflict(
     if not measured:
         return None
     pairs = list(dict.fromkeys(pair for event in measured for pair in event["cosines"]["all"]))
-    found = {part for event in measured for part in event["cosines"]}  # a stage may freeze some
-    parts = sorted(found - {"all"}, key=lambda part: int(part.partition("_")[2] or 0))
+    every = {part for event in measured for part in event["cosines"]}  # a stage may freeze some
+    parts = sorted(every - {"all"}, key=lambda part: int(part.partition("_")[2] or 0))
     figure = style.new_figure(11.0, max(3.6, 0.34 * len(parts) + 1.6))
     over_time, by_layer = figure.subplots(1, 2, width_ratios=[3, 2])
     steps = [event["step"] for event in measured]

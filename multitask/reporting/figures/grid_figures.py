@@ -154,8 +154,8 @@ def loss_gaps(
     """
     curves: Curves = {}
     for task in report["tasks"]:
-        own = [e for e in events if e["event"] == "step" and e["task"] == task]
-        steps = [e for e in own if e["loss"] is not None]
+        of_task = [e for e in events if e["event"] == "step" and e["task"] == task]
+        steps = [e for e in of_task if e["loss"] is not None]
         before = 0
         for event in evaluations:
             loss = event["tasks"].get(task, {}).get("loss")

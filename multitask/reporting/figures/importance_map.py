@@ -59,9 +59,9 @@ class Importance:
 
     def placed(self, values: Sequence[Sequence[float]], states: int) -> np.ndarray:
         """Spread rows [m][n] over all hidden states [m, states]; NaN for one without a weight."""
-        found = np.full((len(values), states), np.nan)
-        found[:, self.states] = values
-        return found
+        spread = np.full((len(values), states), np.nan)
+        spread[:, self.states] = values
+        return spread
 
 
 def by_length(weights: np.ndarray, lengths: np.ndarray) -> dict[str, Any]:

@@ -144,7 +144,7 @@ def _wrapped(title: str, width: int) -> str:
 
 def _gains(table: dict[str, Any], row: dict[str, Any]) -> list[Gain]:
     """Return the row's difference to the baseline per task and size of the training set."""
-    found: dict[tuple[str, str | None], Gain] = {}
+    gains: dict[tuple[str, str | None], Gain] = {}
     for column, cell in zip(table["columns"], row["cells"], strict=True):
         if cell is None or not cell.get("difference") or not cell["train_rows"]:
             continue
@@ -153,5 +153,5 @@ def _gains(table: dict[str, Any], row: dict[str, Any]) -> list[Gain]:
             task = column["of"] or column["task"]
             numbers = (difference[key] for key in ("value", "low", "high"))
             gain = Gain(task, column["title"], cell["train_rows"], *numbers)
-            found.setdefault((task, column["cells"]), gain)
-    return list(found.values())
+            gains.setdefault((task, column["cells"]), gain)
+    return list(gains.values())

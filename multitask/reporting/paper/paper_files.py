@@ -67,8 +67,8 @@ def paper_csv(table: dict[str, Any]) -> str:
             line += [difference.get(part) for part in DIFFERENCE_PARTS]
             rows.append([*line, *(cell.get(part) for part in TIMES)])
         for average in table["averages"]:
-            found = {part: average[kind].get(row["name"]) for part, kind in shown.items()}
-            line = [row["name"], average["title"], "", "", "", *map(found.get, CSV_PARTS)]
+            averages = {part: average[kind].get(row["name"]) for part, kind in shown.items()}
+            line = [row["name"], average["title"], "", "", "", *map(averages.get, CSV_PARTS)]
             rows.append([*line, *[""] * len([*differences, *TIMES])])
     return Table(header, rows).csv()
 
@@ -93,12 +93,12 @@ def _tables(table: dict[str, Any], narrow: bool = False) -> Iterator[tuple[str, 
     ``narrow`` transposes the differences if they have more columns than rows.
     """
     yield f"{table['title']}, in percent", _scores(table)
-    if table["statistic"] != "sd" and (found := _differences(table)):
+    if table["statistic"] != "sd" and (differences := _differences(table)):
         title = f"Difference to {table['baseline_title']}, in points"
-        wide = len(found.header) - 2 > len(found.rows)
+        wide = len(differences.header) - 2 > len(differences.rows)
         yield (
             f"{title}: ours [95 % interval] Holm's p",
-            _turned(found) if narrow and wide else found,
+            _turned(differences) if narrow and wide else differences,
         )
     for key, title in (
         ("epoch_seconds", "Seconds of an epoch's training steps"),
@@ -119,8 +119,8 @@ def _scores(table: dict[str, Any]) -> Table:
             rows.append([row["title"], "paper", *map(shown, [*printed, *averages])])
         if any(cell and cell["values"] for cell in row["cells"]):
             averages = [average["values"].get(row["name"]) for average in table["averages"]]
-            own = [_ours(cell, table["statistic"]) for cell in row["cells"]]
-            rows.append([row["title"], "ours", *own, *map(shown, averages)])
+            ours = [_ours(cell, table["statistic"]) for cell in row["cells"]]
+            rows.append([row["title"], "ours", *ours, *map(shown, averages)])
     titles = [column["title"] for column in table["columns"]]
     return Table(("", "", *titles, *(average["title"] for average in table["averages"])), rows)
 
@@ -157,9 +157,9 @@ def _differences(table: dict[str, Any]) -> Table | None:
         ]
         if any(value is not None for value in printed):
             rows.append([row["title"], "paper", *(signed(value, 2) for value in printed)])
-        found = [(cell or {}).get("difference") for cell in row["cells"]]
-        if any(found):
-            rows.append([row["title"], "ours", *map(_difference, found)])
+        differences = [(cell or {}).get("difference") for cell in row["cells"]]
+        if any(differences):
+            rows.append([row["title"], "ours", *map(_difference, differences)])
     titles = [column["title"] for column in table["columns"]]
     return Table(("", "", *titles), rows) if rows else None
 
@@ -183,10 +183,10 @@ def _times(table: dict[str, Any], key: str) -> Table | None:
     for row in table["rows"]:
         line = []
         for place in places.values():
-            own = (row["cells"][place] or {}).get(key)
+            seconds = (row["cells"][place] or {}).get(key)
             other = ((base["cells"][place] if base else None) or {}).get(key)
-            ratio = f" (x{own / other:.2f})" if own and other and row is not base else ""
-            line.append("-" if own is None else f"{own:.2f}{ratio}")
+            ratio = f" (x{seconds / other:.2f})" if seconds and other and row is not base else ""
+            line.append("-" if seconds is None else f"{seconds:.2f}{ratio}")
         if set(line) != {"-"}:
             rows.append([row["title"], *line])
     return Table(("", *places), rows) if rows else None
@@ -218,7 +218,7 @@ def _seeds(table: dict[str, Any]) -> str:
         )
         for i, column in enumerate(table["columns"])
     }
-    shown = {title: " or ".join(map(str, found)) for title, found in counts.items() if found}
+    shown = {title: " or ".join(map(str, numbers)) for title, numbers in counts.items() if numbers}
     if len(set(shown.values())) == 1:
         return f"Seeds: {next(iter(shown.values()))}."
     return f"Seeds: {', '.join(f'{title} {count}' for title, count in shown.items())}."

@@ -63,8 +63,8 @@ def paper_table(
         UserError: no runs, no column that they have, a row with a task twice, a task without the
             column's metric, and whatever ``compare`` refuses.
     """
-    own = [_of(column, layout, rows) for column in layout.columns]
-    names = list(dict.fromkeys([*layout.rows, *(name for found in own for name in found)]))
+    runs_of = [_of(column, layout, rows) for column in layout.columns]
+    names = list(dict.fromkeys([*layout.rows, *(name for named in runs_of for name in named)]))
     reports = {
         run: RunDirectory(run).load_report()
         for sets in rows.values()
@@ -81,17 +81,17 @@ def paper_table(
     used: dict[Path, None] = {}
     undefined: list[str] = []
     for place, column in enumerate(layout.columns):
-        found = _column(column, own[place], reports, baseline=baseline, resamples=resamples)
-        runs = [run for score in found.values() for run in map(Path, score["runs"])]
+        scores = _column(column, runs_of[place], reports, baseline=baseline, resamples=resamples)
+        runs = [run for score in scores.values() for run in map(Path, score["runs"])]
         used |= dict.fromkeys(runs)
         undefined += score_notes([(run, _under(column, reports[run])) for run in runs])
         for name in names:
             row = layout.rows.get(name)
             printed = row.printed[place] if row and row.printed else None
-            cells[name].append(_cell(found.get(name), printed, layout.statistic))
-    if not any(own) and rows:
+            cells[name].append(_cell(scores.get(name), printed, layout.statistic))
+    if not any(runs_of) and rows:
         raise UserError(f"{layout.title}: no run is of a row of it; they are {', '.join(rows)}")
-    if not any(cell and cell["values"] for own in cells.values() for cell in own):
+    if not any(cell and cell["values"] for line in cells.values() for cell in line):
         tasks = dict.fromkeys(task for report in reports.values() for task in report["tasks"])
         raise UserError(f"{layout.title}: no run has a column's task; they have {', '.join(tasks)}")
     table = {
@@ -126,8 +126,8 @@ def _under(column: Column, report: Mapping[str, Any]) -> dict[str, Any]:
 def _of(column: Column, layout: Layout, rows: Rows) -> Rows:
     """Return the runs that a column is about, under the names of the table's rows."""
     start = f"{column.cells}-" if column.cells else ""
-    found = {n.removeprefix(start): sets for n, sets in rows.items() if n.startswith(start)}
-    return {n: sets for n, sets in found.items() if layout.other_rows or n in layout.rows}
+    named = {n.removeprefix(start): sets for n, sets in rows.items() if n.startswith(start)}
+    return {n: sets for n, sets in named.items() if layout.other_rows or n in layout.rows}
 
 
 def _column(
@@ -156,7 +156,7 @@ def _column(
     present = baseline in [group.name for group in groups]
     against = baseline if present else groups[0].name
     made = compare(groups, against, metrics={column.task: column.metric}, resamples=resamples)
-    found = {}
+    scores = {}
     for group, entry in zip(groups, made["groups"], strict=True):
         score = dict(entry["tasks"][column.task])
         score["difference"] = score["difference"] if present else None
@@ -164,8 +164,8 @@ def _column(
         data = reports[group.runs[0]]["tasks"][column.task]["data"]
         score["train_rows"] = data["train"]["rows"] if "train" in data else None
         score |= _times([reports[run] for run in group.runs], column.task)
-        found[group.name] = score
-    return found
+        scores[group.name] = score
+    return scores
 
 
 def _times(reports: Sequence[Mapping[str, Any]], task: str) -> dict[str, float | None]:
@@ -183,9 +183,9 @@ def _cell(
         return None if printed is None else {"values": [], "shown": None, "printed": printed}
     values = [None if value is None else 100 * value for value in score["values"]]
     known = [value for value in values if value is not None]
-    whole = len(known) == len(values)
+    complete = len(known) == len(values)
     percent = {key: _percent(score[key]) for key in ("mean", "sd", "low", "high")}
-    median = statistics.median(known) if whole else None
+    median = statistics.median(known) if complete else None
     difference = score["difference"]
     if difference is not None:
         scaled = {key: _percent(difference[key]) for key in ("value", "low", "high")}
@@ -214,13 +214,13 @@ def _averages(
 ) -> list[dict[str, Any]]:
     """Compute both averages of every row, over the columns that all rows with runs have."""
     ours = {
-        name: [None if cell is None else cell["shown"] for cell in own]
-        for name, own in cells.items()
-        if any(cell and cell["values"] for cell in own)
+        name: [None if cell is None else cell["shown"] for cell in line]
+        for name, line in cells.items()
+        if any(cell and cell["values"] for cell in line)
     }
 
     def shared(places: Sequence[int]) -> list[int]:
-        return [i for i in places if all(own[i] is not None for own in ours.values())]
+        return [i for i in places if all(line[i] is not None for line in ours.values())]
 
     def over(title: str, places: Sequence[int], average: Average) -> dict[str, Any]:
         theirs = {
@@ -230,9 +230,9 @@ def _averages(
         return {
             "title": title,
             "columns": [layout.columns[i].title for i in places],
-            "values": {name: average([own[i] for i in places]) for name, own in ours.items()},
+            "values": {name: average([line[i] for i in places]) for name, line in ours.items()},
             # of printed values only where all of them are printed
-            "printed": {n: None if None in own else average(own) for n, own in theirs.items()},
+            "printed": {n: None if None in line else average(line) for n, line in theirs.items()},
         }
 
     plain = [place for place, column in enumerate(layout.columns) if column.averaged is True]
@@ -249,9 +249,9 @@ def _averages(
 
 def _official_title(columns: Sequence[Column]) -> str:
     """Name the average after GLUE only if each task has all the metrics that GLUE averages."""
-    found: dict[str, set[str]] = {}
+    averaged: dict[str, set[str]] = {}
     for column in columns:
-        found.setdefault(column.of or column.task, set()).add(f"{column.task} {column.metric}")
-    if all(GLUE_METRICS.get(task) == metrics for task, metrics in found.items()):
-        return f"official average, {len(found)} of 9 tasks"
-    return f"mean over {len(found)} tasks, not GLUE's own average"
+        averaged.setdefault(column.of or column.task, set()).add(f"{column.task} {column.metric}")
+    if all(GLUE_METRICS.get(task) == metrics for task, metrics in averaged.items()):
+        return f"official average, {len(averaged)} of 9 tasks"
+    return f"mean over {len(averaged)} tasks, not GLUE's own average"
