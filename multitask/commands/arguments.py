@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitask.utils.errors import UserError, suggest
+from multitask.utils.files import expand_home
 from multitask.utils.names import PACKAGED_ENCODER
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def add_overrides(parser: argparse.ArgumentParser, text: str = CHANGES) -> None:
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add RUN, a run directory."""
-    parser.add_argument("run", metavar="RUN", type=Path, help="run directory")
+    parser.add_argument("run", metavar="RUN", type=expand_home, help="run directory")
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +48,10 @@ def runs_and_overrides(arguments: argparse.Namespace) -> tuple[list[Path], list[
     from multitask.config.yaml_tree import is_override
 
     overrides = [word for word in arguments.more if is_override(word)]
-    return [arguments.run, *(Path(w) for w in arguments.more if w not in overrides)], overrides
+    return [
+        arguments.run,
+        *(expand_home(w) for w in arguments.more if w not in overrides),
+    ], overrides
 
 
 def add_task(parser: argparse.ArgumentParser, text: str) -> None:
@@ -63,7 +67,7 @@ def add_pooling(parser: argparse.ArgumentParser, more: str = "") -> None:
 
 def add_output(parser: argparse.ArgumentParser, metavar: str, text: str) -> None:
     """Add --output; ``text`` is the help."""
-    parser.add_argument("--output", metavar=metavar, type=Path, help=text)
+    parser.add_argument("--output", metavar=metavar, type=expand_home, help=text)
 
 
 def check_number(option: str, number: int, least: int = 1) -> None:

@@ -7,9 +7,9 @@ Writes search.md and search.json (docs/search.md).
 """
 
 import argparse
-from pathlib import Path
 
 from multitask.commands import arguments as shared
+from multitask.utils.files import expand_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "table with question1, question2 (or sentence1, sentence2) and is_duplicate; with qid1 and "
         "qid2 questions are known by them, else by their exact text"
     )
-    parser.add_argument("--pairs", metavar="FILE", type=Path, required=True, help=text)
+    parser.add_argument("--pairs", metavar="FILE", type=expand_home, required=True, help=text)
     text = "distinct questions in the corpus at most (default 100,000, as in the paper)"
     parser.add_argument("--limit", metavar="N", type=int, default=100_000, help=text)
     shared.add_task(parser, "the run's task whose vectors count")

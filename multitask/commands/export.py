@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitask.commands.arguments import add_overrides, add_run, add_task, check_task
+from multitask.utils.files import expand_home
 
 if TYPE_CHECKING:
     from multitask.config import Config
@@ -20,7 +21,10 @@ FORMATS = ("transformers", "sentence-transformers", "onnx", "ternary")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     parser.add_argument(
-        "directory", metavar="DIR", type=Path, help="where to: a directory that does not exist yet"
+        "directory",
+        metavar="DIR",
+        type=expand_home,
+        help="where to: a directory that does not exist yet",
     )
     add_overrides(parser)
     parser.add_argument("--format", required=True, choices=FORMATS, help="who is to load it")

@@ -5,15 +5,16 @@ import argparse
 from pathlib import Path
 
 from multitask.commands.arguments import add_pooling, add_source, add_task, check_number
+from multitask.utils.files import expand_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source(parser)
     parser.add_argument(
-        "--texts", metavar="FILE", type=Path, required=True, help="UTF-8, one text a line"
+        "--texts", metavar="FILE", type=expand_home, required=True, help="UTF-8, one text a line"
     )
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, required=True, help="directory of the index"
+        "--out", metavar="DIR", type=expand_home, required=True, help="directory of the index"
     )
     text = "an approximate index of N lists, at most a list for every 39 texts (default: exact)"
     parser.add_argument("--ivf", metavar="N", type=int, help=text)

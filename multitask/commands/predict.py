@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 
 from multitask.commands import arguments as shared
+from multitask.utils.files import expand_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--file",
         metavar="F",
-        type=Path,
+        type=expand_home,
         help="your own texts: .txt with one per line (a pair separated by a tab; the id is the "
         "line's number from 0), or a csv, tsv, jsonl or parquet file with the task's columns",
     )
@@ -91,7 +92,7 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
     import json
 
     from multitask.config import load_run_config
-    from multitask.utils.errors import UserError
+    from multitask.utils.errors import UserError, no_file
     from multitask.utils.files import write_text
 
     task, file, output = arguments.task, arguments.file, arguments.output
@@ -101,7 +102,7 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
     for run, config in zip(runs, configs, strict=True):
         shared.check_task(run, config, task)
     if not file.is_file():
-        raise UserError(f"no such file: {file}")
+        raise UserError(no_file(file))
 
     from multitask.inference.ensemble import predict_texts
     from multitask.inference.load_run import TrainedRun
@@ -126,20 +127,21 @@ def _check_output(output: Path, file: Path) -> None:
     import json
 
     from multitask.config.run_directory import RunDirectory
-    from multitask.utils.errors import UserError
+    from multitask.utils.errors import UserError, check_regular
 
     run = RunDirectory(output.parent.parent)
     if output.is_dir():
         raise UserError(f"{output} is a directory: name a file by --output")
     if output.parent == run.predictions and run.holds_run:
         raise UserError(f"{output} is where a run has its predictions: choose another --output")
-    if not output.is_file():
+    check_regular(output)
+    if not output.exists():
         return
     with output.open("rb") as opened:
         first = opened.readline()
     try:
         ours = not first or {"texts", "prediction"} <= set(json.loads(first))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         ours = False
     if not ours or (file.is_file() and output.samefile(file)):
         raise UserError(f"{output} exists and holds no predictions: choose another --output")

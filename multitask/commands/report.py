@@ -1,14 +1,14 @@
 """Compare finished runs: one table of dev scores, with differences to a baseline."""
 
 import argparse
-from pathlib import Path
 
 from multitask.commands.arguments import add_output
+from multitask.utils.files import expand_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "run directory; runs that differ only in their seed make one row"
-    parser.add_argument("runs", metavar="RUN", type=Path, nargs="+", help=text)
+    parser.add_argument("runs", metavar="RUN", type=expand_home, nargs="+", help=text)
     text = "row that the others are compared with, as the table names it (default: the first)"
     parser.add_argument("--baseline", metavar="NAME", help=text)
     files = "report.html, table.md, .csv and .tex, comparison.json and figures"

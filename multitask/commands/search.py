@@ -3,9 +3,13 @@
 import argparse
 from pathlib import Path
 
+from multitask.utils.files import expand_home
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("index", metavar="DIR", type=Path, help="directory that `index` wrote")
+    parser.add_argument(
+        "index", metavar="DIR", type=expand_home, help="directory that `index` wrote"
+    )
     parser.add_argument("queries", metavar="QUERY", nargs="+", help="what to look for")
     parser.add_argument(
         "--top", metavar="N", type=int, default=10, help="texts a query (default 10)"

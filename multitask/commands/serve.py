@@ -4,15 +4,15 @@ The page is on this machine's loopback address: no other machine can reach it (d
 """
 
 import argparse
-from pathlib import Path
 
 from multitask.commands.arguments import add_run
+from multitask.utils.files import expand_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     text = "a search index made with this run: also show its nearest texts"
-    parser.add_argument("--index", metavar="DIR", type=Path, help=text)
+    parser.add_argument("--index", metavar="DIR", type=expand_home, help=text)
     parser.add_argument(
         "--port", metavar="N", type=int, default=8765, help="default 8765; 0: any free one"
     )

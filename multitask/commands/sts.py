@@ -4,21 +4,21 @@ Writes sts.md and sts.json; --layers also the scores of every layer and fixed po
 """
 
 import argparse
-from pathlib import Path
 
 from multitask.commands import arguments as shared
+from multitask.utils.files import expand_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_source(parser)
     shared.add_overrides(parser)
     parser.add_argument(
-        "--data", metavar="DIR", type=Path, required=True, help="directory with the suites"
+        "--data", metavar="DIR", type=expand_home, required=True, help="directory with the suites"
     )
     text = (
         "file to read as STS-B, such as the course's sts-dev.csv (default: its test split in DIR)"
     )
-    parser.add_argument("--stsb", metavar="FILE", type=Path, help=text)
+    parser.add_argument("--stsb", metavar="FILE", type=expand_home, help=text)
     shared.add_task(
         parser,
         "the run's task whose weights, adapter and pooling count (default: the first that compares "

@@ -5,6 +5,7 @@ import argparse
 from pathlib import Path
 
 from multitask.commands.arguments import add_output
+from multitask.utils.files import expand_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = (
         "what `ablate` wrote, or a run directory; runs that differ only in their seed make one row"
     )
-    parser.add_argument("directories", metavar="DIR", type=Path, nargs="+", help=text)
+    parser.add_argument("directories", metavar="DIR", type=expand_home, nargs="+", help=text)
     add_output(parser, "DIR", "also write paper.md, .csv, .tex, .json and figures there")
 
 

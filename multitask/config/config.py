@@ -14,7 +14,7 @@ from multitask.config.training_config import StageConfig, TrainingConfig
 from multitask.config.yaml_reader import KeyPath, dump_yaml
 from multitask.config.yaml_tree import Tree
 from multitask.utils.errors import UserError
-from multitask.utils.limits import TASKS
+from multitask.utils.limits import STAGES, TASKS
 from multitask.utils.names import EMBEDDED, PACKAGED_ENCODER
 
 # the training data of all-MiniLM-L6-v2 that overlaps with the tasks of this project
@@ -52,7 +52,7 @@ class Config(Strict):
     training: TrainingConfig = Field(default_factory=TrainingConfig)
     """The training loop."""
 
-    stages: list[StageConfig] | None = Field(None, min_length=1)
+    stages: list[StageConfig] | None = Field(None, min_length=1, max_length=STAGES)
     """Parts of the training, one after another; default: one, as in `training`."""
 
     tasks: dict[str, TaskConfig] = Field(min_length=1, max_length=TASKS)

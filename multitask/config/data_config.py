@@ -146,7 +146,7 @@ class DataConfig(Strict):
     @classmethod
     def _labels(cls, value: Any) -> Any:
         if isinstance(value, list):
-            value = {str(item): str(item) for item in value}
+            value = {str(item): item for item in value}
         if isinstance(value, dict):
             if any(isinstance(name, dict | list | None) for name in value.values()):
                 raise ValueError("expected a name for every value")

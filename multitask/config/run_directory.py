@@ -10,12 +10,13 @@ from typing import Any
 
 from multitask.config import Config, load_config
 from multitask.config.run_log import parse_event
-from multitask.utils.errors import UserError, warn
+from multitask.utils.errors import UserError, check_regular, warn
 from multitask.utils.files import (
     file_digest,
     hold,
     json_text,
     read_digests,
+    read_json,
     text_digest,
     write_digests,
     write_text,
@@ -264,7 +265,7 @@ class RunDirectory:
     def load_baselines(self) -> dict[str, dict[str, Any]] | None:
         """Return the baselines; None if missing or damaged, as they are quick to compute again."""
         try:
-            baselines: dict[str, dict[str, Any]] = json.loads(self.baselines.read_text("utf-8"))
+            baselines: dict[str, dict[str, Any]] = read_json(self.baselines)
             if not self.is_as_saved(self.baselines):
                 return None
             for scores in baselines.values():
@@ -272,7 +273,7 @@ class RunDirectory:
                     return None
                 if not isinstance(scores["frozen"], dict | None):
                     return None
-        except (ValueError, FileNotFoundError, AttributeError, KeyError, TypeError):
+        except (ValueError, FileNotFoundError, AttributeError, KeyError, TypeError, UserError):
             return None
         return baselines
 
@@ -282,6 +283,7 @@ class RunDirectory:
         It also warns if the log was changed after the run ended. Raises UserError if all lines are
         damaged.
         """
+        check_regular(self.metrics)
         lines = [parse_event(line) for line in self.metrics.read_bytes().splitlines()]
         lost = [str(number) for number, line in enumerate(lines, 1) if line is None]
         if lost and len(lost) == len(lines):
@@ -306,7 +308,7 @@ class RunDirectory:
         if not path.is_file():
             raise UserError(f"{path} does not exist: a run writes it when its training ends")
         try:
-            report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            report: dict[str, Any] = read_json(path)
             if not isinstance(report, dict) or not isinstance(report.get("tasks"), dict):
                 raise ValueError("it has no tasks")
             missing = [name for name in ("seed", "selection_split") if name not in report]
@@ -328,7 +330,7 @@ class RunDirectory:
         Raises UserError if the file is damaged.
         """
         try:
-            best: dict[str, int] = json.loads(self.best.read_text(encoding="utf-8"))
+            best: dict[str, int] = read_json(self.best)
         except ValueError:
             best = {}
         known = isinstance(best, dict) and JOINT in best
@@ -350,6 +352,7 @@ def tensors_of(checkpoint: Path, part: str) -> Path:
 
 def load_lines(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a JSON-lines file. Raises ValueError if a line is not an object."""
+    check_regular(path)
     with path.open(encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     if not all(isinstance(record, dict) for record in records):

@@ -7,6 +7,7 @@ used. An error of the YAML library becomes one line with file and line.
 import math
 import re
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import yaml
@@ -16,6 +17,10 @@ from multitask.utils.limits import CONFIG_NODES
 
 KeyPath = tuple[str | int, ...]
 _HALVES = re.compile("[\ud800-\udfff]")  # surrogates: half a character
+_BREAKS = re.compile("[\n\r\x85\u2028\u2029\ufeff]")  # YAML changes or drops these in a text
+_SIGN = re.compile(r"[-|>?:,%@`\t]")  # alone in an override it is a separator, not YAML
+# the keys of `data` with label values: `007` and `1e2` there are what the file says, not numbers
+_LABELS = {("data", key) for key in ("labels", "where", "unlabelled", "padding_label")}
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -73,14 +78,16 @@ class Node:
         return self.value
 
 
-def parse(text: str, name: str, *, one_line: bool = False) -> Node:
-    """Read a YAML document. ``name`` is its file or, if ``one_line``, the override.
+def parse(text: str, name: str, *, one_line: bool = False, path: KeyPath = ()) -> Node:
+    """Read a YAML document. ``name`` is its file or, if ``one_line``, the override of ``path``.
 
     In an override ``#`` is an ordinary character. Anchors, tags and document markers are refused
     there, because YAML would silently drop a part of the text.
 
     Raises UserError with file and line if the text cannot be read.
     """
+    if one_line and _SIGN.fullmatch(text.strip(" ")):
+        return Node(text.strip(" "), name)
     sign = "#"
     if one_line:  # a private character stands for "#" while YAML is read
         sign = next(letter for letter in map(chr, range(0xE000, 0xF900)) if letter not in text)
@@ -92,7 +99,7 @@ def parse(text: str, name: str, *, one_line: bool = False) -> Node:
             return Node(None, name) if one_line else Node({}, f"{name}:1")
         if one_line:
             _refuse_signs(text, name)
-        return _Reader(loader, name if one_line else f"{name}:", sign).read(node, ())
+        return _Reader(loader, name if one_line else f"{name}:", sign).read(node, path)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         line = f":{mark.line + 1}" if mark and not one_line else ""
@@ -109,7 +116,10 @@ def parse(text: str, name: str, *, one_line: bool = False) -> Node:
 
 
 def _refuse_signs(text: str, name: str) -> None:
-    """Raise UserError for an anchor, a tag or a document marker in an override."""
+    """Raise UserError for an anchor, a tag, a marker or, in a text, a line break in an override."""
+    if text.lstrip(" ")[:1] not in ("[", "{") and (broken := _BREAKS.search(text)):
+        message = f"{broken[0]!a} in a text: write the text in double quotes, and this as there"
+        raise UserError(f"{' '.join(name.split())}: malformed YAML: {message}")
     signs = {
         yaml.AnchorToken: "an anchor (&)",
         yaml.AliasToken: "an alias (*)",
@@ -122,6 +132,11 @@ def _refuse_signs(text: str, name: str) -> None:
         if type(token) in signs:
             message = f"{signs[type(token)]} has no use here: put the text in quotes"
             raise UserError(f"{name}: malformed YAML: {message}")
+
+
+def _words(path: KeyPath) -> list[str]:
+    """Split a path into single keys; the keys of a grid are paths themselves."""
+    return ".".join(map(str, path)).split(".")
 
 
 @dataclass
@@ -148,7 +163,10 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             items = [self.read(item, (*path, i)) for i, item in enumerate(node.value)]
             return Node(items, place)
-        return Node(self._scalar(node, place), place)
+        value = self._scalar(node, place)
+        if type(value) in (int, float) and not _LABELS.isdisjoint(pairwise(_words(path))):
+            value = node.value
+        return Node(value, place)
 
     def _mapping(self, node: Any, path: KeyPath) -> dict[str, Node]:
         mapping: dict[str, Node] = {}

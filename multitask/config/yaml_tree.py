@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config.yaml_reader import KeyPath, Node, parse
-from multitask.utils.errors import UserError, suggest
+from multitask.utils.errors import UserError, no_file, suggest
 from multitask.utils.files import expand_home, read_bounded
 from multitask.utils.limits import CONFIG_BYTES, CONFIG_FILES
 
@@ -110,7 +110,7 @@ def _extended(path: Path, chain: tuple[str, ...], known: dict[str, Node]) -> Nod
     for parent in parents:
         file = path.parent / expand_home(parent)
         if not file.is_file() and not file.is_symlink():
-            raise UserError(f"{extends.place}: extends: no such file: {file}")
+            raise UserError(f"{extends.place}: extends: {no_file(file)}")
         merged = _on_top(merged, _extended(file, (*chain, name), known))
     known[name] = _on_top(merged, node)
     return known[name]
@@ -151,7 +151,7 @@ def read_override(override: str) -> tuple[str, Tree]:
         raise UserError(f"command line: {override!r}: expected key.path=value")
     if keys == ["extends"]:
         raise UserError(f"command line: {override!r}: `extends` belongs in a file")
-    node = parse(text, f"command line: {override}", one_line=True)
+    node = parse(text, f"command line: {override}", one_line=True, path=tuple(keys))
     return ".".join(keys), Tree(node.plain(), node)
 
 

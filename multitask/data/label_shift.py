@@ -1,5 +1,6 @@
 """Warn if the labels of two splits cannot come from one distribution."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -8,11 +9,12 @@ from multitask.config import Config
 from multitask.data.tokenize import Split
 from multitask.tasks.label_reader import LabelReader
 
-# Labels that only one split has are suspicious if a random split would give this with a probability
-# below CHANCE,
-CHANCE = 1e-4
+# Labels that only one split has are suspicious if random splits of the same rows have as many of
+# them with a probability below CHANCE, or below DISJOINT if the splits have no label in common,
+CHANCE, DISJOINT = 1e-3, 1e-2
 # and if they are at least this share of the split: a few rare labels do not mean another scale.
 SHARE = 0.1
+DRAWS = 2_000  # random splits that are tried for classes
 SHOWN = 5  # the number of classes that a warning lists
 
 
@@ -53,44 +55,71 @@ def _other_classes(pair: Mapping[str, np.ndarray], reader: LabelReader) -> str:
         split: np.array(reader.task_type.class_counts(labels, len(names)))
         for split, labels in pair.items()
     }
-    for one, other in _both_ways(pair):
-        alone = counts[one] * (counts[other] == 0)
-        if _suspect(alone.sum(), counts[one].sum(), counts[other].sum()):
-            listed = ", ".join(names[alone > 0][:SHOWN])
-            more = ", ..." if (alone > 0).sum() > SHOWN else ""
-            return (
-                f"{alone.sum():,} of {counts[one].sum():,} labels in {one} are classes that "
-                f"{other} does not have ({listed}{more}): do both files name them alike?"
-            )
+    alone = {one: counts[one] * (counts[other] == 0) for one, other in _both_ways(pair)}
+    if _chance_of_classes(*counts.values()) < _limit(not np.prod([*counts.values()], 0).any()):
+        for one, other in _both_ways(pair):
+            if alone[one].sum() >= SHARE * counts[one].sum():
+                listed = ", ".join(names[alone[one] > 0][:SHOWN])
+                more = ", ..." if (alone[one] > 0).sum() > SHOWN else ""
+                return (
+                    f"{alone[one].sum():,} of {counts[one].sum():,} labels in {one} are classes "
+                    f"that {other} does not have ({listed}{more}): do both files name them alike?"
+                )
     return ""
+
+
+def _chance_of_classes(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the share of random splits whose classes differ as much, given counts by class."""
+
+    def difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Add up, over both splits, the share of labels that only this split has."""
+        alone = (first * (second == 0)).sum(-1) / max(1, one.sum())
+        rest: np.ndarray = alone + (second * (first == 0)).sum(-1) / max(1, other.sum())
+        return rest
+
+    every = one + other
+    drawn = np.random.default_rng(0).multivariate_hypergeometric(every, one.sum(), DRAWS)
+    return float((difference(drawn, every - drawn) >= difference(one, other) - 1e-9).mean())
 
 
 def _other_numbers(pair: Mapping[str, np.ndarray]) -> str:
     ranges = {split: (numbers.min(), numbers.max()) for split, numbers in pair.items()}
-    for one, other in _both_ways(pair):
-        low, high = ranges[other]
-        outside = int(((pair[one] < low) | (pair[one] > high)).sum())
-        if _suspect(outside, len(pair[one]), len(pair[other])):
-            shown = " and ".join(
-                f"from {least:g} to {most:g} in {split}" for split, (least, most) in ranges.items()
-            )
-            return (
-                f"the labels are {shown}: {outside:,} of {len(pair[one]):,} in {one} are outside "
-                f"of those in {other}: are both on one scale?"
-            )
+    alone = {
+        one: (pair[one] < ranges[other][0]) | (pair[one] > ranges[other][1])
+        for one, other in _both_ways(pair)
+    }
+    if _chance_of_numbers(*alone.values()) < _limit(all(map(np.all, alone.values()))):
+        for one, other in _both_ways(pair):
+            if alone[one].mean() >= SHARE:
+                shown = " and ".join(
+                    f"from {low:g} to {high:g} in {name}" for name, (low, high) in ranges.items()
+                )
+                return (
+                    f"the labels are {shown}: {alone[one].sum():,} of {len(pair[one]):,} in {one} "
+                    f"are outside of those in {other}: are both on one scale?"
+                )
     return ""
+
+
+def _chance_of_numbers(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the chance that a random split puts the marked rows of both splits where they are."""
+    every = len(one) + len(other)
+    common = every - one.sum() - other.sum()
+    log = _log_ways(common, len(one) - one.sum()) - _log_ways(every, len(one))
+    return math.exp(log) * (1 - log)  # two such events, one at each end of the scale
+
+
+def _log_ways(size: int, chosen: int) -> float:
+    """Return the logarithm of the number of ways to choose so many."""
+    return math.lgamma(size + 1) - math.lgamma(chosen + 1) - math.lgamma(size - chosen + 1)
+
+
+def _limit(nothing_shared: bool) -> float:
+    """Return the chance below which a difference is suspicious."""
+    return DISJOINT if nothing_shared else CHANCE
 
 
 def _both_ways(pair: Mapping[str, np.ndarray]) -> Sequence[tuple[str, str]]:
     """Return both orders, dev first: labels that train lacks hurt the dev score most."""
     train, other = pair
     return ((other, train), (train, other))
-
-
-def _suspect(alone: int, size: int, other_size: int) -> bool:
-    """Return True if ``alone`` of ``size`` labels are only in one split, and this is not chance.
-
-    If all labels were distributed to the two splits at random, all ``alone`` labels would be in
-    this one with probability (size / (size + other_size)) ** alone.
-    """
-    return alone >= SHARE * size and (size / (size + other_size)) ** alone < CHANCE

@@ -217,6 +217,8 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
                 if sides > 1:
                     what = f"{'two' if sides == 2 else 'three'} texts with a tab between"
                 raise UserError(f"{file}, line {number}: expected {what}")
+            if problem := "".join(map(problem_of, text)):
+                raise UserError(f"{file}, line {number}: a text {problem}")
             ids.append(str(number - 1))
             texts.append(text)
         if not texts:
@@ -241,8 +243,8 @@ def rows_of_texts(texts: Iterable[str | Sequence[str]], sides: int, source: str)
     for i, row in enumerate(rows):
         if len(row) != sides or not all(isinstance(text, str) for text in row):
             raise UserError(f"{source} takes {what}; item {i} is {given[i]!r:.200}")
-        if any(map(has_half_a_character, row)):
-            raise UserError(f"{source}: item {i} holds half a character: mend it")
+        if problem := "".join(map(problem_of, row)):
+            raise UserError(f"{source}: item {i} {problem}")
     return Rows("texts", [str(i) for i in range(len(rows))], rows, None)
 
 
@@ -263,9 +265,13 @@ def listed(items: Iterable[Any], what: str, source: str) -> list[Any]:
     return given
 
 
-def has_half_a_character(text: str) -> bool:
-    """Return True if a text has a lone surrogate, which no encoding can write."""
-    return not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
+def problem_of(text: str) -> str:
+    """Say why a text cannot be used: it is too long, or no encoding can write it; "" if it can."""
+    if len(text) > limits.LONGEST_TEXT:
+        most = f"the most is {limits.LONGEST_TEXT:,}: split it"
+        return f"has {len(text):,} characters, {most}"
+    halves = not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
+    return "holds half a character: mend it" if halves else ""
 
 
 def ids_if_any(data: DataConfig, columns: Mapping[str, list]) -> DataConfig:
@@ -280,12 +286,9 @@ def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
     for key in keys:
         name, texts = getattr(data, key), []
         for number, value in enumerate(column_of(columns, data, key, source), 1):
-            text, problem = text_of(value), None
-            if isinstance(value, dict | list):
-                problem = f"is no text: {text[:60]}"
-            elif has_half_a_character(text):
-                problem = "holds half a character: mend it"
-            if problem:
+            text = text_of(value)
+            no_text = isinstance(value, dict | list)
+            if problem := f"is no text: {text[:60]}" if no_text else problem_of(text):
                 raise UserError(f"{source}, row {number}: {name} {problem}")
             texts.append(text)
         sides.append(texts)

@@ -15,7 +15,7 @@ from multitask.data.readers.tables import read_lines, read_table
 from multitask.tasks.label_reader import number_of
 from multitask.tasks.rows import Rows
 from multitask.tasks.sts_names import YEARS
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, no_file
 
 # the lowest and highest gold score, if not 0 and 5
 RANGES = {"SICK-R": (1.0, 5.0)}
@@ -50,7 +50,7 @@ def read_suites(directory: Path, stsb: Path | None = None) -> dict[str, Suite]:
     if not directory.is_dir():
         raise UserError(f"--data: no such directory: {directory}")
     if stsb is not None and not stsb.is_file():
-        raise UserError(f"--stsb: no such file: {stsb}")
+        raise UserError(f"--stsb: {no_file(stsb)}")
     by_name = {year: _year(_folders(directory, year, f"{year}-en-test")) for year in YEARS}
     file = stsb or _first(_folders(directory, "STS-B", "STSBenchmark"), "test.tsv", "sts-test.csv")
     by_name["STS-B"] = {} if file is None else {file.stem: read_pairs(file, "STS-B")}

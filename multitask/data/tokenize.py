@@ -15,7 +15,7 @@ import numpy as np
 
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
-from multitask.utils.files import DAY, remove_scraps, replacing
+from multitask.utils.files import DAY, expand_home, remove_scraps, replacing
 
 
 @dataclass
@@ -259,9 +259,10 @@ def default_cache() -> Path:
     written: a cache only saves time.
     """
     if os.environ.get("MULTITASK_CACHE"):
-        return Path(os.environ["MULTITASK_CACHE"])
+        return expand_home(os.environ["MULTITASK_CACHE"])
     try:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        given = os.environ.get("XDG_CACHE_HOME")
+        home = expand_home(given) if given else Path.home() / ".cache"
     except RuntimeError:
         home = Path(os.devnull)
     return home / "multitask"

@@ -15,7 +15,7 @@ from multitask.models.encoders.architecture import load_architecture
 from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.mlm_weights import mlm_weights
-from multitask.utils.errors import UserError, reason_of
+from multitask.utils.errors import UserError, check_regular, reason_of
 from multitask.utils.files import check_checksums, file_digest
 from multitask.utils.names import PACKAGED_ENCODER
 
@@ -231,6 +231,9 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
     """
     from transformers import AutoTokenizer
 
+    for file in Path(name).glob("*"):
+        if not file.is_dir():
+            check_regular(file)
     tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
     files = {"tokenizer.json", *tokenizer.vocab_files_names.values()}
     if Path(name).is_dir() and not any((Path(name) / file).is_file() for file in files):

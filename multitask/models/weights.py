@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from multitask.config.run_directory import RunDirectory, tensors_of
-from multitask.utils.errors import UserError, warn
+from multitask.utils.errors import UserError, check_regular, warn
 from multitask.utils.files import replacing
 from multitask.utils.limits import HEADER_BYTES
 
@@ -116,7 +116,9 @@ def check_header(file: Path) -> None:
     """Raise SafetensorError for a file whose header takes too long to read.
 
     The file begins with the header's size: 8 bytes, the lowest first.
+    Raises UserError for a pipe.
     """
+    check_regular(file)
     with file.open("rb") as opened:
         size = int.from_bytes(opened.read(8), "little")
     if size > HEADER_BYTES:

@@ -18,6 +18,7 @@ probe: false                    # true: only train heads, on the frozen encoder 
 
 import itertools
 import json
+import math
 import os
 import re
 from dataclasses import dataclass, field
@@ -30,7 +31,9 @@ from multitask.config import Config, Strict, explain, load_config
 from multitask.config.run_start import flat
 from multitask.config.yaml_reader import KeyPath, Node, dump_override
 from multitask.config.yaml_tree import Tree, load_extended, read_override
-from multitask.utils.errors import UserError, suggest
+from multitask.utils.errors import UserError, no_file, suggest
+from multitask.utils.files import expand_home
+from multitask.utils.limits import CELLS, SEEDS
 
 LONGEST_NAME = 100
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
@@ -48,7 +51,7 @@ class GridFile(Strict):
 
     base: str = Field(description="Config of every cell, relative to the file that names it.")
     set: dict[str, Any] = Field({}, description="Overrides of every cell.")
-    seeds: list[int] = Field(description="Each cell is trained once with each seed.")
+    seeds: list[int] = Field(max_length=SEEDS, description="Each cell is trained with each seed.")
     grid: dict[str, Any] = Field({}, description="Values by key: every combination is a cell.")
     cells: dict[str, dict[str, Any]] = Field({}, description="Overrides by the cell's name.")
     tasks: list[str | list[str]] = Field(
@@ -182,9 +185,8 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
     axes, cells = _expand(file, tree, _apart(file, tree, base))
     names = list(dict.fromkeys(cell.row for cell in cells))
     if file.baseline is not None and file.baseline not in names:
-        raise tree.error(
-            ("baseline",), f"no cell is named {file.baseline!r}{suggest(file.baseline, names)}"
-        )
+        message = f"no cell is named {file.baseline!r}{suggest(file.baseline, names)}"
+        raise tree.error(("baseline",), message)
     grid = Grid(
         base=base,
         axes=axes,
@@ -259,9 +261,9 @@ def _seeds(file: GridFile, tree: Tree) -> list[int]:
 def _base(file: GridFile, tree: Tree) -> Path:
     """Return the base config, relative to the file that names it (which may be extended)."""
     written_in = Path(tree.where(("base",)).rpartition(":")[0])
-    base = (written_in.parent / file.base).absolute()
+    base = (written_in.parent / expand_home(file.base)).absolute()
     if not base.is_file():
-        raise tree.error(("base",), f"no such file: {base}")
+        raise tree.error(("base",), no_file(base))
     return base
 
 
@@ -300,6 +302,9 @@ def _expand(
         for name, values in file.cells.items()
     ] or [("", [])]
     choices = {key: _choices(file, tree, key) for key in file.grid}
+    count = len(apart) * len(named) * math.prod(map(len, choices.values()))
+    if count > CELLS:
+        raise tree.error(("grid",), f"{count:,} cells, at most {CELLS:,} are possible")
     cells: dict[str, Cell] = {}
     points = itertools.product(apart, named, itertools.product(*choices.values()))
     for (task, dropped), (name, overrides), chosen in points:
@@ -366,11 +371,9 @@ def _choices(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Setting]]:
             (_safe_name(tree, (*path, label)), _setting(tree, (*path, label), key, value))
             for label, value in values.items()
         ]
+    short = _short_key(key, list(file.grid))
     return [
-        (
-            _label(tree, (*path, index), value, _short_key(key, list(file.grid))),
-            _setting(tree, (*path, index), key, value),
-        )
+        (_label(tree, (*path, index), value, short), _setting(tree, (*path, index), key, value))
         for index, value in enumerate(values)
     ]
 

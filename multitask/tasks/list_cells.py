@@ -5,7 +5,7 @@ import json
 import re
 import warnings
 
-ITEM = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'",\[\]]+"""
+ITEM = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'",;()\[\]{}]+"""
 LIST = re.compile(rf"\[\s*(?:(?:{ITEM})\s*(?:,\s*(?:{ITEM})\s*)*(?:,\s*)?)?\]", re.DOTALL)
 ITEMS = re.compile(ITEM, re.DOTALL)
 
@@ -14,10 +14,10 @@ def list_in(cell: str) -> list[str] | None:
     """Return the items of a cell with a list of JSON or Python; None for any other cell.
 
     Numbers and words without quotes are returned as written. Raises ValueError for an incomplete
-    list, and for a list of other values.
+    list, for a list of other values, and for a set or an object.
     """
     text = cell.strip()
-    if not (text.startswith("[") or text.endswith("]")):
+    if not (text.startswith(("[", "{")) or text.endswith("]")):
         return None
     if not LIST.fullmatch(text):
         raise ValueError(f"is {cell!r:.60}: expected a list such as [2, 6] or ['a', 'b']")

@@ -5,6 +5,7 @@ Labels and predictions are 0 or 1 [N, C] (NaN for a row without a label), scores
 predictions. ``exact_match`` is the share of rows whose predicted classes are exactly the labels.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from multitask.tasks.label_reader import LabelReader, canonical, label_text
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.records import shares
 from multitask.tasks.rows import Rows
+
+CALL = re.compile(r"\s*[\w.]*\(")  # how a tuple or an array begins, such as `(1, 2)`
 
 
 class MultiLabel(TaskType):
@@ -32,14 +35,19 @@ class MultiLabel(TaskType):
         self, cell: Any, unlabelled: Collection[str], separator: str
     ) -> Sequence[str] | None:
         """Return the items of a list, also of a list in text, or a text split at ``separator``."""
-        if not isinstance(cell, list):
+        if not isinstance(cell, list | dict):
             text = label_text(cell)
             if cell is None or canonical(text) in unlabelled:
                 return None
             cell = list_in(text)
         if cell is not None:
+            if isinstance(cell, dict) or any(isinstance(value, list | dict) for value in cell):
+                raise ValueError(f"is {cell!r:.60}: expected a list of labels")
             return [label_text(value) for value in cell]
-        return [part.strip() for part in text.split(separator) if part.strip()]
+        parts = [part.strip() for part in text.split(separator) if part.strip()]
+        if CALL.match(text) and any(part.count("(") != part.count(")") for part in parts):
+            raise ValueError(f"is {text!r:.60}: expected a list such as [2, 6] or ['a', 'b']")
+        return parts
 
     def read(self, values: Sequence[str], reader: LabelReader) -> Array:
         cells = np.zeros(len(reader.names))

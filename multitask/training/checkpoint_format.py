@@ -19,12 +19,16 @@ from torch import Tensor
 from multitask.config.run_directory import RunDirectory, state_of, tensors_of
 from multitask.models.weights import Tensors, check_header, write_tensors
 from multitask.utils.errors import UserError, reason_of
-from multitask.utils.files import file_digest, replacing, sync, text_digest, write_text
+from multitask.utils.files import file_digest, read_json, replacing, sync, text_digest, write_text
 
 FORMAT = 5
 WITHOUT_CHECKSUM = 4  # like 5, but state.json has no checksum of itself
 
 State = dict[str, Any]  # nested dicts of tensors and JSON values
+
+
+# what the readers of a damaged file raise
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError, UserError)
 
 
 class Damaged(Exception):
@@ -63,10 +67,10 @@ def read_state(path: Path) -> State:
     """Read ``state.json`` of a checkpoint. Raises Damaged if it is missing or altered."""
     file = state_of(path)
     try:
-        saved: State = json.loads(file.read_text(encoding="utf-8"))
+        saved: State = read_json(file)
         intact = saved["checksum"] == checksum(saved) if saved["format"] == FORMAT else True
         intact = intact and saved.get("checksum", checksum(saved)) == checksum(saved)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise Damaged(f"{file} is damaged ({reason_of(error)})") from error
     if not intact:
         raise Damaged(f"{file} is damaged (its checksum is another one)")
@@ -83,9 +87,9 @@ def load_checkpoint(path: Path) -> dict[str, State]:
     saved = read_state(path)
     try:
         for name, digest in saved["sha256"].items():
+            check_header(path / name)
             if file_digest(path / name) != digest:
                 raise Damaged(f"{path / name} is damaged")
-            check_header(path / name)
         if not saved["sha256"]:
             raise Damaged(f"{path} names no files")
         files = {name: load_file(path / name) for name in saved["sha256"]}
@@ -94,7 +98,7 @@ def load_checkpoint(path: Path) -> dict[str, State]:
             states = _states(tensors, saved)
             _check_numbers(path, states)
             return states
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except UNREADABLE as error:
         raise Damaged(f"{path} is damaged ({reason_of(error)})") from error
     raise UserError(
         f"{path} was written by another version of this program (format {saved['format']}, not "

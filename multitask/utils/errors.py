@@ -12,6 +12,8 @@ LIMITS = {
     errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
     errno.EFBIG: "raise the limit of a file's size (`ulimit -f`)",
 }
+SHOWN = 50  # known words that a message lists
+LONGEST = 2_000  # characters of a message
 STANDARD_OUTPUT = "standard output"  # the file name in an OSError about it
 
 
@@ -85,4 +87,23 @@ def suggest(word: str, known: list[str] | tuple[str, ...]) -> str:
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if near:
         return f" (did you mean {near[0]!r}?)"
-    return f" (known: {', '.join(known)})" if known else ""
+    more = ", ..." if len(known) > SHOWN else ""
+    return f" (known: {', '.join(known[:SHOWN])}{more})" if known else ""
+
+
+def no_file(file: os.PathLike[str]) -> str:
+    """Say that a path is no file: it does not exist, or is a directory, a pipe or a device."""
+    return f"{'not a file' if os.path.exists(file) else 'no such file'}: {file}"  # noqa: PTH110
+
+
+def check_regular(file: os.PathLike[str]) -> None:
+    """Raise UserError for a directory, a pipe or a device, which would be read without an end."""
+    if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113
+        raise UserError(f"{file}: neither a file nor a link to one: remove it")
+
+
+def shortened(message: str) -> str:
+    """Return a message without the middle of a long text from the user, such as a path."""
+    return (
+        message if len(message) <= LONGEST else f"{message[: LONGEST - 500]} ... {message[-500:]}"
+    )

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, check_regular
 from multitask.utils.limits import JSON_BYTES
 
 # how the names of scratch directories start and end
@@ -204,6 +204,15 @@ def write_text(file: Path, text: str) -> None:
 def write_json(file: Path, value: Any) -> None:
     """Write a value as standard JSON (NaN becomes null), complete or not at all."""
     write_text(file, json_text(value))
+
+
+def read_json(file: Path) -> Any:
+    """Return the value of a JSON file. Raises ValueError if it is damaged."""
+    check_regular(file)
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def json_text(value: Any) -> str:

@@ -19,6 +19,16 @@ def test_runs_and_overrides_come_in_any_order():
     assert overrides == ["device=cpu", "data_dir=D"]
 
 
+def test_a_tilde_is_the_home_directory(monkeypatch):
+    monkeypatch.setenv("HOME", "/h")
+    parser = argparse.ArgumentParser()
+    arguments.add_runs(parser, "to compare")
+    arguments.add_output(parser, "DIR", "")
+    given = parser.parse_args(["~/a", "~/b", "--output=~/c"])
+    assert arguments.runs_and_overrides(given)[0] == [Path("/h/a"), Path("/h/b")]
+    assert given.output == Path("/h/c")
+
+
 @pytest.mark.parametrize(("number", "least"), [(0, 1), (-1, 0)])
 def test_a_number_that_is_too_small(number, least):
     arguments.check_number("--jobs", least, least)

@@ -141,7 +141,16 @@ def test_a_file_is_written_into_its_directory(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[1", "[]", "null", '{"sst": 1}', '{"sst": {}}', '{"sst": {"trivial": {}, "frozen": 1}}'],
+    [
+        "",
+        "[1",
+        "[]",
+        "null",
+        "[" * 100_000,
+        '{"sst": 1}',
+        '{"sst": {}}',
+        '{"sst": {"trivial": {}, "frozen": 1}}',
+    ],
 )
 def test_damaged_baselines_are_none(text, tmp_path):
     run = RunDirectory(tmp_path)
@@ -203,7 +212,9 @@ def test_a_run_may_itself_be_behind_a_link(tmp_path):
     assert (tmp_path / "elsewhere" / "predictions" / "a.dev.jsonl").is_file()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"joint": "3"}', '{"joint": true}', '{"a": 1}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "[" * 100_000, '{"joint": "3"}', '{"joint": true}', '{"a": 1}']
+)
 def test_damaged_best_steps(tmp_path, text):
     run = RunDirectory(tmp_path)
     run.best.write_text(text)

@@ -96,3 +96,5 @@ def test_a_config_has_only_so_many_tasks(tmp_path):
     file.write_text("tasks:\n" + "".join(f"  t{i}: {task}\n" for i in range(501)))
     with pytest.raises(UserError, match="tasks: at most 500 are possible"):
         load_config(file)
+    with pytest.raises(UserError, match="stages: at most 100 are possible"):
+        load_config(ROOT / "configs" / "cs224n.yaml", [f"stages={[{'epochs': 1}] * 101}"])

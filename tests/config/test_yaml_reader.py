@@ -61,11 +61,35 @@ def test_scalars_are_read_as_in_yaml_1_2(text, value, files):
         ("{#k: 1 #}", {"#k": "1 #"}),
         ("\ue000 #", "\ue000 #"),
         ("'&x'", "&x"),
+        # a separator alone
+        *((sign, sign) for sign in "|>-:?,%@`\t"),
+        (" | ", "|"),
+        ('"a\\nb"', "a\nb"),
+        ("[a,\n b]", ["a", "b"]),
     ],
 )
 def test_nothing_in_an_override_is_a_comment(text, value, files):
     files(a="key: 0\n")
     assert load_tree("a.yaml", [f"key={text}"]).value["key"] == value
+
+
+LABELS = {
+    "labels: [007, 7, 1e2]": ["007", "7", "1e2"],
+    "labels: {007: 1.50, 7: 2}": {"007": "1.50", "7": "2"},
+    "where: {code: 007, no: 1_0}": {"code": "007", "no": "1_0"},
+    "unlabelled: [-1, 1e2]": ["-1", "1e2"],
+    "padding_label: 00": "00",
+}
+
+
+@pytest.mark.parametrize("text", LABELS)
+def test_a_label_is_the_text_as_written(text, files):
+    key, _, value = text.partition(": ")
+    files(a=f"tasks: {{t: {{data: {{{text}, max: 007}}}}}}\ndefaults: {{max_length: 010}}\n")
+    override = load_tree("a.yaml", [f"tasks.t.data.{key}={value}"])
+    for tree in (load_tree("a.yaml"), override):
+        assert tree.value["tasks"]["t"]["data"] == {key: LABELS[text], "max": 7}
+        assert tree.value["tasks"]["t"]["max_length"] == 10
 
 
 def test_a_comment_of_a_file_is_one(files):
@@ -83,6 +107,9 @@ def test_a_comment_of_a_file_is_one(files):
         ("!!bool x", "tag"),
         ("! 5", "tag"),
         ("--- runs", "document marker"),
+        ("a\nb", r"'\n' in a text"),
+        ("a\r\n\r\nb", r"'\r' in a text"),
+        ("\ufeffa", r"'\ufeff' in a text"),
     ],
 )
 def test_a_sign_of_yaml_that_would_drop_text_from_an_override_is_refused(text, sign, files):

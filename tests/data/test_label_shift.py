@@ -38,6 +38,8 @@ def found(train, dev, reader):
         (numbers(0, 5, 20), numbers(6, 9, 5000)),
         (RNG.integers(1, 6, 400), RNG.integers(0, 5, 100)),  # one file counts from 0
         (numbers(0, 5, 500), np.full(60, 2.5)),  # all alike
+        (RNG.integers(1, 6, 120), RNG.integers(0, 5, 60)),
+        (numbers(0, 1, 10), numbers(2, 5, 5)),  # few rows, but nothing in common
     ],
 )
 def test_numbers_on_another_scale(train, dev):
@@ -78,6 +80,8 @@ def test_chance_alone_seldom_warns():
         (classes(0, 3, 60), classes(3, 6, 30), "30 of 30 labels in dev are classes that train"),
         (classes(0, 9, 300), classes(1, 10, 100), "does not have (j)"),  # one file counts from 1
         (classes(0, 10, 300), classes(0, 3, 100), "(d, e, f, g, h, ...)"),
+        (np.arange(40) % 2, np.ones(20, int), "20 of 40 labels in train are classes that dev"),
+        (np.arange(6) % 2, 2 + np.arange(6) % 2, "6 of 6 labels in dev are classes that train"),
     ],
 )
 def test_classes_that_the_other_split_lacks(train, dev, part):
@@ -94,6 +98,11 @@ def test_classes_that_the_other_split_lacks(train, dev, part):
 )
 def test_classes_that_may_be_missing_by_chance(train, dev):
     assert found(train, dev, CLASSES) == ""
+
+
+def test_many_rare_classes_may_be_missing_by_chance():
+    many = LabelReader(task_type("class"), {}, tuple(map(str, range(300))))
+    assert found(classes(0, 300, 900), classes(0, 300, 100), many) == ""
 
 
 def test_several_classes_are_counted_each():

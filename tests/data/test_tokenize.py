@@ -272,6 +272,10 @@ def test_cache_directory(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/h")
     assert default_cache() == Path("/h/.cache/multitask")
+    monkeypatch.setenv("XDG_CACHE_HOME", "~/x")
+    assert default_cache() == Path("/h/x/multitask")
+    monkeypatch.setenv("MULTITASK_CACHE", "~/m")
+    assert default_cache() == Path("/h/m")
 
 
 def test_without_a_home_directory_nothing_is_cached(monkeypatch):

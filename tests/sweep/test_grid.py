@@ -226,6 +226,9 @@ def test_a_mistake_is_told_with_file_and_line(text, line, words, written, tmp_pa
     [
         ("seeds: [1]\n", "g.yaml:1: the key 'base' is missing"),
         ("base: nowhere.yaml\nseeds: [1]\n", "g.yaml:1: base: no such file: "),
+        ("base: .\nseeds: [1]\n", "g.yaml:1: base: not a file: "),
+        ("base: ~/nowhere.yaml\nseeds: [1]\n", f"base: no such file: {Path.home()}/nowhere.yaml"),
+        (BASE.replace("[1, 2]", str([*range(1001)])), "seeds: at most 1,000 are possible"),
         (BASE.replace("[1, 2]", "[]"), "g.yaml:2: seeds: at least one seed is needed"),
         (BASE.replace("[1, 2]", "[1, 2, 1]"), "g.yaml:2: seeds.2: the seed 1 is listed twice"),
         (BASE.replace("[1, 2]", "[1, -2]"), "g.yaml:2: seeds.1: expected a whole number ≥ 0"),
@@ -237,6 +240,12 @@ def test_base_and_seeds_are_checked(head, words, written):
     with pytest.raises(UserError) as caught:
         written(head + "cells: {a: {}}\n")
     assert words in str(caught.value)
+
+
+def test_a_grid_has_only_so_many_cells(written):
+    axes = "".join(f"  a.k{i}: {[*range(100)]}\n" for i in range(4))
+    with pytest.raises(UserError, match=r"g.yaml:3: grid: 100,000,000 cells, at most 1,000 are"):
+        written(f"{BASE}grid:\n{axes}")
 
 
 def test_a_mistake_that_is_not_in_an_override_names_the_cell(written, tmp_path):

@@ -34,7 +34,7 @@ def test_items(cell, items):
 @pytest.mark.parametrize(
     "cell",
     ["[2", "0]", "[", "]", "[2 6 7]", "['a' 'b']", "[1,,2]", "[,]", "[[1], [2]]", "['a]", "[1]]",
-     "['\\x']", "['a'b]", "[very good]"],
+     "['\\x']", "['a'b]", "[very good]", "[1;2]", "[(1, 2)]", "{1, 2}", '{"a": 1}'],
 )  # fmt: skip
 def test_half_a_list_is_refused(cell):
     with pytest.raises(ValueError, match=r"expected a list such as|which is no text"):
@@ -47,9 +47,11 @@ def test_lists_of_texts_are_read_back(items):
     assert list_in(json.dumps(items)) == items
 
 
-@given(st.text(alphabet="[]'\",\\ ab1\n\x00"))
+@given(st.text(alphabet="[]{}'\",\\ ab1\n\x00"))
 def test_any_text_is_a_list_or_refused(cell):
     try:
-        assert (list_in(cell) is None) == (cell.strip()[:1] != "[" and cell.strip()[-1:] != "]")
+        assert (list_in(cell) is None) == (
+            cell.strip()[:1] not in ("[", "{") and cell.strip()[-1:] != "]"
+        )
     except ValueError as error:
         assert "\n" not in str(error)

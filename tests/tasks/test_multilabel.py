@@ -22,3 +22,25 @@ def test_metrics_of_several_classes_equal_scikit_learns(cells):
     by_class = f1_score(gold, predicted, average=None, zero_division=0)
     assert found["macro_f1"] == pytest.approx(np.mean(by_class[occurs]) if occurs else 0)
     assert found["exact_match"] == pytest.approx(accuracy_score(gold, predicted))
+
+
+@pytest.mark.parametrize(
+    ("cell", "values"),
+    [
+        ("a, b", ["a", "b"]),
+        ("(none)", ["(none)"]),
+        ("(a), (b)", ["(a)", "(b)"]),
+        (":(, :)", [":(", ":)"]),
+        (["a", 1, True], ["a", "1", "true"]),
+    ],
+)
+def test_the_labels_of_a_cell(cell, values):
+    assert task_type("labels").values_in(cell, {""}, ",") == values
+
+
+@pytest.mark.parametrize(
+    "cell", ["(1, 2)", "(1,)", "array([1, 2])", "{1, 2}", [["a"], "b"], [{"a": 1}], {"a": 1}]
+)
+def test_what_is_no_list_of_labels_is_refused(cell):
+    with pytest.raises(ValueError, match="expected a list"):
+        task_type("labels").values_in(cell, {""}, ",")

@@ -1,14 +1,20 @@
 """The one exception for a user's mistake, and the door that makes it of others."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from multitask.utils.errors import (
     NotFinite,
     PeerLost,
     UserError,
+    check_regular,
     check_text,
     is_first_process,
+    no_file,
     reading,
+    shortened,
     suggest,
 )
 
@@ -67,8 +73,26 @@ def test_the_first_process(rank, first, monkeypatch):
     [
         ("men", ("mean", "max"), " (did you mean 'mean'?)"),
         ("qqq", ("mean", "max"), " (known: mean, max)"),
+        ("qqq", [str(i) for i in range(99)], f" (known: {', '.join(map(str, range(50)))}, ...)"),
         ("qqq", (), ""),
     ],
 )
 def test_the_nearest_word_or_all(word, known, said):
     assert suggest(word, known) == said
+
+
+def test_what_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert no_file(tmp_path / "none") == f"no such file: {tmp_path}/none"
+    assert no_file(Path("a" * 5000)) == f"no such file: {'a' * 5000}"
+    check_regular(tmp_path / "none")
+    for path in (tmp_path, tmp_path / "pipe", Path("/dev/null")):
+        assert no_file(path) == f"not a file: {path}"
+        with pytest.raises(UserError, match="neither a file nor a link to one"):
+            check_regular(path)
+
+
+def test_a_long_message_loses_its_middle():
+    assert shortened("a" * 2000) == "a" * 2000
+    assert shortened("a" * 9000 + "what to do").endswith("aaawhat to do")
+    assert len(shortened("a" * 9000)) < 2010

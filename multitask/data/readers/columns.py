@@ -9,7 +9,7 @@ from multitask.data.readers import hub
 from multitask.data.readers.parquet import parquet_features
 from multitask.data.readers.tables import FORMATS, joined, read_table
 from multitask.tasks.label_reader import canonical
-from multitask.utils.errors import UserError, suggest
+from multitask.utils.errors import UserError, no_file, suggest
 
 
 def read_columns(config: Config, task: str, split: str) -> tuple[dict[str, list], str]:
@@ -54,9 +54,10 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
         return hub.load_columns(config, task, name), f"{hub.place(config, task)}[{name}]"
     file = config.data_path(name)
     files = _files(file)
-    if not files or not files[0].is_file():
+    missing = next((one for one in files or [file] if not one.is_file()), None)
+    if missing is not None:
         without = "; null where there is none" if split == "test" else ""
-        raise config.error(path, f"no such file: {file} (is `data_dir` right?{without})")
+        raise config.error(path, f"{no_file(missing)} (is `data_dir` right?{without})")
     form = _format(data, file)
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")

@@ -9,6 +9,7 @@ from typing import Any
 from multitask.config import DataConfig
 from multitask.tasks.label_reader import canonical
 from multitask.utils.errors import UserError
+from multitask.utils.limits import COLUMNS
 
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escaped surrogate, alone or one of a pair
 
@@ -27,6 +28,8 @@ def read_json_lines(text: str, file: Path, data: DataConfig) -> dict[str, list]:
     if not records:
         raise UserError(f"{file}: the file is empty")
     names = dict.fromkeys(name for _, record in records for name in record)
+    if len(names) > COLUMNS:
+        raise UserError(f"{file}: {len(names):,} different keys, at most {COLUMNS:,} are read")
     for text_name in (data.text, data.text2, data.text3):
         if text_name in names:
             _check_text(records, text_name, data)

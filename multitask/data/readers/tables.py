@@ -10,6 +10,7 @@ from multitask.data.readers.json_lines import read_json_lines
 from multitask.data.readers.parquet import read_parquet
 from multitask.data.readers.separated import read_separated
 from multitask.utils.errors import UserError, reading
+from multitask.utils.limits import DATA_BYTES
 
 FORMATS = {
     ".txt": "txt",
@@ -38,6 +39,9 @@ def read_text(file: Path) -> str:
     feeds, they end its lines and become line feeds.
     """
     try:
+        if file.stat().st_size > DATA_BYTES:
+            message = f"larger than {DATA_BYTES:,} bytes, the most that is read: split it in files"
+            raise UserError(f"{file}: {message}, or save it as Parquet")
         text = file.read_bytes().decode("utf-8-sig")
         return text if "\n" in text else text.replace("\r", "\n")
     except OSError as error:

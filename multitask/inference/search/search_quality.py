@@ -26,7 +26,7 @@ from multitask.inference.search.text_index import (
 )
 from multitask.tasks.label_reader import canonical
 from multitask.tasks.rows import Rows
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, no_file
 
 TOP = 10
 # the paper's index, and its longest question in tokens
@@ -72,7 +72,7 @@ def read_questions(file: Path, limit: int = CORPUS_LIMIT) -> Questions:
         UserError: no such columns, a label that is neither 0 nor 1, or no duplicates.
     """
     if not file.is_file():
-        raise UserError(f"--pairs: no such file: {file}")
+        raise UserError(f"--pairs: {no_file(file)}")
     form = "tsv" if "\t" in read_text(file).partition("\n")[0] else "csv"
     columns = read_table(file, form, DataConfig())
     names = next((names for names in TEXT_COLUMNS if set(names) <= set(columns)), None)

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from multitask.inference.similarity import unit
-from multitask.utils.errors import NotFinite, UserError
+from multitask.utils.errors import NotFinite, UserError, no_file
 from multitask.utils.files import file_digest, read_bounded, remove_scraps, replacing
 from multitask.utils.limits import JSON_BYTES
 from multitask.utils.optional import optional
@@ -273,7 +273,7 @@ def chunks(file: Path, size: int = CHUNK) -> Iterator[list[tuple[int, str]]]:
 def _counted(file: Path) -> tuple[int, int]:
     """Count texts and blank lines of a file. Raises UserError if it has no text or is a table."""
     if not file.is_file():
-        raise UserError(f"--texts: no such file: {file}")
+        raise UserError(f"--texts: {no_file(file)}")
     if file.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl", ".parquet"):
         raise UserError(f"{file}: expected a .txt file with one text a line, not a table")
     count = sum(len(chunk) for chunk in chunks(file))

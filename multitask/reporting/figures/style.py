@@ -4,6 +4,7 @@ The colours are from the Okabe-Ito palette; they stay readable for the colour-bl
 print.
 """
 
+import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitask.config.run_directory import RunDirectory
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, check_regular
 from multitask.utils.files import replacing, write_text
 
 if TYPE_CHECKING:
@@ -139,17 +140,33 @@ def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", nu
         output = output / name
     elif output.suffix in (".png", ".svg", ".json"):
         output = output.with_suffix("")
-    if output.name in ("best", "report", "run") and RunDirectory(output.parent).holds_run:
-        raise UserError(f"{output}.json is a file of the run: choose another --output NAME")
+    file, run = output.with_name(f"{output.name}.json"), RunDirectory(output.parent)
+    if run.holds_run and file in (run.marker, run.best, run.report, run.baselines):
+        raise UserError(f"{file} is a file of the run: choose another --output NAME")
+    if file.exists() and not _is_like(file, numbers):
+        raise UserError(f"{file} exists and holds other values: choose another --output NAME")
     output.parent.mkdir(parents=True, exist_ok=True)
     for part, figure in pictures.items():
         for ending in ("png", "svg"):
-            file = output.with_name(f"{output.name}{part}.{ending}")
-            save_figure(figure, file)
-            print(f"written: {file}")
-    file = output.with_name(f"{output.name}.json")
+            picture = output.with_name(f"{output.name}{part}.{ending}")
+            save_figure(figure, picture)
+            print(f"written: {picture}")
     write_text(file, numbers)
     print(f"written: {file}")
+
+
+def _is_like(file: Path, numbers: str) -> bool:
+    """Return True if a JSON file has the keys of ``numbers``, or some of them and no others."""
+
+    def keys(text: str) -> set[str]:
+        value = json.loads(text)
+        return set(value[0] if isinstance(value, list) else value)
+
+    try:
+        check_regular(file)
+        return set() < keys(file.read_text(encoding="utf-8")) <= keys(numbers)
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+        return False
 
 
 def label(text: str, width: int = 24) -> str:

@@ -1,5 +1,7 @@
 """Columns by name: rows that `where` or `dev_share` leave, and data that is not there."""
 
+import os
+
 import pytest
 
 from multitask.data.load_rows import load_rows
@@ -25,13 +27,16 @@ def test_rows_of_which_nothing_is_left(data, message, tmp_path):
     [
         ({"train": "none.csv"}, "data.train: no such file: {dir}/none.csv (is `data_dir` right?)"),
         ({"train": None}, "data.train: the task has no train data: name it as `train:`"),
-        ({"train": "."}, "data.train: no such file: {dir}"),
+        ({"train": "."}, "data.train: not a file: {dir}"),
+        ({"train": "pipe"}, "data.train: not a file: {dir}/pipe"),
+        ({"train": "*"}, "data.train: not a file: {dir}/pipe"),
         ({"format": "disk", "path": "nowhere"}, "data.path: cannot load the data set 'nowhere'"),
         ({"format": "hub", "path": "no/where"}, "data.path: cannot load the data set 'no/where'"),
     ],
 )
 def test_missing_data_names_the_key(data, message, tmp_path):
     config = make(tmp_path, data)
+    os.mkfifo(tmp_path / "pipe")
     found = refusal(load_rows, config, "t", "train", BINARY)
     assert found.startswith(f"{tmp_path / 'config.yaml'}:")
     assert message.format(dir=tmp_path) in found

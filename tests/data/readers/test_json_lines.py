@@ -6,6 +6,7 @@ import pytest
 
 from multitask.config.registry import task_type
 from multitask.data.load_rows import label_reader, load_rows
+from multitask.utils.limits import COLUMNS
 from tests.support.data_files import make, refusal, rows_of
 
 # each is one value of a CSV cell, and one of JSON
@@ -96,3 +97,8 @@ def test_rows_that_where_leaves_out_may_lack_the_text(tmp_path):
     rows = rows_of(tmp_path, text, "x.jsonl", where={"kind": 1})
     assert rows.texts == [("a",)]
     assert "line 2: 'sentence' is missing" in refusal(rows_of, tmp_path, text, "x.jsonl")
+
+
+def test_json_lines_have_only_so_many_keys(tmp_path):
+    lines = "\n".join(f'{{"k{i}": 1}}' for i in range(COLUMNS + 1))
+    assert "x.jsonl: 1,001 different keys" in refusal(rows_of, tmp_path, lines, "x.jsonl")

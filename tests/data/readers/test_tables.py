@@ -1,12 +1,16 @@
 """Every file format gives the same rows; a file that does not fit is refused in one line."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from multitask.config import DataConfig
 from multitask.data.load_rows import load_rows
+from multitask.data.readers.tables import read_table
+from multitask.utils.limits import DATA_BYTES
 from tests.support.data_files import BINARY, csv_text, make, refusal, rows_of
 
 TABLE = [
@@ -169,3 +173,11 @@ def test_table_that_cannot_be_used(text, data, message, tmp_path):
 )
 def test_other_files_that_cannot_be_used(name, text, message, tmp_path):
     assert message in refusal(rows_of, tmp_path, text, name)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl", "x.txt", "x.conll"])
+def test_a_file_that_would_fill_the_memory_is_refused(name, tmp_path):
+    (tmp_path / name).touch()
+    os.truncate(tmp_path / name, DATA_BYTES + 1)  # takes no space
+    found = refusal(read_table, tmp_path / name, name.split(".")[1], DataConfig())
+    assert f"{name}: larger than 1,073,741,824 bytes" in found

@@ -14,7 +14,9 @@ from multitask.reporting.figures.style import (
     new_figure,
     readable_on,
     save_figure,
+    write_pictures,
 )
+from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 
 
@@ -66,6 +68,18 @@ def test_stages_are_lines_with_names_that_start_no_mathematics():
     mark_stages(axes, [(3, "a $ long name of a stage"), (9, "b")])
     assert [line.get_xdata()[0] for line in axes.lines] == [3, 9]
     assert [text.get_text() for text in axes.texts] == [r"a \$ long name…", "b"]
+
+
+@pytest.mark.parametrize("text", ["{}", "[[]]", "{", '{"vocab_size": 3}', "[" * 100_000])
+def test_pictures_replace_no_json_file_of_another_kind(text, tmp_path):
+    file = tmp_path / "config.json"
+    file.write_text(text)
+    with pytest.raises(UserError, match=r"config.json exists and holds other values: choose ano"):
+        write_pictures(tmp_path / "config", "x", {}, '{"texts": []}')
+    assert file.read_text() == text
+    file.write_text('{"texts": [1]}')
+    write_pictures(tmp_path / "config", "x", {}, '{"texts": []}')
+    assert file.read_text() == '{"texts": []}'
 
 
 LOOKS = "color colors facecolor edgecolors cmap fontsize labelsize size s alpha dpi capsize".split()
