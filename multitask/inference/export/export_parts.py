@@ -33,6 +33,13 @@ class Parts:
         model: the model with the weights that serve the task, in evaluation mode, on the CPU.
         tokenizer: the run's tokenizer.
         reader: the task's label reader.
+        base: the task whose adapter, pooling and projection are used, usually the task itself.
+        pooler: the pooler of evaluation mode.
+        projection: the projection of evaluation mode, or None.
+        vector_projection: the projection that sentence vectors have: that of a contrastive task,
+            else None.
+        sides: the number of texts that are encoded separately: 2 for siamese pairs, else 1.
+        embeds: True if the task gives vectors of texts and no predictions.
     """
 
     config: Config
@@ -41,38 +48,23 @@ class Parts:
     tokenizer: Any
     reader: LabelReader
 
-    @property
-    def base(self) -> str:
-        """The task whose adapter, pooling and projection are used, usually the task itself."""
-        return self.model.owners_of(self.task)[-1]
-
-    @property
-    def encoder(self) -> Encoder:
-        return self.model.encoder
-
-    @property
-    def adapter(self) -> Any:
-        return self.model.adapter(self.task)
-
-    @property
-    def pooler(self) -> Any:
-        """The pooler of evaluation mode."""
-        return self.model.module(self.task).scoring_pooler
-
-    @property
-    def projection(self) -> Any:
-        """The projection of evaluation mode, or None."""
-        projection = self.model.tasks[self.base].scoring_projection
-        return None if isinstance(projection, nn.Identity) else projection
-
-    @property
-    def vector_projection(self) -> Any:
-        """The projection that sentence vectors have: that of a contrastive task, else None."""
-        return self.projection if self.model.compares_projected(self.task) else None
-
-    @property
-    def head(self) -> Any:
-        return self.model.head(self.task)
+    def __post_init__(self) -> None:
+        model, task = self.model, self.task
+        self.base = model.owners_of(task)[-1]
+        self.encoder: Encoder = model.encoder
+        self.adapter: Any = model.adapter(task)
+        self.head: Any = model.head(task)
+        self.pooler: Any = model.module(task).scoring_pooler
+        projection: Any = model.tasks[self.base].scoring_projection
+        self.projection: Any = None if isinstance(projection, nn.Identity) else projection
+        self.vector_projection = self.projection if model.compares_projected(task) else None
+        self.sides = 2 if self.head.takes == "pair" else 1
+        self.embeds = self.reader.task_type.compares_rows
+        self.max_length = self.config.tasks[task].max_length
+        base = self.config.tasks[self.base]
+        key = "pooling" if base.eval_pooling is None else "eval_pooling"
+        self.pooling_key = f"tasks.{self.base}.{key}"
+        self.pooling_name: str = getattr(base, key).name
 
     def reading(self, library: str) -> str:
         """Say how to read the scores of an export for ``library``; "" if there are none."""
@@ -83,30 +75,6 @@ class Parts:
             text = self.head.classifier_reading or text
         shown = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
         return str(text.format(names=shown, last=names[-1] if names else ""))
-
-    @property
-    def sides(self) -> int:
-        """The number of texts that are encoded separately: 2 for siamese pairs, else 1."""
-        return 2 if self.head.takes == "pair" else 1
-
-    @property
-    def embeds(self) -> bool:
-        """True if the task gives vectors of texts and no predictions."""
-        return self.reader.task_type.compares_rows
-
-    @property
-    def max_length(self) -> int:
-        return self.config.tasks[self.task].max_length
-
-    @property
-    def pooling_name(self) -> str:
-        entry = self.config.tasks[self.base]
-        return (entry.eval_pooling or entry.pooling).name
-
-    @property
-    def pooling_key(self) -> str:
-        entry = self.config.tasks[self.base]
-        return f"tasks.{self.base}.{'pooling' if entry.eval_pooling is None else 'eval_pooling'}"
 
     def check_encoder(self, library: str) -> None:
         """Raise UserError if ``library`` has no module for a part of the encoder's layers."""

@@ -1,6 +1,7 @@
 """What `transformers` loads gives the run's own scores, or is refused by its key."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -96,13 +97,14 @@ def test_a_classifier_that_transformers_has_not_is_refused(run_dir):
     check_classifier(parts)
     model.tasks["sst"].projection = torch.nn.Identity()
     task = run.config.tasks["sst"].model_copy(update={"projection": None})
-    parts.config = run.config.model_copy(update={"tasks": {"sst": task}})
+    parts = replace(parts, config=run.config.model_copy(update={"tasks": {"sst": task}}))
     with pytest.raises(UserError, match=r"^tasks\.sst\.projection: none: transformers puts tanh"):
         check_classifier(parts)
     model.tasks["sst"].head = OrdinalHead(32, 5)
+    parts = replace(parts)
     with pytest.raises(UserError, match=r"^tasks\.sst\.head: .*: no sequence classifier"):
         check_classifier(parts)
     encoder = run.config.encoder.model_copy(update={"bitlinear": BitLinearConfig()})
-    parts.config = run.config.model_copy(update={"encoder": encoder})
+    parts = replace(parts, config=run.config.model_copy(update={"encoder": encoder}))
     with pytest.raises(UserError, match=r"^encoder\.bitlinear: the encoder's layers have ternary"):
         check_classifier(parts)
