@@ -64,21 +64,17 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
     callbacks.append(checkpoints)  # last: a checkpoint includes what the others have done
 
     return Trainer(
-        model=model,
+        plan=plan,
         loader=loader,
         turns=turns,
         stages=stages,
         objective=objective,
-        surgery=plan.surgery,
         measures=measures,
         selection=selection,
         progress=progress,
         log=log,
         checkpoints=checkpoints,
         callbacks=callbacks,
-        clip_norm=settings.clip_norm,
-        eval_steps=settings.eval_steps,
-        device=device,
         say=say,
     )
 

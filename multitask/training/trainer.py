@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import torch
-
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.metrics import mean_of_defined
@@ -17,6 +15,7 @@ from multitask.training.gradient_surgery import Surgery
 from multitask.training.loss import Objective
 from multitask.training.metric_log import MetricLog
 from multitask.training.progress import Progress, Stages
+from multitask.training.setup import Plan
 from multitask.training.step import Stepped, train_step
 from multitask.training.turns import Turns
 from multitask.training.validation import Monitor
@@ -35,41 +34,33 @@ class Trainer:
     """Trains a model, stage by stage; ``build_trainer`` makes one from a plan.
 
     Attributes:
-        model: the model to train.
+        plan: the run, with the model to train.
         loader: draws the batches.
         turns: decides which tasks train in each step.
         stages: the stages; the current one has an optimizer and a learning-rate schedule.
         objective: the loss that a step minimises.
-        surgery: combines the tasks' gradients; None: they are summed.
         measures: evaluates the tasks.
         selection: stops tasks that no longer improve; remembers the best steps.
         progress: counts steps, turns, sentences and seconds.
         log: ``metrics.jsonl``; must be one of the callbacks.
         checkpoints: saves and restores all parts; must be the last of the callbacks.
         callbacks: called in this order.
-        clip_norm: the largest gradient norm; longer gradients are clipped. None: no clipping.
-        eval_steps: steps between two evaluations; None: one epoch.
-        device: the device of the model.
         say: prints a line on the terminal.
         interrupted: True after Ctrl-C or SIGTERM; the loop stops at the next safe point.
         finished: True after all stages; False after an error or interruption.
     """
 
-    model: MultiTaskModel
+    plan: Plan
     loader: MultiTaskLoader
     turns: Turns
     stages: Stages
     objective: Objective
-    surgery: Surgery | None
     measures: Monitor
     selection: Selection
     progress: Progress
     log: MetricLog
     checkpoints: Checkpoints
     callbacks: Sequence[Callback]
-    clip_norm: float | None
-    eval_steps: int | None
-    device: torch.device
     say: Callable[[str], None]
     interrupted: bool = False
     finished: bool = False
@@ -105,7 +96,7 @@ class Trainer:
                     break
                 self._next_stage()
             self.take_step()
-            if distributed.total([float(self.interrupted)], self.device)[0]:
+            if distributed.total([float(self.interrupted)], self.plan.device)[0]:
                 self._stop_interrupted()
 
     def take_step(self) -> None:
@@ -123,7 +114,7 @@ class Trainer:
                 micro_batches,
                 self.stages.optimizer,
                 self.objective.due(self.progress.trained),
-                clip_norm=self.clip_norm,
+                clip_norm=self.plan.config.training.clip_norm,
                 surgery=self._surgery_due(),
                 watch=self.turns.watch if self.stages.now.sampler.needs_scores else None,
             )
@@ -158,10 +149,15 @@ class Trainer:
         stage = self.stages.now
         self.selection.begin_anew(stage.tasks)
         self.turns.begin_stage()
-        if self.surgery is not None:
-            self.surgery.begin_anew()
+        if self.plan.surgery is not None:
+            self.plan.surgery.begin_anew()
         self._write("stage", stage=stage.name, tasks=stage.tasks)
         self.say(f"stage {stage.name}: {', '.join(stage.tasks)}")
+
+    @property
+    def model(self) -> MultiTaskModel:
+        """The model that is trained."""
+        return self.plan.model
 
     @property
     def step(self) -> int:
@@ -189,14 +185,14 @@ class Trainer:
 
     def _surgery_due(self) -> Surgery | None:
         """Return the surgery if it is due and the stage trains shared parameters, else None."""
-        if self.surgery is None or self.stages.now.frozen.issuperset(self.model.shared()):
+        if self.plan.surgery is None or self.stages.now.frozen.issuperset(self.model.shared()):
             return None
-        return self.surgery if self.surgery.due(self.in_stage) else None
+        return self.plan.surgery if self.plan.surgery.due(self.in_stage) else None
 
     def _evaluation_due(self) -> bool:
         if self.step == self.progress.evaluated_at:
             return False
-        every = self.eval_steps or self.stages.now.sampler.steps_per_epoch
+        every = self.plan.config.training.eval_steps or self.stages.now.sampler.steps_per_epoch
         return self.in_stage % every == 0 or self.in_stage >= self.stages.now.steps
 
     def _interrupt(self) -> None:
