@@ -117,17 +117,12 @@ def write_ensemble(directory: Path, averaged: Ensemble) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / FACTS
     write_text(file, json.dumps(averaged.gains, indent=1, ensure_ascii=False) + "\n")
-    written = [file]
+    written, run = [file], RunDirectory(directory)
     for (task, split), one in averaged.output.items():
         scores = Scores(one.predictions, one.scores, float("nan"))
+        reader, entry = averaged.readers[task], averaged.config.tasks[task]
         written += write_predictions(
-            RunDirectory(directory),
-            task,
-            split,
-            rows=one.rows,
-            scores=scores,
-            reader=averaged.readers[task],
-            entry=averaged.config.tasks[task],
+            run, task, split, rows=one.rows, scores=scores, reader=reader, entry=entry
         )
     return written
 

@@ -266,14 +266,8 @@ def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | N
     remove_scraps(run.directory, "**/.*.tmp")
     save_config(run.config.with_labels(plan.data.label_values()), run.files)
     for task, probed in probes.items():
-        write_predictions(
-            run.files,
-            task,
-            "dev",
-            rows=plan.data.splits[task]["dev"].rows,
-            scores=probed.probe.dev,
-            reader=plan.data.readers[task],
-        )
+        rows, reader = plan.data.splits[task]["dev"].rows, plan.data.readers[task]
+        write_predictions(run.files, task, "dev", rows=rows, scores=probed.probe.dev, reader=reader)
     steps = sum(probed.probe.steps for probed in probes.values())
     training = {
         "probe": True,

@@ -95,14 +95,9 @@ def save_task_predictions(plan: Plan, task: str, run: RunDirectory) -> tuple[Sco
         if name == "dev":
             dev = scores, time.perf_counter() - began
         if distributed.rank() == 0:
+            reader, entry = plan.data.readers[task], plan.config.tasks[task]
             write_predictions(
-                run,
-                task,
-                name,
-                rows=split.rows,
-                scores=scores,
-                reader=plan.data.readers[task],
-                entry=plan.config.tasks[task],
+                run, task, name, rows=split.rows, scores=scores, reader=reader, entry=entry
             )
     return dev
 
