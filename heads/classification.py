@@ -69,11 +69,8 @@ class ClassificationHead(ClassScores):
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """logits [B, C], class ids [B] -> mean over rows of the (weighted) cross-entropy."""
+        weight, smoothing = self.class_weights, self.label_smoothing
         losses = functional.cross_entropy(
-            scores,
-            labels,
-            weight=self.class_weights,
-            label_smoothing=self.label_smoothing,
-            reduction="none",
+            scores, labels, weight, label_smoothing=smoothing, reduction="none"
         )
         return losses.mean()

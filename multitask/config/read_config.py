@@ -56,13 +56,7 @@ def _load_config(path: str | os.PathLike[str], overrides: list[str] | None = Non
 
 
 # the keys whose value may be a path: in a task, and outside of the tasks
-TASK_PATHS = (
-    ("data", "path"),
-    ("data", "train"),
-    ("data", "dev"),
-    ("data", "test"),
-    ("head", "generator"),
-)
+TASK_PATHS = (*(("data", key) for key in ("path", "train", "dev", "test")), ("head", "generator"))
 PATHS = (("data_dir",), ("output_dir",), ("encoder", "name"), ("init_from",), ("init_from", "run"))
 
 

@@ -232,19 +232,15 @@ def rows_of_texts(texts: Iterable[str | Sequence[str]], sides: int, source: str)
     """Convert texts, or pairs, to rows without labels. Raises UserError for anything else."""
     what = "pairs of texts" if sides == 2 else "single texts"
     given = listed(texts, what, source)
-    rows = [
-        (item,)
-        if isinstance(item, str)
-        else tuple(item)
-        if isinstance(item, Iterable) and not isinstance(item, Mapping)
-        else ()
-        for item in given
-    ]
-    for i, row in enumerate(rows):
+    rows: list[tuple[str, ...]] = []
+    for i, item in enumerate(given):
+        several = isinstance(item, Iterable) and not isinstance(item, Mapping)
+        row = (item,) if isinstance(item, str) else tuple(item) if several else ()
         if len(row) != sides or not all(isinstance(text, str) for text in row):
-            raise UserError(f"{source} takes {what}; item {i} is {given[i]!r:.200}")
+            raise UserError(f"{source} takes {what}; item {i} is {item!r:.200}")
         if problem := "".join(map(problem_of, row)):
             raise UserError(f"{source}: item {i} {problem}")
+        rows.append(row)
     return Rows("texts", [str(i) for i in range(len(rows))], rows, None)
 
 

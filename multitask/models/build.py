@@ -101,15 +101,9 @@ def _task_module(
     }
     head = _build(config, name, "head", context)
     sides = len(TEXT_KEYS[task.input]) if task.input in ("siamese", "triplet") else 1
-    return TaskModule(
-        pooler,
-        projection,
-        head,
-        task.dropout,
-        sides=max(2, sides) if head.takes == "views" else sides,
-        eval_pooler=_eval_pooler(config, name, encoder, head=head, dim=dim),
-        eval_sides=sides,
-    )
+    trained_sides = max(2, sides) if head.takes == "views" else sides
+    eval_pooler = _eval_pooler(config, name, encoder, head=head, dim=dim)
+    return TaskModule(pooler, projection, head, task.dropout, trained_sides, eval_pooler, sides)
 
 
 def _head_on_shared_pooling(

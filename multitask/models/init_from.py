@@ -30,14 +30,8 @@ PARTS = {
     "pooling": ("pooler", "projection"),
     "head": ("pooler", "projection", "head"),
 }
-# config keys in which encoders of equal shapes may differ
-BESIDE_SHAPES = (
-    "model_type",
-    "num_attention_heads",
-    "hidden_act",
-    "activation",  # DistilBERT's name of it
-    "layer_norm_eps",
-)
+# config keys in which encoders of equal shapes may differ; `activation` is DistilBERT's
+BESIDE_SHAPES = ("model_type", "num_attention_heads", "hidden_act", "activation", "layer_norm_eps")
 LEAVE_OUT = "; `take: pooling` leaves the head out"
 
 

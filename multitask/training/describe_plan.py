@@ -48,12 +48,8 @@ def describe_plan(plan: Plan) -> list[str]:
         precision += f", {plan.model.encoder.kernels} kernels"
     lines = [f"device {plan.device}, {precision}, run directory {config.output_dir}", ""]
     lines += describe_data(plan)
-    lines += [
-        "",
-        *Table(ABOVE_HEADER, above_the_encoder(config)).text().splitlines(),
-        "",
-        "parameters",
-    ]
+    parts = Table(ABOVE_HEADER, above_the_encoder(config)).text().splitlines()
+    lines += ["", *parts, "", "parameters"]
     lines += [f"  {part}: {count:,}" for part, count in parameter_counts(plan.model).items()]
     for stage in plan.stages:
         lines += ["", *_stage(plan, stage)]
@@ -87,16 +83,12 @@ def _stage(plan: Plan, stage: Stage) -> list[str]:
     for name, loader in plan.loaders.items():
         members = [task for task in loader.labels if task in stage.tasks]
         for task in members:
-            share = f"{turns[name] / len(steps):.1%}"
-            rows.append(
-                [
-                    task,
-                    share if task == members[0] else f"with {members[0]}",  # it shares rows
-                    f"{plan.loss_weights[task]:.4g}",
-                    tasks[name].batch_size * tasks[name].accumulation,
-                    f"{turns[name] / loader.stream.steps_per_pass:.2f}",
-                ]
+            share = (
+                f"{turns[name] / len(steps):.1%}" if task == members[0] else f"with {members[0]}"
             )
+            weight, passes = plan.loss_weights[task], turns[name] / loader.stream.steps_per_pass
+            batch = tasks[name].batch_size * tasks[name].accumulation
+            rows.append([task, share, f"{weight:.4g}", batch, f"{passes:.2f}"])
     header = ["task", "sampling share", "loss weight", "rows a step", "passes an epoch"]
     return [*lines, "", *Table(header, rows).text().splitlines()]
 

@@ -91,10 +91,6 @@ def build_scheduler(
     """Build the learning-rate schedule over ``total_steps``, with a linear warm-up."""
     from transformers import get_scheduler
 
-    name = training.schedule
-    return get_scheduler(
-        "constant_with_warmup" if name == "constant" else name,
-        optimizer,
-        num_warmup_steps=round(training.warmup * total_steps),
-        num_training_steps=total_steps,
-    )
+    warmup, name = round(training.warmup * total_steps), training.schedule
+    known_as = "constant_with_warmup" if name == "constant" else name
+    return get_scheduler(known_as, optimizer, warmup, total_steps)

@@ -104,23 +104,20 @@ def _plan_stage(
     sampler = _sampler(config, settings, used, path)
     if sampler.needs_scores:
         _check_scores(config, loaders, tasks, path)
+
+    def rate(task: str, key: str) -> float:
+        of_task = getattr(entry, key) or getattr(config.tasks[task], key)
+        return of_task or getattr(settings, key) or settings.lr
+
+    adapted = [task for task in tasks if model.adapter(task) is not None]
     steps = settings.epochs * sampler.steps_per_epoch
     return Stage(
         name=str(entry.name),
         tasks=tasks,
         frozen=frozen,
         settings=settings,
-        head_lrs={
-            task: entry.head_lr or config.tasks[task].head_lr or settings.head_lr for task in tasks
-        },
-        adapter_lrs={
-            task: entry.adapter_lr
-            or config.tasks[task].adapter_lr
-            or settings.adapter_lr
-            or settings.lr
-            for task in tasks
-            if model.adapter(task) is not None
-        },
+        head_lrs={task: rate(task, "head_lr") for task in tasks},
+        adapter_lrs={task: rate(task, "adapter_lr") for task in adapted},
         sampler=sampler,
         steps=min(steps, settings.max_steps or steps),
     )
@@ -152,13 +149,9 @@ def _sampler(
     joint = settings.combine == "joint"
     if joint:
         _check_joint(config, settings, path, list(loaders))
-    sizes = Sizes(
-        rows={name: len(loader.tokens) for name, loader in loaders.items()},
-        steps={name: loader.stream.steps_per_pass for name, loader in loaders.items()},
-        epochs=settings.epochs,
-        epoch=settings.epoch,
-        seed=config.seed,
-    )
+    rows = {name: len(loader.tokens) for name, loader in loaders.items()}
+    steps = {name: loader.stream.steps_per_pass for name, loader in loaders.items()}
+    sizes = Sizes(rows, steps, settings.epochs, settings.epoch, config.seed)
     choice = settings.sampler
     with config.errors_at((*path, "sampler")):
         return build("sampler", choice.name, choice.options, {"sizes": sizes, "joint": joint})

@@ -31,13 +31,9 @@ class Monitor:
         trained = plan.config.trained_tasks()
         self.metrics = plan.metrics
         self.split = plan.selection_split
-        self.joint_tasks = metrics.joint_tasks(
-            {
-                task: reader.task_type
-                for task, reader in plan.data.readers.items()
-                if any(task in stage.tasks for stage in plan.stages)
-            }
-        )
+        training = {task for stage in plan.stages for task in stage.tasks}
+        readers = {t: reader for t, reader in plan.data.readers.items() if t in training}
+        self.joint_tasks = metrics.joint_tasks({t: r.task_type for t, r in readers.items()})
         self._scored = [name for name, t in tasks.items() if t.evaluate_only or not t.only_scored]
         self._followed = [  # tasks of pairs that only score the vectors
             name

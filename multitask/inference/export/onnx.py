@@ -134,12 +134,8 @@ def feeds(parts: Parts, texts: Texts) -> list[dict[str, np.ndarray]]:
 def run_session(loaded: Any, batches: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
     """Run the graph on all batches and concatenate the outputs."""
     taken = {given.name for given in loaded.get_inputs()}
-    return np.concatenate(
-        [
-            loaded.run(None, {name: value for name, value in batch.items() if name in taken})[0]
-            for batch in batches
-        ]
-    )
+    given = [{name: batch[name] for name in batch if name in taken} for batch in batches]
+    return np.concatenate([loaded.run(None, one)[0] for one in given])
 
 
 def check_onnx(parts: Parts, directory: Path, texts: Texts) -> float:

@@ -53,13 +53,8 @@ def load_kernels() -> None:
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), beside])
     root.mkdir(parents=True, exist_ok=True)
     with replacing(library) as built:
-        load(
-            name=name,
-            sources=[str(SOURCE)],
-            extra_cflags=flags,
-            build_directory=str(built.parent),
-            is_python_module=False,
-        )
+        place = str(built.parent)
+        load(name, [str(SOURCE)], flags, build_directory=place, is_python_module=False)
         (made,) = built.parent.glob("*.so")  # torch adds a number after a failed build
         made.rename(built)
 

@@ -127,11 +127,7 @@ def _groups(lengths: Tensor) -> Iterator[Group]:
         width, count = sizes[stop - 1], sum(sizes[start:stop])
         places = torch.arange(width, device=lengths.device) < lengths[start:stop, None]
         even = sizes[start] == width
-        yield Group(
-            slice(start, stop),
-            slice(token, token + count),
-            width,
-            None if even else places.flatten().nonzero().flatten(),
-            None if even else places[:, None, None],
-        )
+        slots = None if even else places.flatten().nonzero().flatten()
+        mask = None if even else places[:, None, None]
+        yield Group(slice(start, stop), slice(token, token + count), width, slots, mask)
         token += count
