@@ -25,6 +25,16 @@ from multitask.utils.files import (
 JOINT = "joint"
 
 
+class Named:
+    """A file or directory with a fixed name in the directory ``path`` of an object."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, directory: Any, owner: object) -> Path:
+        return Path(directory.path, self.name)
+
+
 @dataclass(frozen=True)
 class RunDirectory:
     """A run's directory. Only this class knows the names of the files in it.
@@ -37,79 +47,32 @@ class RunDirectory:
 
     # --- paths ---
 
-    @property
-    def marker(self) -> Path:
-        """The first file that a run writes; without it a directory is not a run."""
-        return self.path / "run.json"
-
-    @property
-    def config(self) -> Path:
-        """The resolved config."""
-        return self.path / "config.yaml"
-
-    @property
-    def checksums(self) -> Path:
-        """The checksums of the config, the log, the best steps, the predictions and so on."""
-        return self.path / "checksums"
-
-    @property
-    def baselines(self) -> Path:
-        """Scores of the trivial guess and of the frozen encoder."""
-        return self.path / "baselines.json"
-
-    @property
-    def metrics(self) -> Path:
-        """The log: one line per step, evaluation and stop."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def best(self) -> Path:
-        """The best step of each task."""
-        return self.path / "best.json"
-
-    @property
-    def report(self) -> Path:
-        """The results. A run with this file is finished."""
-        return self.path / "report.json"
-
-    @property
-    def markdown_page(self) -> Path:
-        return self.path / "report.md"
-
-    @property
-    def html_page(self) -> Path:
-        return self.path / "report.html"
-
-    @property
-    def card(self) -> Path:
-        """The model card."""
-        return self.path / "README.md"
-
-    @property
-    def encoder(self) -> Path:
-        """The directory with the architecture of the encoder and the tokenizer."""
-        return self.path / "encoder"
-
-    @property
-    def weights(self) -> Path:
-        """The directory with the weights of the best steps."""
-        return self.path / "weights"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def figures(self) -> Path:
-        return self.path / "figures"
-
-    @property
-    def predictions(self) -> Path:
-        return self.path / "predictions"
-
-    @property
-    def tensorboard(self) -> Path:
-        return self.path / "tensorboard"
+    # the first file that a run writes; without it a directory is not a run
+    marker = Named("run.json")
+    # the resolved config
+    config = Named("config.yaml")
+    # the checksums of the config, the log, the best steps, the predictions and so on
+    checksums = Named("checksums")
+    # scores of the trivial guess and of the frozen encoder
+    baselines = Named("baselines.json")
+    # the log: one line per step, evaluation and stop
+    metrics = Named("metrics.jsonl")
+    # the best step of each task
+    best = Named("best.json")
+    # the results. A run with this file is finished
+    report = Named("report.json")
+    markdown_page = Named("report.md")
+    html_page = Named("report.html")
+    # the model card
+    card = Named("README.md")
+    # the directory with the architecture of the encoder and the tokenizer
+    encoder = Named("encoder")
+    # the directory with the weights of the best steps
+    weights = Named("weights")
+    checkpoints = Named("checkpoints")
+    figures = Named("figures")
+    predictions = Named("predictions")
+    tensorboard = Named("tensorboard")
 
     def weights_of(self, step: int) -> Path:
         """Return the file with the weights of a best step."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from multitask.config import Config
-from multitask.config.run_directory import RunDirectory
+from multitask.config.run_directory import Named, RunDirectory
 from multitask.config.yaml_reader import dump_override
 from multitask.reporting.model_card import write_card
 from multitask.reporting.run_report import write_reports
@@ -24,20 +24,12 @@ class SweepDirectory:
 
     path: Path
 
-    @property
-    def grid(self) -> Path:
-        """The grid that the directory belongs to, including what it extends."""
-        return self.path / "grid.yaml"
-
-    @property
-    def grid_claim(self) -> Path:
-        """The claim of the process that writes the grid or the comparison."""
-        return self.path / "grid"
-
-    @property
-    def cells(self) -> Path:
-        """The directory of the runs."""
-        return self.path / "cells"
+    # the grid that the directory belongs to, including what it extends
+    grid = Named("grid.yaml")
+    # the claim of the process that writes the grid or the comparison
+    grid_claim = Named("grid")
+    # the directory of the runs
+    cells = Named("cells")
 
     def run(self, cell: str, seed: int) -> Path:
         """The directory of a run."""

@@ -11,7 +11,7 @@ from tests.support.source_tree import name_of, sources, tree_of
 
 # the methods whose text arguments are parts of a path
 METHODS = {"glob", "iglob", "join", "joinpath", "rglob", "with_name", "with_stem", "with_suffix"}
-CONSTRUCTORS = {"Path", "PurePath"}
+CONSTRUCTORS = {"Named", "Path", "PurePath"}
 # parts of f-strings that other files have too
 COMMON = {"*", ".", ".json", ".png", ".tsv"}
 SPELLED_BY = {
