@@ -2,6 +2,7 @@
 
 import csv
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
@@ -25,6 +26,14 @@ WORDS = (
 def cache_directory(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Token caches of the tests stay out of the user's own."""
     os.environ["MULTITASK_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def no_warnings() -> Iterator[None]:
+    """Make warnings errors: of NaN, of a missing layout or a bad limit in a figure."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -5,6 +5,8 @@ import pytest
 
 from multitask.reporting.comparison.comparison_figures import draw_comparison
 
+pytestmark = pytest.mark.usefixtures("no_warnings")
+
 
 def entry(mean, **changes):
     found = {"values": [mean - 0.01, mean + 0.01], "mean": mean, "low": mean - 0.03,

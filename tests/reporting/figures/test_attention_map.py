@@ -15,6 +15,8 @@ from multitask.reporting.figures.attention_map import ClsAttention, draw_heads, 
 from multitask.reporting.figures.style import VERMILLION, save_figure
 from multitask.utils.errors import UserError
 
+pytestmark = pytest.mark.usefixtures("no_warnings")
+
 
 def made(tokens, layers=3, heads=4, separators=()):
     """Random weights on ``tokens`` (or so many words), most of it on the first token."""

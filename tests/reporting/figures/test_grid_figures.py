@@ -12,6 +12,8 @@ from multitask.reporting.figures.style import group_style, save_figure
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
 
+pytestmark = pytest.mark.usefixtures("no_warnings")
+
 
 def shifted(folder, by, last=math.inf):
     """A run whose evaluations are ``by`` higher, and end at step ``last``."""

@@ -18,6 +18,8 @@ from multitask.reporting.figures.importance_map import (
 )
 from multitask.reporting.figures.style import save_figure
 
+pytestmark = pytest.mark.usefixtures("no_warnings")
+
 
 def made(task="sst", layers=6, states=None, examples=3, seed=0):
     states = list(range(layers + 1)) if states is None else states

@@ -19,6 +19,8 @@ from multitask.reporting.figures.style import (
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.usefixtures("no_warnings")
+
 
 @pytest.mark.parametrize("name", ["cividis", "Blues"])
 def test_the_numbers_of_a_map_can_be_read_on_every_colour(name):

@@ -16,6 +16,8 @@ from multitask.reporting.figures.scatter import scatter
 from multitask.reporting.figures.style import new_figure, save_figure, step_axis
 from tests.support.fabricated_run import write_run
 
+pytestmark = pytest.mark.usefixtures("no_warnings")
+
 
 def one_task(folder):
     """A run of one task alone, that selected no step."""

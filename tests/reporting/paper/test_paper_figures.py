@@ -8,6 +8,8 @@ from multitask.reporting.paper.layout import load_layout
 from multitask.reporting.paper.paper_figures import draw_gains, draw_paper_table, draw_scores
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.usefixtures("no_warnings")
+
 SIZES = {"cola": 8551, "mrpc": 3668, "sst2": 67349, "rte": 2490, "wnli": 635}
 SIZES |= {"sst5": 8544, "stsb_course": 6040}
 
