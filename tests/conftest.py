@@ -24,7 +24,7 @@ WORDS = (
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_directory(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Token caches of the tests stay out of the user's own."""
+    """Token caches of the tests stay out of the user's cache."""
     os.environ["MULTITASK_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 

@@ -1,4 +1,4 @@
-"""What a memory process of the SMART benchmark holds: its own variant's model and teacher alone."""
+"""A memory process of the SMART benchmark holds only the model and teacher of its variant."""
 
 from types import SimpleNamespace
 

@@ -160,7 +160,7 @@ def test_a_damaged_log_is_one_line(line, code, message, run_dir, tmp_path, capsy
     assert f"{copy / 'metrics.jsonl'}{message}" in said
 
 
-def test_texts_of_ones_own(run_dir, tmp_path):
+def test_texts_of_the_user(run_dir, tmp_path):
     """Where pairs are siamese, a tab separates two texts, which have their own weights."""
     for task, text, shown in (
         ("sst", "a bad film", ["a bad film"]),

@@ -22,7 +22,7 @@ def test_predict_rewrites_the_same_files(course_run, tmp_path):
     assert {file.name: file.read_bytes() for file in files} == before
 
 
-def test_predict_texts_of_ones_own(course_run, tmp_path, capsys):
+def test_predict_texts_of_the_user(course_run, tmp_path, capsys):
     pairs = tmp_path / "pairs.txt"
     pairs.write_text("the cat runs .\tthe dog runs .\na man\ta woman\n")
     assert main("predict", course_run, "--task", "sts", "--file", pairs) == 0
@@ -51,7 +51,7 @@ def test_predict_texts_of_ones_own(course_run, tmp_path, capsys):
     assert table.read_text() == before
 
 
-def test_texts_of_ones_own_need_no_ids(course_run, tmp_path, capsys):
+def test_texts_of_the_user_need_no_ids(course_run, tmp_path, capsys):
     table = tmp_path / "own.jsonl"
     table.write_text('{"sentence": "a good film"}\n{"sentence": "a bad film"}\n')
     assert main("predict", course_run, "--task", "sst", "--file", table) == 0

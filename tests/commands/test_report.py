@@ -1,4 +1,4 @@
-"""`report RUN...` in a process of its own, and its complaints."""
+"""`report RUN...` in a separate process, and its error messages."""
 
 import csv
 import json

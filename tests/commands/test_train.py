@@ -108,7 +108,7 @@ def test_the_working_directory_is_not_replaced(refused, tmp_path, monkeypatch):
 def test_directory_of_something_else_is_left_alone(flags, refused, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
-    name = "config.yaml"  # of one's own, not a run's
+    name = "config.yaml"  # of the user, not of a run
     (run / name).write_text("years of work")
     line = refused(*flags)
     assert f"{run} is not empty and holds no run: choose another output_dir=DIR" in line

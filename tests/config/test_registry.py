@@ -99,7 +99,7 @@ def test_options_and_context_reach_the_constructor(stubs):
     ("options", "message"),
     [
         ({"sise": 2}, "head 'stub' has no option 'sise' (did you mean 'size'?)"),
-        ({"dim": 2}, "head 'stub' has no option 'dim'"),  # the program's own
+        ({"dim": 2}, "head 'stub' has no option 'dim'"),  # supplied by the program
         ({"size": 0}, "head 'stub': size must be at least 1"),
         ({"how": "crash"}, "head 'stub': negative dimension"),
         ({"size": 2.5}, "head 'stub': size must be a whole number, not 2.5"),

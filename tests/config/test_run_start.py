@@ -19,8 +19,8 @@ def test_only_what_changes_a_run_counts(tmp_path):
     assert config_differences(before, tmp_path) == ""
 
 
-def test_labels_that_were_found_in_the_data_are_no_difference(tmp_path):
-    """A run saves what it found; a grid's config, made anew, leaves it to the data again."""
+def test_labels_read_from_the_data_are_no_difference(tmp_path):
+    """A run saves the labels of its data; the config of a grid's cell names none."""
     config = load_config(ROOT / "configs" / "demo.yaml", [*SETTINGS, f"output_dir={tmp_path}"])
     found, other = (
         config.with_labels({"sst": labels})

@@ -52,7 +52,7 @@ def test_a_head_comes_with_all_that_is_below_it_and_its_classes(config):
     assert guest.only_scored and not host.only_scored
 
 
-def test_classes_of_its_own_are_not_replaced(config):
+def test_classes_that_the_task_names_are_not_replaced(config):
     data = "{dev: g, text: a, text2: b, labels: {1: x, 2: y}}"
     file = config(f"{{data: {data}, share_head: host, input: siamese}}")
     assert load_config(file).tasks["guest"].data.labels == {"1": "x", "2": "y"}

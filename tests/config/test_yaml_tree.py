@@ -85,7 +85,7 @@ def test_options_on_top_of_a_bare_name(files):
     assert tree.where(("tasks", "t", "head", "size")) == "a.yaml:2"
 
 
-def test_labels_are_replaced_whole(files):
+def test_labels_are_replaced_and_not_merged(files):
     files(top=HEADED, a="extends: top.yaml\ntasks: {t: {data: {labels: {b: z, c: w}}}}\n")
     data = load_tree("a.yaml").value["tasks"]["t"]["data"]
     assert data == {"labels": {"b": "z", "c": "w"}, "id": "i"}

@@ -62,7 +62,7 @@ def test_every_file_is_a_row_of_table_4():
     assert {file.stem for file in LAYER_ATTENTION.glob("*.yaml")} == names
 
 
-def test_simcses_own_settings():
+def test_the_settings_of_simcse():
     """Specification, section 2: batch, rate, epochs, tokens, steps between evaluations."""
     for name, expected in (
         ("unsupervised", (64, 3e-5, 1, 32, 125)),

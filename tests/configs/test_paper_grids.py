@@ -121,7 +121,7 @@ def test_a_page_names_every_grid_and_layout(folder):
 def test_what_is_measured_on_minilm_has_a_table_on_a_page():
     own = {layout: grids.split() for layout, grids in TABLES if layout.endswith("_minilm")}
     measured = {f"{path.parent.name}/{path.stem}" for path in GRIDS if "minilm" in path.stem}
-    chosen = {name for name in measured if name.endswith("_rate")}  # has a table of its own kind
+    chosen = {name for name in measured if name.endswith("_rate")}  # has another kind of table
     assert measured - chosen == {name for grids in own.values() for name in grids}
     for folder, name in (path.split("/") for path in chosen):
         page = (ROOT / "docs" / f"{folder}.md").read_text()

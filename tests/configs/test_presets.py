@@ -18,7 +18,7 @@ def is_run(file: Path) -> bool:
 CONFIGS = [
     file
     for file in sorted((ROOT / "configs").rglob("*.yaml"))
-    if is_run(file) and "parts" not in file.parent.parts  # of several files, none whole
+    if is_run(file) and "parts" not in file.parent.parts  # parts of a config
 ]
 
 

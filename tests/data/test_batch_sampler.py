@@ -52,7 +52,7 @@ def test_a_pass_holds_every_row_once_in_full_batches_but_one(lengths, batch_size
 
 @relaxed
 @given(arguments)
-def test_passes_are_whole_and_steps_hold_their_batches(arguments):
+def test_passes_are_complete_and_steps_hold_their_batches(arguments):
     stream = TaskStream(**arguments)
     for _ in range(3):
         steps = one_pass(stream)

@@ -210,7 +210,7 @@ def test_a_dev_label_that_train_does_not_have_is_an_error(tmp_path):
         ("x.jsonl", '{"a": "one", "b": "two"}', True, [("one", "two")]),
     ],
 )
-def test_texts_of_ones_own(name, text, pair, texts, tmp_path):
+def test_texts_of_the_user(name, text, pair, texts, tmp_path):
     (tmp_path / name).write_text(text, encoding="utf-8")
     data = {"format": "tsv", "text": "a", "id": None, "label": "unknown"}
     config = make(

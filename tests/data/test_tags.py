@@ -200,7 +200,7 @@ def test_pieces_of_sub_word_and_byte_level_tokenizers():
     assert placed.words.tolist() == [-1, 0, 1, 1, 2, -1]
 
 
-def test_words_of_ones_own(read, tmp_path, tiny_encoder):
+def test_words_of_the_user(read, tmp_path, tiny_encoder):
     config = load_config(token_config(tmp_path, tiny_encoder, tmp_path, tasks=("ner",)))
     data = config.tasks["ner"].data
     plain = tmp_path / "own.txt"

@@ -28,7 +28,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_directory_that_holds_no_whole_encoder(damage, refused, tiny_encoder, tmp_path):
+def test_a_directory_with_an_incomplete_encoder(damage, refused, tiny_encoder, tmp_path):
     encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
     file = encoder / damage.split()[-1]
     change = DAMAGE[damage]

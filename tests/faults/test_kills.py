@@ -112,7 +112,7 @@ def test_a_probe_grid_that_is_repeated(command, tmp_path, count):
 
 @pytest.fixture
 def trained(tiny_run, tmp_path):
-    """A copy of a finished run in a directory of its own."""
+    """A copy of a finished run in another directory."""
     shutil.copytree(tiny_run, tmp_path / "before" / "run")
     return str(tmp_path / "before"), str(tmp_path / "w" / "run")
 

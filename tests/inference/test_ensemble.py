@@ -53,7 +53,7 @@ def runs(tmp_path: Path) -> list[Path]:
 
 
 def with_test_rows(run: Path, order: list[int]) -> None:
-    """Give a run unlabelled test rows of ``para``, without ids of their own, in this order."""
+    """Give a run unlabelled test rows of ``para``, without ids, in this order."""
     edited_config(run, "para", test="para-test.csv")
     dev = records(run, "para.dev")
     found = [dev[i] | {"id": str(place), "label": None} for place, i in enumerate(order)]
@@ -329,7 +329,7 @@ def test_a_run_with_its_copy_gains_nothing_and_writes_what_it_wrote(trained, tmp
 @pytest.mark.parametrize(
     ("task", "text"), [("sst", "a good film\n"), ("qqp", "a cat ?\ta dog ?\n"), ("sts", "a\tb\n")]
 )
-def test_texts_of_ones_own_get_the_average(task, text, trained, tmp_path, capsys):
+def test_texts_of_the_user_get_the_average(task, text, trained, tmp_path, capsys):
     (tmp_path / "mine.txt").write_text(text)
     own = ("--task", task, "--file", tmp_path / "mine.txt")
     found = []
@@ -349,7 +349,7 @@ def test_texts_of_ones_own_get_the_average(task, text, trained, tmp_path, capsys
         assert both["prediction"] == pytest.approx(min(max(mean[0], 0), 5))
 
 
-def test_texts_of_ones_own_need_the_task_in_every_run(trained, runs, tmp_path, capsys):
+def test_texts_of_the_user_need_the_task_in_every_run(trained, runs, tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("a good film\n")
     line = refused(
         trained[0], runs[0], "--task", "sst", "--file", tmp_path / "mine.txt", capsys=capsys

@@ -134,7 +134,7 @@ def test_of_pairs_each_distinct_text_is_encoded_once(model, task, monkeypatch):
 
 
 @every_task
-def test_metrics_are_of_the_whole_set(model, task):
+def test_metrics_are_of_the_complete_set(model, task):
     """Not a mean over batches: the same for every batch size."""
     split, label_type = make_split(task), TASKS[task][3]
     reader = READERS[label_type]

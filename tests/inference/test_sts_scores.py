@@ -105,7 +105,7 @@ def test_a_run_that_saw_none_of_the_pairs_headlines_all_of_them():
     assert headline(entry) is entry["scores"]
 
 
-def test_a_subset_seen_as_a_whole_is_left_out_of_the_clean_averages():
+def test_a_subset_that_was_seen_completely_is_left_out_of_the_clean_averages():
     suite = {
         "x": rows([("a", "b")], [1]),
         "y": rows([("c", "d"), ("e", "f"), ("g", "h")], [1, 2, 3]),
@@ -162,7 +162,7 @@ def test_parity_with_sentence_transformers_on_the_packaged_encoder():
 
 
 @pytest.mark.slow
-def test_whole_suites_have_the_scores_of_the_reference():
+def test_complete_suites_have_the_scores_of_the_reference():
     """`all` over the pairs of several subsets; sentence-transformers made the figures."""
     folder = SHARED / "data" / "sts"
     if not folder.is_dir():

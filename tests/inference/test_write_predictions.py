@@ -1,4 +1,4 @@
-"""Prediction files: JSON lines, and the course's own format."""
+"""Prediction files: JSON lines, and the format of the course."""
 
 import json
 from pathlib import Path

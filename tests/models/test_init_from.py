@@ -108,7 +108,7 @@ def test_the_report_names_the_run(mnli_run, tiny_encoder, glue_files, tmp_path, 
     assert start["step"] == json.loads((mnli_run / "best.json").read_text())["joint"]
     page = (tmp_path / "rte" / "report.md").read_text()
     assert f"started from: {mnli_run} (seed 11711): encoder of task mnli" in page.replace("\\", "")
-    # the finished run stands on its own feet
+    # the finished run does not need the run that it started from
     hidden = mnli_run.with_name("hidden")
     mnli_run.rename(hidden)
     try:

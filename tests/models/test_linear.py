@@ -1,4 +1,4 @@
-"""fp32 products against float64, and when torch's own take their place."""
+"""fp32 products against float64, and when torch's products are used."""
 
 import pytest
 import torch

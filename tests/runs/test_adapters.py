@@ -178,7 +178,7 @@ def test_a_step_moves_the_tasks_own_adapter_and_no_other(make, configure, task):
         (["tasks.qqp.adapter_lr=2e-4", "stages=[{adapter_lr: 4e-4}]"], {"qqp": 4e-4, "sts": 4e-4}),
     ],
 )
-def test_adapters_have_rates_of_their_own(prepared, changes, rates):
+def test_adapters_have_separate_rates(prepared, changes, rates):
     made = prepared(*MIXED, "training.lr=3e-5", "training.weight_decay=0.3", *changes)
     optimizer, _ = made.stages[0].begin(made.model)
     groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}

@@ -98,7 +98,7 @@ def test_exercise_2_has_the_chapters_settings():
     assert task.projection is not None and task.projection.name == "bert_pooler"
 
 
-def test_glues_own_files_are_read_as_they_are():
+def test_the_files_of_glue_are_read_as_they_are():
     glue = ROOT.parent / "shared" / "data" / "glue"
     if not glue.is_dir():
         pytest.skip(f"GLUE's files are not at hand ({glue})")

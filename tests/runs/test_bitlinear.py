@@ -51,7 +51,7 @@ def test_the_config_says_which_layers_become_ternary(configure):
 
 
 @pytest.mark.parametrize("option", ["bitlinear={}", "from_scratch=true"])
-def test_it_stands_in_our_own_encoder_alone(configure, option):
+def test_only_our_own_encoder_has_it(configure, option):
     config = configure("encoder.implementation=transformers", f"encoder.{option}")
     name = option.partition("=")[0]
     with pytest.raises(UserError, match=rf"encoder\.{name}: our own encoder has it"):
@@ -163,7 +163,7 @@ def test_the_export_command_writes_the_same_file(trained, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("form", ["transformers", "sentence-transformers", "onnx"])
-def test_other_formats_send_ternary_layers_to_their_own(form, trained, tmp_path, capsys):
+def test_other_formats_name_the_ternary_format(form, trained, tmp_path, capsys):
     if form == "onnx":
         pytest.importorskip("onnxscript", reason="an extra of `export`")
     given = (

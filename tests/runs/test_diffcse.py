@@ -36,7 +36,7 @@ def test_a_batch_has_the_texts_and_the_same_masked(config):
     batch = by_task(found)["views"]
     first, second = batch.input_ids.chunk(2)
     one, other = batch.masked_ids.chunk(2)
-    assert torch.equal(first, second) and not torch.equal(one, other)  # masks of their own
+    assert torch.equal(first, second) and not torch.equal(one, other)  # other masks
     changed = batch.masked_ids != batch.input_ids
     special = batch.input_ids < 5
     assert not changed[special].any()

@@ -1,4 +1,4 @@
-"""``encoder.kernels: compiled`` in whole runs."""
+"""``encoder.kernels: compiled`` in complete runs."""
 
 import pytest
 

@@ -57,7 +57,7 @@ def test_texts_are_those_of_the_tasks_split_by_split(overrides):
     assert len(capped.loaders["mlm"].tokens) == 7
 
 
-def test_texts_of_a_file_of_its_own(overrides, course_files):
+def test_texts_of_a_separate_file(overrides, course_files):
     own = "{texts_of: null, train: ids-sst-test-student.csv, dev: ids-sst-dev.csv, text: sentence}"
     made = prepared(*overrides, f"tasks.mlm.data={own}")
     assert len(made.data.splits["mlm"]["train"].rows) == 6  # it has no column of labels
@@ -256,7 +256,7 @@ def test_shares_of_passes_and_processes_add_up_to_the_mean_over_the_step(
         assert total == pytest.approx(tokens.mean().item(), rel=1e-10)
 
 
-def test_own_encoder_and_transformers_train_the_same_steps(overrides, tmp_path):
+def test_our_encoder_and_transformers_train_the_same_steps(overrides, tmp_path):
     """Both encoders: gradients through the tie, the optimizer, the masks."""
     losses = []
     no_dropout = save_tiny_encoder(tmp_path / "encoder", attention_probs_dropout_prob=0.0)

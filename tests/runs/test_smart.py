@@ -1,4 +1,4 @@
-"""SMART, learned weights, surgery in whole runs: off changes nothing, resume is exact."""
+"""SMART, learned weights, surgery in complete runs: off changes nothing, resume is exact."""
 
 import inspect
 import json

@@ -155,7 +155,7 @@ def test_evaluate_and_predict_repeat_the_run(run_dir, capsys):
         assert (run_dir / "predictions" / name).read_text() == before[name]
 
 
-def test_texts_of_ones_own(run_dir, tmp_path, capsys):
+def test_texts_of_the_user(run_dir, tmp_path, capsys):
     run = load(run_dir)
     row = tagged(1, 99)[0]
     listed, joined = run.predict("ner", [row["tokens"], " ".join(row["tokens"])])

@@ -48,7 +48,7 @@ def starts(cell: str, seed: int, output: Path = Path("runs/g")) -> list[str]:
 
 
 def background(*arguments: object) -> subprocess.Popen[str]:
-    """`ablate` in a process of its own, with the stand-in for training."""
+    """`ablate` in a separate process, with the stand-in for training."""
     command = [sys.executable, "-c", DRIVER, str(FAKE), "ablate", *map(str, arguments)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1

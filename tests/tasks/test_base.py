@@ -1,4 +1,4 @@
-"""What every task type must be, and what types without methods of their own do."""
+"""What every task type has, and what the methods of the base class do."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""tools/same_results.py: what its comparison notices, what it leaves out, and a whole proof."""
+"""tools/same_results.py: what its comparison notices, what it leaves out, and a complete proof."""
 
 import json
 import math

@@ -1,6 +1,6 @@
 """When the trainer calls its callbacks, and what the small ones do.
 
-The metric log, TensorBoard and checkpoints have tests of their own.
+The metric log, TensorBoard and checkpoints are tested elsewhere.
 """
 
 import pytest

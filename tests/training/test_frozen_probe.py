@@ -1,4 +1,4 @@
-"""Poolers on kept or fresh token states: the very vectors that the whole model gives."""
+"""Poolers on saved or new token states give the vectors of the complete model."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def prepared(tiny_overrides):
 @pytest.mark.parametrize("pooling", ["{name: max_seq_mha, last: 2}", "hire"])
 @pytest.mark.parametrize("kept", [2**31, 0], ids=["kept", "encoded anew"])
 @pytest.mark.parametrize("implementation", ["own", "transformers"])
-def test_vectors_are_those_of_the_whole_model(
+def test_vectors_are_those_of_the_complete_model(
     prepared, task, pooling, kept, implementation, monkeypatch
 ):
     monkeypatch.setattr(frozen_states, "KEPT_BYTES", kept)

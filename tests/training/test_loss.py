@@ -213,7 +213,7 @@ def test_no_pass_more_than_needed(make, monkeypatch, dropout, embeds, encodes):
 
 
 def test_dropout_modes(make):
-    """With masks of its own the term measures dropout, not the perturbation."""
+    """With another mask the term measures dropout, not the perturbation."""
     tiny = Ascent(eps=1e-9, noise=1e-9)
     model = make("encoder.dropout=0.5")
     terms = {

@@ -62,7 +62,7 @@ def move(stages, model):
     stages.optimizer.zero_grad()
 
 
-def test_stages_follow_one_another_with_optimizers_of_their_own():
+def test_each_stage_has_a_new_optimizer():
     stages = Stages(planned(), nn.Linear(2, 2))
     assert (stages.total_steps, stages.total_epochs) == (13, 5.0)
     assert not stages.is_last and stages.steps_done(3) == 3 and stages.epoch(3) == 1.5

@@ -17,7 +17,7 @@ def test_the_same_numbers_twice_and_then_the_next():
     assert torch.equal(torch.rand(6), torch.cat([first, second]))
 
 
-def test_apples_gpu_has_a_state_of_its_own(monkeypatch: pytest.MonkeyPatch):
+def test_the_random_state_of_apples_gpu_is_saved(monkeypatch: pytest.MonkeyPatch):
     state = [torch.tensor([7], dtype=torch.uint8)]
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     monkeypatch.setattr(torch.mps, "get_rng_state", lambda: state[0])

@@ -84,9 +84,9 @@ def quantise(directory: Path) -> None:
 
 
 def compare_int8(parts: Parts, directory: Path, texts: Texts, records: Records | None) -> list[str]:
-    """Run both files on the same dev rows; return their scores, sizes and speeds in words.
+    """Run both files on the same rows; return their scores, sizes and speeds in words.
 
-    ``records`` are the saved predictions of these rows; None without labels.
+    ``records`` are the saved predictions of labelled dev rows; None for other rows.
     """
     given = [row[:1] for row in texts] if parts.embeds else list(texts)
     batches = feeds(parts, given)
@@ -99,8 +99,9 @@ def compare_int8(parts: Parts, directory: Path, texts: Texts, records: Records |
         outputs.append(run_session(loaded, batches))
         speeds.append(len(given) / (time.perf_counter() - began))
     plain, small = (file.stat().st_size / 1e6 for file in files)
+    rows = f"{len(given):,} {'dev ' if records else ''}rows"
     return [
-        f"int8 on {len(given):,} dev rows: {_difference(parts, outputs, records)}",
+        f"int8 on {rows}: {_difference(parts, outputs, records)}",
         f"int8 file: {small:.2f} MB, fp32 {plain:.2f} MB",
         f"int8 speed: {speeds[1]:.0f} rows/s, fp32 {speeds[0]:.0f} rows/s "
         f"(x {speeds[1] / speeds[0]:.2f}; {torch.get_num_threads()} CPU threads, no tokenizing)",

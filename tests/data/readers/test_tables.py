@@ -108,7 +108,7 @@ def test_quoting_off_takes_quotes_as_they_are(tmp_path):
     assert rows.ids == ["0", "1", "2"]
 
 
-def test_columns_are_found_by_name_behind_two_index_columns(tmp_path):
+def test_columns_are_selected_by_name_behind_two_index_columns(tmp_path):
     text = "0\t\tid\tsentence\tlabel\n1\t0.0\tx\t one\t1\n2\t1.0\ty\ttwo\t0\n"
     rows = rows_of(tmp_path, text, format="tsv")
     assert (rows.ids, rows.texts) == (["x", "y"], [(" one",), ("two",)])

@@ -1,4 +1,4 @@
-"""What of a task an export carries: whose parts they are, and the run's own numbers for them."""
+"""The modules of a task that an export carries, and their numbers in the run."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What `transformers` loads gives the run's own scores, or is refused by its key."""
+"""What `transformers` loads gives the run's scores, or is refused by its key."""
 
 import json
 from dataclasses import replace

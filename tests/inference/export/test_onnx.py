@@ -1,12 +1,14 @@
-"""What onnxruntime loads gives the run's own scores, and nearly those in int8."""
+"""What onnxruntime loads gives the run's scores, and in int8 nearly the same."""
 
 import re
+import shutil
 
 import numpy as np
 import pytest
 import torch
 
 from multitask import load
+from multitask.inference.export.write_export import TEXTS as EXAMPLES
 from tests.support.exports import PAIRS, TEXTS, complaint, graph, main, trained
 
 
@@ -29,6 +31,20 @@ def test_onnx_and_its_int8_variant_score_siamese_pairs(onnx, run_dir, tmp_path, 
     np.testing.assert_allclose(1 / (1 + np.exp(-small)), wanted, atol=0.1)
     sizes = [(target / name).stat().st_size for name in ("model_int8.onnx", "model.onnx")]
     assert sizes[0] < sizes[1]
+
+
+@pytest.mark.slow
+def test_int8_without_labelled_dev_rows_gives_the_largest_difference(
+    onnx, run_dir, tmp_path, capsys
+):
+    run, target = shutil.copytree(run_dir, tmp_path / "run"), tmp_path / "model"
+    shutil.rmtree(run / "predictions")
+    assert main(run, target, "--format", "onnx", "--task", "qqp", "--int8") == 0
+    said = capsys.readouterr().out
+    most = float(re.search(r"int8 on 3 rows: logits differ by (\S+) at most", said)[1])
+    rows = [(text, EXAMPLES[0]) for text in EXAMPLES]
+    plain, small = (graph(target / name, rows) for name in ("model.onnx", "model_int8.onnx"))
+    assert 0 < most == pytest.approx(np.abs(plain - small).max(), rel=0.06)
 
 
 @pytest.mark.slow
@@ -57,7 +73,7 @@ def test_onnx_carries_an_adapter_and_a_pooling_with_weights(onnx, special, tmp_p
 
 
 @pytest.mark.slow
-def test_onnx_carries_the_tasks_own_adapter_of_two(onnx, tiny_encoder, course_files, tmp_path):
+def test_onnx_carries_the_adapter_of_the_task(onnx, tiny_encoder, course_files, tmp_path):
     pal = "adapter={name: pal, size: 12, heads: 4}"
     changes = ["tasks.sts=null", f"tasks.sst.{pal}", f"tasks.qqp.{pal}", "tasks.qqp.input=cross"]
     changes += ["tasks.qqp.head=binary", "training.adapter_lr=0.05", "training.max_steps=4"]

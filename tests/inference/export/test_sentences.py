@@ -1,4 +1,4 @@
-"""What sentence-transformers loads gives the run's own vectors."""
+"""What sentence-transformers loads gives the run's vectors."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,9 @@ def test_sentence_transformers_gives_the_runs_vectors(run_dir, contrastive, tmp_
         given = ("--format", "sentence-transformers", "--task", task)
         assert main(source, target, *given) == 0
         model = library.SentenceTransformer(str(target), device="cpu")
-        assert len(list(model)) == parts  # a contrastive task's projection is a module of its own
+        assert (
+            len(list(model)) == parts
+        )  # the projection of a contrastive task is a separate module
         found, wanted = model.encode(TEXTS), load(source).encode(TEXTS, task=task)
         np.testing.assert_allclose(found, wanted, atol=1e-5)
         assert model.max_seq_length == 40

@@ -47,7 +47,7 @@ def test_the_courses_file_is_keyed_by_exact_text(tmp_path):
     assert not found.by_id and found.verbatim == 2
 
 
-def test_quoras_own_file_is_keyed_by_id(tmp_path):
+def test_quoras_file_is_keyed_by_id(tmp_path):
     header = ["id", "qid1", "qid2", "question1", "question2", "is_duplicate"]
     rows = [[0, 1, 2, "same", "one", 1], [1, 3, 4, "same", "one", 0], [2, 1, 4, "same", "one", 1]]
     found = read_questions(write(tmp_path / "quora.tsv", header, rows))

@@ -128,7 +128,7 @@ def test_a_corpus_that_is_none_leaves_nothing_behind(text, name, message, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_a_failure_while_encoding_leaves_the_older_index_whole(tmp_path):
+def test_a_failure_while_encoding_leaves_the_older_index_as_it_was(tmp_path):
     made(tmp_path)
     with pytest.raises(NotFinite):
         build(

@@ -140,7 +140,7 @@ def test_what_is_typed_is_text_and_nothing_else(typed, client):
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_any_text_gives_a_sound_page(first, second, client, monkeypatch):
-    monkeypatch.setattr(responses, "attention", lambda *_: [])  # slow, and has tests of its own
+    monkeypatch.setattr(responses, "attention", lambda *_: [])  # slow, and tested elsewhere
     reply = post(client, first, second)
     check(reply)
     typed = first.encode(errors="replace").decode()  # a browser sends no half characters either

@@ -1,4 +1,4 @@
-"""What the page says of texts, beside what the run's own functions say of them."""
+"""The page shows what the functions of the run predict."""
 
 import dataclasses
 import shutil

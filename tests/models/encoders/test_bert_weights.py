@@ -23,7 +23,7 @@ def directories(tmp_path_factory):
 
 
 def changed(source, target, change):
-    """A copy of a checkpoint whose tensors are ``change`` of its own."""
+    """A copy of a checkpoint whose tensors ``change`` has changed."""
     shutil.copytree(source, target)
     tensors = change(load_file(target / "model.safetensors"))
     save_file(tensors, target / "model.safetensors", metadata={"format": "pt"})

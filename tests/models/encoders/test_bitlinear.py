@@ -36,7 +36,7 @@ def naive_eight_bit(token: list[float]) -> list[float]:
 
 
 def naive_layer(layer: BitLinear, hidden: torch.Tensor) -> list[list[float]]:
-    """Outputs of [N, d] inputs; each of ``layer.parts`` has a scale of its own."""
+    """Outputs of [N, d] inputs; each of ``layer.parts`` has a separate scale."""
     rows, bias = layer.weight.tolist(), layer.bias.tolist()
     height = len(rows) // layer.parts
     found = []

@@ -1,4 +1,4 @@
-"""Two stages equal one plain `transformers` forward, and the weights are the checkpoint's own."""
+"""Two stages equal one `transformers` forward; the weights are those of the checkpoint."""
 
 import copy
 import json
@@ -256,7 +256,7 @@ def test_dropout_option_replaces_the_hidden_dropout(directories, kind, dropout):
         for name, module in encoder.named_modules()
         if isinstance(module, torch.nn.Dropout)
         and "attention.self" not in name
-        # DistilBERT's attention has a dropout module of its own name
+        # the dropout module of DistilBERT's attention has another name
         and not name.endswith("attention.dropout")
     }
     assert rates == {dropout or 0.1}

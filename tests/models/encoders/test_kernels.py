@@ -104,7 +104,7 @@ def test_attention_drops_weights_and_scales_the_rest():
     close(found, expected, 2e-6)
 
 
-def test_a_build_is_found_again_and_one_that_was_killed_holds_nobody_up(tmp_path):
+def test_a_build_is_reused_and_one_that_was_killed_holds_nobody_up(tmp_path):
     """Torch's loader would wait for ever for the lock of a build that is no more."""
     name = f"multitask_kernels_{torch.backends.cpu.get_cpu_capability().lower()}"
     for folder in (name, f"{name}_0.killed"):

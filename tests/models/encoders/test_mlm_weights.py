@@ -1,4 +1,4 @@
-"""The masked-LM heads of checkpoints, under the head's own names."""
+"""The masked-LM heads of checkpoints, under the names of our head."""
 
 import pytest
 import torch
@@ -48,5 +48,5 @@ def test_half_a_head_is_none(missing):
     assert mlm_weights(tensors({k: v for k, v in BERT.items() if k != missing})) is None
 
 
-def test_a_decoder_of_its_own_is_no_tied_head():
+def test_a_separate_decoder_is_not_a_tied_head():
     assert mlm_weights(tensors({**BERT, "cls.predictions.decoder.weight": 7})) is None

@@ -121,7 +121,7 @@ def test_the_gradient_reaches_h_and_the_discriminator(chunk):
         assert known or (parameter.grad is not None and parameter.grad.isfinite().all()), name
 
 
-def test_the_discriminator_is_a_copy_with_weights_of_its_own():
+def test_the_discriminator_is_a_copy_with_separate_weights():
     encoder = BertEncoder(vocab_size=VOCABULARY, dim=D, num_layers=1, heads=2)
     head = DiffCSEHead(D, encoder, "g")
     for own, other in zip(head.discriminator.parameters(), encoder.parameters(), strict=True):

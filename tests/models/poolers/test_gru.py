@@ -1,4 +1,4 @@
-"""The GRU on a CPU against PyTorch's own, which it stands for."""
+"""The GRU on a CPU against PyTorch's, which it replaces."""
 
 import pytest
 import torch
@@ -91,7 +91,7 @@ def test_the_work_grows_with_the_length_not_with_its_square():
 
     gru = made(2)
     assert written(OURS, 80) < 2.1 * written(OURS, 40)
-    assert written(TORCHS, 80) > 3 * written(TORCHS, 40)  # what torch's own does: else ours can go
+    assert written(TORCHS, 80) > 3 * written(TORCHS, 40)  # what torch's GRU does: else ours can go
 
 
 @pytest.mark.parametrize("layers", [1, 2])

@@ -127,7 +127,7 @@ def test_is_the_papers_formulas(scores, fusion_layers, layers):
             assert importance[i].tolist() == pytest.approx(weights, rel=1e-10)
 
 
-def test_each_example_has_scores_of_its_own():
+def test_examples_have_different_scores():
     pooler = randomised(make())
     with torch.no_grad():
         pooler.scorer.score.bias -= 1.2  # so that some scores are shut, some are not

@@ -28,7 +28,7 @@ def test_one_layer_is_cls():
 
 
 @pytest.mark.parametrize("name", ["cls", "max_cls"])
-def test_no_parameters_of_its_own(name):
+def test_it_has_no_parameters(name):
     assert not list(make_pooler(name, D, LAYERS).parameters())
 
 

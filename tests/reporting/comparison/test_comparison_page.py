@@ -1,4 +1,4 @@
-"""report.html of a comparison: sound, whole, escaped, with a section for all that there is."""
+"""report.html of a comparison: valid, complete, escaped, with a section for all that there is."""
 
 import base64
 import copy
@@ -180,7 +180,7 @@ def test_the_tiles_name_the_best_beside_the_baseline(written):
     assert comparison_page(written["alone"][1], undefined).tiles == []
 
 
-def test_the_means_along_each_axis_stand_in_a_table_of_their_own(written):
+def test_the_means_along_each_axis_are_in_a_separate_table(written):
     comparison, _, text = written["grid"]
     tables = [table for table in Parsed(text).tables if table[0][:2] == ["value", "cells"]]
     assert [len(table) - 1 for table in tables] == [2, 3, 2]

@@ -37,7 +37,7 @@ def one(task, run, labels, scores):
 
 
 def made_up(task, count=3):
-    """An ensemble and its members with errors of their own."""
+    """An ensemble and its members, with different errors."""
     generator = np.random.default_rng(sum(map(ord, task)))
     label_type, classes, _ = KINDS[task]
     if label_type == "number":

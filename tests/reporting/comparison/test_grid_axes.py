@@ -13,7 +13,7 @@ from multitask.reporting.comparison.grid_axes import axis_labels, heatmaps, marg
 
 
 def grid(sizes, score, seeds=(1, 2, 3), tasks=("a", "b")):
-    """A comparison of a whole grid; ``score(point, task)`` is the scores of its seeds, or None."""
+    """A comparison of a complete grid; ``score(point, task)`` gives its seeds' scores or None."""
     axes = [
         {"key": f"key.{i}", "labels": [f"{i}-{j}" for j in range(n)], "values": list(range(n))}
         for i, n in enumerate(sizes)

@@ -31,7 +31,7 @@ def other(tmp_path):
 
 
 def dev_rows(run, task="sst"):
-    """The dev rows of a task as the run's own report has it."""
+    """The dev rows of a task as the run's report has it."""
     return load_split(run, task, "dev", RunDirectory(run).load_report()["tasks"][task])
 
 

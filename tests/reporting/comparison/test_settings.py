@@ -56,7 +56,7 @@ def test_a_method_is_one_value_and_its_name_where_it_has_no_options():
 
 
 def at(tree, key):
-    """What stands at a dotted key; a mark of its own where nothing does."""
+    """Return the value at a dotted key; "absent" if there is none."""
     for name in key.split("."):
         if not isinstance(tree, dict) or name not in tree:
             return "absent"

@@ -68,7 +68,7 @@ def test_a_null_score_is_a_gap_and_steps_of_some_seeds_only_are_left_out(tmp_pat
     assert np.isnan(line.get_ydata()).tolist() == [True, False, False, False]
 
 
-def test_tasks_and_metrics_that_differ_between_groups_have_panels_of_their_own(tmp_path):
+def test_tasks_and_metrics_that_differ_between_groups_have_separate_panels(tmp_path):
     plain, other = tmp_path / "plain", tmp_path / "other"
     write_run(plain)
     report = write_run(other)

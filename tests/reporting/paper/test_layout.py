@@ -55,7 +55,7 @@ def test_a_mistake_names_its_line(old, new, said, tmp_path):
     assert str(caught.value).startswith(f"{tmp_path / 'x.yaml'}{said}")
 
 
-def test_a_table_of_its_own_rows_alone_has_rows(tmp_path):
+def test_a_table_without_other_rows_has_rows(tmp_path):
     (tmp_path / "x.yaml").write_text(GOOD.partition("rows:")[0] + "other_rows: false\n")
     with pytest.raises(UserError, match="other_rows: there are no rows"):
         load_layout(tmp_path / "x.yaml")
