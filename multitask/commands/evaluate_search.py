@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     known = {}
     if vectors.run is not None:
-        with contextlib.suppress(UserError):  # the run's own data may be elsewhere
+        with contextlib.suppress(UserError):  # the data of the run may be elsewhere
             parts = zip(("trained_on", "selected"), vectors.known_rows(), strict=True)
             known = {name: known_pairs(questions, rows) for name, rows in parts}
     output = arguments.output or vectors.scores_directory

@@ -168,7 +168,7 @@ class DataConfig(Strict):
             if getattr(self, key) is not None:
                 raise mistake(key, "`texts_of` says whose rows these are: leave this out")
         if self.dev_share and (self.dev or self.texts_of):
-            raise mistake("dev_share", "it stands instead of `dev` and `texts_of`: leave it out")
+            raise mistake("dev_share", "it replaces `dev` and `texts_of`: leave it out")
         if self.format in ("disk", "hub") and not self.path and not self.texts_of:
             raise mistake("format", f"format {self.format} needs `path`")
         if self.labels and self.label_range:

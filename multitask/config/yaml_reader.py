@@ -180,7 +180,7 @@ class _Reader:
             key = key if isinstance(key, str) else key_node.value  # `007` and `5E2` as written
             if key in mapping:
                 keys = ".".join(map(str, (*path, key)))
-                raise UserError(f"{place}: {keys}: the key stands twice; keep one")
+                raise UserError(f"{place}: {keys}: the key is given twice; keep one")
             mapping[key] = replace(self.read(value_node, (*path, key)), place=place)
         return mapping
 

@@ -44,7 +44,7 @@ def asked_rows(config: Config, task: str, split: str, reader: LabelReader) -> Ro
             )
         for text, start in given:
             if not text.strip() or rows.texts[i][1][start : start + len(text)] != text or start < 0:
-                message = f"the answer {text!r:.60} does not stand at character {start}"
+                message = f"the answer {text!r:.60} is not at character {start}"
                 raise UserError(f"{where}: {message} of {data.text2}")
         labels[i] = given[0][1], given[0][1] + len(given[0][0])
         answers.append(tuple(dict.fromkeys(text for text, _ in given)))

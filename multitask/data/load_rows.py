@@ -105,7 +105,7 @@ def _label_values(config: Config, task: str, task_type: TaskType) -> list[str]:
         raise UserError(f"{source}: no rows")
     if len(values) < 2:
         listed_values = ", ".join(sorted(values)) or "none"
-        message = f"column {data.label!r} must hold two labels at least, found: {listed_values}"
+        message = f"column {data.label!r} needs at least two labels and has: {listed_values}"
         raise UserError(f"{source}: {message}; `data.label` names it, `data.labels` its values")
 
     def order(value: str) -> tuple[float, str]:

@@ -115,7 +115,7 @@ def _official(file: Path) -> Rows:
     """Read ``STS.input.X.txt`` (two texts, perhaps their sources) with ``STS.gs.X.txt``."""
     gold = file.with_name(file.name.replace("STS.input.", "STS.gs."))
     if not gold.is_file():
-        raise UserError(f"{file}: its scores are missing: no {gold.name} beside it")
+        raise UserError(f"{file}: its scores are missing: no {gold.name} next to it")
     lines, scores = [line.split("\t") for line in read_lines(file)], read_lines(gold)
     if len(lines) != len(scores):
         raise UserError(f"{gold}: {len(scores)} scores for the {len(lines)} pairs of {file.name}")

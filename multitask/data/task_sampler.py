@@ -66,7 +66,7 @@ class RoundRobin:
         joint: True if each step takes a batch of every task; else it trains one task.
         oversample: true: shorter tasks start again. false: an exhausted task drops out and the
             epoch goes on. ``{while_train_score_below: X}``: a task starts again while its running
-            training score of the last epoch (its own metric) is below X; in the first epoch all do.
+            training score of the last epoch (by its metric) is below X; in the first epoch all do.
 
     Attributes:
         steps_per_epoch: optimizer steps, counting those whose turns are left out.

@@ -2,8 +2,8 @@
 
 from multitask.inference.ensemble import ensemble
 
-found = ensemble([Path("runs/a"), Path("runs/b")])
-found.gains["tasks"]["sst"]["gain_over_mean"]
+averaged = ensemble([Path("runs/a"), Path("runs/b")])
+averaged.gains["tasks"]["sst"]["gain_over_mean"]
 """
 
 import json
@@ -210,7 +210,7 @@ def _saved_reader(config: Config, task: str, result: Mapping[str, Any]) -> Label
     kind = task_type(result["label_type"])
     inferred = kind.has_classes and kind.default_labels is None
     if inferred and config.tasks[task].data.labels is None:
-        names = tuple(result["classes"])  # the file's own values
+        names = tuple(result["classes"])  # the values in the file
         return LabelReader(kind, {name: i for i, name in enumerate(names)}, names)
     return label_reader(config, task, kind)
 

@@ -184,7 +184,7 @@ def saved_encoder(directory: Path, config: Config) -> Encoder:
     with _rebuilding(directory):
         loader = _implementation(config.encoder.implementation, where, None, lambda line: None)
         encoder: Encoder = loader.encoder_from_config(where, config.encoder.dropout)
-    if encoder.pooler_weights is None:  # `bert_pooler` gets the run's own with the tasks' weights
+    if encoder.pooler_weights is None:  # `bert_pooler` gets the run's with the tasks' weights
         encoder.pooler_weights = (torch.zeros(encoder.dim, encoder.dim), torch.zeros(encoder.dim))
     if isinstance(encoder, BertEncoder):
         _quantise(config, encoder)

@@ -25,13 +25,13 @@ class QuestionAnswering(TaskType):
     """Find the answer to a question in a text."""
 
     name = "span"
-    predicts = "where an answer stands"
+    predicts = "where an answer is"
     gives = "an answer to the first in the second"
     selects = ("f1", "exact_match")
     metrics = selects
     pipeline = "question-answering"
     measured = selects
-    no_classes = "predicts where an answer stands: it has no classes"
+    no_classes = "predicts where an answer is: it has no classes"
     per_row = one_value = False
     load_rows = "multitask.data.answers:asked_rows"
     mark_tokens = "multitask.data.answers:placed_answers"

@@ -247,7 +247,7 @@ def build_surgery(config: Config) -> Surgery | None:
         weighting = build("gradient_surgery", choice.name, choice.options, {})
     if choice.name in SHORTEN and config.training.surgery_every > 1:
         message = (
-            f"{choice.name} shortens the gradient: its steps would not count beside the others"
+            f"{choice.name} shortens the gradient: its steps would hardly count next to the others"
         )
         raise config.error(("training", "surgery_every"), message)
     return Surgery(weighting, config.training.surgery_every, a_mean=choice.name in MEANS)

@@ -161,7 +161,7 @@ def test_an_override_that_is_dumped_is_read_back(value):
         ("x: !!int seven\n", "a.yaml:1: ", "malformed YAML"),
         ("x: 1\ny: !!python/object:os.system z\n", "a.yaml:2: ", "malformed YAML"),
         ("x: &loop {y: *loop}\n", "a.yaml: ", "contains itself"),
-        ("x: 1\nm:\n  k: 1\n  j: 2\n  k: 3\n", "a.yaml:5: m.k: ", "stands twice"),
+        ("x: 1\nm:\n  k: 1\n  j: 2\n  k: 3\n", "a.yaml:5: m.k: ", "is given twice"),
         ("x: 1\n[y]: 2\n", "a.yaml:2: ", "a key must be a word"),
         ("- x\n- y\n", "a.yaml:1: ", "expected keys and values"),
         ("just words\n", "a.yaml:1: ", "expected keys and values"),

@@ -160,7 +160,7 @@ def test_the_last_override_counts(files):
         ("x..y=1", "expected key.path=value"),
         ("x=[1", "malformed YAML"),
         ("x=*.csv", "malformed YAML"),
-        ("x={k: 1, k: 2}", "stands twice"),
+        ("x={k: 1, k: 2}", "is given twice"),
         ("extends=b.yaml", "belongs in a file"),
     ],
 )

@@ -84,13 +84,13 @@ def test_rows_without_the_column_are_dropped_and_a_test_set_may_lack_answers(rea
     [
         (
             {"text": ["man"], "answer_start": [5]},
-            "'man' does not stand at character 5 of",
+            "'man' is not at character 5 of",
         ),
         (
             {"text": ["man"], "answer_start": [-20]},
-            "'man' does not stand at character -20",
+            "'man' is not at character -20",
         ),
-        ({"text": [" "], "answer_start": [3]}, "the answer ' ' does not stand"),
+        ({"text": [" "], "answer_start": [3]}, "the answer ' ' is not at"),
         ({"text": [], "answer_start": []}, "no answer: unanswerable questions .SQuAD v2. are not"),
         ({"text": ["man"]}, "answers is {'text': .'man'.}: expected {\"text\": "),
         ({"text": ["man"], "answer_start": [4, 5]}, "answers is .*: expected"),

@@ -147,7 +147,7 @@ def test_two_different_texts_are_two_classes(head, tmp_path):
         ("number", {}, "needs `label_range: [low, high]`"),
         ("class", {"label_range": [0, 1]}, "tasks.t.data.label_range: the head predicts classes"),
         ("binary", {"label_range": [0, 1]}, "the head predicts classes"),
-        ("class", {}, "column 'label' must hold two labels at least, found: "),
+        ("class", {}, "column 'label' needs at least two labels and has: "),
         ("class", {"label": "gold"}, "no column 'gold'"),
     ],
 )  # fmt: skip

@@ -140,7 +140,7 @@ def test_a_probe_grid_is_refused(config, tmp_path, capsys):
         (
             "qa",
             {**asked(1, 1)[0], "answers": {"text": ["who"], "answer_start": [0]}},
-            "row 41 (id q0): the answer 'who' does not stand at character 0 of context",
+            "row 41 (id q0): the answer 'who' is not at character 0 of context",
         ),
     ],
 )

@@ -251,7 +251,7 @@ def test_commands_take_the_dev_rows_that_are_part_of_train(
         ("tasks.views.head={name: contrastive, temperature: 0}", "must be positive"),
         ("tasks.views.data.labels=[a, b]", "compares texts: it has no labels"),
         ("tasks.views.data.where={kinds: 1}", "did you mean 'kind'?"),
-        ("tasks.views.data.dev=triplets.tsv", "stands instead of `dev`"),
+        ("tasks.views.data.dev=triplets.tsv", "it replaces `dev`"),
         ("tasks.views.metric=spearman", "has the metrics probability, accuracy"),
         ("tasks.views.course_file={name: a, column: b}", "nothing to hand in"),
         ("tasks.views.eval_pooling=layer_attention", "would never be trained"),

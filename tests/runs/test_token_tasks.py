@@ -282,7 +282,7 @@ def test_exports_of_such_tasks_are_refused_but_for_the_encoder(task, run_dir, tm
     for form, message in (
         (
             "onnx",
-            f"tasks.{task}.head: .* predicts (a tag for each word|where an answer stands): export",
+            f"tasks.{task}.head: .* predicts (a tag for each word|where an answer is): export",
         ),
         ("transformers", f"tasks.{task}.head: .*: no sequence classifier"),
         ("sentence-transformers", f"tasks.{task}.pooling: tokens: "),

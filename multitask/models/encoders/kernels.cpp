@@ -162,7 +162,7 @@ struct Matrix {
   const float* row(int64_t i) const { return data.data() + i * stride; }
 };
 
-// Where one sequence and head stand: `length` rows from `row`, `size` columns from `column`.
+// The place of one sequence and head: `length` rows from `row`, `size` columns from `column`.
 struct Part {
   int64_t row, length, column, size, weights;  // weights: where its [length, length] begin
 };

@@ -33,7 +33,7 @@ class Column(Strict):
     of: str | None = Field(
         None,
         description="Columns with one name are one task in the official average; default: "
-        "the task's own name.",
+        "the name of the task.",
     )
     cells: str | None = Field(
         None,
@@ -41,7 +41,7 @@ class Column(Strict):
         "are called what follows it.",
     )
     averaged: bool | Literal["official"] = Field(
-        True, description="Whether it enters the averages; `official`: only GLUE's own."
+        True, description="Whether it enters the averages; `official`: only that of GLUE."
     )
 
 
