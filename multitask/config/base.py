@@ -9,12 +9,24 @@ from pydantic_core import PydanticCustomError
 
 from multitask.utils.limits import LARGEST_NUMBER
 
+SMALLEST = 1e-30
 EMBEDDED_DIR = Path(__file__).parent.parent / "data" / "embedded"
 
 
 def mistake(key: str, message: str) -> PydanticCustomError:
     """Return the error for keys that do not fit together; it is reported at ``key``."""
     return PydanticCustomError("at_key", "{message}", {"key": key, "message": message})
+
+
+def out_of_bounds(value: Any) -> str:
+    """Say why a number is too large, or too close to 0, for training in fp32; "" if it is not."""
+    if not isinstance(value, int | float):
+        return ""
+    if abs(value) > LARGEST_NUMBER:
+        return f"expected a number of at most {LARGEST_NUMBER:,}, not {value:g}"
+    if 0 < abs(value) < SMALLEST:
+        return f"expected 0 or a number of at least {SMALLEST:g}, not {value:g}"
+    return ""
 
 
 class Strict(BaseModel):
@@ -28,9 +40,9 @@ class Strict(BaseModel):
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         for key, value in self:
-            wide = isinstance(value, int) and abs(value) > LARGEST_NUMBER
-            if wide and key != "seed":
-                raise mistake(key, f"expected a whole number of at most {LARGEST_NUMBER:,}")
+            problems = map(out_of_bounds, value if isinstance(value, list) else [value])
+            if key != "seed" and (problem := next(filter(None, problems), "")):
+                raise mistake(key, problem)
         return self
 
 

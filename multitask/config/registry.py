@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
+from multitask.config.base import out_of_bounds
 from multitask.utils.errors import UserError, reason_of, suggest
 from multitask.utils.limits import LAYERS, SIZE
 
@@ -183,9 +184,11 @@ def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str
             message = f"{kind} {name!r}: {option} must be {shown}, not {value!r}"
             raise UserError(message, (option,))
         most = LAYERS if "layers" in option else SIZE
-        if isinstance(value, int) and value > most:
+        if isinstance(value, int) and abs(value) > most:
             message = f"{kind} {name!r}: {option} is {value:,}, the largest is {most:,}"
             raise UserError(message, (option,))
+        if problem := out_of_bounds(value):
+            raise UserError(f"{kind} {name!r}: {option}: {problem}", (option,))
     for option in allowed:
         if taken[option].default is inspect.Parameter.empty and option not in options:
             raise UserError(f"{kind} {name!r}: the option {option!r} is missing")

@@ -37,7 +37,7 @@ class SmartConfig(Strict):
     step_size: float = Field(1e-3, gt=0)
     """Size of an ascent step, eta."""
 
-    steps: int = Field(1, ge=1)
+    steps: int = Field(1, ge=1, le=1_000)
     """Ascent steps; each takes the time of two forward passes."""
 
     norm: Literal["inf", "l2"] = "inf"

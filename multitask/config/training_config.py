@@ -6,11 +6,14 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from multitask.config.base import Choice, Strict
+from multitask.utils.limits import SIZE
 
 
 def _positive(value: str | int) -> str | int:
     if isinstance(value, int) and value < 1:
         raise ValueError("expected at least 1 step")
+    if isinstance(value, int) and value > SIZE:
+        raise ValueError(f"expected at most {SIZE:,} steps: raise `epochs` instead")
     return value
 
 

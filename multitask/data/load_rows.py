@@ -237,7 +237,8 @@ def rows_of_texts(texts: Iterable[str | Sequence[str]], sides: int, source: str)
         several = isinstance(item, Iterable) and not isinstance(item, Mapping)
         row = (item,) if isinstance(item, str) else tuple(item) if several else ()
         if len(row) != sides or not all(isinstance(text, str) for text in row):
-            raise UserError(f"{source} takes {what}; item {i} is {item!r:.200}")
+            shown = " ".join(repr(item).split())  # a table has line breaks
+            raise UserError(f"{source} takes {what}; item {i} is {shown:.200}")
         if problem := "".join(map(problem_of, row)):
             raise UserError(f"{source}: item {i} {problem}")
         rows.append(row)

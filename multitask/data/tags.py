@@ -103,7 +103,8 @@ def _with_words(data: DataConfig, columns: dict[str, list], source: str) -> Rows
         except ValueError as error:
             raise UserError(f"{where}: {data.text} {error}") from None
         if not isinstance(row, list) or not all(isinstance(word, str) for word in row):
-            raise UserError(f"{where}: {data.text} is {value!r:.60}: expected a list of words")
+            shown = " ".join(repr(value).split())
+            raise UserError(f"{where}: {data.text} is {shown:.60}: expected a list of words")
         if not row:
             raise UserError(f"{where}: {data.text} is an empty list: leave the row out")
         words.append(tuple(row))

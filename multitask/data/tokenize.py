@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from multitask.tasks.rows import Rows
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, reason_of
 from multitask.utils.files import DAY, expand_home, remove_scraps, replacing
 
 
@@ -201,7 +201,7 @@ def _tokenize(
         if stride is not None:
             cut |= {"stride": stride, "return_overflowing_tokens": True}
     # padding and truncation are set here, so settings saved in the tokenizer have no effect
-    encoded = tokenizer(first, second, padding=False, **cut)
+    encoded = _encoded(rows, tokenizer, first, second, **cut)
     sequences = encoded["input_ids"]
     types = encoded.get("token_type_ids") or [[0] * len(ids) for ids in sequences]
     lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
@@ -228,6 +228,15 @@ def _tokenize(
     return arrays
 
 
+def _encoded(rows: Rows, tokenizer: Any, *texts: list[str] | None, **options: Any) -> Any:
+    """Call the tokenizer. Raises UserError if it fails, such as for want of an unknown token."""
+    try:
+        return tokenizer(*texts, padding=False, **options)
+    except Exception as error:  # the library raises `Exception`
+        message = f"the tokenizer of the encoder fails: {reason_of(error)}: take another encoder"
+        raise UserError(f"{rows.source}: {message}") from error
+
+
 def _check_lengths(rows: Rows, lengths: np.ndarray, owners: Sequence[int] | np.ndarray) -> None:
     """Raise UserError if a sequence has no token; ``owners`` has each sequence's row."""
     if not lengths.all():
@@ -242,7 +251,7 @@ def _check_first_texts(rows: Rows, tokenizer: Any, max_length: int, stride: int)
     """Raise UserError if a first text leaves the second one no token besides ``stride``."""
     most = max_length - tokenizer.num_special_tokens_to_add(pair=True) - 1 - stride
     texts = [texts[0] for texts in rows.texts]
-    alone = tokenizer(texts, padding=False, truncation=False, add_special_tokens=False)
+    alone = _encoded(rows, tokenizer, texts, truncation=False, add_special_tokens=False)
     for number, ids in enumerate(alone["input_ids"], 1):
         if len(ids) > most:
             raise UserError(

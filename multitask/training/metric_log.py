@@ -13,7 +13,7 @@ from multitask.training.loss import learned_weights
 from multitask.training.optimizer import encoder_rate
 from multitask.training.step import Stepped
 from multitask.utils import distributed
-from multitask.utils.errors import UserError, warn
+from multitask.utils.errors import UserError, check_regular, warn
 from multitask.utils.files import without_nan
 
 if TYPE_CHECKING:
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 
 def _append(file: Path) -> FileIO:
-    """Open a file for appending; refuse a symbolic link instead of following it."""
+    """Open a file for appending. Raises UserError for a link, a pipe or a device."""
+    if file.is_symlink():
+        raise UserError(
+            f"{file} is a link, and what a run writes stays in its directory: remove it"
+        )
+    check_regular(file)
     return FileIO(
         file, "ab", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)
     )

@@ -79,6 +79,12 @@ def test_inside_the_range(base):
     [
         ("training.eval_batch_size=10000000000000000000", "at most 1,000,000,000,000"),
         ("encoder.dropout=0.999999", "less than or equal to 0.95"),
+        ("training.lr=1e38", "training.lr: expected a number of at most 1,000,000,000,000, not"),
+        ("training.eps=1e-320", "training.eps: expected 0 or a number of at least 1e-30, not"),
+        ("tasks.sst.smart={eps: 1e300}", "tasks.sst.smart.eps: expected a number of at most"),
+        ("tasks.sst.smart={steps: 1001}", "less than or equal to 1000"),
+        ("tasks.sts.data.label_range=[0, 1e300]", "label_range: expected a number of at most"),
+        ("training.epoch=10000001", "at most 10,000,000 steps: raise `epochs` instead"),
         ("tasks.sst.dropout=0.96", "less than or equal to 0.95"),
         ('output_dir="a\\0b"', "cannot hold the character NUL"),
         ('tasks.sst.data.train="a\\0b"', "cannot hold the character NUL"),

@@ -154,6 +154,14 @@ def test_a_text_without_any_token_is_refused(rows, siamese, tiny_encoder):
     assert sequences(kept)[0] == words(bare, rows.texts[0][0])
 
 
+def test_a_tokenizer_that_fails_is_named_with_the_rows():
+    def failing(*texts, **options):
+        raise Exception("WordPiece error: Missing [UNK] token from the vocabulary")
+
+    with pytest.raises(UserError, match=r"rows: the tokenizer of the encoder fails: WordPiece err"):
+        tokenize(Rows("rows", ["0"], [("a",)], None), failing, siamese=False, max_length=6)
+
+
 # --- the cache ---
 
 

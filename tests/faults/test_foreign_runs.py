@@ -1,6 +1,7 @@
 """A run directory, an encoder or an index from someone else: one line, and no time or memory."""
 
 import json
+import os
 import shutil
 import struct
 
@@ -38,6 +39,30 @@ def test_a_size_of_the_encoder_that_its_weights_do_not_have(key, size, run, caps
     change(run / "encoder" / "config.json", key, size)
     line = refused(capsys, "evaluate", run, DATA)
     assert "do not fit the config" in line if size == 96 else f"config.json: {key} is" in line
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num_hidden_layers", -1),
+        ("hidden_dropout_prob", 2),
+        ("hidden_dropout_prob", 1.0),
+        ("attention_probs_dropout_prob", -0.1),
+        ("layer_norm_eps", float("nan")),
+    ],
+)
+def test_a_number_of_the_encoder_that_no_encoder_has(key, value, run, capsys):
+    change(run / "encoder" / "config.json", key, value)
+    (run / "encoder" / "SHA256SUMS").unlink(missing_ok=True)
+    assert f"config.json: {key} is {value}" in refused(capsys, "evaluate", run, DATA)
+
+
+@pytest.mark.parametrize("name", ["best.json", "encoder/tokenizer.json"])
+def test_a_pipe_in_the_place_of_a_file(name, run, capsys):
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    (run / "encoder" / "SHA256SUMS").unlink(missing_ok=True)
+    refused(capsys, "evaluate", run, DATA)
 
 
 def test_an_encoder_directory_with_a_thousand_million_layers(run, capsys):

@@ -65,7 +65,7 @@ def test_the_checksum_goes_on_after_a_resume(log, tmp_path):
 def test_a_log_is_not_written_through_a_link(tmp_path):
     (tmp_path / "victim").touch()
     (tmp_path / "metrics.jsonl").symlink_to(tmp_path / "victim")
-    with pytest.raises(OSError, match=r"metrics\.jsonl"):
+    with pytest.raises(UserError, match=r"metrics\.jsonl is a link"):
         MetricLog(tmp_path / "metrics.jsonl")
 
 

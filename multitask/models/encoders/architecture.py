@@ -8,7 +8,7 @@ from typing import Any
 
 from multitask.utils.errors import UserError, reading
 from multitask.utils.files import read_bounded
-from multitask.utils.limits import JSON_BYTES, LAYERS, SIZE
+from multitask.utils.limits import JSON_BYTES, LAYERS, MOST_DROPOUT, SIZE
 
 _SIZES = re.compile("layer|size|dim|position|head|embed|width|length|expert")
 
@@ -40,4 +40,9 @@ def _check_sizes(file: Path, values: Any) -> None:
         most = LAYERS if "layers" in key else SIZE
         if isinstance(value, int | float) and _SIZES.search(key) and value > most:
             raise UserError(f"{file}: {key} is {value:,}, the largest is {most:,}: correct it")
+        bounded = _SIZES.search(key) or "dropout" in key
+        if isinstance(value, int | float) and bounded and not value >= 0:
+            raise UserError(f"{file}: {key} is {value}, expected at least 0: correct it")
+        if isinstance(value, int | float) and "dropout" in key and value > MOST_DROPOUT:
+            raise UserError(f"{file}: {key} is {value}, the largest is {MOST_DROPOUT}: correct it")
         _check_sizes(file, value)

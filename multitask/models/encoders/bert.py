@@ -230,7 +230,7 @@ class BertEncoder(nn.Module):
         eps: float = 1e-12,
     ) -> None:
         super().__init__()
-        if dim % heads:
+        if heads < 1 or dim % heads:
             raise ValueError(f"{heads} attention heads do not divide the width {dim}")
         self.dim, self.num_layers = dim, num_layers
         self.max_positions = positions - first_position

@@ -83,6 +83,8 @@ def _new_encoder(config: Any, dropout: float | None) -> BertEncoder:
     reason = unsupported(config)
     if reason is not None:
         raise ValueError(reason)
+    if config.model_type != "bert" and config.pad_token_id is None:
+        raise ValueError("config.json has no pad_token_id, which says where positions begin")
     encoder = BertEncoder(
         vocab_size=config.vocab_size,
         dim=config.hidden_size,
