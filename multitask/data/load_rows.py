@@ -16,6 +16,7 @@ from multitask.config import TEXT_KEYS, Config, DataConfig
 from multitask.config.registry import head_type
 from multitask.data.readers.columns import class_names, column_of, read_columns, text_of
 from multitask.data.readers.tables import read_lines, table_of
+from multitask.data.texts import problem_of
 from multitask.tasks.base import TaskType
 from multitask.tasks.label_reader import LabelReader, canonical, number_of
 from multitask.tasks.rows import Rows
@@ -260,15 +261,6 @@ def listed(items: Iterable[Any], what: str, source: str) -> list[Any]:
         shown = type(items).__name__ if unfit else "an empty one"
         raise UserError(f"{source}: expected a list of {what}, not {shown}")
     return given
-
-
-def problem_of(text: str) -> str:
-    """Say why a text cannot be used: it is too long, or no encoding can write it; "" if it can."""
-    if len(text) > limits.LONGEST_TEXT:
-        most = f"the most is {limits.LONGEST_TEXT:,}: split it"
-        return f"has {len(text):,} characters, {most}"
-    halves = not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
-    return "holds half a character: mend it" if halves else ""
 
 
 def ids_if_any(data: DataConfig, columns: Mapping[str, list]) -> DataConfig:

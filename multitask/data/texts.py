@@ -10,6 +10,16 @@ from multitask.config.registry import imported
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
+from multitask.utils.limits import LONGEST_TEXT
+
+
+def problem_of(text: str) -> str:
+    """Say why a text cannot be used: it is too long, or no encoding can write it; "" if it can."""
+    if len(text) > LONGEST_TEXT:
+        most = f"the most is {LONGEST_TEXT:,}: split it"
+        return f"has {len(text):,} characters, {most}"
+    halves = not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
+    return "holds half a character: mend it" if halves else ""
 
 
 def distinct_texts(parts: Iterable[Rows]) -> Rows:

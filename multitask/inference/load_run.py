@@ -10,7 +10,7 @@ run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
 from multitask.inference.scoring import Scorer, Scores, task_maskings
 from multitask.models.build import assemble
 from multitask.models.encoders import Encoder
-from multitask.models.head_checks import check_head
+from multitask.models.head_checks import check_head, check_lengths
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import (
     check_vocabulary,
@@ -42,6 +42,7 @@ from multitask.tasks.rows import Rows
 from multitask.utils.device import pick_device, use_autocast
 from multitask.utils.distributed import planned_world
 from multitask.utils.errors import UserError, suggest
+from multitask.utils.files import expand_home
 
 Text = str | Sequence[str]
 
@@ -56,7 +57,11 @@ def load(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) ->
     Raises:
         UserError: no run there, or it has no weights yet.
     """
-    return TrainedRun(Path(run_dir), load_run_config(run_dir, overrides))
+    if isinstance(overrides, str | Mapping):
+        message = 'overrides: expected a list such as ["device=cpu"]'
+        raise UserError(f"{message}, not {type(overrides).__name__}")
+    directory = expand_home(os.fspath(run_dir))
+    return TrainedRun(directory, load_run_config(directory, overrides))
 
 
 class TrainedRun:
@@ -93,6 +98,7 @@ class TrainedRun:
         self._weights = {n: intact_weights(self.files, n) for n in set(self.steps.values())}
         self.model = build_fitting(build, self._weights.values())
         self.tokenizer = saved_tokenizer(self.files.encoder)
+        check_lengths(config, self.model.encoder)
         check_vocabulary(self.model.encoder, self.tokenizer, str(self.files.encoder))
         use_kernels(config, self.model.encoder, self.device, partial(print, file=sys.stderr))
         self.model.to(self.device).eval()
@@ -216,7 +222,7 @@ class TrainedRun:
     def _use(self, task: str) -> None:
         """Load the weights that serve the task, unless they are loaded already."""
         if task not in self.tasks:
-            raise UserError(f"{self.directory}: no task {task!r}{suggest(task, self.tasks)}")
+            raise UserError(f"{self.directory}: no task {task!r}{suggest(str(task), self.tasks)}")
         if self.steps[task] != self._loaded:
             self.model.load_state_dict(read_checked(self._weights[self.steps[task]]))
             self._loaded = self.steps[task]

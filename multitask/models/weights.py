@@ -133,10 +133,17 @@ def build_fitting(build: Callable[[], M], files: Iterable[Path], prefix: str = "
     """
     with without_memory():
         tensors = build().state_dict()
-    wanted = {prefix + name: list(tensor.shape) for name, tensor in tensors.items()}
+    wanted = {
+        prefix + name: _kind(tensor.shape, tensor.is_floating_point())
+        for name, tensor in tensors.items()
+    }
     for file in files:
         with _explained(file, ANEW), safe_open(file, "pt") as opened:
-            shapes = {name: list(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118
+            slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
+            shapes = {
+                name: _kind(one.get_shape(), one.get_dtype() in ("F64", "F32", "F16", "BF16"))
+                for name, one in slices.items()
+            }
         for name in [*wanted, *(name for name in shapes if name.startswith(prefix))]:
             there, here = shapes.get(name, "nothing"), wanted.get(name, "nothing")
             if there != here:
@@ -146,6 +153,11 @@ def build_fitting(build: Callable[[], M], files: Iterable[Path], prefix: str = "
                     "the model"
                 )
     return build()
+
+
+def _kind(shape: Iterable[int], floats: bool) -> str:
+    """Describe a tensor, to compare it with another one."""
+    return f"{list(shape)}{'' if floats else ' of integers'}"
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from multitask.data.texts import distinct_texts
+from multitask.data.texts import distinct_texts, problem_of
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 
@@ -24,3 +24,16 @@ def test_each_text_once_in_order_and_no_empty_one():
 def test_nothing_left_is_an_error():
     with pytest.raises(UserError, match=r"one\.csv: no texts"):
         distinct_texts([rows("one.csv", ("",), (" ",))])
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", ""),
+        ("\U0001f600\0", ""),
+        ("a" * 10_000_001, "has 10,000,001 characters, the most is 10,000,000: split it"),
+        ("so \ud83d sad", "holds half a character: mend it"),
+    ],
+)
+def test_a_text_that_cannot_be_used(text, problem):
+    assert problem_of(text) == problem

@@ -101,6 +101,14 @@ def test_token_ids_beyond_the_embeddings(change, run, capsys):
     )
 
 
+def test_integers_in_the_place_of_weights(run, capsys):
+    for file in (run / "weights").iterdir():
+        content = file.read_bytes().replace(b'"dtype":"F32"', b'"dtype":"I32"', 1)
+        file.write_bytes(content.replace(b"multitask_sha256", b"multitask_sha25x"))  # no checksum
+    shutil.rmtree(run / "checkpoints")
+    assert " of integers there and [" in refused(capsys, "evaluate", run, DATA)
+
+
 def test_a_header_of_the_weights_that_takes_long_to_read(run, capsys):
     file = min((run / "weights").iterdir())
     content = json.dumps({f"t{i}": i for i in range(800_000)}).encode()

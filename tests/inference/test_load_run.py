@@ -86,6 +86,20 @@ def test_overrides_that_do_not_fit_the_weights_are_refused(course_run, capsys):
     assert "do not fit the config" in capsys.readouterr().err
 
 
+def test_texts_longer_than_the_encoder_takes_are_refused(course_run, capsys):
+    assert main("evaluate", course_run, "tasks.sst.max_length=65") == 2
+    assert "max_length: 65 tokens, but the encoder has 64 positions" in capsys.readouterr().err
+
+
+def test_what_a_notebook_may_get_wrong(course_run, monkeypatch):
+    monkeypatch.setenv("HOME", str(course_run.parent))
+    run = load(f"~/{course_run.name}")
+    with pytest.raises(UserError, match=r"no task None \(known: sst, qqp, sts\)"):
+        run.predict(None, ["a"])
+    with pytest.raises(UserError, match=r"overrides: expected a list such as .*, not str"):
+        load(course_run, "device=cpu")
+
+
 @pytest.mark.parametrize("texts", ["great", [], [None], [float("nan")], [["a", "b"]]])
 def test_texts_of_another_shape_are_refused(texts, course_run):
     with pytest.raises(UserError, match="single texts"):
