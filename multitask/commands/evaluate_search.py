@@ -29,13 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import contextlib
     import json
+    from functools import partial
 
-    from multitask.inference.search.search_quality import (
-        MAX_LENGTH,
-        evaluate,
-        known_pairs,
-        read_questions,
-    )
+    from multitask.inference.search import search_quality
     from multitask.inference.search.text_index import import_faiss
     from multitask.reporting.search_report import markdown_page, terminal_table
     from multitask.utils.errors import UserError
@@ -43,26 +39,22 @@ def run(arguments: argparse.Namespace) -> None:
 
     import_faiss()
     shared.check_number("--limit", arguments.limit)
-    questions = read_questions(arguments.pairs, arguments.limit)
+    questions = search_quality.read_questions(arguments.pairs, arguments.limit)
 
     from multitask.inference.embeddings import open_vectors
 
-    vectors = open_vectors(
-        arguments.run, task=arguments.task, pooling=arguments.pooling, max_length=MAX_LENGTH
-    )
+    how = {"task": arguments.task, "pooling": arguments.pooling}
+    vectors = open_vectors(arguments.run, **how, max_length=search_quality.MAX_LENGTH)
     known = {}
     if vectors.run is not None:
         with contextlib.suppress(UserError):  # the data of the run may be elsewhere
             parts = zip(("trained_on", "selected"), vectors.known_rows(), strict=True)
-            known = {name: known_pairs(questions, rows) for name, rows in parts}
+            known = {name: search_quality.known_pairs(questions, rows) for name, rows in parts}
     output = arguments.output or vectors.scores_directory
     output.mkdir(parents=True, exist_ok=True)
-    report = {
-        **vectors.facts(),
-        "pairs_file": str(arguments.pairs),
-        "gold_pairs_known": known,
-        **evaluate(questions, vectors.encode, lambda texts: vectors.encode(texts, "questions")),
-    }
+    report = {**vectors.facts(), "pairs_file": str(arguments.pairs), "gold_pairs_known": known}
+    encode_all = partial(vectors.encode, title="questions")
+    report |= search_quality.evaluate(questions, vectors.encode, encode_all)
     print(vectors.describe())
     print(terminal_table(report))
     if report["warning"]:

@@ -8,17 +8,17 @@ from multitask.sweep.grid import TASKS, Grid
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, finished_cells
 from multitask.utils.errors import UserError
 
+Runs = Sequence[Run]
+Failures = Sequence[Failure]
 
-def write_table(
-    grid: Grid, runs: Sequence[Run], output: Path, failed: Sequence[Failure]
-) -> list[Path]:
+
+def write_table(grid: Grid, runs: Runs, output: Path, failed: Failures) -> list[Path]:
     """Compare the finished runs, list the others, and print the table; return the files.
 
     Tasks that are trained apart are compared separately, in ``tasks/TASK``.
     """
-    labels = list(dict.fromkeys(cell.task for cell in grid.cells))
     files = []
-    for label in labels:
+    for label in dict.fromkeys(cell.task for cell in grid.cells):
         cells = [cell for cell in grid.cells if cell.task == label]
         names = [cell.name for cell in cells]
         of_label = [run for run in runs if run.cell in names]
@@ -30,14 +30,9 @@ def write_table(
     return files
 
 
-def _compare(
-    grid: Grid, runs: Sequence[Run], output: Path, failed: Sequence[Failure]
-) -> list[Path]:
-    from multitask.reporting.comparison.compare import (  # scipy, matplotlib
-        Group,
-        compare,
-        write_comparison,
-    )
+def _compare(grid: Grid, runs: Runs, output: Path, failed: Failures) -> list[Path]:
+    # here, as they import scipy and matplotlib
+    from multitask.reporting.comparison.compare import Group, compare, write_comparison
     from multitask.reporting.comparison.score_tables import terminal_page
 
     finished = finished_cells(grid, runs)
@@ -57,13 +52,11 @@ def _compare(
         before = output / "table.md"
         stale = f"; {before} is of an earlier start" if before.is_file() else ""
         raise UserError(f"{error}{stale}") from error
-    comparison["failed"] = [
-        {"cell": failure.run.cell, "seed": failure.run.seed, "error": failure.reason}
-        for failure in failed
-    ]
-    comparison["notes"] += [
-        f"Failed, and not in the table: {failure.run.name}: {failure.reason}" for failure in failed
-    ]
+    comparison["failed"] = []
+    for failure in failed:
+        run, reason = failure.run, failure.reason
+        comparison["failed"].append({"cell": run.cell, "seed": run.seed, "error": reason})
+        comparison["notes"].append(f"Failed, and not in the table: {run.name}: {reason}")
     done = sum(map(len, finished.values()))
     if done + len(failed) < len(runs):
         comparison["notes"].append(f"Interrupted: {done} of {len(runs)} runs are finished.")

@@ -62,26 +62,20 @@ def sweep(
     with exclusive(directory.grid_claim):
         failed = [failure for failure in failed if not failure.run.finished]  # tried again since
         if directory.grid.read_text(encoding="utf-8") != text:
-            print(
-                f"no table: another process has begun another grid in {output} and makes its table"
-            )
+            print(f"no table: another process has begun another grid in {output}")
         elif stopped and any(held(run.directory) for run in runs):
             print(f"no table: other processes go on in {output} and write it")
         else:
             write_table(grid, runs, output, failed)
     if stopped:
         done = sum(run.finished for run in runs)
-        raise UserError(
-            f"interrupted: {done} of {len(runs)} runs are finished in {output}; go on with "
-            "the same command"
-        )
+        message = f"interrupted: {done} of {len(runs)} runs are finished in {output}"
+        raise UserError(f"{message}; go on with the same command")
     if failed:
         names = ", ".join(failure.run.name for failure in failed)
         logs = "" if grid.probe else f"; see their logs ({output}/cells/CELL/logs/seed-N.log)"
-        raise UserError(
-            f"{len(failed)} of {len(runs)} runs failed: {names}{logs}; the same command tries "
-            "them again"
-        )
+        message = f"{len(failed)} of {len(runs)} runs failed: {names}{logs}"
+        raise UserError(f"{message}; the same command tries them again")
 
 
 def _check_output(output: Path) -> None:
