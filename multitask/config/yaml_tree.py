@@ -203,11 +203,8 @@ def _spread_defaults(root: Node) -> Tree:
         raise UserError(f"{defaults.place}: defaults: expected the keys of a task")
     tasks = keys.get("tasks")
     if tasks is not None and isinstance(tasks.value, dict):
-        spread = {
-            name: _merge(defaults, task, mine=True)
-            for name, task in tasks.value.items()
-            if task.value is not None
-        }
+        given = {name: task for name, task in tasks.value.items() if task.value is not None}
+        spread = {name: _merge(defaults, task, mine=True) for name, task in given.items()}
         keys["tasks"] = Node(spread, tasks.place)
     root = Node(keys, root.place)
     return Tree(root.plain(), root, defaults)

@@ -158,8 +158,5 @@ def joined(batches: Sequence[Batch]) -> tuple[Tensor, Tensor, Tensor]:
         parts = [getattr(batch, name) for batch in batches]
         return torch.cat([pad(part, (0, width - part.shape[1]), value=fill) for part in parts])
 
-    return (
-        stack("input_ids", batches[0].pad_id),
-        stack("token_type_ids", 0),
-        stack("attention_mask", 0),
-    )
+    ids = stack("input_ids", batches[0].pad_id)
+    return ids, stack("token_type_ids", 0), stack("attention_mask", 0)

@@ -43,22 +43,15 @@ def task_maskings(
 ) -> dict[str, Masking]:
     """Return how each masked-LM task masks its texts; other tasks are left out."""
     heads = {task: model.head(task) for task, r in readers.items() if r.task_type.masks_tokens}
-    return {
-        task: masking_of(tokenizer, head.mask_share, head.whole_words)
-        for task, head in heads.items()
-    }
+    return {t: masking_of(tokenizer, h.mask_share, h.whole_words) for t, h in heads.items()}
 
 
 def generator_maskings(
     model: MultiTaskModel, tokenizer: Any, tasks: Iterable[str]
 ) -> dict[str, Masking]:
     """Return how each task with a generator masks the texts that the generator fills in."""
-    heads = {task: model.head(task) for task in tasks}
-    return {
-        task: masking_of(tokenizer, head.mask_share, whole_words=False)
-        for task, head in heads.items()
-        if hasattr(head, "use_generator")
-    }
+    heads = {t: h for t in tasks if hasattr(h := model.head(t), "use_generator")}
+    return {t: masking_of(tokenizer, h.mask_share, whole_words=False) for t, h in heads.items()}
 
 
 @contextmanager

@@ -78,11 +78,7 @@ def _of_model(name: str) -> tuple[MaskedLM, Any]:
 
 def _of_run(run: RunDirectory) -> tuple[MaskedLM, Any]:
     config: Config = load_run_config(run.path)
-    tasks = [
-        name
-        for name, task in config.tasks.items()
-        if task.head.name == "masked_lm" and task.share_head is None
-    ]
+    tasks = [n for n, t in config.tasks.items() if t.head.name == "masked_lm" and not t.share_head]
     if not tasks:
         raise UserError(f"{run.path}: the run has no `masked_lm` task")
     for key in ("adapter", "projection"):

@@ -237,7 +237,4 @@ def parameter_counts(model: MultiTaskModel) -> dict[str, int]:
     parts: dict[str, nn.Module] = {"encoder": model.encoder}
     parts |= {f"tasks.{name}": module for name, module in model.tasks.items()}
     parts |= {f"adapters.{name}": module for name, module in model.adapters.items()}
-    return {
-        name: sum(parameter.numel() for parameter in part.parameters())
-        for name, part in parts.items()
-    }
+    return {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}

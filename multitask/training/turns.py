@@ -74,10 +74,7 @@ class Turns:
 
     def stream_scores(self, stage: Stage) -> dict[str, float]:
         """Return the lowest training score of the stage's tasks on each stream; -inf: unknown."""
-        known = {
-            task: -math.inf if math.isnan(score) else score
-            for task, score in self.train_scores.items()
-        }
+        known = {t: -math.inf if math.isnan(s) else s for t, s in self.train_scores.items()}
         return {
             stream: min(known.get(task, -math.inf) for task in tasks)
             for stream, members in self.members.items()

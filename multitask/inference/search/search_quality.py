@@ -131,11 +131,8 @@ def reciprocal_rank(places: np.ndarray, gold: Sequence[set[int]]) -> float:
 
 def recall(places: np.ndarray, gold: Sequence[set[int]]) -> float:
     """Compute the mean over queries with gold of the share of gold among the places [Q, k]."""
-    shares = [
-        len(wanted & set(row)) / len(wanted)
-        for row, wanted in zip(places.tolist(), gold, strict=True)
-        if wanted
-    ]
+    pairs = zip(places.tolist(), gold, strict=True)
+    shares = [len(wanted & set(row)) / len(wanted) for row, wanted in pairs if wanted]
     return float(np.mean(shares))
 
 
