@@ -85,17 +85,11 @@ def check_references(config: Config) -> None:
 
 def _check_sources(config: Config, name: str) -> None:
     """Raise UserError if a task in ``texts_of`` has no training rows."""
+    others = tuple(n for n, t in config.tasks.items() if not (t.data.texts_of or t.only_scored))
     for place, source in enumerate(config.tasks[name].data.texts_of or []):
-        others = tuple(
-            other
-            for other, entry in config.tasks.items()
-            if not entry.data.texts_of and not entry.only_scored
-        )
         if source not in others:
-            path = ("tasks", name, "data", "texts_of", place)
-            raise config.error(
-                path, f"expected a task that reads training rows{suggest(source, others)}"
-            )
+            message = f"expected a task that reads training rows{suggest(source, others)}"
+            raise config.error(("tasks", name, "data", "texts_of", place), message)
 
 
 def _check_evaluate_only(config: Config, trained: tuple[str, ...]) -> None:
