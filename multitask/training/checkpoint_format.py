@@ -84,12 +84,14 @@ def load_checkpoint(path: Path) -> dict[str, State]:
         Damaged: something is missing or altered.
         UserError: another version of this program wrote it, in a format that is unknown here.
     """
-    saved = read_state(path)
+    saved, file = read_state(path), path
     try:
         for name, digest in saved["sha256"].items():
-            check_header(path / name)
-            if file_digest(path / name) != digest:
-                raise Damaged(f"{path / name} is damaged")
+            file = path / name
+            check_header(file)
+            if file_digest(file) != digest:
+                raise Damaged(f"{file} is damaged")
+        file = path
         if not saved["sha256"]:
             raise Damaged(f"{path} names no files")
         files = {name: load_file(path / name) for name in saved["sha256"]}
@@ -99,7 +101,7 @@ def load_checkpoint(path: Path) -> dict[str, State]:
             _check_numbers(path, states)
             return states
     except UNREADABLE as error:
-        raise Damaged(f"{path} is damaged ({reason_of(error)})") from error
+        raise Damaged(f"{file} is damaged ({reason_of(error)})") from error
     raise UserError(
         f"{path} was written by another version of this program (format {saved['format']}, not "
         f"{FORMAT}): finish the run with that version, or start again with --overwrite"
