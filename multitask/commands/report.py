@@ -19,11 +19,13 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.config.run_start import check_no_run
     from multitask.reporting.comparison.compare import compare, group_runs, write_comparison
     from multitask.reporting.comparison.score_tables import terminal_page
+    from multitask.utils.errors import reading
 
     if arguments.output is not None:
         check_no_run(arguments.output)
-    groups = group_runs(arguments.runs)
-    comparison = compare(groups, arguments.baseline or groups[0].name)
+    with reading(", ".join(map(str, arguments.runs))):  # damaged files lack keys
+        groups = group_runs(arguments.runs)
+        comparison = compare(groups, arguments.baseline or groups[0].name)
     print(terminal_page(comparison) + "\n")
     if arguments.output is None:
         print("--output DIR writes this as HTML, Markdown, CSV, LaTeX and JSON, with figures")

@@ -30,9 +30,11 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.reporting.paper.paper_figures import draw_paper_table
     from multitask.reporting.paper.paper_files import paper_text, write_paper_table
     from multitask.reporting.paper.paper_table import paper_table
+    from multitask.utils.errors import reading
 
-    rows, notes = _rows(arguments.directories)
-    table = paper_table(layout, rows, notes=notes)
+    with reading(", ".join(map(str, arguments.directories))):  # damaged files lack keys
+        rows, notes = _rows(arguments.directories)
+        table = paper_table(layout, rows, notes=notes)
     print(paper_text(table) + "\n")
     if arguments.output is None:
         print("--output DIR writes this as Markdown, CSV, LaTeX and JSON, with figures")

@@ -1,11 +1,12 @@
 """The paths of a run's files are spelled once; what is read from them is checked."""
 
 import ast
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from multitask.config.run_directory import RunDirectory
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, warn
 from tests.conftest import ROOT
 from tests.support.source_tree import name_of, sources, tree_of
 
@@ -191,6 +192,61 @@ def test_a_file_that_was_changed_is_said(tmp_path, capsys):
     assert "best.json is damaged or was changed" in capsys.readouterr().err
     run.checksums.unlink()  # a run of an older version
     assert run.is_as_saved(run.best)
+
+
+def test_predictions_that_were_changed_are_said(tmp_path, capsys):
+    warn.cache_clear()
+    run = RunDirectory(tmp_path)
+    run.write_text(run.config, "tasks: {}")
+    file = run.write_text(run.predictions_of("a", "dev"), '{"score": 1}\n')
+    assert run.load_predictions("a", "dev") == [{"score": 1}]
+    assert not capsys.readouterr().err
+    file.write_text('{"score": 3}\n')
+    assert run.load_predictions("a", "dev") == [{"score": 3}]
+    said = f"warning: {file} is damaged or was changed: it is not as the run has written it\n"
+    assert capsys.readouterr().err == said
+
+
+def test_predictions_outside_a_run_have_no_checksum(tmp_path):
+    """Those of an ensemble."""
+    run = RunDirectory(tmp_path)
+    run.write_text(run.predictions_of("a", "dev"), "{}\n")
+    assert not run.checksums.exists()
+
+
+LINE = '{"event": "step", "step": 1, "task": "a", "loss": 0.5}\n'
+
+
+def test_the_log_has_a_checksum_from_the_end_of_a_run_until_it_goes_on(tmp_path, capsys):
+    warn.cache_clear()
+    run = RunDirectory(tmp_path)
+    for line in (LINE, LINE.replace("0.5", "0.25")):
+        run.metrics.write_text(line)
+        run.load_events()  # while the run trains
+        run.seal_log()
+        run.load_events()
+        assert not capsys.readouterr().err
+        run.unseal_log()
+    run.seal_log()
+    run.metrics.write_text(LINE)
+    run.load_events()
+    assert capsys.readouterr().err.count("metrics.jsonl is damaged or was changed") == 1
+    run.metrics.write_text(LINE + "{")
+    run.load_events()
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "damaged lines are left out: 2" in said
+
+
+def test_several_writers_leave_checksums_that_are_right(tmp_path):
+    run = RunDirectory(tmp_path)
+    for file in (run.marker, run.config):
+        run.write_text(file, "{}")
+    tasks = [f"task_{number}" for number in range(4)]
+    written = [(run.predictions_of(task, "dev"), str(n)) for n in range(10) for task in tasks]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda one: run.write_text(*one), written))
+    assert all(run.is_as_saved(run.predictions_of(task, "dev")) for task in tasks)
+    assert run.checksums.read_text().count("predictions/") == 8  # and the version before
 
 
 def test_nothing_is_written_through_a_link_in_a_run(tmp_path):

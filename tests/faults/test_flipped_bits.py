@@ -77,6 +77,38 @@ def test_every_file_of_a_finished_run(finished, capsys, count):
     check_scored(finished, random.Random(2), capsys, count, files_of(finished.path), 8)
 
 
+def check_reported(run, chance, capsys, count, files, flips) -> None:
+    """Flip bits in a finished run and report it, with its curves."""
+    command = ["report", str(run.path), "--output", str(run.path.parent / "report")]
+    code, said = said_of(command, capsys)
+    assert (code, said) == (0, "")
+    for file in files:
+        intact = file.read_bytes()
+        for _ in range(flips):
+            flip(file, chance)
+            code, said = said_of(command, capsys)
+            assert code in (0, 2)
+            assert said.count("error: ") == (code == 2)
+            assert file.name in said, f"{file}: nothing is said"
+            file.write_bytes(intact)
+            count("bits flipped in a finished run, which is reported")
+
+
+def reported(run: RunDirectory) -> list[Path]:
+    """The files that a report reads."""
+    return [run.config, run.report, run.metrics, *run.predictions.glob("*.dev.jsonl")]
+
+
+def test_the_report_of_a_finished_run(finished, capsys, count):
+    files = [finished.metrics, finished.predictions_of("sts", "dev")]
+    check_reported(finished, random.Random(5), capsys, count, files, 2)
+
+
+@pytest.mark.slow
+def test_every_file_of_the_report_of_a_finished_run(finished, capsys, count):
+    check_reported(finished, random.Random(6), capsys, count, reported(finished), 20)
+
+
 @pytest.fixture
 def interrupted(tiny_overrides, tmp_path, monkeypatch):
     """The command of a run that was interrupted in its 14th step, and what it gives in the end."""

@@ -73,12 +73,14 @@ def is_probe(report: Mapping[str, Any]) -> bool:
 
 def run_config(run: Path) -> dict[str, Any]:
     """Return the resolved config of a run as plain values. Raises UserError if it has none."""
-    file = RunDirectory(run).config
+    directory = RunDirectory(run)
+    file = directory.config
     if not file.is_file():
         raise UserError(f"{run}: no run there (config.yaml is missing)")
     config = load_tree(file).value
     if not isinstance(config.get("seed"), int):
         raise UserError(f"{file}: the key 'seed' is missing: not the config that a run saves")
+    directory.warn_of_change(file)
     try:
         return load_config(file).resolved()  # a key that is newer than the run has its default
     except UserError:
