@@ -12,6 +12,7 @@ import pytest
 
 import run_multitask
 from multitask.config.run_directory import RunDirectory
+from multitask.utils.errors import warn
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside
 from tests.support.messages import complaint
@@ -198,6 +199,31 @@ def test_damaged_weights_are_scored_from_the_checkpoint(copy, capsys):
     assert copy.evaluation("dev").read_text() == before
     shutil.rmtree(copy.checkpoints)
     assert "its checksum is another one" in complaint(capsys, "evaluate", copy.path)
+
+
+LOG = "multitask.config.run_directory:RunDirectory"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("place", "when"),
+    [(f"{LOG}.unseal_log", "after"), (f"{LOG}.seal_log", "before"), (f"{LOG}.seal_log", "after")],
+)
+def test_a_kill_between_a_file_and_its_checksum_is_no_damage(
+    place, when, command, tmp_path, capsys
+):
+    """Also a second finish of a run leaves checksums that are right."""
+    assert run_multitask.main(command) == 0
+    run = RunDirectory(tmp_path / "run")
+    report = ["report", str(run.path), "--output", str(tmp_path / "report")]
+    kill_inside(place, when, 1, [*command, "--resume"])
+    for again in (report, [*command, "--resume"], report):
+        warn.cache_clear()
+        capsys.readouterr()
+        assert run_multitask.main(again) == 0
+        captured = capsys.readouterr()
+        assert "damaged" not in captured.out + captured.err
+    assert "metrics.jsonl" in run.checksums.read_text() and run.is_as_saved(run.metrics)
 
 
 # --- several processes ---
