@@ -178,6 +178,18 @@ def test_500_files_are_read_or_refused_in_one_line(place, tokenizer, count, case
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 
+def texts_and_labels(place: Path, form: str) -> list[tuple[str, str]]:
+    """The texts of a file with classes, and the name of each one's class."""
+    data = {"train": "data", "dev": "data", "format": form}
+    entry = {"data": data, "head": "classification", "pooling": "mean"}
+    (place / "c.yaml").write_text(dump_yaml({"data_dir": str(place), "tasks": {"t": entry}}))
+    config = load_config(place / "c.yaml")
+    readers = label_readers(config)
+    train = load_splits(config, readers)[0]["t"]["train"]
+    labels = [readers["t"].names[number] for number in train.gold]
+    return [(text, label) for (text,), label in zip(train.texts, labels, strict=True)]
+
+
 @settings(LIMITS, max_examples=60, derandomize=True)
 @given(
     rows=st.lists(
@@ -192,11 +204,20 @@ def test_texts_and_classes_are_those_of_the_file(place, rows, separator, form):
     quoted = (['"' + cell.replace('"', '""') + '"' for cell in row] for row in rows)
     lines = [separator.join(["sentence", "label"]), *map(separator.join, quoted)]
     (place / "data").write_text("\n".join(lines), encoding="utf-8", newline="")
-    data = {"train": "data", "dev": "data", "format": form}
-    entry = {"data": data, "head": "classification", "pooling": "mean"}
-    (place / "c.yaml").write_text(dump_yaml({"data_dir": str(place), "tasks": {"t": entry}}))
-    config = load_config(place / "c.yaml")
-    readers = label_readers(config)
-    train = load_splits(config, readers)[0]["t"]["train"]
-    assert [text for (text,) in train.texts] == [text for text, _ in rows]
-    assert [readers["t"].names[number] for number in train.gold] == [label for _, label in rows]
+    assert texts_and_labels(place, form) == rows
+
+
+# a number as JSON writes it
+NUMBERS = st.from_regex(
+    r"-?(0|[1-9][0-9]{0,19})(\.[0-9]{1,3})?([eE][+-]?[0-9]{1,3})?", fullmatch=True
+)
+
+
+@settings(LIMITS, max_examples=60, derandomize=True)
+@given(rows=st.lists(st.tuples(TEXTS, NUMBERS | st.sampled_from(["true", "false"])), max_size=8))
+def test_values_of_json_are_those_of_the_file(place, rows):
+    """Labels without quotes are not rounded; two different ones are two classes."""
+    rows = [*rows, ("a", "1"), ("b", "1.0")]
+    lines = [f'{{"sentence": {json.dumps(text)}, "label": {label}}}' for text, label in rows]
+    (place / "data").write_text("\n".join(lines), encoding="utf-8")
+    assert texts_and_labels(place, "jsonl") == rows
