@@ -76,33 +76,25 @@ def _open(where: str, data: DataConfig) -> tuple[str, Any]:
     Without a network, the place is the copy that an earlier load left in the cache of the hub.
     """
     import datasets
+    from huggingface_hub import snapshot_download
 
     if data.format == "disk":
         return where, None
+    builder, problem = None, None
     try:
         builder = datasets.load_dataset_builder(where, data.subset)
-    except Exception:
-        builder, saved = None, _saved_copy(where)
-        if saved is None:
-            raise
-    else:
-        # also without a network: a table that an older version of ours had pandas read
-        stale = builder.name == "cache" and builder.info.builder_name in PLAIN
-        saved = _saved_copy(where) if stale else None
-    if saved is None:
-        return where, builder
-    return saved, datasets.load_dataset_builder(saved, data.subset)
-
-
-def _saved_copy(where: str) -> str | None:
-    """Return the directory with the files of a hub data set that were downloaded before."""
-    from huggingface_hub import snapshot_download
-
+        # without a network it may be a table that an older version of ours had pandas read
+        if builder.name != "cache" or builder.info.builder_name not in PLAIN:
+            return where, builder
+    except Exception as error:
+        problem = error
     try:
-        saved: str = snapshot_download(where, repo_type="dataset", local_files_only=True)
-    except (OSError, ValueError):  # never downloaded; or a local directory, which is no id
-        return None
-    return saved
+        saved = snapshot_download(where, repo_type="dataset", local_files_only=True)
+        return saved, datasets.load_dataset_builder(saved, data.subset)
+    except Exception:  # its files were never downloaded, or `where` is a directory
+        if problem is not None:
+            raise problem from None
+        return where, builder
 
 
 def _form(builder: Any) -> str | None:
@@ -209,7 +201,10 @@ def _load(where: str, builder: Any, data: DataConfig, split: str) -> Any:
 
     if builder is not None:
         options = _csv_options(builder, where) if builder.name == "csv" else {}
-        return datasets.load_dataset(where, data.subset, split=split, **options)
+        if options or Path(where).is_dir():
+            return datasets.load_dataset(where, data.subset, split=split, **options)
+        builder.download_and_prepare()
+        return builder.as_dataset(split=split)
     saved = datasets.load_from_disk(where)
     if not isinstance(saved, datasets.DatasetDict):
         raise ValueError("it has no splits; save a DatasetDict")

@@ -143,6 +143,17 @@ def test_files_on_the_hub_are_texts_as_in_the_file(remote, tmp_path):
     assert texts_of(half) == CELLS[:1] + CELLS[:6]
 
 
+def test_a_set_on_the_hub_that_is_no_table_of_text(remote, tmp_path):
+    remote.mkdir()
+    for name in SPLITS.values():
+        Dataset.from_dict({"sentence": ["NA", "b"], "label": ["None", "x"]}).to_parquet(
+            remote / f"{name}.parquet"
+        )
+    config = make(tmp_path, REMOTE | {"train": "train[1:]+validation"})
+    rows, names = rows_and_names(config)
+    assert (rows.texts, names) == ([("b",), ("NA",), ("b",)], ("None", "x"))
+
+
 def test_a_short_row_is_refused_with_the_name_on_the_hub(remote, tmp_path):
     write_set(remote, train=SHORT, validation=SHORT)
     found = refusal(texts_of, make(tmp_path, REMOTE))
@@ -258,7 +269,8 @@ def test_without_a_network_the_files_of_an_earlier_load_are_read(tmp_path, monke
     saved = tmp_path / "hub" / "datasets--user--set"
     (saved / "refs").mkdir(parents=True)
     (saved / "refs" / "main").write_text(revision)
-    (saved / "snapshots").mkdir()
+    (saved / "snapshots" / revision).mkdir(parents=True)
+    assert "cannot load the data set 'user/set'" in refusal(texts_of, config)
     write_set(saved / "snapshots" / revision, train=csv_of(CELLS), validation=csv_of(CELLS))
     assert texts_of(config) == CELLS
 
