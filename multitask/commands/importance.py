@@ -135,7 +135,9 @@ def _logged(directory: Path, tasks: Sequence[str]) -> list["Importance"]:
     """Read the weights that the run logged at the selected steps."""
     from multitask.config.run_directory import RunDirectory
     from multitask.reporting.figures.importance_map import read_log
+    from multitask.utils.errors import reading
 
-    trained = RunDirectory(directory).load_report()["tasks"]
-    steps = {task: trained[task]["selected_step"] for task in tasks if task in trained}
-    return read_log(directory, steps)
+    with reading(directory):  # damaged files lack keys
+        trained = RunDirectory(directory).load_report()["tasks"]
+        steps = {task: trained[task]["selected_step"] for task in tasks if task in trained}
+        return read_log(directory, steps)

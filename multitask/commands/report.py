@@ -26,7 +26,8 @@ def run(arguments: argparse.Namespace) -> None:
     with reading(", ".join(map(str, arguments.runs))):  # damaged files lack keys
         groups = group_runs(arguments.runs)
         comparison = compare(groups, arguments.baseline or groups[0].name)
-    print(terminal_page(comparison) + "\n")
+        page = terminal_page(comparison)
+    print(page + "\n")
     if arguments.output is None:
         print("--output DIR writes this as HTML, Markdown, CSV, LaTeX and JSON, with figures")
     else:

@@ -41,7 +41,7 @@ from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows
 from multitask.utils.device import pick_device, use_autocast
 from multitask.utils.distributed import planned_world
-from multitask.utils.errors import UserError, suggest
+from multitask.utils.errors import UserError, reading, suggest
 from multitask.utils.files import expand_home
 
 Text = str | Sequence[str]
@@ -87,7 +87,8 @@ class TrainedRun:
             check_head(config, task)
         self.readers: dict[str, LabelReader] = label_readers(config)
         owners = config.selecting_tasks()
-        self.steps = selected_steps(self.files.best_steps(), owners, config.training.select)
+        with reading(self.files.best):
+            self.steps = selected_steps(self.files.best_steps(), owners, config.training.select)
         context = {task: reader.head_context() for task, reader in self.readers.items()}
         autocast = use_autocast(config.training.precision, self.device)
 

@@ -3,6 +3,7 @@
 Foreign runs: test_foreign_runs.py. Damaged checkpoints and a full disk: tests/training.
 """
 
+import json
 import shutil
 from pathlib import Path
 
@@ -65,6 +66,29 @@ def test_a_damaged_run_is_not_scored(file, text, message, run_copy, capsys):
 def test_a_damaged_run_is_not_compared(file, text, message, run_copy, capsys, tmp_path):
     (run_copy / file).write_text(text)
     assert message in complaint(capsys, "report", run_copy, "--output", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [(["seed"], -1), (["seed"], "x"), (["tasks", "sst", "dev"], None), (["tasks", "sst"], {})],
+)
+def test_a_value_that_no_report_has(path, value, run_copy, capsys):
+    report = json.loads((run_copy / "report.json").read_text())
+    *parents, key = path
+    place = report
+    for parent in parents:
+        place = place[parent]
+    place[key] = value
+    (run_copy / "report.json").write_text(json.dumps(report))
+    (run_copy / "checksums").unlink()
+    assert str(run_copy) in complaint(capsys, "report", run_copy)
+
+
+def test_best_steps_without_a_task(run_copy, capsys):
+    (run_copy / "best.json").write_text('{"joint": 2}')
+    (run_copy / "checksums").unlink()
+    line = complaint(capsys, "evaluate", run_copy, "training.select=per_task")
+    assert line.startswith(f"{run_copy}/best.json: cannot be read: KeyError")
 
 
 @pytest.mark.parametrize(

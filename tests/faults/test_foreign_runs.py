@@ -101,6 +101,12 @@ def test_token_ids_beyond_the_embeddings(change, run, capsys):
     )
 
 
+def test_a_thousand_million_labels(run, capsys):
+    change(run / "encoder" / "config.json", "num_labels", 10**9)
+    (run / "encoder" / "SHA256SUMS").unlink(missing_ok=True)
+    assert "num_labels is 1,000,000,000, the largest is" in refused(capsys, "evaluate", run, DATA)
+
+
 def test_integers_in_the_place_of_weights(run, capsys):
     for file in (run / "weights").iterdir():
         content = file.read_bytes().replace(b'"dtype":"F32"', b'"dtype":"I32"', 1)

@@ -10,7 +10,8 @@ from multitask.utils.errors import UserError, reading
 from multitask.utils.files import read_bounded
 from multitask.utils.limits import JSON_BYTES, LAYERS, MOST_DROPOUT, SIZE
 
-_SIZES = re.compile("layer|size|dim|position|head|embed|width|length|expert")
+LABELS = 100_000  # transformers names each label of a classifier, used or not
+_SIZES = re.compile("layer|size|dim|position|head|embed|width|length|expert|label")
 
 
 def load_architecture(name: str, revision: str | None = None) -> Any:
@@ -37,7 +38,7 @@ def _check_sizes(file: Path, values: Any) -> None:
     if not isinstance(values, dict):
         return
     for key, value in values.items():
-        most = LAYERS if "layers" in key else SIZE
+        most = LAYERS if "layers" in key else LABELS if "label" in key else SIZE
         if isinstance(value, int | float) and _SIZES.search(key) and value > most:
             raise UserError(f"{file}: {key} is {value:,}, the largest is {most:,}: correct it")
         bounded = _SIZES.search(key) or "dropout" in key
