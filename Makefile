@@ -37,7 +37,7 @@ test-slow: setup  ## what `test` leaves out: kills, several processes, every com
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load -m slow
 
 faults: setup  ## inject faults: kills, flipped bits, fuzzed input, small limits; print how many
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load -m "slow or not slow" tests/faults
+	KILL_EVERY=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist load -m "slow or not slow" tests/faults
 
 # Each table of docs/performance.md: DATA is the directory of the course's files, the machine idle
 BENCHMARKS := training_step trainers methods profile_step encode search encoder attention poolers smart_step contrastive_memory processes

@@ -13,6 +13,7 @@ from multitask.config.run_log import parse_event
 from multitask.utils.errors import UserError, check_regular, warn
 from multitask.utils.files import (
     file_digest,
+    finish_replacing,
     hold,
     json_text,
     read_digests,
@@ -135,6 +136,8 @@ class RunDirectory:
 
     @property
     def holds_run(self) -> bool:
+        """True if there is a run; an overwrite that was killed is finished first."""
+        finish_replacing(self.path)
         return self.config.is_file()
 
     @property
@@ -354,6 +357,7 @@ def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None
             message = f"heads of a probe grid keep no weights: train {run.config}"
             raise UserError(f"{run.path}: {message} with output_dir=DIR")
         raise UserError(f"{run.path}: the run has no evaluated weights yet: go on with --resume")
+    finish_replacing(run.encoder)
     if run.holds_run and not run.encoder.is_dir():
         raise UserError(
             f"{run.path}: the run's weights were removed, as `ablate` does without "

@@ -9,11 +9,12 @@ from multitask.config import Config
 from multitask.config.describe_config import as_written
 from multitask.config.run_directory import RunDirectory
 from multitask.utils.errors import UserError
-from multitask.utils.files import hold, is_scrap, remove_scraps, replacing
+from multitask.utils.files import finish_replacing, hold, is_scrap, remove_scraps, replacing
 
 
 def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
     """Raise UserError if a run in ``run_dir`` would overwrite other files or another run."""
+    finish_replacing(run_dir)
     if not run_dir.exists():
         if run_dir.is_symlink():
             raise UserError(f"{run_dir} is a link to nothing: choose another output_dir=DIR")

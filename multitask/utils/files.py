@@ -3,12 +3,14 @@
 import contextlib
 import ctypes
 import errno
+import glob
 import hashlib
 import json
 import math
 import os
 import shutil
 import stat
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +22,8 @@ from multitask.utils.limits import JSON_BYTES
 
 # how the names of scratch directories start and end
 SCRATCH, ENDING = ".multitask-", ".tmp"
+# what the name of an old directory gets, in a scratch directory, where the system cannot swap two
+BEFORE = ".before"
 CHECKSUMS = "SHA256SUMS"
 DAY = 24 * 60 * 60.0
 
@@ -41,7 +45,9 @@ def replacing(target: Path) -> Iterator[Path]:
             for path in (made, *made.rglob("*")):
                 sync(path)
             if not (target.is_dir() and _exchange(made, target)):
-                made.replace(target)
+                if target.is_dir():
+                    target.rename(made.with_name(target.name + BEFORE))
+                made.replace(target)  # a kill before this line: see `finish_replacing`
     except OSError as error:
         if error.errno and (error.filename is None or SCRATCH in str(error.filename)):
             error.filename, error.filename2 = str(target), None
@@ -60,21 +66,43 @@ def _scratch_in(directory: Path) -> Iterator[Path]:
         try:
             yield made
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            _clear(made)
 
 
 def _exchange(made: Path, target: Path) -> bool:
-    """Swap two directories in one step, so that ``target`` exists even after a kill.
+    """Swap two directories in one step; return False if the system cannot do that."""
+    libc, new, old = ctypes.CDLL(None), os.fsencode(made), os.fsencode(target)
+    here, swap = -100, 2  # AT_FDCWD; RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+    try:
+        if sys.platform == "darwin":
+            failed = libc.renamex_np(new, old, swap)
+        else:
+            failed = libc.renameat2(here, new, here, old, swap)
+    except AttributeError:  # another system
+        return False
+    return not failed
 
-    If the system cannot do that, move ``target`` away and return False.
+
+def _clear(scratch: Path) -> None:
+    """Delete a scratch directory; if it has the only copy of its target, move that in place."""
+    for before in scratch.glob(f"*{BEFORE}"):
+        made = before.with_name(before.name.removesuffix(BEFORE))
+        target = scratch.with_name(made.name)
+        if made.exists() and not target.exists():
+            made.rename(target)
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def finish_replacing(target: Path) -> None:
+    """Put a directory in its place if the process that replaced it was killed between two renames.
+
+    Where the system can swap two directories in one step, that does not occur.
     """
-    with contextlib.suppress(AttributeError):  # not Linux
-        here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-        names = os.fsencode(made), os.fsencode(target)
-        if ctypes.CDLL(None).renameat2(here, names[0], here, names[1], swap) == 0:
-            return True
-    target.rename(made.with_name(f"{target.name}.before"))
-    return False
+    place = target.resolve()
+    if not place.exists():
+        name = glob.escape(place.name + BEFORE)
+        for before in place.parent.glob(f"{SCRATCH}*{ENDING}/{name}"):
+            remove_scraps(place.parent, before.parent.name)
 
 
 def is_scrap(path: Path) -> bool:
@@ -91,15 +119,16 @@ def remove_scraps(
     their locks are not visible here.
     """
     for scrap in list(directory.glob(pattern)):
-        with contextlib.suppress(FileNotFoundError):
+        # another process was faster, or it is of another user
+        with contextlib.suppress(FileNotFoundError, PermissionError):
             if scrap.lstat().st_mtime > time.time() - seconds:
                 continue
-        if scrap.is_symlink() or not scrap.is_dir():
-            scrap.unlink(missing_ok=True)
-            continue
-        with contextlib.suppress(FileNotFoundError), hold(scrap) as ours:
-            if ours:
-                shutil.rmtree(scrap, ignore_errors=True)
+            if scrap.is_symlink() or not scrap.is_dir():
+                scrap.unlink()
+                continue
+            with hold(scrap) as ours:
+                if ours:
+                    _clear(scrap)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
-"""Commands that are killed at their file operations, and repeated: the same results, no scraps.
+"""Commands that are killed and repeated: the same results, no scraps.
 
-``KILL_EVERY=1`` tries every operation; the slow suite tries every twentieth.
+They are killed at their file operations: at each with ``KILL_EVERY=1``, as `make faults` sets it,
+else at every twentieth; and at random moments of the clock.
 """
 
 import json
@@ -8,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,22 +19,31 @@ from tests.conftest import ROOT
 pytestmark = pytest.mark.slow
 
 EVERY = int(os.environ.get("KILL_EVERY", "20"))
+PARTS = 4 if EVERY == 1 else 1  # many kills are spread over several tests, and so over the cores
+OPTIONAL = ("before", "clock", "cells", "warm", "present", "reads", "enough")
 RESULTS = ["metrics.jsonl", "weights/*", "predictions/*", "encoder/*", "best.json", "config.yaml"]
+OF_RUN = [f"run/{name}" for name in RESULTS]
+
+parts = pytest.mark.parametrize("part", range(PARTS))
 
 
 @pytest.fixture
-def command(tiny_overrides):
-    """A run with holdout, SMART and PCGrad."""
+def settings(tiny_overrides: list[str]) -> list[str]:
+    """Data, encoder and lengths."""
+    left = ("output_dir", "training.epochs")
+    return [setting for setting in tiny_overrides if not setting.startswith(left)]
+
+
+@pytest.fixture
+def command(settings: list[str]) -> list[str]:
+    """A run with holdout, SMART and PCGrad, two evaluations and three checkpoints."""
+    pytest.importorskip("torchjd")
     return [
         "configs/cs224n.yaml",
-        *[
-            word
-            for word in tiny_overrides
-            if not word.startswith(("output_dir", "training.epochs"))
-        ],
-        "training.max_steps=6",
-        "training.eval_steps=3",
-        "training.checkpoint_steps=2",
+        *settings,
+        "training.max_steps=4",
+        "training.eval_steps=2",
+        "training.checkpoint_steps=3",
         "training.holdout=0.2",
         "training.combine=joint",
         "training.gradient_surgery=pcgrad",
@@ -40,10 +51,11 @@ def command(tiny_overrides):
     ]
 
 
-def kill_everywhere(tmp_path, **plan) -> dict:
-    """See tests/support/kill_everywhere.py."""
+def check(tmp_path: Path, count, kind: str, *, least: int = 3, **plan) -> None:
+    """Kill a command as planned (see tests/support/kill_everywhere.py), and count the kills."""
     file = tmp_path / "plan.json"
-    file.write_text(json.dumps({"before": None, "every": EVERY, "offset": 0} | plan))
+    plan = dict.fromkeys(OPTIONAL) | {"every": EVERY, "offset": 0, "swap": True} | plan
+    file.write_text(json.dumps(plan | {"watch": str(tmp_path / "w")}))
     result = subprocess.run(
         [sys.executable, "-m", "tests.support.kill_everywhere", str(file)],
         cwd=ROOT,
@@ -52,62 +64,148 @@ def kill_everywhere(tmp_path, **plan) -> dict:
         text=True,
     )
     assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
-
-
-def check(found: dict, count, kind: str) -> None:
-    assert not found["problems"]
-    assert found["kills"] >= 3
-    for _ in range(found["kills"]):
+    outcome = json.loads(result.stdout)
+    assert outcome["problems"] == [], "\n".join(outcome["problems"])[:3000]
+    assert outcome["kills"] >= least
+    for _ in range(outcome["kills"]):
         count(kind)
 
 
-def test_a_run_that_is_resumed(command, tmp_path, count):
-    pytest.importorskip("torchjd")
+def part_of(part: int) -> dict[str, int]:
+    """The options that leave a test its part of the operations."""
+    return {"every": EVERY * PARTS, "offset": EVERY * part}
+
+
+@parts
+def test_a_run_that_is_resumed(part, command, tmp_path, count):
     command = [*command, f"output_dir={tmp_path / 'w' / 'run'}"]
-    found = kill_everywhere(
+    check(
         tmp_path,
+        count,
+        "kills of a run, which is resumed",
         first=command,
-        again=[[*command, "--resume"]],
-        watch=str(tmp_path / "w"),
-        keep=[f"run/{name}" for name in RESULTS],
+        again=[*command, "--resume"],
+        keep=OF_RUN,
+        **part_of(part),
     )
-    check(found, count, "kills of a run, which is resumed")
 
 
-def test_a_run_that_is_overwritten(command, tmp_path, count):
-    pytest.importorskip("torchjd")
-    old = [*command, f"output_dir={tmp_path / 'old' / 'run'}", "training.max_steps=2"]
-    assert run_multitask.main(old) == 0
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_run_that_is_killed_at_a_random_moment(seed, command, tmp_path, count):
+    command = [*command, f"output_dir={tmp_path / 'w' / 'run'}"]
+    check(
+        tmp_path,
+        count,
+        "kills of a run at a random moment, which is resumed",
+        first=command,
+        again=[*command, "--resume"],
+        keep=OF_RUN,
+        clock=max(4, 30 // EVERY),
+        offset=seed,
+    )
+
+
+@pytest.fixture
+def old(command, tmp_path) -> str:
+    """A directory with an older run."""
+    run = tmp_path / "old" / "run"
+    assert run_multitask.main([*command, f"output_dir={run}", "training.max_steps=2"]) == 0
+    return str(run.parent)
+
+
+@parts
+def test_a_run_that_is_overwritten(part, command, old, tmp_path, count):
     command = [*command, f"output_dir={tmp_path / 'w' / 'run'}", "--overwrite"]
-    found = kill_everywhere(
+    check(
         tmp_path,
+        count,
+        "kills of an overwrite, which is repeated",
         first=command,
-        again=[command],
-        watch=str(tmp_path / "w"),
-        before=str(tmp_path / "old"),
-        keep=[f"run/{name}" for name in RESULTS],
-        always="run/config.yaml",
+        again=command,
+        before=old,
+        keep=OF_RUN,
+        present="run/config.yaml",
+        **part_of(part),
     )
-    check(found, count, "kills of an overwrite, which is repeated")
 
 
-def test_a_probe_grid_that_is_repeated(command, tmp_path, count):
-    """A sweep in one process; tests/sweep kills those of several."""
-    grid = tmp_path / "grid.yaml"
-    base = f"base: {ROOT / 'configs' / 'cs224n_minilm.yaml'}"
-    grid.write_text(f"{base}\nprobe: true\nseeds: [1]\ngrid: {{tasks.sst.pooling: [cls, mean]}}\n")
-    names = ("data_dir", "encoder.name", "tasks")
-    settings = [w for w in command if w.startswith(names) and "smart" not in w]
-    arguments = ["ablate", str(grid), *settings, "--output", str(tmp_path / "w" / "sweep")]
-    found = kill_everywhere(
+@parts
+def test_a_run_that_is_overwritten_where_directories_cannot_be_swapped(
+    part, command, old, tmp_path, count
+):
+    run = str(tmp_path / "w" / "run")
+    command = [*command, f"output_dir={run}"]
+    check(
         tmp_path,
+        count,
+        "kills of an overwrite without a swap, which is read and repeated",
+        first=[*command, "--overwrite"],
+        again=[*command, "--overwrite"],
+        before=old,
+        keep=OF_RUN,
+        swap=False,
+        reads=["report", run],
+        present="run/config.yaml",
+        **part_of(part),
+    )
+
+
+def write_grid(tmp_path: Path, text: str) -> str:
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(f"seeds: [1]\n{text}\n")
+    return str(grid)
+
+
+def test_a_probe_grid_that_is_repeated(settings, tmp_path, count):
+    base = ROOT / "configs" / "cs224n_minilm.yaml"
+    grid = write_grid(
+        tmp_path, f"base: {base}\nprobe: true\ngrid: {{tasks.sst.pooling: [cls, mean]}}"
+    )
+    arguments = ["ablate", grid, *settings, "--output", str(tmp_path / "w" / "sweep")]
+    check(
+        tmp_path,
+        count,
+        "kills of a probe grid, which is repeated",
         first=arguments,
-        again=[arguments],
-        watch=str(tmp_path / "w"),
+        again=arguments,
         keep=["sweep/cells/*/*/config.yaml", "sweep/cells/*/*/predictions/*", "sweep/table.csv"],
     )
-    check(found, count, "kills of a probe grid, which is repeated")
+
+
+BASE = """
+training: {max_steps: 2, eval_steps: 1, frozen_baseline: false}
+tasks:
+  sst:
+    max_length: 48
+    data: {format: tsv, id: id, text: sentence, label: sentiment,
+           train: ids-sst-train.csv, dev: ids-sst-dev.csv}
+    pooling: cls
+    head: classification
+"""
+
+
+@pytest.mark.parametrize("cells", [False, True])
+@parts
+def test_a_sweep_that_is_repeated(part, cells, settings, tmp_path, count):
+    """A sweep of two cells: the process that runs it is killed, or a cell's process."""
+    (tmp_path / "base.yaml").write_text(BASE)
+    grid = write_grid(tmp_path, "base: base.yaml\ngrid: {training.lr: [1e-3, 1e-4]}")
+    arguments = ["ablate", grid, *settings[:2], "--output", str(tmp_path / "w" / "sweep")]
+    check(
+        tmp_path,
+        count,
+        "kills of a sweep's cell" if cells else "kills of a sweep",
+        first=arguments,
+        again=arguments,
+        cells=cells,
+        warm=[str(tmp_path / "base.yaml"), *settings[:2], f"output_dir={tmp_path / 'warm'}"],
+        keep=[
+            "sweep/grid.yaml",
+            "sweep/table.csv",
+            *(f"sweep/cells/*/*/{name}" for name in RESULTS),
+        ],
+        **part_of(part),
+    )
 
 
 @pytest.fixture
@@ -121,35 +219,55 @@ def test_an_export_that_is_repeated(trained, tmp_path, count):
     before, run = trained
     arguments = ["export", run, str(tmp_path / "w" / "made"), "--format", "transformers"]
     arguments += ["--task", "sst", "--encoder-only"]
-    found = kill_everywhere(
+    check(
         tmp_path,
+        count,
+        "kills of an export, which is repeated",
         first=arguments,
-        again=[arguments],
-        watch=str(tmp_path / "w"),
+        again=arguments,
         before=before,
         keep=["made/*.safetensors", "made/config.json"],
         enough="something is there already",
         every=max(1, EVERY // 10),
     )
-    check(found, count, "kills of an export, which is repeated")
 
 
-def test_an_index_that_is_overwritten(trained, tmp_path, count):
+@pytest.mark.parametrize("swap", [True, False])
+def test_an_index_that_is_overwritten(swap, trained, tmp_path, count):
     pytest.importorskip("faiss")
     before, run = trained
     texts = tmp_path / "texts.txt"
     texts.write_text("a good film\na dull story\n")
     arguments = ["index", "--texts", str(texts), "--out"]
     assert run_multitask.main([*arguments, f"{before}/made", f"{before}/run"]) == 0
-    arguments += [str(tmp_path / "w" / "made"), run, "--overwrite"]
-    found = kill_everywhere(
+    made = str(tmp_path / "w" / "made")
+    arguments += [made, run, "--overwrite"]
+    check(
         tmp_path,
+        count,
+        "kills of an index, which is overwritten",
         first=arguments,
-        again=[arguments],
-        watch=str(tmp_path / "w"),
+        again=arguments,
         before=before,
         keep=["made/index.faiss", "made/texts.tsv"],
-        always="made/index.json",
+        swap=swap,
+        reads=None if swap else ["search", made, "a film"],
+        present="made/index.json",
         every=max(1, EVERY // 10),
     )
-    check(found, count, "kills of an index, which is overwritten")
+
+
+def test_a_paper_table_that_is_repeated(trained, tmp_path, count):
+    before, run = trained
+    made = tmp_path / "w" / "made"
+    arguments = ["table", "configs/glue/table.yaml", run, "--output", str(made)]
+    check(
+        tmp_path,
+        count,
+        "kills of a table, which is repeated",
+        first=arguments,
+        again=arguments,
+        before=before,
+        keep=["made/*"],
+        every=max(1, EVERY // 10),
+    )

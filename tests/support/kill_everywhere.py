@@ -1,57 +1,84 @@
-"""Kill a command at each of its file operations, repeat it, and say where the outcome differs.
+"""Kill a command at many moments, repeat it, and say where the outcome differs.
 
     python -m tests.support.kill_everywhere PLAN.json
 
-The plan has ``first``, the command that is killed, ``again``, the one that goes on, ``watch``, the
-directory whose file operations count, ``before``, a directory that is there before the first
-command (or null), ``keep``, the files below the directory that must be the same as after a
-run that nobody killed, ``always``, a file that must be there after every kill (or absent), and
-``every``, ``offset``: which operations are tried. ``enough`` is what the second command may say
-where the first was killed when all was done (or absent). Prints a JSON object: ``operations``,
-``kills`` and ``problems``.
+The plan is a JSON object:
 
-The libraries are loaded once: each command runs in a fork of this process.
+- ``first``: the command that is killed; ``again``: the one that goes on.
+- ``watch``: the directory whose file operations count; ``before``: what it has at first, or null.
+- ``keep``: the files in it that must be as after a run that nobody killed.
+- ``every`` and ``offset``: which file operations are tried; or ``clock``: how many moments of the
+  clock are drawn at random, with ``offset`` as the seed.
+- ``cells``: count the operations of a sweep's cells, not those of the sweep; ``warm``: what a cell
+  does; or null.
+- ``swap``: false where the system cannot swap two directories.
+- ``present``: a file that must be there after every kill; ``reads``: a command before that is
+  looked at; or null.
+- ``enough``: what the second command may say where the first was killed when all was done; or null.
+
+Prints a JSON object: ``operations``, ``kills`` and ``problems``.
+
+The first run is that of a fresh process. The others are forks of this process, in which the
+command has run once, so that libraries are loaded.
 """
 
+import gc
 import hashlib
 import io
 import json
+import multiprocessing
 import os
+import random
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from multiprocessing.context import ForkProcess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from tqdm import tqdm
+
 import run_multitask
-from multitask.reporting.figures import style
-from multitask.training import train_run  # noqa: F401  (loaded before the forks)
+from multitask.sweep import pool
 from multitask.utils import files
 
+FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("spawn")
 # audit events of what changes files; "open" counts where it writes
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "open"}
 WRITES = os.O_WRONLY | os.O_RDWR
+tqdm.monitor_interval = 0  # no thread in the process that is forked
 
 
 class Operations:
-    """Counts this process's file operations below a directory and kills it at one of them."""
+    """Counts the file operations below a directory and kills the process at one of them."""
 
-    def __init__(self, watch: Path, kill_at: int | None) -> None:
-        self.watch, self.kill_at, self.count = str(watch), kill_at, 0
+    def __init__(self, watch: Path, *, cells: bool, kill_at: int | None = None) -> None:
+        self.watch, self.cells, self.kill_at = str(watch), cells, kill_at
+        self.counting = not cells
+        self.count = FORK.Value("i", 0)
 
     def listen(self) -> None:
+        from multitask.training.metric_log import MetricLog
+
         sys.addaudithook(self.heard)
-        exchange = files._exchange
+        self.around(files, "_exchange")
+        self.around(MetricLog, "write")
 
-        def exchanged(made: Path, target: Path) -> bool:
-            self.one()
-            swapped = exchange(made, target)
-            self.one()
-            return swapped
+    def around(self, owner: Any, name: str) -> None:
+        """Count the moments before and after a function, of which no audit event tells."""
+        function = getattr(owner, name)
 
-        files._exchange = exchanged
+        def counted(*arguments: Any, **options: Any) -> Any:
+            self.one()
+            value = function(*arguments, **options)
+            self.one()
+            return value
+
+        setattr(owner, name, counted)
 
     def heard(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in CHANGES or not str(arguments[0]).startswith(self.watch):
@@ -60,40 +87,85 @@ class Operations:
             self.one()
 
     def one(self) -> None:
-        self.count += 1
-        if self.count == self.kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if self.counting:
+            with self.count:
+                self.count.value += 1
+                now = self.count.value == self.kill_at
+            if now:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
-def fork(work: Callable[[], Any]) -> tuple[int, Any]:
-    """Call a function in a fork; return the exit status and the function's JSON value."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        try:
-            with os.fdopen(writer, "w") as opened:
-                json.dump(work(), opened)
-            os._exit(0)
-        except BaseException as error:
-            os.write(2, f"{type(error).__name__}: {error}\n".encode())
-            os._exit(70)
-    os.close(writer)
-    with os.fdopen(reader) as opened:
-        text = opened.read()
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), json.loads(text) if text else None
+def cells_are_forks(operations: Operations | None) -> None:
+    """Let a sweep start its cells as forks: the libraries are loaded."""
+
+    class Cell(ForkProcess):
+        """Has those parts of ``subprocess.Popen`` that a sweep uses."""
+
+        def __init__(
+            self, command: list[str], *, stdout: Any, preexec_fn: Callable[[], None], **_: Any
+        ) -> None:
+            super().__init__()
+            self.command, self.log, self.prepare = command[2:], os.dup(stdout.fileno()), preexec_fn
+            self.start()
+            os.close(self.log)
+
+        def run(self) -> None:
+            os.setsid()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)
+            self.prepare()
+            if operations:
+                operations.counting = operations.cells
+            with os.fdopen(self.log, "a") as log, redirect_stdout(log), redirect_stderr(log):
+                code = run_multitask.main(self.command)
+            sys.exit(code)
+
+        def poll(self) -> int | None:
+            return self.exitcode
+
+        def wait(self) -> None:
+            self.join()
+
+    pool.subprocess = SimpleNamespace(Popen=Cell, DEVNULL=None, STDOUT=None)
+    pool.TICK = 0.02
 
 
-def run(command: list[str], operations: Operations | None = None) -> list[Any]:
+def run(command: list[str], operations: Operations | None = None) -> dict[str, Any]:
     """Run a command; return its exit code, what it said at last, and its file operations."""
-    said = io.StringIO()
+    from multitask.reporting.figures import style
+
+    draw = style.save_figure  # drawing takes long
+    style.save_figure = lambda figure, file: draw(style.new_figure(0.1, 0.1), file)
+    cells_are_forks(operations)
     if operations:
         operations.listen()
-    with redirect_stdout(io.StringIO()), redirect_stderr(said):
-        code = run_multitask.main(command)
+    said = io.StringIO()
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(said):
+            code = run_multitask.main(command)
+    finally:
+        style.save_figure = draw
     lines = said.getvalue().splitlines()
-    return [code, lines[-1] if lines else "", operations.count if operations else 0]
+    count = operations.count.value if operations else 0
+    return {"code": code, "said": lines[-1] if lines else "", "operations": count}
+
+
+def fork(
+    command: list[str], operations: Operations | None = None, seconds: float | None = None
+) -> tuple[int | None, dict[str, Any] | None]:
+    """Run a command in a fork, killed after some seconds; return its status and ``run``'s value."""
+    reader, writer = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=lambda: writer.send(run(command, operations)))
+    child.start()
+    writer.close()
+    if not reader.poll(seconds):
+        child.kill()
+    try:
+        value = reader.recv()
+    except EOFError:
+        value = None
+    child.join()
+    return child.exitcode, value
 
 
 def digests(directory: Path, keep: list[str]) -> dict[str, str]:
@@ -103,49 +175,104 @@ def digests(directory: Path, keep: list[str]) -> dict[str, str]:
         for file in sorted(directory.glob(pattern)):
             if file.is_file():
                 name = file.relative_to(directory).as_posix()
-                found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+                found[name] = hashlib.sha256(content(file)).hexdigest()
     return found
 
 
+def content(file: Path) -> bytes:
+    """The bytes of a file; of a sweep's table without the last columns, which are times."""
+    lines = file.read_bytes().splitlines(keepends=True)
+    if file.name == "table.csv" and b",epoch_seconds" in lines[0]:
+        times = lines[0].partition(b",epoch_seconds")[2].count(b",") + 1
+        lines = [line.rsplit(b",", times)[0] for line in lines]
+    return b"".join(lines)
+
+
+class Trial:
+    """A plan, and what the command leaves when nobody kills it."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self.plan, self.watch = plan, Path(plan["watch"])
+        if not plan["swap"]:
+            files._exchange = lambda made, target: False
+        self.begin()
+        fresh = SPAWN.Process(target=run, args=(plan["first"],))
+        fresh.start()
+        fresh.join()
+        assert fresh.exitcode == 0
+        self.expected = digests(self.watch, plan["keep"])
+        assert self.expected, "no file is compared"
+        self.begin()
+        for command in (plan["first"], plan["warm"]):  # load the libraries
+            if command:
+                run(command)
+        gc.freeze()
+        self.begin()
+        began = time.monotonic()
+        _, ended = fork(plan["first"], self.operations())
+        self.seconds = time.monotonic() - began
+        assert ended and ended["code"] == 0, ended
+        assert self.differing() == [], "not as in a fresh process"
+        self.count = ended["operations"]
+
+    def begin(self) -> None:
+        """Make the watched directory as it is before the command."""
+        shutil.rmtree(self.watch, ignore_errors=True)
+        self.watch.mkdir(parents=True)
+        if self.plan["before"]:
+            shutil.copytree(self.plan["before"], self.watch, dirs_exist_ok=True)
+
+    def operations(self, kill_at: int | None = None) -> Operations:
+        return Operations(self.watch, cells=self.plan["cells"], kill_at=kill_at)
+
+    def differing(self) -> list[str]:
+        """The files that are not as they must be."""
+        after = digests(self.watch, self.plan["keep"])
+        return [name for name, digest in self.expected.items() if after.get(name) != digest]
+
+    def killed(self, number: int | None, seconds: float | None) -> str | None:
+        """Run and kill the command; say if it ended otherwise."""
+        self.begin()
+        status, ended = fork(self.plan["first"], self.operations(number), seconds)
+        if self.plan["cells"] and ended and "runs failed" in ended["said"]:
+            return None  # a cell was killed, not the sweep
+        return None if status == -signal.SIGKILL else f"not killed: {status}, {ended}"
+
+    def problem(self) -> str | None:
+        """Read what the kill has left, and repeat the command; say what is wrong."""
+        read = fork(self.plan["reads"])[1] if self.plan["reads"] else None
+        if read and "is missing" in read["said"]:
+            return f"read: {read}"
+        if self.plan["present"] and not (self.watch / self.plan["present"]).exists():
+            return f"{self.plan['present']} is gone"
+        status, ended = fork(self.plan["again"])
+        differing = self.differing()
+        enough = self.plan["enough"] and ended and self.plan["enough"] in ended["said"]
+        scraps = [] if enough else [path.name for path in self.watch.rglob(".*")]
+        if ((ended and ended["code"] == 0) or enough) and not differing and not scraps:
+            return None
+        return f"{status}, {ended}, differing {differing}, scraps {scraps}"
+
+
 def main(plan: dict[str, Any]) -> dict[str, Any]:
-    watch, keep = Path(plan["watch"]), plan["keep"]
-    draw = style.save_figure  # drawing takes long
-    style.save_figure = lambda figure, file: draw(style.new_figure(0.1, 0.1), file)
-
-    def begin() -> None:
-        shutil.rmtree(watch, ignore_errors=True)
-        watch.mkdir(parents=True)
-        if plan["before"]:
-            shutil.copytree(plan["before"], watch, dirs_exist_ok=True)
-
-    begin()
-    code, (exit_code, said, operations) = fork(lambda: run(plan["first"], Operations(watch, None)))
-    assert code == exit_code == 0, said
-    expected = digests(watch, keep)
-    assert expected, "no file is compared"
+    trial = Trial(plan)
+    draws = random.Random(plan["offset"])
+    moments: list[tuple[int | None, float | None]] = [
+        (number, None) for number in range(1 + plan["offset"], trial.count + 1, plan["every"])
+    ]
+    if plan["clock"]:
+        moments = [(None, draws.uniform(0, trial.seconds)) for _ in range(plan["clock"])]
     problems, kills = [], 0
-    for number in range(1 + plan["offset"], operations + 1, plan["every"]):
-        begin()
-        at = number
-        code, _ = fork(lambda: run(plan["first"], Operations(watch, at)))  # noqa: B023
-        if code != -signal.SIGKILL:
-            problems.append(f"{number}: not killed: {code}")
-            continue
-        kills += 1
-        if not (watch / plan.get("always", ".")).exists():
-            problems.append(f"{number}: {plan['always']} is gone")
-        for attempt in plan["again"]:
-            code, found = fork(lambda: run(attempt))  # noqa: B023
-            if code == 0 and found[0] == 0:
-                break
-        after = digests(watch, keep)
-        differing = [name for name in expected if after.get(name) != expected[name]]
-        if found and not differing and plan.get("enough", "\n") in found[1]:
-            continue  # killed when all was done
-        scraps = [path.name for path in watch.rglob(".*")]
-        if code or not found or found[0] or differing or scraps:
-            problems.append(f"{number}: {code}, {found}, differing {differing}, scraps {scraps}")
-    return {"operations": operations, "kills": kills, "problems": problems}
+    for moment in moments:
+        problem = trial.killed(*moment)
+        if problem is None:
+            kills += 1
+            problem = trial.problem()
+        elif plan["clock"]:
+            continue  # it was done before its time
+        if problem:
+            problems.append(f"{moment}: {problem}")
+    return {"operations": trial.count, "kills": kills, "problems": problems}
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import pytest
 
 from multitask.utils import files
 from multitask.utils.files import (
+    finish_replacing,
     hold,
     remove_scraps,
     replacing,
@@ -138,10 +139,95 @@ def test_a_system_that_cannot_swap_directories_moves_them_one_after_the_other(
 ):
     monkeypatch.setattr(files.ctypes, "CDLL", lambda name: object())
     (tmp_path / "run" / "deep").mkdir(parents=True)
-    with replacing(tmp_path / "run") as scratch:
+    replace(tmp_path / "run")
+    assert names(tmp_path) == ["run"] and names(tmp_path / "run") == ["new"]
+
+
+def test_macos_swaps_directories_in_one_step(tmp_path, monkeypatch):
+    calls = []
+
+    class Library:
+        def renamex_np(self, *arguments):
+            calls.append(arguments)
+            return 0
+
+    monkeypatch.setattr(files.ctypes, "CDLL", lambda name: Library())
+    monkeypatch.setattr(files.sys, "platform", "darwin")
+    assert files._exchange(tmp_path / "new", tmp_path / "old")
+    assert calls == [(os.fsencode(tmp_path / "new"), os.fsencode(tmp_path / "old"), 2)]
+
+
+def replace(directory: Path) -> None:
+    with replacing(directory) as scratch:
         scratch.mkdir()
         (scratch / "new").touch()
+
+
+@pytest.fixture(params=["run", "a[b]*.before"])
+def killed(request, tmp_path, monkeypatch) -> Path:
+    """A directory whose replacement was killed between its two renames."""
+    target = tmp_path / request.param
+    target.mkdir()
+    (target / "old").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_exchange", lambda made, target: False)
+        patch.setattr(files, "_clear", lambda scratch: None)
+        patch.setattr(Path, "replace", lambda made, target: None)  # the second rename
+        replace(target)
+    assert not target.exists()
+    return target
+
+
+def test_a_replacement_that_was_killed_between_its_renames_is_finished(killed):
+    finish_replacing(killed.with_name("other"))
+    assert not killed.exists()
+    finish_replacing(killed)
+    assert names(killed.parent) == [killed.name] and names(killed) == ["new"]
+    finish_replacing(killed)
+    assert names(killed) == ["new"]
+
+
+def test_a_replacement_behind_a_link_is_finished(killed):
+    link = killed.with_name("link")
+    link.symlink_to(killed)
+    finish_replacing(link)
+    assert link.is_symlink() and names(link) == ["new"]
+
+
+def test_a_replacement_that_a_running_process_makes_is_left_to_it(killed):
+    (scratch,) = killed.parent.iterdir()
+    with hold(scratch):
+        finish_replacing(killed)
+        remove_scraps(killed.parent)
+    assert not killed.exists() and scratch.exists()
+
+
+def test_the_only_copy_of_a_directory_is_no_scrap(killed):
+    remove_scraps(killed.parent)
+    assert names(killed.parent) == [killed.name] and names(killed) == ["new"]
+
+
+def test_ctrl_c_between_two_renames_leaves_the_new_directory(tmp_path, monkeypatch):
+    def interrupted(made, target):
+        raise KeyboardInterrupt
+
+    replace(tmp_path / "run")
+    monkeypatch.setattr(files, "_exchange", lambda made, target: False)
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        replace(tmp_path / "run")
     assert names(tmp_path) == ["run"] and names(tmp_path / "run") == ["new"]
+
+
+def test_scraps_of_another_user_are_left_alone(tmp_path, monkeypatch):
+    def refused(*arguments):
+        raise PermissionError(13, "Permission denied")
+
+    scrap = tmp_path / ".multitask-x.tmp"
+    scrap.mkdir()
+    monkeypatch.setattr(files.os, "open", refused)
+    remove_scraps(tmp_path)
+    assert scrap.exists()
 
 
 def test_a_scratch_directory_that_another_process_takes_away_is_made_again(tmp_path, monkeypatch):

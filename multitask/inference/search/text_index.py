@@ -17,7 +17,13 @@ from tqdm import tqdm
 
 from multitask.inference.similarity import unit
 from multitask.utils.errors import NotFinite, UserError, no_file
-from multitask.utils.files import file_digest, read_bounded, remove_scraps, replacing
+from multitask.utils.files import (
+    file_digest,
+    finish_replacing,
+    read_bounded,
+    remove_scraps,
+    replacing,
+)
 from multitask.utils.limits import JSON_BYTES
 from multitask.utils.optional import optional
 
@@ -304,6 +310,7 @@ def open_index(directory: Path) -> TextIndex:
 
 def _read_facts(file: Path) -> Facts:
     """Read index.json. Raises UserError if it is missing, damaged or has impossible values."""
+    finish_replacing(file.parent)
     if not file.is_file():
         raise UserError(f"{file.parent}: no index there ({FACTS} is missing)")
     try:

@@ -38,7 +38,7 @@ from multitask.tasks.base import Array, TaskType
 from multitask.tasks.bootstrap import percentiles
 from multitask.tasks.metrics import joint_tasks
 from multitask.utils.errors import UserError, suggest
-from multitask.utils.files import without_nan, write_text
+from multitask.utils.files import remove_scraps, without_nan, write_text
 
 __all__ = ["Group", "compare", "group_runs", "transfer", "write_comparison"]
 
@@ -115,6 +115,7 @@ def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     Returns their paths. Raises UserError if a run's log is damaged.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    remove_scraps(directory)
     texts = {
         "comparison.json": json.dumps(comparison, indent=1, ensure_ascii=False) + "\n",
         "table.md": score_tables.markdown_text(comparison),

@@ -75,7 +75,7 @@ def run_config(run: Path) -> dict[str, Any]:
     """Return the resolved config of a run as plain values. Raises UserError if it has none."""
     directory = RunDirectory(run)
     file = directory.config
-    if not file.is_file():
+    if not directory.holds_run:
         raise UserError(f"{run}: no run there (config.yaml is missing)")
     config = load_tree(file).value
     if not isinstance(config.get("seed"), int):

@@ -16,7 +16,7 @@ from multitask.reporting.table_formats import (
     signed,
     text_page,
 )
-from multitask.utils.files import write_text
+from multitask.utils.files import remove_scraps, write_text
 
 CSV_PARTS = ("mean", "median", "sd", "printed")
 DIFFERENCE_PARTS = ("value", "low", "high", "p", "p_holm")
@@ -76,6 +76,7 @@ def paper_csv(table: dict[str, Any]) -> str:
 def write_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:
     """Write paper.md, .csv, .tex and .json; returns their paths."""
     directory.mkdir(parents=True, exist_ok=True)
+    remove_scraps(directory)
     texts = {
         "paper.md": paper_markdown(table),
         "paper.csv": paper_csv(table),
