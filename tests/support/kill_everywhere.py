@@ -7,8 +7,8 @@ The plan is a JSON object:
 - ``first``: the command that is killed; ``again``: the one that goes on.
 - ``watch``: the directory whose file operations count; ``before``: what it has at first, or null.
 - ``keep``: the files in it that must be as after a run that nobody killed.
-- ``every`` and ``offset``: which file operations are tried; or ``clock``: how many moments of the
-  clock are drawn at random, with ``offset`` as the seed.
+- ``every``, ``offset`` and ``last`` (or null): which file operations are tried; or ``clock``: how
+  many moments of the clock are drawn at random, with ``offset`` as the seed.
 - ``cells``: count the operations of a sweep's cells, not those of the sweep; ``warm``: what a cell
   does; or null.
 - ``swap``: false where the system cannot swap two directories.
@@ -257,8 +257,9 @@ class Trial:
 def main(plan: dict[str, Any]) -> dict[str, Any]:
     trial = Trial(plan)
     draws = random.Random(plan["offset"])
+    last = min(trial.count, plan["last"] or trial.count)
     moments: list[tuple[int | None, float | None]] = [
-        (number, None) for number in range(1 + plan["offset"], trial.count + 1, plan["every"])
+        (number, None) for number in range(1 + plan["offset"], last + 1, plan["every"])
     ]
     if plan["clock"]:
         moments = [(None, draws.uniform(0, trial.seconds)) for _ in range(plan["clock"])]
