@@ -126,7 +126,8 @@ def _check_numbers(path: Path, states: Mapping[str, State]) -> None:
         counts += [max(0, stream["passes"] - 1)]  # a step reads at least one batch
     if progress["step"] != step or not all(type(n) is int and 0 <= n <= step for n in counts):
         raise Damaged(f"{state_of(path)} is damaged (numbers that no run has)")
-    if not all(0 <= progress[name] < math.inf for name in ("sentences", "seconds", "wall_seconds")):
+    times = [progress[name] for name in ("sentences", "seconds", "wall_seconds")]
+    if not all(0 <= number < math.inf for number in (*times, stage["epochs_before"])):
         raise Damaged(f"{state_of(path)} is damaged (times that no run has)")
 
 

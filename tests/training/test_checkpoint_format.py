@@ -123,6 +123,7 @@ def test_a_checkpoint_of_format_4_has_no_checksum_of_its_state(saved):
         ("progress", "skipped", {"sst": 999}),
         ("progress", "seconds", -1.0),
         ("progress", "wall_seconds", float("inf")),
+        ("optimizer", "epochs_before", -0.5),
         ("optimizer", "began_after", 999),
         ("optimizer", "index", 8),
         ("selection", "best", {"joint": [0.5, 99, 0]}),

@@ -8,9 +8,8 @@ from typing import Any
 
 from multitask.utils.errors import UserError, reading
 from multitask.utils.files import read_bounded
-from multitask.utils.limits import JSON_BYTES, LAYERS, MOST_DROPOUT, SIZE
+from multitask.utils.limits import JSON_BYTES, LABELS, LAYERS, MOST_DROPOUT, SIZE
 
-LABELS = 100_000  # transformers names each label of a classifier, used or not
 _SIZES = re.compile("layer|size|dim|position|head|embed|width|length|expert|label")
 
 
