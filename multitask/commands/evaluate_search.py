@@ -28,14 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     import contextlib
-    import json
     from functools import partial
 
     from multitask.inference.search import search_quality
     from multitask.inference.search.text_index import import_faiss
     from multitask.reporting.search_report import markdown_page, terminal_table
     from multitask.utils.errors import UserError
-    from multitask.utils.files import write_text
+    from multitask.utils.files import write_json, write_text
 
     import_faiss()
     shared.check_number("--limit", arguments.limit)
@@ -59,6 +58,6 @@ def run(arguments: argparse.Namespace) -> None:
     print(terminal_table(report))
     if report["warning"]:
         print(f"warning: {report['warning']}")
-    write_text(output / "search.json", json.dumps(report, indent=1))
+    write_json(output / "search.json", report)
     write_text(output / "search.md", markdown_page(report))
     print(f"written: {output / 'search.md'}, search.json")

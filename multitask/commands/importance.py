@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitask.commands import arguments as shared
+from multitask.utils.errors import UserError, check_text, reading
 
 if TYPE_CHECKING:
+    from multitask.config import Config
     from multitask.reporting.figures.importance_map import Importance
 
 
@@ -36,7 +38,6 @@ def run(arguments: argparse.Namespace) -> None:
 
     from multitask.reporting.figures.importance_map import draw_examples, draw_lengths, draw_tasks
     from multitask.reporting.figures.style import write_pictures
-    from multitask.utils.errors import check_text
     from multitask.utils.files import without_nan
 
     shared.check_number("--examples", arguments.examples, least=0)
@@ -70,28 +71,33 @@ def run(arguments: argparse.Namespace) -> None:
 def _of_run(
     directory: Path, overrides: Sequence[str], arguments: argparse.Namespace
 ) -> list["Importance"]:
-    """Return the weights of the run's tasks whose pooling has them."""
+    """Return the weights of the run's tasks whose pooling has them.
+
+    Without its weights, these are the ones that the run logged at the selected steps.
+    """
     from multitask.config import load_run_config, load_saved_config
     from multitask.config.run_directory import RunDirectory
-    from multitask.utils.errors import UserError
+    from multitask.reporting.figures.importance_map import read_log
 
     run = RunDirectory(directory)
     # as `ablate` leaves a run
     removed = run.finished and run.metrics.is_file() and not run.encoder.is_dir()
     config = (load_saved_config if removed else load_run_config)(directory, list(overrides))
-    tasks, only = list(config.tasks), arguments.task
+    only = arguments.task
     if only is not None:
         shared.check_task(directory, config, only)
-    chosen = [name for name in tasks if only in (None, name)]
-    if removed and arguments.text:
+    chosen = [name for name in config.tasks if only in (None, name)]
+    if not removed:
+        importances = list(_computed(directory, config, chosen, arguments))
+    elif arguments.text:
         raise UserError(
             f"{directory}: its weights were removed, so --text cannot be used: train it again"
         )
-    importances = (
-        _logged(directory, chosen)
-        if removed
-        else list(_computed(directory, overrides, chosen, arguments))
-    )
+    else:
+        with reading(directory):  # damaged files lack keys
+            tasks = run.load_report()["tasks"]
+            steps = {task: tasks[task]["selected_step"] for task in chosen if task in tasks}
+            importances = read_log(directory, steps)
     if not importances:
         where = f"{directory}: task {only}" if only else f"{directory}"
         message = "`pooling: hire` and `layer_attention` have them, where no `eval_pooling` is set"
@@ -100,44 +106,24 @@ def _of_run(
 
 
 def _computed(
-    directory: Path,
-    overrides: Sequence[str],
-    tasks: Sequence[str],
-    arguments: argparse.Namespace,
+    directory: Path, config: "Config", tasks: Sequence[str], arguments: argparse.Namespace
 ) -> Iterator["Importance"]:
     from multitask.inference.analysis.layer_weights import weighs_states
     from multitask.inference.analysis.state_importance import importance
-    from multitask.inference.load_run import load
+    from multitask.inference.load_run import TrainedRun
 
-    trained, texts = load(directory, list(overrides)), arguments.text
+    trained, texts = TrainedRun(directory, config), arguments.text
     for task in tasks:
         if not weighs_states(trained.model.module(task).scoring_pooler):
-            continue
-        if not texts and "dev" not in trained.config.tasks[task].data.scored:
             continue
         if texts:
             rows = trained.inputs(task, texts)
             tokens = trained.tokens(task, rows)
-        else:
+        elif "dev" in trained.config.tasks[task].data.scored:
             split = trained.load_split(task, "dev")
             rows, tokens = split.rows.texts, split.tokens
-        yield importance(
-            trained.scorer_for(task),
-            task,
-            tokens,
-            rows,
-            split="texts" if texts else "dev",
-            examples=len(rows) if texts else arguments.examples,
-        )
-
-
-def _logged(directory: Path, tasks: Sequence[str]) -> list["Importance"]:
-    """Read the weights that the run logged at the selected steps."""
-    from multitask.config.run_directory import RunDirectory
-    from multitask.reporting.figures.importance_map import read_log
-    from multitask.utils.errors import reading
-
-    with reading(directory):  # damaged files lack keys
-        trained = RunDirectory(directory).load_report()["tasks"]
-        steps = {task: trained[task]["selected_step"] for task in tasks if task in trained}
-        return read_log(directory, steps)
+        else:
+            continue
+        which, examples = ("texts", len(rows)) if texts else ("dev", arguments.examples)
+        scorer = trained.scorer_for(task)
+        yield importance(scorer, task, tokens, rows, split=which, examples=examples)

@@ -4,10 +4,12 @@ The predictions of several runs are averaged over the tasks they share (docs/com
 """
 
 import argparse
+import json
 from pathlib import Path
 
 from multitask.commands import arguments as shared
-from multitask.utils.files import expand_home
+from multitask.utils.errors import UserError, check_regular, no_file
+from multitask.utils.files import expand_home, write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.utils.errors import UserError
 
     runs, overrides = shared.runs_and_overrides(arguments)
     if (arguments.task is None) != (arguments.file is None):
@@ -89,11 +90,7 @@ def _ensemble(runs: list[Path], overrides: list[str], output: Path | None) -> No
 
 
 def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Namespace) -> None:
-    import json
-
     from multitask.config import load_run_config
-    from multitask.utils.errors import UserError, no_file
-    from multitask.utils.files import write_text
 
     task, file, output = arguments.task, arguments.file, arguments.output
     if output is not None:
@@ -124,10 +121,7 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
 
 def _check_output(output: Path, file: Path) -> None:
     """Raise UserError if predictions would overwrite something else."""
-    import json
-
     from multitask.config.run_directory import RunDirectory
-    from multitask.utils.errors import UserError, check_regular
 
     run = RunDirectory(output.parent.parent)
     if output.is_dir():

@@ -56,11 +56,9 @@ def _rows(directories: list[Path]) -> tuple[dict[str, list[list[Path]]], list[st
 
     rows: dict[str, list[list[Path]]] = {}
     notes = []
-    for directory in directories:
-        file = SweepDirectory(directory).grid
-        if not file.is_file():
-            continue
-        grid = load_grid(file)
+    sweeps = [path for path in directories if SweepDirectory(path).grid.is_file()]
+    for directory in sweeps:
+        grid = load_grid(SweepDirectory(directory).grid)
         planned = plan_runs(grid, directory)
         finished = finished_cells(grid, planned)
         count = sum(map(len, finished.values()))
@@ -71,7 +69,6 @@ def _rows(directories: list[Path]) -> tuple[dict[str, list[list[Path]]], list[st
         for cell in grid.cells:
             if finished[cell.name]:
                 rows.setdefault(cell.row, []).append(finished[cell.name])
-    plain = [path for path in directories if not SweepDirectory(path).grid.is_file()]
-    for group in group_runs(plain):
+    for group in group_runs([path for path in directories if path not in sweeps]):
         rows.setdefault(group.name, []).append(group.runs)
     return rows, notes

@@ -89,17 +89,13 @@ def try_claim(base: Path) -> Claim | None:
 
 def held(base: Path) -> bool:
     """Return True if a process holds ``base``."""
-    return base.parent.is_dir() and _holds(base, highest(base))
+    return _holds(base, highest(base))
 
 
 def highest(base: Path) -> int:
     """Return the number of the newest claim on ``base``; 0 if there is none."""
     start = f"{base.name}.claim-"
-    ends = [
-        path.name.removeprefix(start)
-        for path in base.parent.iterdir()
-        if path.name.startswith(start)
-    ]
+    ends = [path.name.removeprefix(start) for path in base.parent.glob(f"{start}*")]
     return max((int(end) for end in ends if end.isdigit()), default=0)
 
 

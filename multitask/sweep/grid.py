@@ -16,11 +16,13 @@ tasks: [sst, [qqp, sts]]        # train each cell once per entry, without the ba
 probe: false                    # true: only train heads, on the frozen encoder (probe_grid.py)
 """
 
+import contextlib
 import itertools
 import json
 import math
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,25 +46,36 @@ TASKS = "tasks"
 KEYS_OF_A_RUN = {"seed": "list the seeds under `seeds`", "output_dir": "give --output DIR"}
 # keys of a task in which cells of a probe grid may differ, as they do not change the encoder
 PROBED = ("pooling", "projection", "head", "head_lr", "dropout")
+# keys of a task that no task of a probe grid may have
+UNPROBED = {
+    "share_head": "each head alone: leave tasks that share one",
+    "evaluate_only": "the head: leave tasks that are only evaluated",
+}
 
 
 class GridFile(Strict):
-    """The keys of a grid file."""
+    """The keys of a grid file.
 
-    base: str = Field(description="Config of every cell, relative to the file that names it.")
-    set: dict[str, Any] = Field({}, description="Overrides of every cell.")
-    seeds: list[int] = Field(max_length=SEEDS, description="Each cell is trained with each seed.")
-    grid: dict[str, Any] = Field({}, description="Values by key: every combination is a cell.")
-    cells: dict[str, dict[str, Any]] = Field({}, description="Overrides by the cell's name.")
-    tasks: list[str | list[str]] = Field(
-        [],
-        description="Each cell is trained once for each of these alone: a task, or a list of tasks "
-        "that belong together. Cells are then named `TASK-CELL`, and compared task by task.",
-    )
-    baseline: str | None = Field(None, description="The cell that others are compared with.")
-    probe: bool = Field(
-        False, description="Train each task's head alone, on the frozen encoder, and compose cells."
-    )
+    Attributes:
+        base: the config of every cell, relative to the file that names it.
+        set: overrides of every cell.
+        seeds: each cell is trained once with each seed.
+        grid: values by key: every combination is a cell.
+        cells: overrides by the cell's name.
+        tasks: each cell is trained once for each of these alone: a task, or a list of tasks that
+            belong together. Cells are then named `TASK-CELL`, and compared task by task.
+        baseline: the cell that others are compared with.
+        probe: train each task's head alone, on the frozen encoder, and compose cells.
+    """
+
+    base: str
+    set: dict[str, Any] = {}
+    seeds: list[int] = Field(max_length=SEEDS)
+    grid: dict[str, Any] = {}
+    cells: dict[str, dict[str, Any]] = {}
+    tasks: list[str | list[str]] = []
+    baseline: str | None = None
+    probe: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,21 +156,23 @@ class Grid:
 
     def config(self, cell: Cell, seed: int, output_dir: Path) -> Config:
         """Return the validated config of a run. Raises UserError with the grid file's line."""
-        texts = [setting.text for setting in cell.settings]
-        try:
-            config = load_config(self.base, texts)
-        except UserError as error:
-            raise self.placed(error, cell) from error
+        with self.placed(cell):
+            config = load_config(self.base, [setting.text for setting in cell.settings])
         return config.model_copy(update={"seed": seed, "output_dir": str(output_dir)})
 
-    def placed(self, error: UserError, cell: Cell) -> UserError:
+    @contextlib.contextmanager
+    def placed(self, cell: Cell) -> Iterator[None]:
         """Replace the place of an error in a cell's config by the line of the grid file."""
-        message = str(error)
-        for setting in sorted(cell.settings, key=lambda setting: -len(setting.text)):
-            start = f"command line: {setting.text}: "
-            if message.startswith(start):
-                return UserError(f"{setting.where}: {message.removeprefix(start)}")
-        return UserError(f"{self._tree.where(('base',))}: cell {cell.name}: {message}")
+        try:
+            yield
+        except UserError as error:
+            message = str(error)
+            for setting in sorted(cell.settings, key=lambda setting: -len(setting.text)):
+                start = f"command line: {setting.text}: "
+                if message.startswith(start):
+                    raise UserError(f"{setting.where}: {message.removeprefix(start)}") from error
+            place = self._tree.where(("base",))
+            raise UserError(f"{place}: cell {cell.name}: {message}") from error
 
 
 def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) -> Grid:
@@ -184,17 +199,17 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
     base = _base(file, tree)
     axes, cells = _expand(file, tree, _apart(file, tree, base))
     names = list(dict.fromkeys(cell.row for cell in cells))
-    if file.baseline is not None and file.baseline not in names:
-        message = f"no cell is named {file.baseline!r}{suggest(file.baseline, names)}"
-        raise tree.error(("baseline",), message)
+    baseline = names[0] if file.baseline is None else file.baseline
+    if baseline not in names:
+        raise tree.error(("baseline",), f"no cell is named {baseline!r}{suggest(baseline, names)}")
     grid = Grid(
         base=base,
         axes=axes,
         cells=cells,
         seeds=seeds,
-        baseline=file.baseline or names[0],
+        baseline=baseline,
         probe=file.probe,
-        resolved={**file.model_dump(), "base": str(base), "baseline": file.baseline or names[0]},
+        resolved={**file.model_dump(), "base": str(base), "baseline": baseline},
         _tree=tree,
     )
     configs = [grid.config(cell, seeds[0], Path()) for cell in cells]
@@ -207,20 +222,15 @@ def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) 
 
 def _check_probe(grid: Grid, configs: list[Config], tree: Tree) -> None:
     """Raise UserError unless all cells have the same encoder and data, and independent tasks."""
-    first, values = grid.cells[0], flat(configs[0].resolved())
-    start = configs[0].init_from
-    if start is not None and start.take != "encoder":
-        message = "a probe trains a new pooling and head: set `take: encoder`"
-        raise grid.placed(configs[0].error(("init_from", "take"), message), first)
-    for name, task in configs[0].tasks.items():
-        if task.share_head is not None:
-            message = "a probe trains each head alone: leave tasks that share one out"
-            error = configs[0].error(("tasks", name, "share_head"), message)
-            raise grid.placed(error, first)
-        if task.evaluate_only:
-            message = "a probe trains the head: leave tasks that are only evaluated out"
-            error = configs[0].error(("tasks", name, "evaluate_only"), message)
-            raise grid.placed(error, first)
+    first, config, values = grid.cells[0], configs[0], flat(configs[0].resolved())
+    with grid.placed(first):
+        if config.init_from is not None and config.init_from.take != "encoder":
+            message = "a probe trains a new pooling and head: set `take: encoder`"
+            raise config.error(("init_from", "take"), message)
+        for name, task in config.tasks.items():
+            for key, message in UNPROBED.items():
+                if getattr(task, key):
+                    raise config.error(("tasks", name, key), f"a probe trains {message} out")
     for cell, config in zip(grid.cells[1:], configs[1:], strict=True):
         other_values = flat(config.resolved())
         for key in dict.fromkeys([*values, *other_values]):
@@ -308,7 +318,7 @@ def _expand(
     cells: dict[str, Cell] = {}
     points = itertools.product(apart, named, itertools.product(*choices.values()))
     for (task, dropped), (name, overrides), chosen in points:
-        labels = [label for label, _ in chosen]
+        labels = [label for label, *_ in chosen]
         label = "-".join(part for part in (task, name, *labels) if part)
         place: KeyPath = ("cells", name) if name else ("grid",)
         if len(label) > LONGEST_NAME:
@@ -318,7 +328,7 @@ def _expand(
             message = f"two cells are named {label!r}: give the values labels, as LABEL: VALUE"
             raise tree.error(place, message)
         # tasks are removed last, so that no setting adds one again
-        settings = (*everywhere, *overrides, *(setting for _, setting in chosen), *dropped)
+        settings = (*everywhere, *overrides, *(setting for *_, setting in chosen), *dropped)
         point = ({TASKS: task} if task else {}) | ({NAMED: name} if name else {})
         point |= dict(zip(choices, labels, strict=True))
         cells[label.casefold()] = Cell(label, settings, point)
@@ -327,9 +337,9 @@ def _expand(
         axes.append(Axis(TASKS, tuple(label for label, _ in apart), tuple(file.tasks)))
     if file.cells:
         axes.append(Axis(NAMED, tuple(file.cells), tuple(file.cells.values())))
-    for key, labelled in choices.items():
-        values = file.grid[key].values() if isinstance(file.grid[key], dict) else file.grid[key]
-        axes.append(Axis(key, tuple(label for label, _ in labelled), tuple(values)))
+    for key, choice in choices.items():
+        names, values, _ = zip(*choice, strict=True)
+        axes.append(Axis(key, names, values))
     return axes, list(cells.values())
 
 
@@ -353,8 +363,8 @@ def _safe_name(tree: Tree, path: KeyPath) -> str:
     return name
 
 
-def _choices(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Setting]]:
-    """Return the values of a key of the grid, each with its label in the cells' names."""
+def _choices(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Any, Setting]]:
+    """Return the values of a key of the grid: label in the cells' names, value and override."""
     values = file.grid[key]
     path: KeyPath = ("grid", key)
     if not isinstance(values, list | dict) or not values:
@@ -366,16 +376,13 @@ def _choices(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Setting]]:
                 raise tree.error(path, f"the key is in `{where}` too; keep one")
     if key in (NAMED, TASKS):
         raise tree.error(path, f"`{key}` is not an axis: name the cells under `cells`")
-    if isinstance(values, dict):
-        return [
-            (_safe_name(tree, (*path, label)), _setting(tree, (*path, label), key, value))
-            for label, value in values.items()
-        ]
-    short = _short_key(key, list(file.grid))
-    return [
-        (_label(tree, (*path, index), value, short), _setting(tree, (*path, index), key, value))
-        for index, value in enumerate(values)
-    ]
+    named, short_key = isinstance(values, dict), _short_key(key, list(file.grid))
+    choices = []
+    for place, value in dict(values if named else enumerate(values)).items():
+        here: KeyPath = (*path, place)
+        label = _safe_name(tree, here) if named else _label(tree, here, value, short_key)
+        choices.append((label, value, _setting(tree, here, key, value)))
+    return choices
 
 
 def _label(tree: Tree, path: KeyPath, value: Any, short_key: str) -> str:
@@ -393,8 +400,5 @@ def _label(tree: Tree, path: KeyPath, value: Any, short_key: str) -> str:
 def _short_key(key: str, keys: list[str]) -> str:
     """Return the shortest end of a key that is unique in the grid: ``lr``, ``sst.max_rows``."""
     parts = key.split(".")
-    for length in range(1, len(parts)):
-        end = ".".join(parts[-length:])
-        if sum(f".{other}".endswith(f".{end}") for other in keys) == 1:
-            return end
-    return key
+    ends = (".".join(parts[-length:]) for length in range(1, len(parts)))
+    return next((e for e in ends if sum(f".{k}".endswith(f".{e}") for k in keys) == 1), key)

@@ -23,7 +23,7 @@ from multitask.sweep.sweep_directory import (
     error_line,
     mean_score,
 )
-from multitask.utils.signals import Signals
+from multitask.utils.signals import on_signal
 
 PROGRAM = Path(__file__).parents[2] / "run_multitask.py"
 TICK = 0.5  # seconds between two checks of the processes and claims
@@ -157,11 +157,7 @@ def train_all(
     Raises KeyboardInterrupt after every process of this sweep has saved its state and ended.
     """
     # a finished run with a claim still needs `_settle`, or its process is about to do it
-    pending = [
-        run
-        for run in runs
-        if not run.finished or (run.directory.parent.is_dir() and highest(run.directory))
-    ]
+    pending = [run for run in runs if not run.finished or highest(run.directory)]
     progress.skipped(len(runs) - len(pending))
     for run in pending:
         run.log.parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +166,7 @@ def train_all(
     with renewing(lambda: [child.claim for child in pool.running]):
         try:
             # the loop checks `asked`, as an exception in the middle of a fork would be lost
-            with Signals(lambda: asked.append(True)):
+            with on_signal(lambda: asked.append(True)):
                 while True:
                     pool.reap()
                     pool.fill()

@@ -7,11 +7,11 @@ these probes. A pooling with parameters is trained with its head; such a probe e
 itself.
 """
 
-import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from multitask.models.head_checks import check_head
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.task_module import TaskModule
 from multitask.sweep.claims import exclusive, holder
-from multitask.sweep.grid import PROBED, Cell, Grid
+from multitask.sweep.grid import PROBED, Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.sweep_directory import Failure, Run, mean_score
 from multitask.training.frozen_probe import (
@@ -43,10 +43,17 @@ from multitask.training.frozen_probe import (
 from multitask.training.save_results import run_result, task_result
 from multitask.training.setup import Plan, set_up
 from multitask.utils.device import pick_device
-from multitask.utils.errors import NotFinite, UserError
+from multitask.utils.errors import NotFinite
 from multitask.utils.files import remove_scraps
 from multitask.utils.versions import git_revision
 
+OTHER_POOLING = "a probe is scored with the pooling that it trains on: leave this out"
+# keys that no task of a probe grid may have, and why
+REFUSED = {
+    "eval_pooling": OTHER_POOLING,
+    "share_pooling": OTHER_POOLING,
+    "adapter": "acts inside the encoder, so vectors of the frozen one have nothing of it",
+}
 # a task and its keys of PROBED, on which a probe depends in addition to the seed
 Setting = tuple[str, str]
 
@@ -114,7 +121,7 @@ def pooling_of(config: Config, task: str) -> str:
 def _set_up(grid: Grid, pending: Sequence[Run], progress: Progress) -> Bench:
     """Load the data and the encoder, check every cell, and encode the splits of pending runs."""
     configs = [grid.config(cell, grid.seeds[0], Path()) for cell in grid.cells]
-    with _placed(grid, grid.cells[0]):
+    with grid.placed(grid.cells[0]):
         with configs[0].errors_at(("device",)):
             device = pick_device(configs[0].device)
         plan = set_up(configs[0], device, progress.say)
@@ -124,7 +131,7 @@ def _set_up(grid: Grid, pending: Sequence[Run], progress: Progress) -> Bench:
     modules: dict[str, dict[str, TaskModule]] = {task: {} for task in plan.config.tasks}
     wanted = {(t, pooling_of(run.config, t)) for run in pending for t in run.config.tasks}
     for cell, config in zip(grid.cells, configs, strict=True):
-        with _placed(grid, cell):
+        with grid.placed(cell):
             model = _checked_model(config, plan)
         for task in config.tasks:
             owners.setdefault(setting_of(config, task), config)
@@ -136,15 +143,6 @@ def _set_up(grid: Grid, pending: Sequence[Run], progress: Progress) -> Bench:
     progress.say(f"{len(grid.cells)} cells, composed of {len(owners)} probes a seed: {shown}")
     vectors = {task: _encoded(plan, task, used) for task, used in modules.items() if used}
     return Bench(plan, owners, vectors)
-
-
-@contextlib.contextmanager
-def _placed(grid: Grid, cell: Cell) -> Iterator[None]:
-    """Add the line of the grid file to an error in a cell."""
-    try:
-        yield
-    except UserError as error:
-        raise grid.placed(error, cell) from error
 
 
 def _checked_model(config: Config, plan: Plan) -> MultiTaskModel:
@@ -162,13 +160,9 @@ def _checked_model(config: Config, plan: Plan) -> MultiTaskModel:
             raise config.error(("tasks", task, "head"), message)
     model = _initial(config, plan)
     for task in config.tasks:
-        for key in ("eval_pooling", "share_pooling"):
+        for key, message in REFUSED.items():
             if getattr(config.tasks[task], key) is not None:
-                message = "a probe is scored with the pooling that it trains on: leave this out"
                 raise config.error(("tasks", task, key), message)
-        if config.tasks[task].adapter is not None:
-            message = "acts inside the encoder, so vectors of the frozen one have nothing of it"
-            raise config.error(("tasks", task, "adapter"), message)
     return model
 
 
@@ -203,16 +197,12 @@ def _compose(
     bench: Bench, pending: Sequence[Run], progress: Progress, failed: list[Failure]
 ) -> None:
     """Train each probe when a run first needs it, and write the runs."""
-    trained: dict[tuple[Setting, int], Probed | NotFinite] = {}
+    trained = cache(partial(_probed, bench))
     revision = git_revision()
     for run in pending:
         began = time.monotonic()
-        for task in run.config.tasks:
-            key = setting_of(run.config, task), run.seed
-            if key not in trained:
-                trained[key] = _probed(bench, *key)
         probes = {
-            task: trained[setting_of(run.config, task), run.seed] for task in run.config.tasks
+            task: trained(setting_of(run.config, task), run.seed) for task in run.config.tasks
         }
         lost = [each for each in probes.values() if isinstance(each, NotFinite)]
         if lost:

@@ -19,7 +19,7 @@ from multitask.sweep.progress_bars import Progress
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, plan_runs
 from multitask.utils.errors import UserError
 from multitask.utils.files import is_scrap, remove_scraps, write_text
-from multitask.utils.signals import Signals
+from multitask.utils.signals import on_signal
 
 
 def sweep(
@@ -55,7 +55,7 @@ def sweep(
     failed: list[Failure] = []
     with Progress(len(runs), jobs) as progress:
         try:
-            with Signals(_interrupt):
+            with on_signal(_interrupt):
                 train(runs, progress, failed)
         except KeyboardInterrupt:
             stopped = True

@@ -21,7 +21,7 @@ from multitask.training.turns import Turns
 from multitask.training.validation import Monitor
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite, UserError
-from multitask.utils.signals import Signals
+from multitask.utils.signals import on_signal
 from smart.teacher import follow
 
 
@@ -78,7 +78,7 @@ class Trainer:
                 callback.on_start(self)
             if self.step == 0:
                 self.measures.at_start(self.log.write)
-            with Signals(self._interrupt):
+            with on_signal(self._interrupt):
                 self._train()
             self.finished = True
         except NotFinite as problem:

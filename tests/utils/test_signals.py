@@ -5,14 +5,14 @@ import threading
 
 import pytest
 
-from multitask.utils.signals import Signals
+from multitask.utils.signals import on_signal
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_asks_and_stops_nothing(number):
     asked = []
     before = signal.getsignal(number)
-    with Signals(lambda: asked.append(number)):
+    with on_signal(lambda: asked.append(number)):
         signal.raise_signal(number)
         signal.raise_signal(number)
         assert asked == [number, number]
@@ -21,7 +21,7 @@ def test_a_signal_asks_and_stops_nothing(number):
 
 def test_the_handlers_come_back_after_an_exception():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with pytest.raises(ZeroDivisionError), Signals(lambda: None):
+    with pytest.raises(ZeroDivisionError), on_signal(lambda: None):
         raise ZeroDivisionError
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
@@ -30,7 +30,7 @@ def test_a_thread_that_cannot_have_handlers_works_without():
     done = []
 
     def work() -> None:
-        with Signals(lambda: None):
+        with on_signal(lambda: None):
             done.append(True)
 
     thread = threading.Thread(target=work)

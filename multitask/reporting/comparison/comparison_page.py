@@ -14,7 +14,7 @@ from multitask.reporting.comparison.comparison_figures import (
 )
 from multitask.reporting.comparison.grid_axes import axis_labels, long_axes
 from multitask.reporting.comparison.settings import shown
-from multitask.reporting.page import Block, Image, Lines, Page, Section, Text, Tile
+from multitask.reporting.page import Image, Lines, Page, Section, Text, Tile
 from multitask.reporting.table_formats import Table
 
 LEGEND = (
@@ -31,29 +31,19 @@ CLEAR = 0.05
 
 def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
     """Build the page from a comparison and from the figures that ``draw_all`` saved."""
-    groups = comparison["groups"]
+    groups, notes = comparison["groups"], comparison["notes"]
     alt = "Scores of each group by task: one dot a seed, the mean and its interval"
-    scores: list[Block] = [
-        score_tables.score_table(comparison),
-        Image(directory / "figure.png", alt),
-    ]
-    sections = [Section(score_tables.SCORES_TITLE, scores)]
-    if holdout := score_tables.holdout_table(comparison):
-        sections.append(Section(score_tables.HOLDOUT_TITLE, [holdout], label="Holdout"))
-    if score_tables.difference_table(comparison):
-        sections.append(_differences(comparison))
-    if times := score_tables.time_table(comparison):
-        sections.append(Section(score_tables.TIME_TITLE, [times], label="Training time"))
-    if comparison["notes"]:
-        sections.append(Section("Notes", [Lines(comparison["notes"])], alert=True))
-    if settings := settings_table(groups):
-        title = "Settings in which the groups differ"
-        sections.append(Section(title, [settings], label="Settings"))
-    sections += _grid_sections(directory, comparison)
-    if drawn := list(curve_groups(comparison)):
-        sections.append(_curves(directory, comparison, drawn))
-    sections += _transfer_section(comparison)
-    sections += [
+    figure = Image(directory / "figure.png", alt)
+    sections = [
+        Section(score_tables.SCORES_TITLE, [score_tables.score_table(comparison), figure]),
+        *_section(score_tables.HOLDOUT_TITLE, score_tables.holdout_table(comparison), "Holdout"),
+        *_differences(comparison),
+        *_section(score_tables.TIME_TITLE, score_tables.time_table(comparison), "Training time"),
+        *([Section("Notes", [Lines(notes)], alert=True)] if notes else []),
+        *_section("Settings in which the groups differ", settings_table(groups), "Settings"),
+        *_grid_sections(directory, comparison),
+        *_curves(directory, comparison),
+        *_transfer(comparison),
         Section("How to read this", [Lines(score_tables.explanations(comparison))]),
         Section("Runs", parts=[Section("Their directories", [_runs(groups)], folded=True)]),
     ]
@@ -65,6 +55,10 @@ def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
         tiles=_tiles(comparison),
         legend=LEGEND,
     )
+
+
+def _section(title: str, table: Table | None, label: str = "") -> list[Section]:
+    return [Section(title, [table], label=label)] if table else []
 
 
 def _column(comparison: dict[str, Any], at: int) -> dict[str, dict[str, Any]]:
@@ -126,9 +120,11 @@ def _clear(difference: dict[str, Any] | None) -> bool:
     return p is not None and p < CLEAR
 
 
-def _differences(comparison: dict[str, Any]) -> Section:
+def _differences(comparison: dict[str, Any]) -> list[Section]:
     """List the differences, the clear ones in bold; the interval is the second line of a cell."""
     differences = score_tables.differences(comparison)
+    if not differences:
+        return []
     rows = [[name, *map(_two_lines, row)] for name, row in differences.items()]
     marked = {
         (line, 1 + at)
@@ -137,10 +133,8 @@ def _differences(comparison: dict[str, Any]) -> Section:
         if _clear(each)
     }
     table = Table(("group", *score_tables.columns(comparison)), rows, frozenset(marked))
-    text = f"Bold: p below {CLEAR}."
-    return Section(
-        score_tables.difference_title(comparison), [Text(text), table], label="Differences"
-    )
+    title, text = score_tables.difference_title(comparison), Text(f"Bold: p below {CLEAR}.")
+    return [Section(title, [text, table], label="Differences")]
 
 
 def _two_lines(difference: score_tables.Entry) -> str:
@@ -159,15 +153,18 @@ def settings_table(groups: Sequence[dict[str, Any]]) -> Table | None:
     keys = list(dict.fromkeys(key for group in groups for key in group["settings"]))
     if not keys:
         return None
-    cells = [
-        [shown(group["settings"][key]) if key in group["settings"] else "-" for key in keys]
+    rows = [
+        [
+            group["name"],
+            *(shown(group["settings"][key]) if key in group["settings"] else "-" for key in keys),
+        ]
         for group in groups
     ]
-    names = [group["name"] for group in groups]
     if len(groups) >= len(keys):
-        return Table(("group", *keys), [[n, *row] for n, row in zip(names, cells, strict=True)])
-    turned = zip(keys, zip(*cells, strict=True), strict=True)
-    return Table(("key", *names), [[key, *row] for key, row in turned])
+        return Table(("group", *keys), rows)
+    names, *columns = zip(*rows, strict=True)
+    turned = [[key, *column] for key, column in zip(keys, columns, strict=True)]
+    return Table(("key", *names), turned)
 
 
 def _grid_sections(directory: Path, comparison: dict[str, Any]) -> list[Section]:
@@ -209,7 +206,10 @@ def marginal_table(comparison: dict[str, Any], axis: dict[str, Any]) -> Table:
     return Table(header, rows, score_tables.best_cells(means, 2))
 
 
-def _curves(directory: Path, comparison: dict[str, Any], drawn: Sequence[str]) -> Section:
+def _curves(directory: Path, comparison: dict[str, Any]) -> list[Section]:
+    drawn = curve_groups(comparison)
+    if not drawn:
+        return []
     text = "Scores on the split that selects, mean over seeds."
     total = len(comparison["groups"])
     if len(drawn) < total:
@@ -220,15 +220,14 @@ def _curves(directory: Path, comparison: dict[str, Any], drawn: Sequence[str]) -
     alt = f"Each task's metric at every evaluation, for {', '.join(drawn)}"
     gap = "Each task's loss on the split that selects minus its training loss, at every evaluation"
     figures = [Image(directory / CURVES, alt), Image(directory / GAPS, gap)]
-    return Section("Learning curves", [Text(text), *figures])
+    return [Section("Learning curves", [Text(text), *figures])]
 
 
-def _transfer_section(comparison: dict[str, Any]) -> list[Section]:
-    tables = {
-        score_tables.GAIN_TITLE: score_tables.gain_table(comparison),
-        score_tables.MATRIX_TITLE: score_tables.matrix_table(comparison),
-    }
-    parts = [Section(title, [table]) for title, table in tables.items() if table is not None]
+def _transfer(comparison: dict[str, Any]) -> list[Section]:
+    parts = [
+        *_section(score_tables.GAIN_TITLE, score_tables.gain_table(comparison)),
+        *_section(score_tables.MATRIX_TITLE, score_tables.matrix_table(comparison)),
+    ]
     return [Section("Transfer between tasks", parts=parts, label="Transfer")] if parts else []
 
 

@@ -90,14 +90,14 @@ def run_config(run: Path) -> dict[str, Any]:
 def _names(firsts: list[tuple[int, Path]]) -> list[str]:
     """Find a short name per (seed, directory), and a longer one where short names are equal."""
     choices = [_choices(seed, run) for seed, run in firsts]
-    level = [0] * len(choices)
     while True:
-        names = [choice[at] for choice, at in zip(choices, level, strict=True)]
-        again = [i for i, name in enumerate(names) if names.count(name) > 1]
+        names = [choice[0] for choice in choices]
+        again = [choice for choice in choices if names.count(choice[0]) > 1]
         if not again:
             return names
-        for i in again:
-            level[i] = min(level[i] + 1, len(choices[i]) - 1)
+        for choice in again:
+            if len(choice) > 1:
+                del choice[0]
 
 
 def _choices(seed: int, run: Path) -> list[str]:

@@ -118,21 +118,15 @@ def check_same_rows(task: str, first: ScoredRows, other: ScoredRows, split: str 
         sizes = f"{len(one):,} against {len(two):,}"
         raise UserError(f"{pair}: other {split} rows ({sizes}); {advice}")
     if one.labels is None or two.labels is None or first.task_type.compares_rows:
-        texts = [a != b for a, b in zip(one.texts, two.texts, strict=True)]
-        content = ("text", texts)
+        content: tuple[str, Sequence[Any], Sequence[Any]] = ("text", one.texts, two.texts)
     elif one.answers is not None and two.answers is not None:
-        content = ("label", [a != b for a, b in zip(one.answers, two.answers, strict=True)])
+        content = ("label", one.answers, two.answers)
     else:
-        differ = one.labels != two.labels
-        content = ("label", (differ if differ.ndim == 1 else differ.any(axis=1)).tolist())
-    for what, differ in (
-        ("id", [a != b for a, b in zip(one.ids, two.ids, strict=True)]),
-        content,
-    ):
-        if any(differ):
-            raise UserError(
-                f"{pair}: {split} row {differ.index(True) + 1} has another {what}; {advice}"
-            )
+        content = ("label", one.labels.tolist(), two.labels.tolist())
+    for what, ours, theirs in (("id", one.ids, two.ids), content):
+        for row, (a, b) in enumerate(zip(ours, theirs, strict=True), 1):
+            if a != b:
+                raise UserError(f"{pair}: {split} row {row} has another {what}; {advice}")
 
 
 def resampled_metric(task: str, runs: Sequence[ScoredRows], resamples: int) -> Array:

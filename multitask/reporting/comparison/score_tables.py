@@ -175,15 +175,15 @@ def score_cell(entry: Entry) -> str:
     return f"{score(entry['mean'])} ± {score(entry['sd'])}"
 
 
-def difference_cell(difference: Entry) -> str:
+def difference_cell(difference: Entry, digits: int = 3) -> str:
     """A difference, such as ``+0.012 [-0.003, +0.027] p 0.123``; ``-`` for None."""
-    return " ".join(difference_parts(difference)) if difference else "-"
+    return " ".join(difference_parts(difference, digits)) if difference else "-"
 
 
-def difference_parts(difference: dict[str, Any]) -> tuple[str, str, str]:
+def difference_parts(difference: dict[str, Any], digits: int = 3) -> tuple[str, str, str]:
     """The parts of ``difference_cell``: ``+0.012``, ``[-0.003, +0.027]`` and ``p 0.123``."""
-    bounds = interval(difference["low"], difference["high"])
-    return signed(difference["value"]), bounds, p_value(difference["p_holm"])
+    bounds = interval(difference["low"], difference["high"], digits)
+    return signed(difference["value"], digits), bounds, p_value(difference["p_holm"])
 
 
 def gain_table(comparison: dict[str, Any]) -> Table | None:

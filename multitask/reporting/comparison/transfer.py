@@ -37,29 +37,24 @@ def transfer(comparison: dict[str, Any]) -> dict[str, Any]:
     }
     if not several:
         return {}
-    gains = {}
-    for name, by_task in several.items():
-        relative = {task: _relative(score, alone[task]) for task, score in by_task.items()}
-        known = [gain for gain in relative.values() if gain is not None]
-        delta = statistics.fmean(known) if len(known) == len(relative) else None
-        gains[name] = {"delta_m": delta, "tasks": relative}
+    gains: dict[str, Any] = {}
     matrix: dict[str, dict[str, Any]] = {}
     for name, by_task in several.items():
-        if len(by_task) != 2:
-            continue
-        for task, added in permutations(by_task):
-            change = _change(by_task[task], alone[task])
-            matrix.setdefault(added, {}).setdefault(task, {"change": change, "group": name})
+        found = {task: _gain(score, alone[task]) for task, score in by_task.items()}
+        relative = {task: percent for task, (_, percent) in found.items()}
+        known = [percent for percent in relative.values() if percent is not None]
+        delta = statistics.fmean(known) if len(known) == len(relative) else None
+        gains[name] = {"delta_m": delta, "tasks": relative}
+        if len(by_task) == 2:
+            for task, added in permutations(by_task):
+                entry = {"change": found[task][0], "group": name}
+                matrix.setdefault(added, {}).setdefault(task, entry)
     return {"singles": singles, "gains": gains, "matrix": matrix}
 
 
-def _change(score: float | None, base: float | None) -> float | None:
+def _gain(score: float | None, base: float | None) -> tuple[float | None, float | None]:
+    """Return the gain over ``base``, and in percent of it; this one only if ``base`` is above 0."""
     if score is None or base is None or not math.isfinite(score - base):
-        return None
-    return score - base
-
-
-def _relative(score: float | None, base: float | None) -> float | None:
-    """Return the gain over ``base`` in percent of it; None unless ``base`` is above zero."""
-    change = _change(score, base)
-    return None if change is None or base is None or base <= 0 else 100 * change / base
+        return None, None
+    gain = score - base
+    return gain, 100 * gain / base if base > 0 else None

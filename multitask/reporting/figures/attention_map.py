@@ -4,6 +4,7 @@ One hue, from white to dark, stays readable for the colour-blind and in grey pri
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,12 +71,12 @@ def draw_mean(attention: ClsAttention, source: str) -> "style.Figure":
     numbers = total <= MAX_WITH_NUMBERS
     cell = CELL_WITH_NUMBER if numbers else CELL
     height = 0.9 + strips * (0.9 + 0.3 * max(layers, 5))  # the colour bar needs room for its labels
-    figure = style.new_figure(max(5.0, 1.9 + cell * width), height)
-    places = list(figure.subplots(strips, 1, squeeze=False).flat)
+    figure, places = style.panels(strips, 1, lambda *_: (max(5.0, 1.9 + cell * width), height))
+    names = [f"layer {number}" for number in range(1, layers + 1)]
     for place, start in zip(places, starts, strict=True):
-        mesh = _panel(place, attention, attention.mean, slice(start, min(start + width, total)))
+        part = slice(start, min(start + width, total))
+        mesh = _panel(place, attention, attention.mean, names, part)
         place.set_xlim(0, width)
-        place.set_yticks(np.arange(layers) + 0.5, [f"layer {n}" for n in range(1, layers + 1)])
         if numbers:
             texts = [[f"{100 * weight:.0f}" for weight in row] for row in attention.mean]
             style.write_in_cells(
@@ -106,16 +107,22 @@ def draw_heads(attention: ClsAttention, source: str) -> "style.Figure":
         lambda across, down: (max(5.0, 1.6 + wide * across), 0.9 + down * (1.2 + 0.16 * layers)),
     )
     for head, place in enumerate(places[:heads]):
-        mesh = _panel(place, attention, attention.weights[:, head], slice(0, total))
+        names = [*map(str, range(1, layers + 1))]
+        mesh = _panel(place, attention, attention.weights[:, head], names, slice(0, total))
         place.set_title(f"head {head + 1}", fontsize=style.LABEL)
-        place.set_yticks(np.arange(layers) + 0.5, [*map(str, range(1, layers + 1))])
     for place in places[::columns]:
         place.set_ylabel("layer", fontsize=style.LABEL)
     _finish(figure, mesh, attention, which=f"each of {heads} heads", source=source)
     return figure
 
 
-def _panel(axes: "style.Axes", attention: ClsAttention, weights: np.ndarray, part: slice) -> Any:
+def _panel(
+    axes: "style.Axes",
+    attention: ClsAttention,
+    weights: np.ndarray,
+    layers: Sequence[str],
+    part: slice,
+) -> Any:
     """Draw weights [L, T] of the tokens of ``part``: layer 1 on top, the end of each text marked.
 
     All pictures have the same colour scale, so that runs and texts can be compared. It is
@@ -124,17 +131,10 @@ def _panel(axes: "style.Axes", attention: ClsAttention, weights: np.ndarray, par
     """
     from matplotlib.colors import LogNorm
 
-    mesh = axes.pcolormesh(
-        weights[:, part],
-        cmap=style.ONE_HUE,
-        norm=LogNorm(LEAST_SHOWN, 1, clip=True),
-        **style.LOOKS["cell edges"],
-    )
-    axes.invert_yaxis()
     labels = [style.label(token) for token in attention.tokens[part]]
-    axes.set_xticks(np.arange(len(labels)) + 0.5, labels)
-    steep = len(attention.tokens) > MAX_WITH_NUMBERS
-    if steep:
+    scale = LogNorm(LEAST_SHOWN, 1, clip=True)
+    mesh = style.cell_map(axes, weights[:, part], layers, labels, norm=scale)
+    if len(attention.tokens) > MAX_WITH_NUMBERS:
         axes.tick_params(axis="x", rotation=90)
     else:
         style.tilt(axes, 45)
@@ -144,8 +144,6 @@ def _panel(axes: "style.Axes", attention: ClsAttention, weights: np.ndarray, par
     for place in attention.separators:
         if part.start <= place < part.stop and place + 1 < len(attention.tokens):
             axes.axvline(place + 1 - part.start, **style.LOOKS["end of text"])
-    axes.tick_params(length=0, labelsize=style.SMALL)
-    axes.spines[:].set_visible(False)
     return mesh
 
 

@@ -22,8 +22,7 @@ def confusion(task: str, result: dict[str, Any], predictions: Path) -> "style.Fi
     names = [style.label(str(name), width=18) for name in result["classes"] or range(size)]
 
     side = min(max(0.85 * size, 2.4), 9.0)
-    figure = style.new_figure(side + 2.6, side + 1.5)
-    axes = figure.subplots()
+    figure, axes = style.new_panel(side + 2.6, side + 1.5)
     image = axes.imshow(shares, cmap=style.ONE_HUE, vmin=0, vmax=1)
     label = "share of the gold class"
     style.colour_bar(figure, image, label, ax=axes, shrink=0.85, format=_percent)

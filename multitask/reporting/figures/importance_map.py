@@ -148,20 +148,12 @@ def _map(values: np.ndarray, rows: Sequence[str], title: str) -> "style.Figure":
     count, states = values.shape
     longest = max(len(row) for row in rows)
     width = max(5.0, 1.6 + 0.075 * longest + CELL * states)
-    figure = style.new_figure(width, 1.7 + ROW * max(count, 4))
-    axes = figure.subplots()
+    figure, axes = style.new_panel(width, 1.7 + ROW * max(count, 4))
     axes.set_facecolor(style.NO_STATE)
     shown = np.ma.masked_invalid(values)
-    mesh = axes.pcolormesh(
-        shown, cmap=style.ONE_HUE, vmin=0, vmax=shown.max(), **style.LOOKS["cell edges"]
-    )
-    axes.invert_yaxis()
     names = ["embeddings", *(f"layer {number}" for number in range(1, states))]
-    axes.set_xticks(np.arange(states) + 0.5, names)
+    mesh = style.cell_map(axes, shown, rows, names, vmin=0, vmax=shown.max())
     style.tilt(axes, 45)
-    axes.set_yticks(np.arange(count) + 0.5, rows)
-    axes.tick_params(length=0, labelsize=style.SMALL)
-    axes.spines[:].set_visible(False)
     texts = [[f"{100 * one:.1f}" if np.isfinite(one) else "" for one in row] for row in values]
     style.write_in_cells(axes, texts, mesh.to_rgba(shown), style.TINY, offset=0.5)
     figure.suptitle(f"{title}, in %", fontsize=style.HEADING)

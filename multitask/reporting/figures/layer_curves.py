@@ -1,6 +1,5 @@
 """Draw the STS scores of layers: curves by layer, and the poolings per domain."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,7 +28,7 @@ def draw_layers(suites: Mapping[str, Any], source: str) -> "style.Figure":
         for name, (colour, marker, title) in STYLES.items():
             values = entry["all"][name]
             if isinstance(values, list):
-                shown = [math.nan if value is None else 100 * value for value in values]
+                shown = 100 * style.numbers(values)
                 axes.plot(shown, color=colour, marker=marker, **style.LOOKS["curve"], label=title)
             elif values is not None:
                 axes.axhline(100 * values, color=colour, linestyle="--", label=title)
@@ -51,13 +50,11 @@ def draw_domains(suites: Mapping[str, Any], source: str) -> "style.Figure":
         for suite, entry in suites.items()
         for subset, values in entry["subsets"].items()
     ]
-    figure = style.new_figure(7.0, 1.4 + 0.26 * len(rows))
-    axes = figure.subplots()
+    figure, axes = style.new_panel(7.0, 1.4 + 0.26 * len(rows))
     for name, (colour, marker, title) in STYLES.items():
         last = [v[name][-1] if isinstance(v[name], list) else v[name] for _, v in rows]
-        shown = [math.nan if value is None else 100 * value for value in last]
         look = {"color": colour, "marker": marker, **style.LOOKS["domain"]}
-        axes.scatter(shown, range(len(rows)), **look, label=title)
+        axes.scatter(100 * style.numbers(last), range(len(rows)), **look, label=title)
     axes.set_yticks(range(len(rows)), [style.label(label, width=32) for label, _ in rows])
     axes.tick_params(axis="y", labelsize=style.SMALL)
     axes.invert_yaxis()

@@ -14,8 +14,7 @@ def scatter(task: str, result: dict[str, Any], predictions: Path) -> "style.Figu
     known = [record for record in load_lines(predictions) if record["label"] is not None]
     gold = style.numbers(record["label"] for record in known)
     predicted = style.numbers(record["prediction"] for record in known)
-    figure = style.new_figure(5.4, 5.0)
-    axes = figure.subplots()
+    figure, axes = style.new_panel(5.4, 5.0)
     axes.scatter(gold, predicted, **style.LOOKS["dots"])
     low, high = result["label_range"] or (gold.min(initial=0), gold.max(initial=1))
     axes.plot([low, high], [low, high], **style.LOOKS["diagonal"], label="predicted = gold")

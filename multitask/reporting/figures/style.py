@@ -96,6 +96,12 @@ def new_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
 
 
+def new_panel(width: float, height: float) -> "tuple[Figure, Axes]":
+    """Make a figure of one panel."""
+    figure = new_figure(width, height)
+    return figure, figure.subplots()
+
+
 def panels(
     count: int, in_a_row: int, size: Callable[[int, int], tuple[float, float]], **shared: Any
 ) -> "tuple[Figure, list[Axes]]":
@@ -279,6 +285,19 @@ def write_in_cells(
             colour = readable_on(shades[row, column, :3])
             place = (column + offset, row + offset)
             axes.text(*place, text, ha="center", va="center", color=colour, fontsize=size)
+
+
+def cell_map(
+    axes: "Axes", values: np.ndarray, rows: Sequence[str], columns: Sequence[str], **shades: Any
+) -> Any:
+    """Draw values [rows, columns] as cells of one hue, the first row on top, without a frame."""
+    mesh = axes.pcolormesh(values, cmap=ONE_HUE, **LOOKS["cell edges"], **shades)
+    axes.invert_yaxis()
+    axes.set_xticks(np.arange(len(columns)) + 0.5, columns)
+    axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
+    axes.tick_params(length=0, labelsize=SMALL)
+    axes.spines[:].set_visible(False)
+    return mesh
 
 
 def separate_cells(axes: "Axes", rows: int, columns: int) -> None:

@@ -159,8 +159,7 @@ def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "style.Fi
         return share
 
     full = max(shares(task=task).max() for task in tasks) or 1.0
-    figure = style.new_figure(9.0, 0.7 * len(tasks) + 1.5)
-    axes = figure.subplots()
+    figure, axes = style.new_panel(9.0, 0.7 * len(tasks) + 1.5)
     for row, task in enumerate(reversed(tasks)):
         trained = row + ROW_FILL * shares(task=task, event="step") / full
         both = row + ROW_FILL * shares(task=task) / full

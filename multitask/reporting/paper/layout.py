@@ -25,59 +25,63 @@ from multitask.config.yaml_tree import load_extended
 
 
 class Column(Strict):
-    """One score: a task and a metric."""
+    """One score: a task and a metric.
 
-    title: str = Field(description="Head of the column.")
-    task: str = Field(description="The task in our runs.")
-    metric: str = Field(description="Its metric, as report.json calls it.")
-    of: str | None = Field(
-        None,
-        description="Columns with one name are one task in the official average; default: "
-        "the name of the task.",
-    )
-    cells: str | None = Field(
-        None,
-        description="Of the grid's cells only those whose names begin with this label; the rows "
-        "are called what follows it.",
-    )
-    averaged: bool | Literal["official"] = Field(
-        True, description="Whether it enters the averages; `official`: only that of GLUE."
-    )
+    Attributes:
+        title: the head of the column.
+        task: the task in our runs.
+        metric: its metric, as report.json calls it.
+        of: columns with one name are one task in the official average; default: the task's name.
+        cells: a label: the column is about the cells of the grid whose names begin with it, and the
+            rows are called what follows it.
+        averaged: whether it enters the averages; `official`: only that of GLUE.
+    """
+
+    title: str
+    task: str
+    metric: str
+    of: str | None = None
+    cells: str | None = None
+    averaged: bool | Literal["official"] = True
 
 
 class Row(Strict):
-    """One method; its key is its name in the grid."""
+    """One method; its key is its name in the grid.
 
-    title: str | None = Field(None, description="Name in the table; default: the key.")
-    printed: list[float | int | None] = Field(
-        [], description="The paper's values in percent, in the order of the columns."
-    )
+    Attributes:
+        title: the name in the table; default: the key.
+        printed: the paper's values in percent, in the order of the columns.
+    """
+
+    title: str | None = None
+    printed: list[float | int | None] = []
 
 
 class Layout(Strict):
-    """The keys of a layout file."""
+    """The keys of a layout file.
 
-    title: str = Field(description="What the table is.")
-    source: str | None = Field(None, description="Where the printed values are from.")
-    statistic: Literal["mean", "median", "sd"] = Field(
-        "mean", description="What is shown of our seeds."
-    )
-    baseline: str | None = Field(
-        None, description="The row that others are compared with; default: the first."
-    )
-    columns: list[Column] = Field(min_length=1, description="The columns, in order.")
-    rows: dict[str, Row] = Field({}, description="The rows, in order.")
-    other_rows: bool = Field(
-        True, description="Whether rows of our runs that are not among `rows` follow them."
-    )
-    curve: str | None = Field(
-        None, description="What the rows are values of, such as `k`: they are drawn as a curve."
-    )
-    averages: bool | str = Field(
-        False,
-        description="Also the two averages of GLUE; a text is the paper's name for the mean of "
-        "the columns.",
-    )
+    Attributes:
+        title: what the table is.
+        source: where the printed values are from.
+        statistic: what is shown of our seeds.
+        baseline: the row that others are compared with; default: the first.
+        columns: the columns, in order.
+        rows: the rows, in order.
+        other_rows: whether rows of our runs that are not among ``rows`` follow them.
+        curve: what the rows are values of, such as `k`: they are drawn as a curve.
+        averages: also the two averages of GLUE; a text is the paper's name for the mean of the
+            columns.
+    """
+
+    title: str
+    source: str | None = None
+    statistic: Literal["mean", "median", "sd"] = "mean"
+    baseline: str | None = None
+    columns: list[Column] = Field(min_length=1)
+    rows: dict[str, Row] = {}
+    other_rows: bool = True
+    curve: str | None = None
+    averages: bool | str = False
 
 
 def load_layout(path: str | os.PathLike[str]) -> Layout:

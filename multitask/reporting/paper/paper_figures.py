@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from multitask.reporting.figures import style
 
 PANELS_IN_A_ROW = 4
@@ -107,17 +109,14 @@ def draw_gains(table: dict[str, Any]) -> "style.Figure":
             series.setdefault(name, []).append(gain)
     every = sorted(itertools.chain(*series.values()), key=lambda gain: (gain.size, gain.title))
     ticks = list(dict.fromkeys(_tick(gain, by_size) for gain in every))
-    figure = style.new_figure(max(7.5, 1.6 + 1.1 * len(ticks)), 4.5)
-    axes = figure.subplots()
+    figure, axes = style.new_panel(max(7.5, 1.6 + 1.1 * len(ticks)), 4.5)
     for number, (name, gains) in enumerate(series.items()):
         aside = 0.6 * ((number + 0.5) / len(series) - 0.5)
+        value, low, high = np.array([(gain.value, gain.low, gain.high) for gain in gains]).T
         axes.errorbar(
             [ticks.index(_tick(gain, by_size)) + aside for gain in gains],
-            [gain.value for gain in gains],
-            [
-                [max(0.0, gain.value - gain.low) for gain in gains],
-                [max(0.0, gain.high - gain.value) for gain in gains],
-            ],
+            value,
+            np.maximum(0.0, [value - low, high - value]),
             color=style.GROUPS[number % len(style.GROUPS)],
             marker=style.MARKERS[number % len(style.MARKERS)],
             linestyle="-" if by_size else "none",

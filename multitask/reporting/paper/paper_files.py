@@ -6,16 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from multitask.reporting.comparison.score_tables import difference_cell
 from multitask.reporting.page import tables_page
-from multitask.reporting.table_formats import (
-    Table,
-    interval,
-    latex_float,
-    number,
-    p_value,
-    signed,
-    text_page,
-)
+from multitask.reporting.table_formats import Table, latex_float, number, signed, text_page
 from multitask.utils.files import remove_scraps, write_text
 
 CSV_PARTS = ("mean", "median", "sd", "printed")
@@ -114,11 +107,11 @@ def _scores(table: dict[str, Any]) -> Table:
     shown = _spread if table["statistic"] == "sd" else _percent
     rows = []
     for row in table["rows"]:
-        printed = [None if cell is None else cell["printed"] for cell in row["cells"]]
+        printed = _cells(row, "printed")
         if any(value is not None for value in printed):
             averages = [average["printed"].get(row["name"]) for average in table["averages"]]
             rows.append([row["title"], "paper", *map(shown, [*printed, *averages])])
-        if any(cell and cell["values"] for cell in row["cells"]):
+        if any(_cells(row, "values")):
             averages = [average["values"].get(row["name"]) for average in table["averages"]]
             ours = [_ours(cell, table["statistic"]) for cell in row["cells"]]
             rows.append([row["title"], "ours", *ours, *map(shown, averages)])
@@ -144,33 +137,28 @@ def _spread(value: float | None) -> str:
 
 
 def _differences(table: dict[str, Any]) -> Table | None:
-    base = next((row for row in table["rows"] if row["name"] == table["baseline"]), None)
+    base = _base(table)
     rows = []
     for row in table["rows"]:
-        if row is base or base is None:
+        if base is None or row is base:
             continue
-        pairs = list(zip(row["cells"], base["cells"], strict=True))
-        printed = [
-            None
-            if not cell or not other or None in (cell["printed"], other["printed"])
-            else cell["printed"] - other["printed"]
-            for cell, other in pairs
-        ]
-        if any(value is not None for value in printed):
-            rows.append([row["title"], "paper", *(signed(value, 2) for value in printed)])
-        differences = [(cell or {}).get("difference") for cell in row["cells"]]
-        if any(differences):
-            rows.append([row["title"], "ours", *map(_difference, differences)])
+        pairs = zip(_cells(row, "printed"), _cells(base, "printed"), strict=True)
+        printed = [None if None in pair else pair[0] - pair[1] for pair in pairs]
+        ours = [difference_cell(each, digits=2) for each in _cells(row, "difference")]
+        for whose, cells in (("paper", [signed(value, 2) for value in printed]), ("ours", ours)):
+            if set(cells) != {"-"}:
+                rows.append([row["title"], whose, *cells])
     titles = [column["title"] for column in table["columns"]]
     return Table(("", "", *titles), rows) if rows else None
 
 
-def _difference(difference: dict[str, Any] | None) -> str:
-    """``+1.20 [-0.31, +2.70] p 0.123``; ``-`` for None."""
-    if difference is None:
-        return "-"
-    bounds = interval(difference["low"], difference["high"], 2)
-    return f"{signed(difference['value'], 2)} {bounds} {p_value(difference['p_holm'])}"
+def _base(table: dict[str, Any]) -> dict[str, Any] | None:
+    return next((row for row in table["rows"] if row["name"] == table["baseline"]), None)
+
+
+def _cells(row: dict[str, Any], key: str) -> list[Any]:
+    """Return one value of each cell of a row; None where it is missing."""
+    return [(cell or {}).get(key) for cell in row["cells"]]
 
 
 def _times(table: dict[str, Any], key: str) -> Table | None:
@@ -179,13 +167,12 @@ def _times(table: dict[str, Any], key: str) -> Table | None:
     for place, column in enumerate(table["columns"]):
         cells = column.get("cells")
         places.setdefault(f"{column['task']} {cells}" if cells else column["task"], place)
-    base = next((row for row in table["rows"] if row["name"] == table["baseline"]), None)
+    base = _base(table)
     rows = []
     for row in table["rows"]:
         line = []
         for place in places.values():
-            seconds = (row["cells"][place] or {}).get(key)
-            other = ((base["cells"][place] if base else None) or {}).get(key)
+            seconds, other = (_cells(each, key)[place] if each else None for each in (row, base))
             ratio = f" (x{seconds / other:.2f})" if seconds and other and row is not base else ""
             line.append("-" if seconds is None else f"{seconds:.2f}{ratio}")
         if set(line) != {"-"}:
@@ -198,7 +185,7 @@ def _notes(table: dict[str, Any]) -> list[str]:
     lines = [f"Ours: {STATISTICS[table['statistic']]}, dev scores. {_seeds(table)}"]
     if table["source"]:
         lines.append(f"Paper: {table['source']}.")
-    if any((cell or {}).get("difference") for row in table["rows"] for cell in row["cells"]):
+    if any(any(_cells(row, "difference")) for row in table["rows"]):
         lines.append(
             "Differences are of means: paired bootstrap over dev rows and seeds, "
             f"{table['resamples']:,} resamples, 95 % percentile interval; p is two-sided, after "
@@ -207,7 +194,7 @@ def _notes(table: dict[str, Any]) -> list[str]:
     for average in table["averages"]:
         columns = ", ".join(average["columns"]) or "no column that every row has"
         lines.append(f"{average['title']}: {columns}; the paper's over the same ones.")
-    if any((cell or {}).get("epoch_seconds") for row in table["rows"] for cell in row["cells"]):
+    if any(any(_cells(row, "epoch_seconds")) for row in table["rows"]):
         lines.append("Times: median over seeds, on whatever machine and load the runs had.")
     return [*lines, *table["notes"]]
 

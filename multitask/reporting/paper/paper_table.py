@@ -4,8 +4,8 @@ Each column is a comparison of ``multitask.reporting.comparison.compare``.
 """
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,25 +31,20 @@ GLUE_METRICS = {
 }
 # per row its sets of runs, one directory per seed; each set of a row has other tasks
 Rows = Mapping[str, Sequence[Sequence[Path]]]
-Average = Callable[[Sequence[float | None]], float | None]
+Reports = Mapping[Path, Mapping[str, Any]]
 
 
-def columns_average(values: Sequence[float | None]) -> float | None:
-    """Average a row's columns, as MaxPoolBERT's "GLUE avg." (Table 4). None without values."""
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
+def average(tasks: Sequence[object], values: Sequence[float | None]) -> float | None:
+    """Return the mean over tasks of the mean over each task's values, as GLUE's score.
 
-
-def official_average(columns: Sequence[Column], values: Sequence[float | None]) -> float | None:
-    """Compute GLUE's score: the mean over tasks of the mean over each task's metrics.
-
-    MNLI matched and mismatched are one task. None without values.
+    ``tasks`` has the task of each value. If these are all different, it is the plain mean, as
+    MaxPoolBERT's "GLUE avg." (Table 4). Values that are None are left out; None without others.
     """
-    tasks: dict[str, list[float]] = {}
-    for column, value in zip(columns, values, strict=True):
+    by_task: dict[object, list[float]] = {}
+    for task, value in zip(tasks, values, strict=True):
         if value is not None:
-            tasks.setdefault(column.of or column.task, []).append(value)
-    return statistics.fmean(map(statistics.fmean, tasks.values())) if tasks else None
+            by_task.setdefault(task, []).append(value)
+    return statistics.fmean(map(statistics.fmean, by_task.values())) if by_task else None
 
 
 def paper_table(
@@ -64,13 +59,8 @@ def paper_table(
             column's metric, and whatever ``compare`` refuses.
     """
     runs_of = [_of(column, layout, rows) for column in layout.columns]
-    names = list(dict.fromkeys([*layout.rows, *(name for named in runs_of for name in named)]))
-    reports = {
-        run: RunDirectory(run).load_report()
-        for sets in rows.values()
-        for runs in sets
-        for run in runs
-    }
+    names = list(dict.fromkeys([*layout.rows, *chain(*runs_of)]))
+    reports = {run: RunDirectory(run).load_report() for run in chain(*chain(*rows.values()))}
     if not names:
         start = layout.columns[0].cells
         raise UserError(f"{layout.title}: no run is of a cell {start}-..., as the columns want")
@@ -81,17 +71,22 @@ def paper_table(
     used: dict[Path, None] = {}
     undefined: list[str] = []
     for place, column in enumerate(layout.columns):
-        scores = _column(column, runs_of[place], reports, baseline=baseline, resamples=resamples)
-        runs = [run for score in scores.values() for run in map(Path, score["runs"])]
+        groups = _groups(column, runs_of[place], reports)
+        compared = _column(
+            column, groups, reports, layout.statistic, baseline=baseline, resamples=resamples
+        )
+        runs = [Path(run) for cell in compared.values() for run in cell["runs"]]
         used |= dict.fromkeys(runs)
         undefined += score_notes([(run, _under(column, reports[run])) for run in runs])
         for name in names:
-            row = layout.rows.get(name)
+            row, cell = layout.rows.get(name), compared.get(name)
             printed = row.printed[place] if row and row.printed else None
-            cells[name].append(_cell(scores.get(name), printed, layout.statistic))
+            if cell is None and printed is not None:
+                cell = {"values": [], "shown": None}
+            cells[name].append(cell and {**cell, "printed": printed})
     if not any(runs_of) and rows:
         raise UserError(f"{layout.title}: no run is of a row of it; they are {', '.join(rows)}")
-    if not any(cell and cell["values"] for line in cells.values() for cell in line):
+    if not used:
         tasks = dict.fromkeys(task for report in reports.values() for task in report["tasks"])
         raise UserError(f"{layout.title}: no run has a column's task; they have {', '.join(tasks)}")
     table = {
@@ -130,15 +125,8 @@ def _of(column: Column, layout: Layout, rows: Rows) -> Rows:
     return {n: sets for n, sets in named.items() if layout.other_rows or n in layout.rows}
 
 
-def _column(
-    column: Column,
-    rows: Rows,
-    reports: Mapping[Path, Mapping[str, Any]],
-    *,
-    baseline: str,
-    resamples: int,
-) -> dict[str, dict[str, Any]]:
-    """Compare the rows that have the column's task; return each row's score."""
+def _groups(column: Column, rows: Rows, reports: Reports) -> list[Group]:
+    """Return the runs of each row that has the column's task. Raises UserError, see above."""
     groups = []
     for name, sets in rows.items():
         having = [runs for runs in sets if runs and column.task in reports[runs[0]]["tasks"]]
@@ -146,67 +134,52 @@ def _column(
             first, second = having[0][0], having[1][0]
             raise UserError(f"{name} has the task {column.task} twice: {first} and {second}")
         groups += [Group(name, list(runs)) for runs in having]
-    for group in groups:
-        for run in group.runs:
-            if column.metric not in reports[run]["tasks"].get(column.task, {}).get("dev", {}):
-                message = f"{run}: no {column.metric} of {column.task}: it is of other labels, or "
-                raise UserError(message + "the run is older than the metric")
+    for run in chain.from_iterable(group.runs for group in groups):
+        if column.metric not in reports[run]["tasks"].get(column.task, {}).get("dev", {}):
+            message = f"{run}: no {column.metric} of {column.task}: it is of other labels, or "
+            raise UserError(message + "the run is older than the metric")
+    return groups
+
+
+def _column(
+    column: Column,
+    groups: Sequence[Group],
+    reports: Reports,
+    statistic: str,
+    *,
+    baseline: str,
+    resamples: int,
+) -> dict[str, dict[str, Any]]:
+    """Compare the rows; return the cell of each in percent: our statistic and its parts."""
     if not groups:
         return {}
-    present = baseline in [group.name for group in groups]
+    task, present = column.task, baseline in [group.name for group in groups]
     against = baseline if present else groups[0].name
-    made = compare(groups, against, metrics={column.task: column.metric}, resamples=resamples)
-    scores = {}
+    made = compare(list(groups), against, metrics={task: column.metric}, resamples=resamples)
+    cells = {}
     for group, entry in zip(groups, made["groups"], strict=True):
-        score = dict(entry["tasks"][column.task])
-        score["difference"] = score["difference"] if present else None
-        score |= {key: entry[key] for key in ("runs", "seeds")}
-        data = reports[group.runs[0]]["tasks"][column.task]["data"]
-        score["train_rows"] = data["train"]["rows"] if "train" in data else None
-        score |= _times([reports[run] for run in group.runs], column.task)
-        scores[group.name] = score
-    return scores
+        score, runs = entry["tasks"][task], [reports[run] for run in group.runs]
+        values: list[Any] = [None if value is None else 100 * value for value in score["values"]]
+        shown = _percent(score, ("mean", "sd", "low", "high"))
+        shown["median"] = None if None in values else statistics.median(values)
+        difference = score["difference"] if present else None
+        cells[group.name] = {
+            "values": values,
+            "runs": entry["runs"],
+            "seeds": entry["seeds"],
+            **shown,
+            "shown": shown[statistic],
+            "difference": difference
+            and {**difference, **_percent(difference, ("value", "low", "high"))},
+            "train_rows": runs[0]["tasks"][task]["data"].get("train", {}).get("rows"),
+            "epoch_seconds": median_of([run.get("epoch_seconds") for run in runs]),
+            "dev_seconds": median_of([run.get("dev_seconds", {}).get(task) for run in runs]),
+        }
+    return cells
 
 
-def _times(reports: Sequence[Mapping[str, Any]], task: str) -> dict[str, float | None]:
-    """Return the median seconds of an epoch and of scoring dev; None if a run lacks them."""
-    epoch = [report.get("epoch_seconds") for report in reports]
-    dev = [report.get("dev_seconds", {}).get(task) for report in reports]
-    return {"epoch_seconds": median_of(epoch), "dev_seconds": median_of(dev)}
-
-
-def _cell(
-    score: Mapping[str, Any] | None, printed: float | None, statistic: str
-) -> dict[str, Any] | None:
-    """Build a cell in percent: our statistic and its parts, and the printed value."""
-    if score is None:
-        return None if printed is None else {"values": [], "shown": None, "printed": printed}
-    values = [None if value is None else 100 * value for value in score["values"]]
-    known = [value for value in values if value is not None]
-    complete = len(known) == len(values)
-    percent = {key: _percent(score[key]) for key in ("mean", "sd", "low", "high")}
-    median = statistics.median(known) if complete else None
-    difference = score["difference"]
-    if difference is not None:
-        scaled = {key: _percent(difference[key]) for key in ("value", "low", "high")}
-        difference = {**difference, **scaled}
-    return {
-        "values": values,
-        "runs": score["runs"],
-        "seeds": score["seeds"],
-        **percent,
-        "median": median,
-        "shown": {**percent, "median": median}[statistic],
-        "difference": difference,
-        "train_rows": score["train_rows"],
-        "epoch_seconds": score["epoch_seconds"],
-        "dev_seconds": score["dev_seconds"],
-        "printed": printed,
-    }
-
-
-def _percent(value: float | None) -> float | None:
-    return None if value is None else 100 * value
+def _percent(entry: Mapping[str, Any], keys: Iterable[str]) -> dict[str, float | None]:
+    return {key: None if entry[key] is None else 100 * entry[key] for key in keys}
 
 
 def _averages(
@@ -219,10 +192,7 @@ def _averages(
         if any(cell and cell["values"] for cell in line)
     }
 
-    def shared(places: Sequence[int]) -> list[int]:
-        return [i for i in places if all(line[i] is not None for line in ours.values())]
-
-    def over(title: str, places: Sequence[int], average: Average) -> dict[str, Any]:
+    def over(title: str, places: Sequence[int], tasks: Sequence[object]) -> dict[str, Any]:
         theirs = {
             name: [row.printed[i] for i in places] if row.printed else [None]
             for name, row in layout.rows.items()
@@ -230,21 +200,24 @@ def _averages(
         return {
             "title": title,
             "columns": [layout.columns[i].title for i in places],
-            "values": {name: average([line[i] for i in places]) for name, line in ours.items()},
+            "values": {n: average(tasks, [line[i] for i in places]) for n, line in ours.items()},
             # of printed values only where all of them are printed
-            "printed": {n: None if None in line else average(line) for n, line in theirs.items()},
+            "printed": {
+                n: None if None in line else average(tasks, line) for n, line in theirs.items()
+            },
         }
 
-    plain = [place for place, column in enumerate(layout.columns) if column.averaged is True]
-    means, tasks = shared(plain), shared([i for i, c in enumerate(layout.columns) if c.averaged])
+    counted = [i for i, column in enumerate(layout.columns) if column.averaged]
+    shared = [i for i in counted if all(line[i] is not None for line in ours.values())]
+    plain, means = (
+        [i for i in places if layout.columns[i].averaged is True] for places in (counted, shared)
+    )
     title = f"mean of {len(means)} of {len(plain)} columns"
     if isinstance(layout.averages, str):
         title = f"{layout.averages} ({title})"
-    columns = [layout.columns[i] for i in tasks]
-    return [
-        over(title, means, columns_average),
-        over(_official_title(columns), tasks, partial(official_average, columns)),
-    ]
+    columns = [layout.columns[i] for i in shared]
+    tasks = [column.of or column.task for column in columns]
+    return [over(title, means, means), over(_official_title(columns), shared, tasks)]
 
 
 def _official_title(columns: Sequence[Column]) -> str:
