@@ -54,18 +54,9 @@ UNPROBED = {
 
 
 class GridFile(Strict):
-    """The keys of a grid file.
+    """The keys of a grid file, as at the top of this module.
 
-    Attributes:
-        base: the config of every cell, relative to the file that names it.
-        set: overrides of every cell.
-        seeds: each cell is trained once with each seed.
-        grid: values by key: every combination is a cell.
-        cells: overrides by the cell's name.
-        tasks: each cell is trained once for each of these alone: a task, or a list of tasks that
-            belong together. Cells are then named `TASK-CELL`, and compared task by task.
-        baseline: the cell that others are compared with.
-        probe: train each task's head alone, on the frozen encoder, and compose cells.
+    With ``tasks``, cells are named `TASK-CELL`, and compared task by task.
     """
 
     base: str

@@ -40,14 +40,14 @@ def transfer(comparison: dict[str, Any]) -> dict[str, Any]:
     gains: dict[str, Any] = {}
     matrix: dict[str, dict[str, Any]] = {}
     for name, by_task in several.items():
-        found = {task: _gain(score, alone[task]) for task, score in by_task.items()}
-        relative = {task: percent for task, (_, percent) in found.items()}
+        changes = {task: _gain(score, alone[task]) for task, score in by_task.items()}
+        relative = {task: percent for task, (_, percent) in changes.items()}
         known = [percent for percent in relative.values() if percent is not None]
         delta = statistics.fmean(known) if len(known) == len(relative) else None
         gains[name] = {"delta_m": delta, "tasks": relative}
         if len(by_task) == 2:
             for task, added in permutations(by_task):
-                entry = {"change": found[task][0], "group": name}
+                entry = {"change": changes[task][0], "group": name}
                 matrix.setdefault(added, {}).setdefault(task, entry)
     return {"singles": singles, "gains": gains, "matrix": matrix}
 
