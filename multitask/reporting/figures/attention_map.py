@@ -75,7 +75,7 @@ def draw_mean(attention: ClsAttention, source: str) -> "style.Figure":
     names = [f"layer {number}" for number in range(1, layers + 1)]
     for place, start in zip(places, starts, strict=True):
         part = slice(start, min(start + width, total))
-        mesh = _panel(place, attention, attention.mean, names, part)
+        mesh = _panel(place, attention, attention.mean, names, part=part)
         place.set_xlim(0, width)
         if numbers:
             texts = [[f"{100 * weight:.0f}" for weight in row] for row in attention.mean]
@@ -108,7 +108,7 @@ def draw_heads(attention: ClsAttention, source: str) -> "style.Figure":
     )
     for head, place in enumerate(places[:heads]):
         names = [*map(str, range(1, layers + 1))]
-        mesh = _panel(place, attention, attention.weights[:, head], names, slice(0, total))
+        mesh = _panel(place, attention, attention.weights[:, head], names, part=slice(0, total))
         place.set_title(f"head {head + 1}", fontsize=style.LABEL)
     for place in places[::columns]:
         place.set_ylabel("layer", fontsize=style.LABEL)
