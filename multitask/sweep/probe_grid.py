@@ -154,9 +154,10 @@ def _checked_model(config: Config, plan: Plan) -> MultiTaskModel:
             if kind.labelled:
                 message = "looks at every word: a probe has one vector a text"
             raise config.error(("tasks", task, "head"), message)
-        labels, first = check_head(config, task).name, kind.name
-        if labels != first:
-            message = f"takes {labels} labels, but that of the first cell takes {first} labels"
+        task_type = check_head(config, task)
+        if task_type is not kind:
+            taken, first = task_type.name, kind.name
+            message = f"takes {taken} labels, but that of the first cell takes {first} labels"
             raise config.error(("tasks", task, "head"), message)
     model = _initial(config, plan)
     for task in config.tasks:

@@ -156,8 +156,9 @@ def test_a_damaged_log_is_one_line(line, code, message, run_dir, tmp_path, capsy
         log.write(line.replace("STEP", str(step)) + "\n")
     capsys.readouterr()
     assert main(copy) == code
-    (said,) = capsys.readouterr().err.splitlines()
+    *changed, said = capsys.readouterr().err.splitlines()
     assert f"{copy / 'metrics.jsonl'}{message}" in said
+    assert len(changed) == (code == 2)  # a warning, before the error: not as the run wrote it
 
 
 def test_texts_of_the_user(run_dir, tmp_path):

@@ -149,7 +149,7 @@ def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", nu
     file, run = output.with_name(f"{output.name}.json"), RunDirectory(output.parent)
     if run.holds_run and file in (run.marker, run.best, run.report, run.baselines):
         raise UserError(f"{file} is a file of the run: choose another --output NAME")
-    if file.exists() and not _is_like(file, numbers):
+    if file.exists() and not file.is_symlink() and not _is_like(file, numbers):
         raise UserError(f"{file} exists and holds other values: choose another --output NAME")
     output.parent.mkdir(parents=True, exist_ok=True)
     for part, figure in pictures.items():
