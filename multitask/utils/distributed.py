@@ -13,14 +13,19 @@ import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
-from multitask.utils.errors import PeerLost, UserError
+from multitask.utils.errors import PeerLost, UserError, reason_of
+
+UNSET = "start with a launcher such as torchrun, or unset WORLD_SIZE"
 
 T = TypeVar("T")
 
 
 def planned_world() -> int:
     """Return the number of processes that the launcher started for this run."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    given = os.environ.get("WORLD_SIZE", "1")
+    if not given.isdecimal() or int(given) < 1:
+        raise UserError(f"WORLD_SIZE={given}: expected a number of processes: {UNSET}")
+    return int(given)
 
 
 def world() -> int:
@@ -41,8 +46,11 @@ def processes(device: torch.device) -> Iterator[None]:
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    with _peers():
-        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        with _peers():
+            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    except ValueError as error:  # a variable that a launcher sets is missing
+        raise UserError(f"{reason_of(error)}: {UNSET}") from error
     try:
         yield
     finally:

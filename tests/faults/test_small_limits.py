@@ -1,5 +1,6 @@
 """A full output, a deleted directory, few open files, small files: one line names the limit."""
 
+import os
 import resource
 import shutil
 import subprocess
@@ -72,3 +73,15 @@ def test_small_files_are_named(most, tmp_path):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
     )
     assert "temporary directory" in line if most == 0 else "File too large" in line
+
+
+def test_a_closed_standard_output_is_named():
+    line = complaint(["--help"], preexec_fn=lambda: os.close(1))
+    assert line == "standard output is closed: send it to a file or /dev/null"
+
+
+@pytest.mark.parametrize("world", ["x", "0"])
+def test_a_number_of_processes_that_no_launcher_sets(world, tmp_path):
+    environment = os.environ | {"WORLD_SIZE": world}
+    line = complaint([*TRAIN, f"output_dir={tmp_path}/run"], env=environment)
+    assert f"WORLD_SIZE={world}: expected a number of processes" in line
