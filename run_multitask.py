@@ -132,9 +132,7 @@ def run(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     if sys.stdout is None:
-        print(
-            "error: standard output is closed: send it to a file, or to /dev/null", file=sys.stderr
-        )
+        print("error: standard output is closed: send it to a file or /dev/null", file=sys.stderr)
         sys.exit(2)
     sys.stdout = io.TextIOWrapper(
         io.BufferedWriter(StandardOutput(1, "w", closefd=False)),
