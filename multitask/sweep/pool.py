@@ -106,7 +106,7 @@ class Pool:
             if code is None:
                 continue
             self.running.remove(child)
-            if code == 0 and run.finished:
+            if code <= 0 and run.finished:  # below 0: killed after it wrote its report
                 self._settle(run, child.claim, f"{time.monotonic() - child.began:.0f} s")
                 continue
             child.claim.release(done=False)

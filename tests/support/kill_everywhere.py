@@ -234,8 +234,8 @@ class Trial:
         """Run and kill the command; say if it ended otherwise."""
         self.begin()
         status, ended = fork(self.plan["first"], self.operations(number), seconds)
-        if self.plan["cells"] and ended and "runs failed" in ended["said"]:
-            return None  # a cell was killed, not the sweep
+        if self.plan["cells"] and ended and (not ended["code"] or "runs failed" in ended["said"]):
+            return None  # a cell was killed, not the sweep; code 0: after it wrote its report
         return None if status == -signal.SIGKILL else f"not killed: {status}, {ended}"
 
     def problem(self) -> str | None:
