@@ -1,5 +1,6 @@
 """docs/configuration.md says what the code says."""
 
+import importlib
 import inspect
 import re
 
@@ -29,8 +30,8 @@ def models(model: type[BaseModel]) -> set[type[BaseModel]]:
     """Every model that a field mentions, however deep."""
     found = {model}
     for field in model.model_fields.values():
-        for inner in re.findall(r"multitask\.config\.\w+\.(\w+)", str(field.annotation)):
-            found |= models(getattr(multitask.config, inner))
+        for room, inner in re.findall(r"(multitask\.config\.\w+)\.(\w+)", str(field.annotation)):
+            found |= models(getattr(importlib.import_module(room), inner))
     return found
 
 

@@ -16,7 +16,7 @@ def states(step: int) -> dict:
     return {
         "model": {"weight": torch.full((3,), float(step))},
         "progress": {"step": step, "evaluated_at": step, "trained": {}, "skipped": {}} | times,
-        "optimizer": {"index": 0, "began_after": 0},
+        "optimizer": {"index": 0, "began_after": 0, "epochs_before": 0.0},
         "selection": {"best": {}},
         "streams": {},
     }
