@@ -45,7 +45,7 @@ def add_runs(parser: argparse.ArgumentParser, why: str) -> None:
 
 def runs_and_overrides(arguments: argparse.Namespace) -> tuple[list[Path], list[str]]:
     """Tell apart what ``add_runs`` collected."""
-    from multitask.config.yaml_tree import is_override
+    from multitask.config.yaml_merge import is_override
 
     overrides = [word for word in arguments.more if is_override(word)]
     return [

@@ -20,7 +20,7 @@ def run(arguments: argparse.Namespace) -> None:
     config = load_run_config(arguments.run, arguments.overrides)
 
     from multitask.inference.load_run import TrainedRun
-    from multitask.training.save_results import dev_results
+    from multitask.training.report_json import dev_results
 
     trained = TrainedRun(arguments.run, config)
     results = {}

@@ -2,7 +2,7 @@
 # ruff: noqa: F401 - other rooms import these names from here
 """The typed configuration: every key of a YAML file, its type, default, range and meaning.
 
-``load_config`` reads a file (see ``multitask.config.yaml_tree`` for ``extends``, ``defaults`` and
+``load_config`` reads a file (see ``multitask.config.yaml_merge`` for ``extends``, ``defaults`` and
 overrides), validates it against these models and reports the first mistake in one line with file,
 line, key path and the nearest valid key. No torch import here. ``docs/configuration.md`` is
 generated from the docstrings below the fields.

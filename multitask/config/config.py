@@ -11,8 +11,8 @@ from multitask.config.base import EMBEDDED_DIR, Strict
 from multitask.config.encoder_config import EncoderConfig, InitFromConfig
 from multitask.config.task_config import TaskConfig
 from multitask.config.training_config import StageConfig, TrainingConfig
+from multitask.config.yaml_merge import Tree
 from multitask.config.yaml_reader import KeyPath, dump_yaml
-from multitask.config.yaml_tree import Tree
 from multitask.utils.errors import UserError
 from multitask.utils.limits import STAGES, TASKS
 from multitask.utils.names import EMBEDDED, PACKAGED_ENCODER

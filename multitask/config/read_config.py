@@ -10,8 +10,8 @@ from multitask.config.checks import check_names, check_references
 from multitask.config.config import Config
 from multitask.config.sharing import inherit
 from multitask.config.validation_error import explain
+from multitask.config.yaml_merge import Tree, load_tree
 from multitask.config.yaml_reader import KeyPath
-from multitask.config.yaml_tree import Tree, load_tree
 from multitask.utils.errors import UserError, reading
 from multitask.utils.files import expand_home
 from multitask.utils.names import EMBEDDED

@@ -5,8 +5,8 @@ from typing import Any
 
 from multitask.config.config import Config
 from multitask.config.data_config import DataConfig
+from multitask.config.yaml_merge import Tree
 from multitask.config.yaml_reader import KeyPath
-from multitask.config.yaml_tree import Tree
 from multitask.utils.errors import suggest
 
 # keys of `data` that a task sets itself even if it uses the rows of another task

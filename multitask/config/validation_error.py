@@ -8,8 +8,8 @@ from pydantic import BaseModel, ValidationError
 from multitask.config.base import model_in
 from multitask.config.config import Config
 from multitask.config.task_config import TaskConfig
+from multitask.config.yaml_merge import CHOICES, Tree
 from multitask.config.yaml_reader import KeyPath
-from multitask.config.yaml_tree import CHOICES, Tree
 from multitask.utils.errors import UserError, suggest
 
 _EXPECTED = {

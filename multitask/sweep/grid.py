@@ -31,8 +31,8 @@ from pydantic import Field, ValidationError
 
 from multitask.config import Config, Strict, explain, load_config
 from multitask.config.run_start import flat
+from multitask.config.yaml_merge import Tree, load_extended, read_override
 from multitask.config.yaml_reader import KeyPath, Node, dump_override
-from multitask.config.yaml_tree import Tree, load_extended, read_override
 from multitask.utils.errors import UserError, no_file, suggest
 from multitask.utils.files import expand_home
 from multitask.utils.limits import CELLS, SEEDS

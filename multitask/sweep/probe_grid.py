@@ -40,7 +40,7 @@ from multitask.training.frozen_probe import (
     splits_in_use,
     train_probe,
 )
-from multitask.training.save_results import run_result, task_result
+from multitask.training.report_json import run_result, task_result
 from multitask.training.setup import Plan, set_up
 from multitask.utils.device import pick_device
 from multitask.utils.errors import NotFinite

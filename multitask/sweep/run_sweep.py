@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from multitask.config.run_start import config_differences
+from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
-from multitask.config.yaml_tree import load_extended
 from multitask.sweep.ablation_table import write_table
 from multitask.sweep.claims import exclusive, held
 from multitask.sweep.grid import Grid

@@ -16,7 +16,7 @@ from multitask.reporting.run_report import terminal_table
 from multitask.training.build_trainer import build_trainer
 from multitask.training.describe_plan import describe_data
 from multitask.training.frozen_baselines import run_baselines
-from multitask.training.save_results import save_results
+from multitask.training.report_json import save_results
 from multitask.training.setup import Plan, set_up
 from multitask.utils import distributed
 from multitask.utils.device import pick_device

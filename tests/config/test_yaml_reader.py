@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multitask.config.yaml_merge import load_tree, read_override
 from multitask.config.yaml_reader import dump_override, dump_yaml
-from multitask.config.yaml_tree import load_tree, read_override
 from tests.support.messages import tree_refusal
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import run_multitask
 from multitask.config import load_config
+from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
-from multitask.config.yaml_tree import load_extended
 from multitask.reporting.paper.layout import load_layout
 from multitask.sweep.ablation_table import write_table
 from multitask.sweep.grid import load_grid

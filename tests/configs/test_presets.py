@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from multitask.config import load_config
-from multitask.config.yaml_tree import load_extended
+from multitask.config.yaml_merge import load_extended
 from tests.conftest import ROOT
 
 

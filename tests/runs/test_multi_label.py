@@ -11,7 +11,7 @@ from multitask.config import load_config
 from multitask.config.registry import task_type
 from multitask.data.load_rows import label_reader, load_rows
 from multitask.inference.serve.responses import answers, open_run
-from multitask.training.save_results import dev_results
+from multitask.training.report_json import dev_results
 from multitask.utils.errors import UserError
 from tests.support.messages import complaint
 from tests.support.multi_label_run import labelled

@@ -13,7 +13,7 @@ from multitask import load
 from multitask.reporting.mistakes import mistakes
 from multitask.tasks.question_answering import outcome
 from multitask.tasks.token_classification import entities
-from multitask.training.save_results import dev_results
+from multitask.training.report_json import dev_results
 from multitask.utils.errors import UserError
 from tests.support.kill import kill_inside
 from tests.support.messages import complaint

@@ -6,7 +6,7 @@ import pytest
 
 import run_multitask
 from multitask.config import load_config
-from multitask.config.yaml_tree import load_tree
+from multitask.config.yaml_merge import load_tree
 from multitask.utils.errors import UserError
 
 

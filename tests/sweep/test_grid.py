@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from multitask.config.yaml_tree import load_extended
+from multitask.config.yaml_merge import load_extended
 from multitask.sweep.grid import SAFE_NAME, Grid, load_grid
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT

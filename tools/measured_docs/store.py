@@ -24,8 +24,8 @@ from typing import Any
 
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
+from multitask.config.yaml_merge import load_tree
 from multitask.config.yaml_reader import dump_override
-from multitask.config.yaml_tree import load_tree
 from multitask.sweep.grid import load_grid
 from multitask.sweep.sweep_directory import SweepDirectory
 from multitask.utils.errors import UserError

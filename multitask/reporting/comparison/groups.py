@@ -9,7 +9,7 @@ from typing import Any
 from multitask.config import load_config
 from multitask.config.run_directory import RunDirectory
 from multitask.config.run_start import check_distinct
-from multitask.config.yaml_tree import load_tree
+from multitask.config.yaml_merge import load_tree
 from multitask.utils.errors import UserError
 
 # keys in which the runs of a group may differ; data may have moved

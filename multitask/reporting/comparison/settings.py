@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from multitask.config.yaml_merge import CHOICES, WHOLE
 from multitask.config.yaml_reader import dump_override
-from multitask.config.yaml_tree import CHOICES, WHOLE
 from multitask.reporting.comparison.groups import NOT_SETTINGS
 
 

@@ -1,6 +1,6 @@
 """Bootstrap over seeds, p-values and Holm's correction for differences between groups of runs.
 
-``multitask.tasks.metrics`` resamples the rows. One resample of a group draws rows of each dev set
+``multitask.tasks.bootstrap`` resamples the rows. One resample of a group draws rows of each dev set
 and seeds, both with replacement; its value is the mean over the drawn seeds of the metric on the
 drawn rows (a two-way bootstrap; Owen, "The pigeonhole bootstrap", 2007).
 

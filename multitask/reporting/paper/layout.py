@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError
 
 from multitask.config import Strict, explain
 from multitask.config.registry import TASK_TYPES, task_type
-from multitask.config.yaml_tree import load_extended
+from multitask.config.yaml_merge import load_extended
 
 
 class Column(Strict):

@@ -1,4 +1,4 @@
-"""Read a config's YAML as a tree of plain values that knows the file and line of each.
+"""Merge a config's YAML files and overrides into plain values that know their file and line.
 
 - A file overrides the files in its ``extends:``.
 - A ``key.path=value`` overrides the files.

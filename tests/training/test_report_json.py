@@ -13,7 +13,7 @@ from multitask.config.run_directory import RunDirectory
 from multitask.inference.scoring import Scores
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
-from multitask.training.save_results import (
+from multitask.training.report_json import (
     dev_results,
     flags,
     save_task_predictions,

@@ -1,4 +1,4 @@
-"""Save the results of a run: predictions, report.json, the report's pages, the model card."""
+"""Write report.json at the end of a run, and the predictions, pages and model card with it."""
 
 import math
 import time

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from multitask.config.yaml_tree import is_override, load_tree
+from multitask.config.yaml_merge import is_override, load_tree
 from tests.support.messages import tree_refusal
 
 
