@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_config
     from multitask.config.run_directory import RunDirectory
     from multitask.config.run_start import check_directory
-    from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, UserError
+    from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, UserError, reason_of
 
     config = load_config(arguments.config, arguments.overrides)
     # all processes of a launcher check: those that go on would wait for the others
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     except OSError as error:  # a full disk, a read-only directory; older files are intact
         if error.filename == STANDARD_OUTPUT:
             raise
-        reason = error.strerror or " ".join(str(error).split())
+        reason = error.strerror or reason_of(error)
         place = error.filename or config.output_dir
         remedy = LIMITS.get(error.errno or 0)
         advice = remedy or "choose another output_dir=DIR"

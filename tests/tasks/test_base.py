@@ -1,4 +1,4 @@
-"""What every task type has, and what the methods of the base class do."""
+"""Every task type has these attributes; the methods of the base class do what they say."""
 
 import inspect
 

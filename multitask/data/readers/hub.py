@@ -15,7 +15,7 @@ from multitask.data.readers.parquet import arrow_columns
 from multitask.data.readers.separated import SEPARATORS
 from multitask.data.readers.tables import joined, read_table
 from multitask.tasks.label_reader import label_text
-from multitask.utils.errors import UserError, reading, warn
+from multitask.utils.errors import UserError, reading, reason_of, warn
 
 # the builders of `datasets` whose files our readers read
 PLAIN = ("csv", "json")
@@ -65,7 +65,7 @@ def _loading(config: Config, task: str, split: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:  # the library raises many kinds, all of them about this input
-        reason = " ".join(str(error).split())[:300]
+        reason = reason_of(error, 300)
         message = f"cannot load the data set {place(config, task)!r}, split {split!r}: {reason}"
         raise config.error(("tasks", task, "data", "path"), message) from error
 

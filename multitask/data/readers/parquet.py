@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from multitask.utils.errors import UserError, reading
+from multitask.utils.errors import UserError, reading, reason_of
 
 
 def read_parquet(file: Path) -> dict[str, list]:
@@ -37,7 +37,7 @@ def _explained(file: Path) -> Iterator[None]:
     try:
         yield
     except (pyarrow.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())
+        reason = reason_of(error)
         raise UserError(f"{file}: not a readable Parquet file: {reason}") from error
 
 

@@ -1,4 +1,4 @@
-"""What onnxruntime loads gives the run's scores, and in int8 nearly the same."""
+"""onnxruntime computes the scores of the run from an export, and in int8 nearly the same."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""What sentence-transformers loads gives the run's vectors."""
+"""sentence-transformers computes the vectors of the run from an export."""
 
 import numpy as np
 import pytest
