@@ -28,7 +28,7 @@ from multitask.models.task_module import TaskModule
 from multitask.sweep.claims import exclusive, holder
 from multitask.sweep.grid import PROBED, Grid
 from multitask.sweep.progress_bars import Progress
-from multitask.sweep.sweep_directory import Failure, Run, mean_score
+from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, mean_score
 from multitask.training.frozen_probe import (
     Pooled,
     Probe,
@@ -102,6 +102,7 @@ def probe_all(
         progress.say(f"{output} is held by {holder(output / 'probes')}: waiting for it")
 
     with exclusive(output / "probes", waiting):
+        remove_scraps(SweepDirectory(output).cells, "**/.*.tmp")  # also of finished runs
         pending = [run for run in runs if not run.finished]
         progress.skipped(len(runs) - len(pending))
         if pending:
@@ -254,7 +255,6 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
 def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | None) -> None:
     """Write the run's directory; ``report.json`` comes last, as it marks a finished run."""
     run.directory.mkdir(parents=True, exist_ok=True)
-    remove_scraps(run.directory, "**/.*.tmp")
     save_config(run.config.with_labels(plan.data.label_values()), run.files)
     for task, probed in probes.items():
         rows, reader = plan.data.splits[task]["dev"].rows, plan.data.readers[task]

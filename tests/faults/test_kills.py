@@ -90,7 +90,6 @@ def test_a_run_that_is_resumed(part, command, tmp_path, count):
     )
 
 
-@pytest.mark.skipif(EVERY > 1, reason="only `make faults` kills at random moments")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_run_that_is_killed_at_a_random_moment(seed, command, tmp_path, count):
     command = [*command, f"output_dir={tmp_path / 'w' / 'run'}"]

@@ -22,6 +22,7 @@ The first run is that of a fresh process. The others are forks of this process, 
 command has run once, so that libraries are loaded.
 """
 
+import faulthandler
 import gc
 import hashlib
 import io
@@ -50,6 +51,7 @@ FORK, SPAWN = multiprocessing.get_context("fork"), multiprocessing.get_context("
 # audit events of what changes files; "open" counts where it writes
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "open"}
 WRITES = os.O_WRONLY | os.O_RDWR
+HANGS = 120  # seconds after which a fork says where it is, and ends
 tqdm.monitor_interval = 0  # no thread in the process that is forked
 
 
@@ -154,8 +156,13 @@ def fork(
     command: list[str], operations: Operations | None = None, seconds: float | None = None
 ) -> tuple[int | None, dict[str, Any] | None]:
     """Run a command in a fork, killed after some seconds; return its status and ``run``'s value."""
+
+    def work() -> None:
+        faulthandler.dump_traceback_later(HANGS, exit=True)
+        writer.send(run(command, operations))
+
     reader, writer = FORK.Pipe(duplex=False)
-    child = FORK.Process(target=lambda: writer.send(run(command, operations)))
+    child = FORK.Process(target=work)
     child.start()
     writer.close()
     if not reader.poll(seconds):
