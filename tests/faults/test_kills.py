@@ -1,7 +1,7 @@
 """Commands that are killed and repeated: the same results, no scraps.
 
 They are killed at their file operations: at each with ``KILL_EVERY=1``, as `make faults` sets it,
-else at every twentieth; and at random moments of the clock.
+else at every twentieth. `make faults` also kills a run at random moments of the clock.
 """
 
 import json
@@ -90,6 +90,7 @@ def test_a_run_that_is_resumed(part, command, tmp_path, count):
     )
 
 
+@pytest.mark.skipif(EVERY > 1, reason="few draws may all come too late: make faults draws many")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_run_that_is_killed_at_a_random_moment(seed, command, tmp_path, count):
     command = [*command, f"output_dir={tmp_path / 'w' / 'run'}"]
@@ -100,7 +101,7 @@ def test_a_run_that_is_killed_at_a_random_moment(seed, command, tmp_path, count)
         first=command,
         again=[*command, "--resume"],
         keep=OF_RUN,
-        clock=max(4, 30 // EVERY),
+        clock=30,
         offset=seed,
     )
 
