@@ -17,7 +17,7 @@ from multitask.utils.errors import (
     PeerLost,
     UserError,
     is_first_process,
-    shortened,
+    one_line,
     suggest,
 )
 from multitask.utils.terminal import escape_output
@@ -79,13 +79,13 @@ def main(arguments: list[str]) -> int:
         with contextlib.suppress(OSError):
             sys.stdout.flush()  # what was said before stands above the error
         if is_first_process() or isinstance(error, PeerLost):  # else the first one says the same
-            print(f"error: {shortened(' '.join(str(error).split()))}", file=sys.stderr)
+            print(f"error: {one_line(str(error))}", file=sys.stderr)
     except OSError as error:
         if error.filename == STANDARD_OUTPUT:  # nor a second time when Python flushes at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         place = f"{error.filename}: " if error.filename else ""
         advice = ADVICE.get(error.errno or 0, "")
-        print(f"error: {shortened(f'{place}{error.strerror or error}{advice}')}", file=sys.stderr)
+        print(f"error: {one_line(f'{place}{error.strerror or error}{advice}')}", file=sys.stderr)
     except KeyboardInterrupt:
         others = not arguments or arguments[0] in COMMANDS.keys() - {"train"}
         advice = "" if others else "; a run that has saved a checkpoint goes on with --resume"

@@ -21,7 +21,7 @@ from multitask.tasks.base import TaskType
 from multitask.tasks.label_reader import LabelReader, canonical, number_of
 from multitask.tasks.rows import Rows
 from multitask.utils import limits
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, warn
 
 
 def label_readers(config: Config) -> dict[str, LabelReader]:
@@ -274,7 +274,11 @@ def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
     sides = []
     for key in keys:
         name, texts = getattr(data, key), []
-        for number, value in enumerate(column_of(columns, data, key, source), 1):
+        values = column_of(columns, data, key, source)
+        if missing := [row for row, v in enumerate(values, 1) if v is None or v != v]:
+            what = f"{len(missing):,} without {name} (null), the first one is row {missing[0]:,}"
+            warn(f"{source}: {what}: an empty text is used")
+        for number, value in enumerate(values, 1):
             text = text_of(value)
             no_text = isinstance(value, dict | list)
             if problem := f"is no text: {text[:60]}" if no_text else problem_of(text):

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 
+from multitask.utils.terminal import without_controls
+
 # limits of the shell, and what to do when they are reached
 LIMITS = {
     errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
@@ -64,7 +66,7 @@ def reading(source: object) -> Iterator[None]:
 @cache
 def warn(line: str) -> None:
     """Print a warning on stderr; the same line is printed once."""
-    print(f"warning: {line}", file=sys.stderr)
+    print(f"warning: {one_line(line)}", file=sys.stderr)
 
 
 def check_text(text: str, what: str) -> None:
@@ -102,8 +104,10 @@ def check_regular(file: os.PathLike[str]) -> None:
         raise UserError(f"{file}: neither a file nor a link to one: remove it")
 
 
-def shortened(message: str) -> str:
-    """Return a message without the middle of a long text from the user, such as a path."""
-    return (
-        message if len(message) <= LONGEST else f"{message[: LONGEST - 500]} ... {message[-500:]}"
-    )
+def one_line(message: str) -> str:
+    """Return a message in one line that any terminal can show.
+
+    The middle of a long text from the user, such as a path, is left out.
+    """
+    line = without_controls(" ".join(message.split()))
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 500]} ... {line[-500:]}"

@@ -1,9 +1,12 @@
-"""Print on a terminal, or into a pipe, whose encoding lacks some characters."""
+"""Print on a terminal, or into a pipe: what its encoding lacks, and what would control it."""
 
 import codecs
+import re
 import sys
 
 ESCAPED = "multitask_escaped"
+# all control characters but the tab and the end of a line
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def escape_output() -> None:
@@ -23,3 +26,8 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
     raw = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     units = (raw[i : i + 2].hex() for i in range(0, len(raw), 2))
     return "".join(f"\\u{unit}" for unit in units), error.end
+
+
+def without_controls(text: str) -> str:
+    """Write control characters as ``\\x1b``: a text from a file must not command the terminal."""
+    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

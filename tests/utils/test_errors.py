@@ -13,8 +13,8 @@ from multitask.utils.errors import (
     check_text,
     is_first_process,
     no_file,
+    one_line,
     reading,
-    shortened,
     suggest,
 )
 
@@ -93,6 +93,10 @@ def test_what_is_no_file(tmp_path):
 
 
 def test_a_long_message_loses_its_middle():
-    assert shortened("a" * 2000) == "a" * 2000
-    assert shortened("a" * 9000 + "what to do").endswith("aaawhat to do")
-    assert len(shortened("a" * 9000)) < 2010
+    assert one_line("a" * 2000) == "a" * 2000
+    assert one_line("a" * 9000 + "what to do").endswith("aaawhat to do")
+    assert len(one_line("a" * 9000)) < 2010
+
+
+def test_a_message_is_one_line_without_control_characters():
+    assert one_line("a\n b\x1b[2J\x9bc é") == r"a b\x1b[2J\x9bc é"

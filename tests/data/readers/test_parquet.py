@@ -56,6 +56,16 @@ def test_a_column_that_nobody_asks_for_may_be_bytes(tmp_path):
     assert load_rows(config, "t", "train", reader(config)).labels.tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_missing_text_is_empty_with_a_warning(missing, tmp_path, capsys):
+    texts = ["0", None, "1"] if missing is None else [0.5, missing, 1.5]
+    file = write(tmp_path, sentence=pyarrow.array(texts), label=["0", "1", "0"], id=["a", "b", "c"])
+    config = make(tmp_path, {"train": "x.parquet"}, "classification")
+    assert load_rows(config, "t", "train", reader(config)).texts[1] == ("",)
+    said = f"{file}: 1 without sentence (null), the first one is row 2: an empty text is used\n"
+    assert capsys.readouterr().err == f"warning: {said}"
+
+
 def test_a_time_that_python_cannot_hold_is_text(tmp_path):
     far, near = read_parquet(write(tmp_path, a=pyarrow.array([2**62, 1], pyarrow.timestamp("us"))))[
         "a"
