@@ -62,7 +62,13 @@ def started(made: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 class Step(NamedTuple):
-    """Inputs of one batch: int64 [S, T] each, the two sides of a pair in one."""
+    """The inputs of one batch; the two sides of a pair are in one.
+
+    Attributes:
+        task: the task.
+        ids: the token ids, int64 [S, T].
+        mask: 1 for tokens and 0 for pads, int64 [S, T].
+    """
 
     task: str
     ids: Tensor

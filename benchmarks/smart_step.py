@@ -43,7 +43,13 @@ CONFIG = Path(__file__).parent.parent / "configs" / "cs224n_minilm.yaml"
 
 
 class Variant(NamedTuple):
-    """A way to take the same steps; ``passes`` is `accumulation`."""
+    """A way to take the same steps.
+
+    Attributes:
+        method: a key of ``SETTINGS``, or the package.
+        precision: fp32 or bf16.
+        passes: the forward passes of a step (`accumulation`).
+    """
 
     method: str
     precision: str
@@ -132,7 +138,8 @@ def peak_memory(directory: Path, variant: Variant, rows: int) -> float:
     """Run one variant in this process, with no other's model: its peak memory in MiB."""
     torch.set_num_threads(1)
     steps_of(
-        variant.method, *model_and_batches(directory, variant.precision, 6, rows, variant.passes)
+        variant.method,
+        *model_and_batches(directory, variant.precision, 6, rows, passes=variant.passes),
     )()
     return peak_mib()
 
@@ -147,7 +154,7 @@ def main() -> None:
     directory, rows = arguments.directory, arguments.rows
     made = variants(arguments.passes)
     settings = {
-        how: model_and_batches(directory, how[0], arguments.steps, rows, how[1])
+        how: model_and_batches(directory, how[0], arguments.steps, rows, passes=how[1])
         for how in dict.fromkeys((variant.precision, variant.passes) for variant in made)
     }
     runs = {

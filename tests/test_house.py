@@ -13,6 +13,7 @@ from tests.support.source_tree import (
     has_code,
     name_of,
     parameters,
+    scripts,
     sources,
     tree_of,
 )
@@ -41,7 +42,7 @@ TESTED_BY = re.compile(r"# Tested by (tests/\S+\.py)\n")
 
 
 def test_files_are_short():
-    files = [*sources(), *files_of_tests()]
+    files = [*sources(), *scripts(), *files_of_tests()]
     found = {
         name_of(file)
         for file in files
@@ -53,7 +54,7 @@ def test_files_are_short():
 def test_functions_are_short():
     found = {
         f"{name_of(file)}: {name}"
-        for file in sources()
+        for file in (*sources(), *scripts())
         for name, function in functions(file)
         if (function.end_lineno or 0) - function.lineno + 1 > LINES_OF_A_FUNCTION
     }
@@ -63,7 +64,7 @@ def test_functions_are_short():
 def test_functions_have_few_parameters():
     found = {
         f"{name_of(file)}: {name}"
-        for file in sources()
+        for file in (*sources(), *scripts())
         for name, function in functions(file)
         if function.name != "__init__" and len(parameters(function)) > PARAMETERS
     }
@@ -74,7 +75,7 @@ def test_calls_name_their_arguments_from_the_fifth_on():
     """Calls of our own functions; constructors are excepted."""
     found = {
         f"{name_of(file)}: {call.function.rpartition('.')[2]}"
-        for file in sources()
+        for file in (*sources(), *scripts())
         for call in calls(file)
         if call.positional > POSITIONAL_ARGUMENTS
     }

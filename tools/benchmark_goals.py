@@ -56,7 +56,7 @@ def _start(start: str, reach: float, stretch: float) -> Goal:
 
 
 def _smart(
-    step: str, rows: int, table: str, reach: float, stretch: float | None, apart: str = ""
+    step: str, rows: int, table: str, *, reach: float, stretch: float | None, apart: str = ""
 ) -> list[Goal]:
     """Goals for time and memory of a step with SMART, relative to a plain step in fp32."""
     cells = {"step": f"{step}, fp32{apart}"}
@@ -82,12 +82,13 @@ GOALS = [
          {"encode": "ours, bf16"}, f"x {ST}", 2.5, 3.0, kernels=True),
     Goal(f"the same, x {ST} in bf16", "encode",
          {"encode": "ours, bf16"}, f"x {ST}, bf16", 1.5, 1.8, kernels=True),
-    *_smart("SMART", 32, "smart_step", 2.7, 2.67),
-    *_smart("SMART and Bregman", 32, "smart_step", 3.0, None),
-    *_smart("SMART", 128, "smart_step_128", 2.7, 2.67),
-    *_smart("SMART and Bregman", 128, "smart_step_128", 3.0, None),
-    *_smart("SMART", 128, "smart_step_passes", 2.7, 2.67, ", in 4 passes"),
-    *_smart("SMART and Bregman", 128, "smart_step_passes", 3.0, None, ", in 4 passes"),
+    *_smart("SMART", 32, "smart_step", reach=2.7, stretch=2.67),
+    *_smart("SMART and Bregman", 32, "smart_step", reach=3.0, stretch=None),
+    *_smart("SMART", 128, "smart_step_128", reach=2.7, stretch=2.67),
+    *_smart("SMART and Bregman", 128, "smart_step_128", reach=3.0, stretch=None),
+    *_smart("SMART", 128, "smart_step_passes", reach=2.7, stretch=2.67, apart=", in 4 passes"),
+    *_smart("SMART and Bregman", 128, "smart_step_passes", reach=3.0, stretch=None,
+            apart=", in 4 passes"),
     Goal("a step with PALs of width 60, x a plain one", "methods",
          {"step": "PALs of width 60, one a task"}, "x the plain (or joint) step", 1.35, 1.2,
          from_above=True),

@@ -137,7 +137,7 @@ def report_case(name: str, outcomes: list[Outcome], case: dict[str, Any]) -> str
         print(f"FAILED     {name}  in both commits: {old.error}", flush=True)
         return "FAILED"
     random = case.get("random", [])
-    comparison = compare(old.directory, new.directory, old.paths, new.paths, random)
+    comparison = compare(old.directory, new.directory, old.paths, new.paths, random=random)
     for side, made in zip(("OLD", "NEW"), outcomes, strict=True):
         if made.error:
             comparison.differences.insert(0, f"only {side} fails: {made.error}")

@@ -58,7 +58,12 @@ PLAIN_CELLS = re.compile(r"\S {2,}\S")
 
 @dataclass
 class Content:
-    """What a file says: values that must be equal, and prose that need not be."""
+    """The content of a file.
+
+    Attributes:
+        values: what must be equal, by key.
+        prose: text that may differ.
+    """
 
     values: dict[str, str] = field(default_factory=dict)
     prose: str = ""
@@ -66,7 +71,15 @@ class Content:
 
 @dataclass
 class Comparison:
-    """The differences of two directories, and how much was compared."""
+    """The comparison of two directories.
+
+    Attributes:
+        files: how many files were compared.
+        values: how many values were compared.
+        differences: one line per difference.
+        added: what only the new side has, which is no difference.
+        wording: the files whose prose differs.
+    """
 
     files: int = 0
     values: int = 0

@@ -41,7 +41,14 @@ class Failure(Exception):
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two commits: where it is checked out, and where its outputs go."""
+    """One of the two commits.
+
+    Attributes:
+        name: OLD or NEW.
+        commit: its hash.
+        tree: the directory where it is checked out.
+        outputs: the directory of its outputs.
+    """
 
     name: str
     commit: str
@@ -51,7 +58,15 @@ class Side:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What running a case gave: its directory, the exit code of each command, the seconds."""
+    """The outcome of a case in one commit.
+
+    Attributes:
+        directory: the directory of its outputs.
+        paths: the paths in its outputs that a comparison replaces, with their placeholders.
+        codes: the exit code of each command.
+        seconds: how long the commands took.
+        error: why the case failed; None if it did not.
+    """
 
     directory: Path
     paths: dict[str, str]

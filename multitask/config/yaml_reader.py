@@ -141,11 +141,18 @@ def _words(path: KeyPath) -> list[str]:
 
 @dataclass
 class _Reader:
-    """Turn the nodes of a YAML loader into ours. Count them: an alias may repeat many."""
+    """Turns the nodes of a YAML loader into ours.
+
+    Attributes:
+        loader: the YAML loader.
+        name: the name of the text in messages; line numbers are added after a colon at its end.
+        hash_sign: the character that replaces "#".
+        count: the nodes so far; there is a limit, because an alias may repeat many.
+    """
 
     loader: Any
-    name: str  # ends with a colon if line numbers are added
-    hash_sign: str  # the character that replaces "#"
+    name: str
+    hash_sign: str
     count: int = 0
 
     def place(self, node: Any) -> str:

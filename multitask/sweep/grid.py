@@ -71,7 +71,12 @@ class GridFile(Strict):
 
 @dataclass(frozen=True)
 class Setting:
-    """An override (``text``) and where it was written: file and line, or the command line."""
+    """An override.
+
+    Attributes:
+        text: the override, as ``KEY=VALUE``.
+        where: where it was written: file and line, or the command line.
+    """
 
     text: str
     where: str

@@ -103,7 +103,12 @@ def _shown(value: float) -> str:
 
 @dataclass
 class BitLinearStrength(Callback):
-    """Raises the strength of BitLinear's quantisation over the first ``gradual`` share of steps."""
+    """Raises the strength of BitLinear's quantisation step by step.
+
+    Attributes:
+        encoders: encoders with BitLinear layers: that of the model, and of the teacher if any.
+        gradual: the share of steps after which the strength is full.
+    """
 
     encoders: Sequence[nn.Module]
     gradual: float

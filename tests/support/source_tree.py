@@ -25,6 +25,12 @@ def sources() -> tuple[Path, ...]:
 
 
 @cache
+def scripts() -> tuple[Path, ...]:
+    """Every file of benchmarks and tools."""
+    return tuple(sorted(f for name in ("benchmarks", "tools") for f in (ROOT / name).rglob("*.py")))
+
+
+@cache
 def files_of_tests() -> tuple[Path, ...]:
     """Every file of tests, with what they share."""
     return tuple(sorted((ROOT / "tests").rglob("*.py")))
@@ -63,17 +69,19 @@ def parameters(function: Function) -> list[str]:
 
 
 def module_name(file: Path) -> str:
-    """The dotted name under which a source file is imported."""
-    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    """The dotted name under which a source file is imported; that of a tool is its file's name."""
+    name = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    return name.removeprefix("tools.")
 
 
 @cache
 def own_functions() -> frozenset[str]:
     """The dotted names of our functions outside of classes: no constructor is among them."""
     found = set()
-    for file in sources():
+    for file in (*sources(), *scripts()):
         for node in tree_of(file).body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            if function and node.args.vararg is None:  # those of `*names` have no keywords
                 found.add(f"{module_name(file)}.{node.name}")
     return frozenset(found)
 

@@ -85,7 +85,9 @@ class Result:
         of: the text it is about, if there are two.
         prediction: the prediction in words.
         shares: the probabilities of classes.
-        number: a predicted number, on a scale from ``low`` to ``high``.
+        number: a predicted number.
+        low: the lower end of its scale.
+        high: the upper end of its scale.
         notes: remarks for the reader.
     """
 
@@ -100,7 +102,14 @@ class Result:
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """A ``task``, ``about`` (what it reads and predicts), its ``results``, or a ``message``."""
+    """The predictions of one task.
+
+    Attributes:
+        task: the task.
+        about: what it reads and predicts.
+        results: its predictions; empty if it cannot answer.
+        message: why it cannot answer.
+    """
 
     task: str
     about: str
@@ -110,7 +119,13 @@ class TaskAnswer:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A text of the index, shortened, with its line in the indexed file and its cosine."""
+    """A text of the index that is near to a query.
+
+    Attributes:
+        text: the text, shortened.
+        line: its line in the indexed file.
+        cosine: its cosine with the query.
+    """
 
     text: str
     line: int

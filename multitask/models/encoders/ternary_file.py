@@ -29,7 +29,12 @@ FILE = "ternary.safetensors"
 
 
 class Size(NamedTuple):
-    """The bytes of the written file, and of the encoder's parameters in fp32."""
+    """Sizes in bytes.
+
+    Attributes:
+        file: the written file.
+        fp32: the encoder's parameters in fp32.
+    """
 
     file: int
     fp32: int
