@@ -2,6 +2,9 @@
 
 The turns depend only on the seed and the epoch, so a resumed run takes the same turns. The number
 of steps per epoch is fixed before training, because the learning-rate schedule depends on it.
+
+To add a sampler, subclass ``Shares`` and give each task's ``weights``. A sampler of another kind, such
+as ``RoundRobin``, has ``steps_per_epoch``, ``needs_scores`` and ``turns``.
 """
 
 import math
