@@ -77,11 +77,13 @@ def main(arguments: list[str]) -> int:
         return run(arguments)
     except UserError as error:
         with contextlib.suppress(OSError):
-            sys.stdout.flush()  # what was said before stands above the error
-        if is_first_process() or isinstance(error, PeerLost):  # else the first one says the same
+            sys.stdout.flush()  # earlier output comes before the error
+        if is_first_process() or isinstance(error, PeerLost):  # the others have the same error
             print(f"error: {one_line(str(error))}", file=sys.stderr)
     except OSError as error:
-        if error.filename == STANDARD_OUTPUT:  # nor a second time when Python flushes at its end
+        if (
+            error.filename == STANDARD_OUTPUT
+        ):  # Python flushes once more at its end: no second error
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         place = f"{error.filename}: " if error.filename else ""
         advice = ADVICE.get(error.errno or 0, "")

@@ -56,9 +56,9 @@ class SpanHead(Head):
             sum of both logits (0 without a context token).
         """
         logs = scores.log_softmax(1)
-        known = (labels >= 0).all(-1)
+        labelled = (labels >= 0).all(-1)
         picked = logs.gather(1, labels.clamp(min=0).unsqueeze(1)).squeeze(1)
-        losses = torch.where(known, -picked.mean(-1), 0.0)
+        losses = torch.where(labelled, -picked.mean(-1), 0.0)
         inside = logs.masked_fill(~context.unsqueeze(-1), -torch.inf)
         starts, ends = inside.unbind(-1)
         places = torch.full_like(labels, -1)

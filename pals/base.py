@@ -32,9 +32,9 @@ class Adapter(nn.Module):
 
     def __init__(self, num_layers: int, layers: list[int] | None) -> None:
         super().__init__()
-        known = range(1, num_layers + 1)
-        self.layers = tuple(known) if layers is None else tuple(sorted(layers))
-        if not self.layers or len({*self.layers} & {*known}) < len(self.layers):
+        numbers = range(1, num_layers + 1)
+        self.layers = tuple(numbers) if layers is None else tuple(sorted(layers))
+        if not self.layers or len({*self.layers} & {*numbers}) < len(self.layers):
             message = f"layers must be different numbers from 1 to {num_layers}, not {layers}"
             raise ValueError(message)
 

@@ -42,7 +42,7 @@ class Ascent:
         """Return the nearest point of the ball, [S, T, d]."""
         if self.norm == "inf":
             return delta.clamp(-self.eps, self.eps)
-        # slightly smaller, or rounding could put a point outside of the ball
+        # slightly smaller: rounding must not put a point outside the ball
         inside = self.eps * (1 - 4 * torch.finfo(delta.dtype).eps * math.sqrt(delta[0].numel()))
         return delta * (inside / self.lengths(delta)).clamp(max=1)  # x / 0 = inf: stays 0
 

@@ -24,7 +24,7 @@ SKIPPED_DIRECTORIES = {"checkpoints", "figures", "tensorboard"}
 TEXT = {".md", ".txt", ".tex", ".log", ".html"}
 TABLES = {".csv": ",", ".tsv": "\t"}
 KEYED = {".json", ".yaml"}  # a key that only NEW writes changes nothing that was there
-WHOLE = {".faiss"}  # compared by their bytes
+BINARY = {".faiss"}  # compared by their bytes
 # what a tokenizer did last: whoever calls it sets them again
 LAST_CALL = {
     "tokenizer.json": ("truncation", "padding"),
@@ -138,7 +138,7 @@ def rank(name: str) -> int:
 def file_names(directory: Path) -> set[str]:
     """Names of the files that count, relative to the directory."""
     paths = (path.relative_to(directory) for path in directory.rglob("*") if path.is_file())
-    kinds = TEXT | TABLES.keys() | WHOLE | {".json", ".jsonl", ".yaml", ".safetensors"}
+    kinds = TEXT | TABLES.keys() | BINARY | {".json", ".jsonl", ".yaml", ".safetensors"}
     return {
         path.as_posix()
         for path in paths
@@ -149,7 +149,7 @@ def file_names(directory: Path) -> set[str]:
 def read(file: Path, paths: Mapping[str, str]) -> Content:
     """The values and the prose of a file. Raise ValueError, naming it, where it is damaged."""
     try:
-        if file.suffix in WHOLE:
+        if file.suffix in BINARY:
             return Content({"bytes": hashlib.sha256(file.read_bytes()).hexdigest()})
         if file.suffix == ".safetensors":
             return Content(dict(tensors(file)))

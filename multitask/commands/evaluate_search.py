@@ -44,14 +44,14 @@ def run(arguments: argparse.Namespace) -> None:
 
     how = {"task": arguments.task, "pooling": arguments.pooling}
     vectors = open_vectors(arguments.run, **how, max_length=search_quality.MAX_LENGTH)
-    known = {}
+    seen = {}
     if vectors.run is not None:
         with contextlib.suppress(UserError):  # the data of the run may be elsewhere
             parts = zip(("trained_on", "selected"), vectors.known_rows(), strict=True)
-            known = {name: search_quality.known_pairs(questions, rows) for name, rows in parts}
+            seen = {name: search_quality.known_pairs(questions, rows) for name, rows in parts}
     output = arguments.output or vectors.scores_directory
     output.mkdir(parents=True, exist_ok=True)
-    report = {**vectors.facts(), "pairs_file": str(arguments.pairs), "gold_pairs_known": known}
+    report = {**vectors.facts(), "pairs_file": str(arguments.pairs), "gold_pairs_known": seen}
     encode_all = partial(vectors.encode, title="questions")
     report |= search_quality.evaluate(questions, vectors.encode, encode_all)
     print(vectors.describe())

@@ -80,7 +80,7 @@ def _of_run(
     from multitask.reporting.figures.importance_map import read_log
 
     run = RunDirectory(directory)
-    # as `ablate` leaves a run
+    # `ablate` removes the weights of its runs
     removed = run.finished and run.metrics.is_file() and not run.encoder.is_dir()
     config = (load_saved_config if removed else load_run_config)(directory, list(overrides))
     only = arguments.task

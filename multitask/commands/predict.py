@@ -106,7 +106,7 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
 
     trained = (TrainedRun(run, config) for run, config in zip(runs, configs, strict=True))
     rows, predictions, reader = predict_texts(trained, task, file)
-    for result in predictions:  # clipped in what is written, as in the prediction files
+    for result in predictions:  # clip the written numbers, as in prediction files
         result["prediction"] = reader.clipped(result["prediction"])
     lines = [
         json.dumps({"id": row, "texts": text, **result}, ensure_ascii=False)

@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.inference.serve.server import import_flask, listen, serve
 
     import_flask()
-    load_run_config(arguments.run)  # a missing run is said before torch is loaded
+    load_run_config(arguments.run)  # report a missing run before torch is loaded
     with listen(arguments.port) as listening:
         from multitask.inference.serve.app import make_app
         from multitask.inference.serve.responses import open_run

@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, UserError, reason_of
 
     config = load_config(arguments.config, arguments.overrides)
-    # all processes of a launcher check: those that go on would wait for the others
+    # in every process: if only some stopped here, the others would wait for them
     directory = Path(config.output_dir)
     check_directory(directory, resume=arguments.resume, overwrite=arguments.overwrite)
 
@@ -53,6 +53,6 @@ def run(arguments: argparse.Namespace) -> None:
         if RunDirectory(Path(config.output_dir)).metrics.exists():
             remedy = remedy or "free space"
             advice = f"what was saved before is intact: {remedy}, then go on with --resume"
-        # with few open files it may be one that is only read
+        # with too many open files, it may be a file that is only read
         what = "" if error.errno == errno.EMFILE else "cannot be written: "
         raise UserError(f"{place}: {what}{reason}; {advice}") from error

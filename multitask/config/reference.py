@@ -20,7 +20,7 @@ from multitask.config import Choice, Config, model_in
 from multitask.config.registry import KINDS, SUPPLIED, head_type, resolve, type_in_words
 from multitask.tasks.glue import FILES as GLUE_FILES
 
-BEGINNING = Path(__file__).with_suffix(".md")  # what is written by hand
+BEGINNING = Path(__file__).with_suffix(".md")  # the part of the page that is written by hand
 METHODS = {
     "gradient_surgery": "How joint steps combine the gradients of the tasks in the shared "
     "encoder; see [SMART and gradient surgery](smart.md#gradient-surgery).",
@@ -69,8 +69,8 @@ def _meanings(model: type[BaseModel]) -> dict[str, str]:
     """Return the docstring below each field; `$pooling` in it becomes the registered poolings."""
     (definition,) = ast.parse(inspect.getsource(model)).body
     assert isinstance(definition, ast.ClassDef)
-    known = {**KINDS, "glue_file": GLUE_FILES}
-    names = {kind: ", ".join(each) for kind, each in known.items()}
+    registered = {**KINDS, "glue_file": GLUE_FILES}
+    names = {kind: ", ".join(each) for kind, each in registered.items()}
     meanings = {}
     for field, below in pairwise(definition.body):
         match field, below:

@@ -203,17 +203,17 @@ class RunDirectory:
 
     def _save_digests(self, file: Path, valid: list[str]) -> None:
         """Replace the valid checksums of a file."""
-        known = read_digests(self.checksums)
-        if known.get(self._name(file), []) != valid:
-            write_digests(self.checksums, known | {self._name(file): valid})
+        saved = read_digests(self.checksums)
+        if saved.get(self._name(file), []) != valid:
+            write_digests(self.checksums, saved | {self._name(file): valid})
 
     def _name(self, file: Path) -> str:
         return file.relative_to(self.path).as_posix()
 
     def is_as_saved(self, file: Path) -> bool:
         """Return False if a file was changed after the run wrote it."""
-        known = read_digests(self.checksums).get(self._name(file))
-        return known is None or file_digest(file) in known
+        valid = read_digests(self.checksums).get(self._name(file))
+        return valid is None or file_digest(file) in valid
 
     def warn_of_change(self, file: Path) -> None:
         """Warn if a file was changed after the run wrote it."""
@@ -279,9 +279,9 @@ class RunDirectory:
                 raise ValueError("it has no tasks")
             missing = [name for name in ("seed", "selection_split") if name not in report]
             for task, entry in report["tasks"].items():
-                known = entry if isinstance(entry, dict) else {}
+                keys = entry if isinstance(entry, dict) else {}
                 needed = ("label_type", "metric", "dev")
-                missing += [f"tasks.{task}.{name}" for name in needed if name not in known]
+                missing += [f"tasks.{task}.{name}" for name in needed if name not in keys]
             if missing:
                 raise ValueError(f"it has no {missing[0]}")
         except ValueError as error:
@@ -299,8 +299,8 @@ class RunDirectory:
             best: dict[str, int] = read_json(self.best)
         except ValueError:
             best = {}
-        known = isinstance(best, dict) and JOINT in best
-        if not known or {type(step) for step in best.values()} != {int}:
+        has_joint = isinstance(best, dict) and JOINT in best
+        if not has_joint or {type(step) for step in best.values()} != {int}:
             raise UserError(f"{self.best} is damaged: go on with --resume, which writes it anew")
         self.warn_of_change(self.best)
         return best

@@ -43,10 +43,10 @@ def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserE
     path: KeyPath = tuple(problem["loc"])
     kind = problem["type"]
     if kind == "extra_forbidden":
-        known = tuple(_fields_at(path[:-1], model))
+        keys = tuple(_fields_at(path[:-1], model))
         if path[:-1] == ():
-            known = (*known, *(("defaults",) if model is Config else ()), "extends")
-        return tree.error(path, f"unknown key{suggest(str(path[-1]), known)}")
+            keys = (*keys, *(("defaults",) if model is Config else ()), "extends")
+        return tree.error(path, f"unknown key{suggest(str(path[-1]), keys)}")
     if kind == "missing":
         hint = ""
         if path[:1] == ("tasks",) and tree.where(path[:2]).startswith("command line"):

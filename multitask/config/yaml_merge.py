@@ -24,7 +24,7 @@ CHOICES = frozenset(
     {"adapter", "pooling", "eval_pooling", "projection", "head", "sampler", "gradient_surgery"}
 )
 # mappings that another file replaces instead of merging keys
-WHOLE = frozenset({("data", "labels"), ("encoder", "seen_corpora")})
+REPLACED = frozenset({("data", "labels"), ("encoder", "seen_corpora")})
 
 
 @dataclass
@@ -85,17 +85,17 @@ def load_extended(path: Path) -> Tree:
     return Tree(root.plain(), root)
 
 
-def _extended(path: Path, chain: tuple[str, ...], known: dict[str, Node]) -> Node:
+def _extended(path: Path, chain: tuple[str, ...], files: dict[str, Node]) -> Node:
     """Read a file and the files it extends.
 
-    ``chain`` has the files that extend this one, ``known`` the files that are already read.
+    ``chain`` has the files that extend this one, ``files`` those that are merged already.
     """
     name = os.path.realpath(path)
     if name in chain:
         raise UserError(f"{path}: extends itself (through {' -> '.join(chain)})")
-    if name in known:
-        return known[name]
-    if len(chain) == CONFIG_FILES or len(known) == CONFIG_FILES:
+    if name in files:
+        return files[name]
+    if len(chain) == CONFIG_FILES or len(files) == CONFIG_FILES:
         raise UserError(f"{path}: more than {CONFIG_FILES} files extend one another: use fewer")
     node = _load_file(path)
     if not isinstance(node.value, dict):
@@ -111,9 +111,9 @@ def _extended(path: Path, chain: tuple[str, ...], known: dict[str, Node]) -> Nod
         file = path.parent / expand_home(parent)
         if not file.is_file() and not file.is_symlink():
             raise UserError(f"{extends.place}: extends: {no_file(file)}")
-        merged = _on_top(merged, _extended(file, (*chain, name), known))
-    known[name] = _on_top(merged, node)
-    return known[name]
+        merged = _on_top(merged, _extended(file, (*chain, name), files))
+    files[name] = _on_top(merged, node)
+    return files[name]
 
 
 def _on_top(base: Node | None, over: Node) -> Node:
@@ -183,7 +183,7 @@ def _merge(base: Node, over: Node, path: KeyPath = (), *, mine: bool = False) ->
     choice = bool(path) and path[-1] in CHOICES
     if choice and isinstance(below, str) and isinstance(above, dict):
         below = {"name": base}  # `head: abs_diff` under `head: {features: ...}`
-    if not (isinstance(below, dict) and isinstance(above, dict)) or path[-2:] in WHOLE:
+    if not (isinstance(below, dict) and isinstance(above, dict)) or path[-2:] in REPLACED:
         return over
     if choice and "name" in above and above["name"].value != below.get("name", base).value:
         return over  # the options of one method do not fit another

@@ -164,11 +164,11 @@ class MultiTaskLoader:
         for loader in self.loaders.values():
             for task in loader.labels:
                 if task in tasks:
-                    known = np.arange(len(loader.tokens))
+                    rows = np.arange(len(loader.tokens))
                     if not loader.in_tokens:
-                        known = known[~loader.missing(task, known)]
-                    size = min(loader.stream.batch_size, len(known))
-                    rows = np.random.default_rng(seed).choice(known, size, replace=False)
+                        rows = rows[~loader.missing(task, rows)]
+                    size = min(loader.stream.batch_size, len(rows))
+                    rows = np.random.default_rng(seed).choice(rows, size, replace=False)
                     rows = rows[: loader.stream.fitting(rows)]
                     inputs = loader.inputs(rows, self.pad_id).to(self.device)
                     count = len(rows)

@@ -158,5 +158,5 @@ def tags_of_output(
     tags, chances, losses = output[row, number].T
     predictions[row, tokens.words[pieces]] = tags.astype(np.int64)
     scores[row, tokens.words[pieces]] = chances
-    known = rows.labels is not None and len(losses) > 0
-    return predictions, scores, float(losses.mean()) if known else float("nan")
+    has_loss = rows.labels is not None and len(losses) > 0
+    return predictions, scores, float(losses.mean()) if has_loss else float("nan")

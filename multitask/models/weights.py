@@ -41,8 +41,8 @@ def write_tensors(file: Path, tensors: Tensors) -> None:
                 opened.write(digest.encode())
         except SafetensorError as error:  # safetensors wraps the system's error
             number = re.search(r"os error (\d+)", str(error))
-            known = (int(number[1]), os.strerror(int(number[1])), str(file)) if number else None
-            raise OSError(*(known or (f"{file}: {error}",))) from error
+            reason = (int(number[1]), os.strerror(int(number[1])), str(file)) if number else None
+            raise OSError(*(reason or (f"{file}: {error}",))) from error
 
 
 def read_tensors(file: Path, advice: str = ANEW) -> Tensors:

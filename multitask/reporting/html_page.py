@@ -78,7 +78,7 @@ def positions(tile: Tile) -> dict[str, float]:
     The scale goes from 0 to 1, or further if a score does; ``start`` and ``end`` are its ends.
     """
     named = {"score": tile.score, "low": tile.low, "high": tile.high, **tile.references}
-    known = {name: value for name, value in named.items() if value is not None}
-    start, end = min([0.0, *known.values()]), max([1.0, *known.values()])
-    places = {name: 100 * (value - start) / (end - start) for name, value in known.items()}
+    shown = {name: value for name, value in named.items() if value is not None}
+    start, end = min([0.0, *shown.values()]), max([1.0, *shown.values()])
+    places = {name: 100 * (value - start) / (end - start) for name, value in shown.items()}
     return {"start": start, "end": end, **places}

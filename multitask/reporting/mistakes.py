@@ -13,8 +13,8 @@ TEXT_WIDTH = 200
 def mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> Table | Text:
     """List the wrong dev predictions, the worst first; ``TaskType.mistake`` measures them."""
     kind, classes = task_type(result["label_type"]), result["classes"] or ()
-    known = [one for one in records if None not in (one["label"], one["prediction"])]
-    pairs = [(kind.mistake(record, classes), record) for record in known]
+    labelled = [one for one in records if None not in (one["label"], one["prediction"])]
+    pairs = [(kind.mistake(record, classes), record) for record in labelled]
     wrong = [(mistake, record) for mistake, record in pairs if mistake is not None]
     if not wrong:
         return Text("None.")

@@ -42,11 +42,11 @@ def _table(report: Mapping[str, Any]) -> Table:
 
 
 def _facts(report: Mapping[str, Any]) -> list[str]:
-    threads, known = report["faiss_threads"], report["gold_pairs_known"]
+    threads, overlap = report["faiss_threads"], report["gold_pairs_known"]
     seen = (
-        f"{known['trained_on']:,} of them are in the run's training rows, "
-        f"{known['selected']:,} in the rows that selected its weights"
-        if known
+        f"{overlap['trained_on']:,} of them are in the run's training rows, "
+        f"{overlap['selected']:,} in the rows that selected its weights"
+        if overlap
         else "how many of them are in its training data is unknown here"
     )
     return [

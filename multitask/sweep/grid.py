@@ -277,15 +277,15 @@ def _apart(file: GridFile, tree: Tree, base: Path) -> list[tuple[str, list[Setti
     """Return, per entry of ``tasks``, its label and the overrides that remove the other tasks."""
     if not file.tasks:
         return [("", [])]
-    known = list(load_config(base).tasks)
+    tasks = list(load_config(base).tasks)
     entries = []
     for place, entry in enumerate(file.tasks):
         names = [entry] if isinstance(entry, str) else entry
         path: KeyPath = ("tasks", place)
         for name in names or [""]:
-            if name not in known:
-                raise tree.error(path, f"{base.name} has no task {name!r}{suggest(name, known)}")
-        others = [f"{TASKS}.{name}" for name in known if name not in names]
+            if name not in tasks:
+                raise tree.error(path, f"{base.name} has no task {name!r}{suggest(name, tasks)}")
+        others = [f"{TASKS}.{name}" for name in tasks if name not in names]
         entries.append((names[0], [_setting(tree, path, key, None) for key in others]))
     labels = [label for label, _ in entries]
     if twice := next((label for label in labels if labels.count(label) > 1), None):

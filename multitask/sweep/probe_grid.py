@@ -211,8 +211,8 @@ def _compose(
             failed.append(Failure(run, str(lost[0])))
             progress.settled(run.name, f"failed: {lost[0]}")
             continue
-        known = {task: each for task, each in probes.items() if isinstance(each, Probed)}
-        _write(bench.plan, run, known, revision)
+        finite = {task: each for task, each in probes.items() if isinstance(each, Probed)}
+        _write(bench.plan, run, finite, revision)
         progress.settled(run.name, f"{mean_score(run)} ({time.monotonic() - began:.0f} s)")
 
 

@@ -39,10 +39,10 @@ def intervals(
 
 def percentiles(resampled: Array) -> tuple[float, float]:
     """Return the 95 % percentile interval of resampled values [R]; NaN is ignored."""
-    known = resampled[np.isfinite(resampled)]
-    if not len(known):
+    finite = resampled[np.isfinite(resampled)]
+    if not len(finite):
         return math.nan, math.nan
-    low, high = np.percentile(known, (2.5, 97.5))
+    low, high = np.percentile(finite, (2.5, 97.5))
     return float(low), float(high)
 
 

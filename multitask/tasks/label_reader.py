@@ -50,8 +50,8 @@ class LabelReader:
         if self.ids:
             known_as = self.ids.get(value, self._spellings.get(canonical(value)))
             if known_as is None:
-                known = ", ".join([*self.ids][:SHOWN]) + (", ..." if len(self.ids) > SHOWN else "")
-                raise ValueError(f"expected one of {known} (`data.labels` gives others a meaning)")
+                labels = ", ".join([*self.ids][:SHOWN]) + (", ..." if len(self.ids) > SHOWN else "")
+                raise ValueError(f"expected one of {labels} (`data.labels` gives others a meaning)")
             return known_as
         number = number_of(value)
         if not self.low <= number <= self.high:  # NaN fails too

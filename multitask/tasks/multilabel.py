@@ -131,8 +131,8 @@ class MultiLabel(TaskType):
         gold, predicted, scores = record["label"], record["prediction"], record["scores"]
         if gold == predicted:
             return None
-        known = [scores[i] for i in set(gold) ^ set(predicted) if scores[i] is not None]
-        size = max((max(one, 1 - one) for one in known), default=None)
+        wrong_scores = [scores[i] for i in set(gold) ^ set(predicted) if scores[i] is not None]
+        size = max((max(one, 1 - one) for one in wrong_scores), default=None)
         named = (", ".join(classes[i] for i in numbers) or "-" for numbers in (gold, predicted))
         return Mistake(size, *named)
 

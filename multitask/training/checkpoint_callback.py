@@ -49,7 +49,7 @@ class SameData:
         return dict(self.hashes)
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
-        changed = [task for task, known in self.hashes.items() if state.get(task) != known]
+        changed = [task for task, digest in self.hashes.items() if state.get(task) != digest]
         if changed:
             raise UserError(
                 f"the data of {', '.join(changed)} are not those the run was started with: put "
@@ -155,9 +155,9 @@ def newest_intact(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
 
     Damaged ones are renamed, and ``say`` prints a warning. Raises UserError if all are damaged.
     """
-    known = run.saved_checkpoints()
+    saved = run.saved_checkpoints()
     damaged = []
-    for path in reversed(known):
+    for path in reversed(saved):
         try:
             load_checkpoint(path)
             _restore_weights(run, path)
@@ -168,7 +168,7 @@ def newest_intact(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
         for other in damaged:  # new checkpoints need the names; not deleted
             other.rename(run.damaged(other))
         return path
-    if known:
+    if saved:
         raise UserError(f"{run.path}: every checkpoint is damaged: start again with --overwrite")
     return None
 

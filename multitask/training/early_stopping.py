@@ -94,8 +94,8 @@ class Selection:
     def _improve_joint(self, step: int, together: Mapping[str, float]) -> None:
         defined = sum(not math.isnan(value) for value in together.values())
         if self.defined is None:  # an older checkpoint: a mean existed if all tasks had a score
-            known = self.best.get(JOINT, Best())
-            self.defined = 0 if known.value is None else len(together)
+            best = self.best.get(JOINT, Best())
+            self.defined = 0 if best.value is None else len(together)
         if defined > self.defined:
             self.best[JOINT] = Best()
             self.defined = defined

@@ -19,9 +19,9 @@ def run_baselines(
     """Compute the trivial and frozen-encoder scores of each task, once per run; save them."""
     config = plan.config
     if resume:
-        known = distributed.on_first(lambda: _saved(plan, run))
-        if known is not None:
-            return known
+        saved = distributed.on_first(lambda: _saved(plan, run))
+        if saved is not None:
+            return saved
     baselines: dict[str, dict[str, Any]] = {}
     for name in _measured(plan):
         task, splits, reader = config.tasks[name], plan.data.splits[name], plan.data.readers[name]
@@ -56,9 +56,9 @@ def _measured(plan: Plan) -> list[str]:
 
 def _saved(plan: Plan, run: RunDirectory) -> dict[str, dict[str, Any]] | None:
     """Read the saved baselines; None if there are none, or, with a warning, if damaged."""
-    known = run.load_baselines()
-    if known is not None and list(known) == _measured(plan):
-        return known
+    saved = run.load_baselines()
+    if saved is not None and list(saved) == _measured(plan):
+        return saved
     if run.baselines.exists():
         warn(f"{run.baselines} is damaged: the baselines are measured again")
     return None

@@ -142,9 +142,9 @@ def _sampler(
     config: Config, settings: TrainingConfig, loaders: Mapping[str, TrainRows], path: KeyPath
 ) -> Any:
     """Build the sampler that decides whose turn it is."""
-    known = ("longest", *loaders)
-    if isinstance(settings.epoch, str) and settings.epoch not in known:
-        message = f"{settings.epoch!r} has no turns here{suggest(settings.epoch, known)}"
+    lengths = ("longest", *loaders)
+    if isinstance(settings.epoch, str) and settings.epoch not in lengths:
+        message = f"{settings.epoch!r} has no turns here{suggest(settings.epoch, lengths)}"
         raise config.error((*path, "epoch"), message)
     joint = settings.combine == "joint"
     if joint:

@@ -206,9 +206,9 @@ class Trainer:
 
     def _diverged(self, problem: NotFinite) -> UserError:
         saved = self.checkpoints.newest()
-        known = f"the last good checkpoint is {saved}" if saved else "no checkpoint yet"
+        last = f"the last good checkpoint is {saved}" if saved else "no checkpoint yet"
         return UserError(
-            f"step {self.step + 1}, {problem}; the run stops, {known}. Start a new run (another "
+            f"step {self.step + 1}, {problem}; the run stops, {last}. Start a new run (another "
             "output_dir=DIR) with a lower `training.lr` or `training.head_lr`, or with "
             "`training.precision=fp32`"
         )

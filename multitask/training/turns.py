@@ -74,9 +74,9 @@ class Turns:
 
     def stream_scores(self, stage: Stage) -> dict[str, float]:
         """Return the lowest training score of the stage's tasks on each stream; -inf: unknown."""
-        known = {t: -math.inf if math.isnan(s) else s for t, s in self.train_scores.items()}
+        by_task = {t: -math.inf if math.isnan(s) else s for t, s in self.train_scores.items()}
         return {
-            stream: min(known.get(task, -math.inf) for task in tasks)
+            stream: min(by_task.get(task, -math.inf) for task in tasks)
             for stream, members in self.members.items()
             if (tasks := [task for task in members if task in stage.tasks])
         }

@@ -82,15 +82,15 @@ def is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def suggest(word: str, known: list[str] | tuple[str, ...]) -> str:
-    """Return ' (did you mean ...?)' with the nearest known word, else the list of known words."""
+def suggest(word: str, names: list[str] | tuple[str, ...]) -> str:
+    """Return ' (did you mean ...?)' with the nearest of ``names``, else the list of them."""
     import difflib
 
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if near:
         return f" (did you mean {near[0]!r}?)"
-    more = ", ..." if len(known) > SHOWN else ""
-    return f" (known: {', '.join(known[:SHOWN])}{more})" if known else ""
+    more = ", ..." if len(names) > SHOWN else ""
+    return f" (known: {', '.join(names[:SHOWN])}{more})" if names else ""
 
 
 def no_file(file: os.PathLike[str]) -> str:

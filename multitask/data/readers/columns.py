@@ -78,14 +78,14 @@ def class_names(config: Config, task: str) -> list[str]:
     Raises UserError if two splits have different names.
     """
     data = config.tasks[task].data
-    known: list[str] = []
+    first: list[str] = []
     for name in filter(None, (data.train, data.dev, data.test)):
         names = _class_names(config, task, name)
-        if known and names and names != known:
-            message = f"the classes of {name} are {', '.join(names)}, of train {', '.join(known)}"
+        if first and names and names != first:
+            message = f"the classes of {name} are {', '.join(names)}, of train {', '.join(first)}"
             raise config.error(("tasks", task, "data", "label"), message)
-        known = known or names
-    return known
+        first = first or names
+    return first
 
 
 def _class_names(config: Config, task: str, name: str) -> list[str]:

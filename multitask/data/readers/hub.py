@@ -111,11 +111,11 @@ def _unusual(builder: Any) -> list[str]:
     import datasets
 
     config, features = builder.config, builder.info.features or {}
-    known = KNOWN + KNOWN_CSV if builder.name == "csv" else KNOWN
+    readable = KNOWN + KNOWN_CSV if builder.name == "csv" else KNOWN
     options = [
         field.name
         for field in dataclasses.fields(config)
-        if field.name not in known and getattr(config, field.name) != field.default
+        if field.name not in readable and getattr(config, field.name) != field.default
     ]
     if builder.name == "csv" and config.sep not in SEPARATORS:
         options.append("sep")
@@ -189,8 +189,8 @@ def _numbered(table: dict[str, list], builder: Any, source: str) -> dict[str, li
                 try:
                     table[name][row] = feature.str2int(label_text(cell))
                 except ValueError:
-                    known = ", ".join(feature.names)
-                    message = f"{name} is {cell!r:.60}: expected one of {known}"
+                    names = ", ".join(feature.names)
+                    message = f"{name} is {cell!r:.60}: expected one of {names}"
                     raise UserError(f"{source}, row {row + 1}: {message}") from None
     return table
 

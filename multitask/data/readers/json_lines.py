@@ -23,8 +23,8 @@ def read_json_lines(text: str, file: Path, data: DataConfig) -> dict[str, list]:
     A number becomes the text in the file: `1` and `1.0` are two texts and two classes, as in CSV.
     Raises UserError with file and line for anything else, and for a row without a text.
     """
-    whole = text.lstrip().startswith("[")
-    records = list(_rows(text, file) if whole else _lines(text, file))
+    is_list = text.lstrip().startswith("[")
+    records = list(_rows(text, file) if is_list else _lines(text, file))
     if not records:
         raise UserError(f"{file}: the file is empty")
     names = dict.fromkeys(name for _, record in records for name in record)

@@ -26,8 +26,8 @@ def parquet_features(file: Path) -> Any:
 
     with reading(file), _explained(file):
         schema = pyarrow.parquet.read_schema(file)
-    known = b"huggingface" in (schema.metadata or {})
-    return datasets.Features.from_arrow_schema(schema) if known else {}
+    by_datasets = b"huggingface" in (schema.metadata or {})
+    return datasets.Features.from_arrow_schema(schema) if by_datasets else {}
 
 
 @contextmanager

@@ -27,8 +27,8 @@ def table_of(data: DataConfig, file: Path) -> dict[str, list]:
     """Read a user's file in the format of its ending. Raises UserError if that is unknown."""
     form = FORMATS.get(file.suffix.lower())
     if form is None:
-        known = ", ".join(FORMATS)
-        raise UserError(f"{file}: cannot tell the format: give it one of the endings {known}")
+        endings = ", ".join(FORMATS)
+        raise UserError(f"{file}: cannot tell the format: give it one of the endings {endings}")
     return read_table(file, form, data)
 
 

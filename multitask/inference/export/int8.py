@@ -79,7 +79,7 @@ def quantise(directory: Path) -> None:
             directory / INT8_FILE,
             weight_type=QuantType.QInt8,
             per_channel=True,
-            extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},  # of what it adds
+            extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},  # of nodes that it adds
         )
 
 

@@ -38,7 +38,7 @@ def export_onnx(parts: Parts, directory: Path) -> None:
         message = f"tasks.{parts.task}.head: {head} predicts {parts.reader.task_type.predicts}: "
         raise UserError(message + "export another task, or --format transformers --encoder-only")
     if parts.config.encoder.bitlinear is not None:
-        # onnxruntime sums in another order, and rounding to 8 bits makes other numbers of that
+        # onnxruntime sums in another order, and rounding to 8 bits makes the difference larger
         message = (
             "encoder.bitlinear: ONNX would give other scores, for inputs are rounded to 8 bits: "
         )

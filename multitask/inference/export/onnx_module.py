@@ -35,7 +35,7 @@ class PlainTask(nn.Module):
 
     def _pooled(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
         if isinstance(self.encoder, BertEncoder):
-            states = self._own_states(ids, mask, types)
+            states = self._bert_states(ids, mask, types)
         else:
             taken = {"token_type_ids": types} if self.encoder.takes_token_types else {}
             output = self.encoder.model(
@@ -44,7 +44,7 @@ class PlainTask(nn.Module):
             states = dict(enumerate(output.hidden_states))
         return self.pooler({number: states[number] for number in self.pooler.layers}, mask)
 
-    def _own_states(self, ids: Tensor, mask: Tensor, types: Tensor) -> dict[int, Tensor]:
+    def _bert_states(self, ids: Tensor, mask: Tensor, types: Tensor) -> dict[int, Tensor]:
         """Compute the hidden states [B, T, d] up to the pooler's highest layer, pads included."""
         encoder: Any = self.encoder
         padded = Padded(mask)

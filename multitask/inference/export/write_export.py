@@ -88,7 +88,7 @@ def write_export(
         "ternary": _ternary,
     }
     directory.parent.mkdir(parents=True, exist_ok=True)
-    place = directory.resolve()  # a link stays one
+    place = directory.resolve()  # if it is a link, keep the link
     remove_scraps(place.parent)
     with replacing(place) as scratch:
         scratch.mkdir()
@@ -100,7 +100,7 @@ def write_export(
             versions={**versions(*PACKAGES[form]), "git revision": str(git_revision())},
         )
         write_text(scratch / "README.md", card(run_dir, exported))
-        check_target(directory)  # still free: an export takes minutes
+        check_target(directory)  # again: an export takes minutes
     return list(exported.notes)
 
 

@@ -111,9 +111,9 @@ def read_questions(file: Path, limit: int = CORPUS_LIMIT) -> Questions:
 
 def known_pairs(questions: Questions, rows: Iterable[Rows]) -> int:
     """Count the duplicate pairs that are also in some rows, in either order."""
-    known = text_sets(rows, 2)
+    pairs = text_sets(rows, 2)
     return sum(
-        row_key((query, questions.corpus[place])) in known
+        row_key((query, questions.corpus[place])) in pairs
         for query, places in zip(questions.queries, questions.gold, strict=True)
         for place in places
     )

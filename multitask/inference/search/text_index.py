@@ -164,7 +164,7 @@ def ivf_index(vectors: np.ndarray, lists: int, probes: int, metric: int | None =
     faiss, dim = import_faiss(), vectors.shape[1]
     metric = faiss.METRIC_INNER_PRODUCT if metric is None else metric
     index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, lists, metric)
-    index.cp.min_points_per_centroid = 1  # no warning by FAISS: we warn ourselves
+    index.cp.min_points_per_centroid = 1  # FAISS does not warn: we do
     index.train(vectors)
     index.add(vectors)
     index.nprobe = probes
@@ -348,8 +348,8 @@ def _read_vectors(file: Path, facts: Facts) -> Any:
     except (RuntimeError, MemoryError) as error:
         raise UserError(f"{file}: FAISS cannot read it: {ANEW}") from error
     lists = vectors.nlist if isinstance(vectors, faiss.IndexIVFFlat) else None
-    known = isinstance(vectors, faiss.IndexFlat | faiss.IndexIVFFlat)
-    if not known or lists != facts.lists or vectors.metric_type != faiss.METRIC_INNER_PRODUCT:
+    of_ours = isinstance(vectors, faiss.IndexFlat | faiss.IndexIVFFlat)
+    if not of_ours or lists != facts.lists or vectors.metric_type != faiss.METRIC_INNER_PRODUCT:
         raise UserError(f"{file}: another kind of index than {FACTS} says: {ANEW}")
     if facts.probes is not None:
         vectors.nprobe = facts.probes

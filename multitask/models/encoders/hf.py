@@ -177,7 +177,7 @@ def _architecture(name: str, revision: str | None, dropout: float | None) -> Any
     if dropout is not None:
         key = "dropout" if config.model_type == "distilbert" else "hidden_dropout_prob"
         setattr(config, key, dropout)
-    known = ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert")
-    if config.model_type not in known:
-        raise ValueError(f"model type {config.model_type!r} is not one of {', '.join(known)}")
+    supported = ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert")
+    if config.model_type not in supported:
+        raise ValueError(f"model type {config.model_type!r} is not one of {', '.join(supported)}")
     return config

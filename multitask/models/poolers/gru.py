@@ -36,7 +36,7 @@ def first_outputs(gru: nn.GRU, packed: PackedSequence) -> Tensor:
         finals = _layer_by_layer(gru, packed, packed.batch_sizes[:1].tolist())
         return torch.cat([finals[-2], finals[-1]], dim=-1)
     outputs, order = _torchs(gru, packed)[0], packed.unsorted_indices
-    assert order is not None  # as `pack` leaves it
+    assert order is not None  # `pack` sorts the sequences
     # packed rows are ordered by time, so the first rows are the first tokens of all sequences
     return outputs.data[: len(order)][order]
 
@@ -95,9 +95,9 @@ def _one_direction(
     states, ended = list(inputs), []
     for time in order:
         more = sizes[time] - len(state)
-        if more > 0:  # sequences begin here
+        if more > 0:  # more sequences begin
             state = torch.cat([state, state.new_zeros(more, width)])
-        elif more < 0:  # sequences ended before
+        elif more < 0:  # some sequences have ended
             state, done = state.split((sizes[time], -more))
             ended.append(done)
         input_gates, input_new = inputs[time].split(parts, dim=-1)

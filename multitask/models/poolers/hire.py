@@ -99,9 +99,9 @@ class HirePooler(nn.Module):
 
 
 def _states(layers: list[int] | None, num_layers: int) -> tuple[int, ...]:
-    known = range(num_layers + 1)
-    chosen = tuple(known) if layers is None else tuple(sorted(layers))
-    if not chosen or len({*chosen} & {*known}) < len(chosen):
+    numbers = range(num_layers + 1)
+    chosen = tuple(numbers) if layers is None else tuple(sorted(layers))
+    if not chosen or len({*chosen} & {*numbers}) < len(chosen):
         raise ValueError(
             f"layers must be different numbers from 0, the embeddings, to {num_layers}, "
             f"not {layers}"

@@ -202,13 +202,13 @@ def _overall(columns: list[Column]) -> Column:
     """Average the columns, for the groups that have all of them."""
     overall: Column = []
     for entries in zip(*columns, strict=True):
-        known = [entry for entry in entries if entry is not None]
-        if len(known) < len(entries):
+        present = [entry for entry in entries if entry is not None]
+        if len(present) < len(entries):
             overall.append(None)
             continue
-        by_seed = zip(*(scores for scores, _ in known), strict=True)
+        by_seed = zip(*(scores for scores, _ in present), strict=True)
         means = [statistics.fmean(scores) for scores in by_seed]
-        overall.append((means, np.mean([samples for _, samples in known], axis=0)))
+        overall.append((means, np.mean([samples for _, samples in present], axis=0)))
     return overall
 
 

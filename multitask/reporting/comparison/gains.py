@@ -66,14 +66,14 @@ def _compared(runs: Sequence[str], values: Sequence[float], samples: Array) -> d
     """Compare one column's ``values`` [1 + M] and ``samples`` [R, 1 + M], the ensemble first."""
     ensemble, *members = values
     mean = statistics.fmean(members)
-    known = [value for value in members if math.isfinite(value)]
-    best = members.index(max(known)) if known else 0  # undefined, as all of them are
+    finite = [value for value in members if math.isfinite(value)]
+    best = members.index(max(finite)) if finite else 0  # undefined, as all of them are
     return {
         "ensemble": ensemble,
         "members": members,
         "mean": mean,
         "best": members[best],
-        "best_run": runs[best] if known else None,
+        "best_run": runs[best] if finite else None,
         "gain_over_mean": _gain(ensemble - mean, samples[:, 0] - samples[:, 1:].mean(axis=1)),
         "gain_over_best": _gain(ensemble - members[best], samples[:, 0] - samples[:, 1 + best]),
     }

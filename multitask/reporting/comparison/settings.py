@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from multitask.config.yaml_merge import CHOICES, WHOLE
+from multitask.config.yaml_merge import CHOICES, REPLACED
 from multitask.config.yaml_reader import dump_override
 from multitask.reporting.comparison.groups import NOT_SETTINGS
 
@@ -32,7 +32,7 @@ def _compare(
     first, *others = values.values()
     if all(other == first for other in others):
         return
-    one_value = path[-1:] and (path[-1] in CHOICES or path[-2:] in WHOLE)
+    one_value = path[-1:] and (path[-1] in CHOICES or path[-2:] in REPLACED)
     if one_value or not all(isinstance(value, dict) for value in values.values()):
         for i, value in values.items():
             differing[i][".".join(path)] = _plain(value)

@@ -44,11 +44,11 @@ def p_value(differences: Array) -> float:
     Each probability is (count + 1) / (R + 1), so that p is never 0. NaN differences are ignored;
     the result is NaN if there is no other.
     """
-    known = differences[np.isfinite(differences)]
-    if not len(known):
+    finite = differences[np.isfinite(differences)]
+    if not len(finite):
         return math.nan
-    fewer = min((known <= 0).sum(), (known >= 0).sum())
-    return min(1.0, 2 * (int(fewer) + 1) / (len(known) + 1))
+    fewer = min((finite <= 0).sum(), (finite >= 0).sum())
+    return min(1.0, 2 * (int(fewer) + 1) / (len(finite) + 1))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

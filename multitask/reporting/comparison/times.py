@@ -42,5 +42,5 @@ def several_machines(reports: Sequence[Mapping[str, Any]]) -> str | None:
 
 def median_of(values: Sequence[float | None]) -> float | None:
     """Return the median; None if a value is missing."""
-    known = [value for value in values if value is not None]
-    return float(statistics.median(known)) if len(known) == len(values) else None
+    present = [value for value in values if value is not None]
+    return float(statistics.median(present)) if len(present) == len(values) else None

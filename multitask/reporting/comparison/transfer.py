@@ -42,8 +42,8 @@ def transfer(comparison: dict[str, Any]) -> dict[str, Any]:
     for name, by_task in several.items():
         changes = {task: _gain(score, alone[task]) for task, score in by_task.items()}
         relative = {task: percent for task, (_, percent) in changes.items()}
-        known = [percent for percent in relative.values() if percent is not None]
-        delta = statistics.fmean(known) if len(known) == len(relative) else None
+        defined = [percent for percent in relative.values() if percent is not None]
+        delta = statistics.fmean(defined) if len(defined) == len(relative) else None
         gains[name] = {"delta_m": delta, "tasks": relative}
         if len(by_task) == 2:
             for task, added in permutations(by_task):

@@ -49,8 +49,8 @@ def draw_conflict(
 
 def _mean(values: np.ndarray) -> float:
     """Average the numbers; NaN if there is none."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else np.nan
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else np.nan
 
 
 def cosines(measured: list[dict[str, Any]], part: str, pair: str) -> np.ndarray:

@@ -60,8 +60,8 @@ def draw_heatmaps(maps: Sequence[Heatmap], measure: str = "") -> "style.Figure":
             0.6 + (1.2 + 0.5 * height) * down,
         ),
     )
-    known = np.concatenate([each.values[np.isfinite(each.values)] for each in maps])
-    low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
+    finite = np.concatenate([each.values[np.isfinite(each.values)] for each in maps])
+    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
     colours = matplotlib.colormaps[style.SCORES].with_extremes(bad=style.NO_SCORE)
     scale = matplotlib.cm.ScalarMappable(Normalize(low, high), colours)
     for axes, each in zip(places, maps, strict=False):
@@ -135,12 +135,12 @@ def score_curves(
     curves: Curves = {}
     for task, result in report["tasks"].items():
         # a stage may evaluate only its own tasks
-        known = [event for event in evaluations if task in event["tasks"]]
-        scores = style.numbers(event["tasks"][task][result["metric"]] for event in known)
-        # what is only evaluated is scored on dev, whatever selects the others
+        scored = [event for event in evaluations if task in event["tasks"]]
+        scores = style.numbers(event["tasks"][task][result["metric"]] for event in scored)
+        # tasks that are only evaluated are always scored on dev
         apart = result.get("evaluate_only") and report["selection_split"] != "dev"
         curves[task, result["metric"] + " on dev" * bool(apart)] = dict(
-            zip([event["step"] for event in known], scores, strict=True)
+            zip([event["step"] for event in scored], scores, strict=True)
         )
     return curves
 

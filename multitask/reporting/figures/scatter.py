@@ -11,9 +11,9 @@ from multitask.reporting.figures import style
 
 def scatter(task: str, result: dict[str, Any], predictions: Path) -> "style.Figure":
     """Draw one dot per dev row; the title has the first metric of the task type."""
-    known = [record for record in load_lines(predictions) if record["label"] is not None]
-    gold = style.numbers(record["label"] for record in known)
-    predicted = style.numbers(record["prediction"] for record in known)
+    labelled = [record for record in load_lines(predictions) if record["label"] is not None]
+    gold = style.numbers(record["label"] for record in labelled)
+    predicted = style.numbers(record["prediction"] for record in labelled)
     figure, axes = style.new_panel(5.4, 5.0)
     axes.scatter(gold, predicted, **style.LOOKS["dots"])
     low, high = result["label_range"] or (gold.min(initial=0), gold.max(initial=1))
@@ -23,7 +23,7 @@ def scatter(task: str, result: dict[str, Any], predictions: Path) -> "style.Figu
     value = result["dev"][metric]
     score = f"{metric.capitalize()} {'undefined' if value is None else f'{value:.3f}'}"
     axes.set_title(
-        f"{style.label(task)}: {score} on {len(known):,} dev rows",
+        f"{style.label(task)}: {score} on {len(labelled):,} dev rows",
         fontsize=style.TITLE,
     )
     style.quiet_frame(axes)

@@ -64,9 +64,9 @@ def figure_name(kind: TaskType, task: str) -> str:
 def _smoothed(values: np.ndarray) -> np.ndarray:
     """Return the centred running mean over 5 % of the points, but at least 5; NaN is ignored."""
     window = np.ones(min(len(values), max(5, len(values) // 20)))
-    known = ~np.isnan(values)
-    total = np.convolve(np.where(known, values, 0.0), window, mode="same")
-    count = np.convolve(known, window, mode="same")
+    defined = ~np.isnan(values)
+    total = np.convolve(np.where(defined, values, 0.0), window, mode="same")
+    count = np.convolve(defined, window, mode="same")
     return np.where(count > 0, total / np.maximum(count, 1), math.nan)
 
 
@@ -115,7 +115,7 @@ def _metric_curve(
         }
         if not scores:
             continue
-        # what is only evaluated is always scored on dev, whatever selects the others
+        # tasks that are only evaluated are always scored on dev
         name = "dev" if result.get("evaluate_only") else split
         axes.plot(list(scores), style.numbers(scores.values()), **look, label=name)
         if split == selects and scores.get(result["selected_step"]) is not None:

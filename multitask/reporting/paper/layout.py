@@ -91,10 +91,10 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
         layout = Layout.model_validate(tree.value)
     except ValidationError as error:
         raise explain(error, tree, Layout) from error
-    known = {metric for name in TASK_TYPES for metric in task_type(name).selects}
+    metrics = {metric for name in TASK_TYPES for metric in task_type(name).selects}
     for place, column in enumerate(layout.columns):
-        if column.metric not in known:
-            message = f"expected one of {', '.join(sorted(known))}"
+        if column.metric not in metrics:
+            message = f"expected one of {', '.join(sorted(metrics))}"
             raise tree.error(("columns", place, "metric"), message)
     for name, row in layout.rows.items():
         if row.printed and len(row.printed) != len(layout.columns):
