@@ -14,6 +14,7 @@ import argparse
 import numpy as np
 
 from multitask.reporting.comparison.significance import drawn_seeds, p_value, seed_means
+from multitask.reporting.table_formats import markdown_table
 from multitask.utils.versions import git_revision
 
 DIFFICULTY = 1.5  # standard deviation over rows; a run's own noise on a row has 1
@@ -44,12 +45,13 @@ def false_findings(
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     print(f"commit {git_revision()}\n")
-    print("| seeds | sd of accuracy over seeds | false findings at p < 0.05 |")
-    print("| --- | --- | --- |")
-    for seeds in (1, 3, 5):
-        for effect in (0.0, 0.005, 0.01, 0.05):
-            share = false_findings(seeds, effect)
-            print(f"| {seeds} | {effect:.3f} | {100 * share:.1f} % |", flush=True)
+    rows = [
+        [str(seeds), f"{effect:.3f}", f"{100 * false_findings(seeds, effect):.1f} %"]
+        for seeds in (1, 3, 5)
+        for effect in (0.0, 0.005, 0.01, 0.05)
+    ]
+    header = ["seeds", "sd of accuracy over seeds", "false findings at p < 0.05"]
+    print(markdown_table(header, rows))
 
 
 if __name__ == "__main__":

@@ -353,7 +353,7 @@ def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None
     """
     run = RunDirectory(Path(run_dir))
     if run.holds_run and not run.best.is_file():
-        if run.finished and '"probe": true' in run.report.read_text(encoding="utf-8"):
+        if run.finished and run.load_report().get("probe"):
             message = f"heads of a probe grid keep no weights: train {run.config}"
             raise UserError(f"{run.path}: {message} with output_dir=DIR")
         raise UserError(f"{run.path}: the run has no evaluated weights yet: go on with --resume")

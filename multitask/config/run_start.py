@@ -9,7 +9,14 @@ from multitask.config import Config
 from multitask.config.describe_config import as_written
 from multitask.config.run_directory import RunDirectory
 from multitask.utils.errors import UserError
-from multitask.utils.files import finish_replacing, hold, is_scrap, remove_scraps, replacing
+from multitask.utils.files import (
+    ANYWHERE,
+    finish_replacing,
+    hold,
+    is_scrap,
+    remove_scraps,
+    replacing,
+)
 
 
 def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
@@ -97,7 +104,7 @@ def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
                 "the same values, or choose another output_dir=DIR"
             )
     place.mkdir(parents=True, exist_ok=True)
-    remove_scraps(place, "**/.*.tmp")
+    remove_scraps(place, ANYWHERE)
     remove_scraps(place.parent)
     if overwrite:
         with replacing(place) as made:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from heads.masked_lm import MaskedLMHead
 from multitask.config import Config, load_run_config
+from multitask.config.registry import resolve
 from multitask.config.run_directory import RunDirectory, selected_steps
 from multitask.models.encoders import Encoder, bert_weights
 from multitask.models.encoders.mlm_weights import mlm_weights
@@ -78,7 +79,11 @@ def _of_model(name: str) -> tuple[MaskedLM, Any]:
 
 def _of_run(run: RunDirectory) -> tuple[MaskedLM, Any]:
     config: Config = load_run_config(run.path)
-    tasks = [n for n, t in config.tasks.items() if t.head.name == "masked_lm" and not t.share_head]
+    tasks = [
+        name
+        for name, task in config.tasks.items()
+        if resolve("head", task.head.name) is MaskedLMHead and not task.share_head
+    ]
     if not tasks:
         raise UserError(f"{run.path}: the run has no `masked_lm` task")
     for key in ("adapter", "projection"):

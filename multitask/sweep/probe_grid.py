@@ -44,7 +44,7 @@ from multitask.training.report_json import run_result, task_result
 from multitask.training.setup import Plan, set_up
 from multitask.utils.device import pick_device
 from multitask.utils.errors import NotFinite
-from multitask.utils.files import remove_scraps
+from multitask.utils.files import ANYWHERE, remove_scraps
 from multitask.utils.versions import git_revision
 
 OTHER_POOLING = "a probe is scored with the pooling that it trains on: leave this out"
@@ -102,7 +102,7 @@ def probe_all(
         progress.say(f"{output} is held by {holder(output / 'probes')}: waiting for it")
 
     with exclusive(output / "probes", waiting):
-        remove_scraps(SweepDirectory(output).cells, "**/.*.tmp")  # also of finished runs
+        remove_scraps(SweepDirectory(output).cells, ANYWHERE)  # also of finished runs
         pending = [run for run in runs if not run.finished]
         progress.skipped(len(runs) - len(pending))
         if pending:

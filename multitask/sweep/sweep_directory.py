@@ -12,7 +12,7 @@ from multitask.config.yaml_reader import dump_override
 from multitask.reporting.model_card import write_card
 from multitask.reporting.run_report import write_reports
 from multitask.sweep.grid import Grid
-from multitask.utils.files import remove_scraps
+from multitask.utils.files import ANYWHERE, remove_scraps
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def discard_weights(run: Run) -> None:
 
 def complete_report(run: Run) -> None:
     """Write report.md and the card of a run that was killed after writing report.json."""
-    remove_scraps(run.directory, "**/.*.tmp")
+    remove_scraps(run.directory, ANYWHERE)
     if not run.files.markdown_page.is_file():
         write_reports(run.directory)
         write_card(run.directory)

@@ -11,8 +11,6 @@ import numpy as np
 
 from multitask.tasks.base import Array, Columns, TaskType
 
-CORRELATIONS = ("pearson", "spearman")
-
 
 def compute(task_type: TaskType, columns: Columns) -> dict[str, float]:
     """Compute all metrics of a task type.
@@ -60,17 +58,16 @@ def mean_of_defined(values: Mapping[str, float]) -> float:
     return joint(defined) if defined else math.nan
 
 
-def overall_cs224n(values: Mapping[str, float], metrics: Mapping[str, str]) -> float:
-    """Compute the later CS224N score: the mean over tasks, with (r + 1) / 2 for a correlation r.
+def overall_cs224n(dev: Mapping[str, Mapping[str, float]]) -> float | None:
+    """Compute the later CS224N score: the mean over tasks, with (r + 1) / 2 for the correlation r.
 
-    ``values`` and ``metrics`` map each task to its score and to its metric's name.
+    ``dev`` has the dev scores of each task. None without the course's tasks sst, qqp and sts.
     """
-    return joint(
-        {
-            task: (value + 1) / 2 if metrics[task] in CORRELATIONS else value
-            for task, value in values.items()
-        }
-    )
+    try:
+        values = {task: dev[task]["accuracy"] for task in ("sst", "qqp")}
+        return joint({**values, "sts": (dev["sts"]["pearson"] + 1) / 2})
+    except KeyError:
+        return None
 
 
 def improves(new: float, best: float | None, min_delta: float = 0.0) -> bool:

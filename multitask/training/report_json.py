@@ -158,7 +158,8 @@ def run_result(
     counted = metrics.joint_tasks(
         {n: plan.data.readers[n].task_type for n in tasks if not tasks[n]["evaluate_only"]}
     )
-    headline = {name: tasks[name]["dev"][tasks[name]["metric"]] for name in counted}
+    dev = {name: entry["dev"] for name, entry in tasks.items()}
+    headline = {name: dev[name][tasks[name]["metric"]] for name in counted}
     return without_nan(
         {
             "format": 1,
@@ -179,21 +180,14 @@ def run_result(
                 "seen_corpora": list(seen_corpora(config)),
                 "from_scratch": config.encoder.from_scratch,
             },
-            "overall": {"mean": metrics.mean_of_defined(headline), "cs224n": _course_score(tasks)},
+            "overall": {
+                "mean": metrics.mean_of_defined(headline),
+                "cs224n": metrics.overall_cs224n(dev),
+            },
             "tasks": tasks,
             "warnings": plan.warnings,
         }
     )
-
-
-def _course_score(tasks: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """Compute the course's overall score; None unless the run has its tasks sst, qqp and sts."""
-    course = {"sst": "accuracy", "qqp": "accuracy", "sts": "pearson"}
-    try:
-        values = {task: tasks[task]["dev"][metric] for task, metric in course.items()}
-    except KeyError:
-        return None
-    return metrics.overall_cs224n(values, course)
 
 
 def dev_results(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, Any]:

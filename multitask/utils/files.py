@@ -22,6 +22,8 @@ from multitask.utils.limits import JSON_BYTES
 
 # how the names of scratch directories start and end
 SCRATCH, ENDING = ".multitask-", ".tmp"
+# scratch files and directories at any depth, for `remove_scraps`
+ANYWHERE = f"**/.*{ENDING}"
 # what the name of an old directory gets, in a scratch directory, where the system cannot swap two
 BEFORE = ".before"
 CHECKSUMS = "SHA256SUMS"

@@ -84,16 +84,21 @@ def test_metrics_asked_for_by_name_are_the_same_and_no_others(label_type):
 
 def test_joint_and_overall_scores():
     values = {"sst": 0.5, "para": 0.8, "sts": 0.6}
-    names = {"sst": "accuracy", "para": "accuracy", "sts": "pearson"}
     assert metrics.joint(values) == pytest.approx(1.9 / 3)
-    assert metrics.overall_cs224n(values, names) == pytest.approx((0.5 + 0.8 + 0.8) / 3)
-    assert metrics.overall_cs224n({"a": -1.0, "b": 1.0}, {"a": "spearman", "b": "pearson"}) == 0.5
     assert math.isnan(metrics.joint({**values, "sts": math.nan}))
     without = {task: value for task, value in values.items() if task != "sts"}
     assert metrics.mean_of_defined({**values, "sts": math.nan}) == metrics.joint(without)
     assert metrics.mean_of_defined(values) == metrics.joint(values)
     assert math.isnan(metrics.mean_of_defined({"sts": math.nan}))
-    assert math.isnan(metrics.overall_cs224n({**values, "sts": math.nan}, names))
+
+
+def test_the_course_s_score_is_the_mean_of_its_three_tasks():
+    accuracies = {"sst": {"accuracy": 0.5}, "qqp": {"accuracy": 0.8, "f1": 0.1}}
+    dev = {**accuracies, "sts": {"pearson": 0.6}, "other": {"accuracy": 0.0}}
+    assert metrics.overall_cs224n(dev) == pytest.approx((0.5 + 0.8 + 0.8) / 3)
+    assert math.isnan(metrics.overall_cs224n({**dev, "sts": {"pearson": math.nan}}))
+    for missing in (accuracies, {**dev, "sst": {"mcc": 0.5}}):
+        assert metrics.overall_cs224n(missing) is None
 
 
 def test_improves_compares_nan_safely():

@@ -50,7 +50,7 @@ def attention_weights(
         return [layer_attention(part, states[n], mask) for n, part in enumerate(parts)]
     model = encoder.model
     types = {"token_type_ids": token_type_ids} if encoder.takes_token_types else {}
-    usual = model.config._attn_implementation
+    usual = model.get_correct_attn_implementation(None)  # the default: we never choose another
     model.set_attn_implementation("eager")
     try:
         output = model(input_ids, attention_mask=mask, output_attentions=True, **types)
