@@ -46,13 +46,13 @@ def write_tensors(file: Path, tensors: Tensors) -> None:
 
 
 def read_tensors(file: Path, advice: str = ANEW) -> Tensors:
-    """Tensors of a safetensors file. Raises UserError with ``advice``: it is missing or damaged."""
+    """Read a safetensors file. Raises UserError with ``advice``: it is missing or damaged."""
     check_tensors(file, advice)
     return read_checked(file, advice)
 
 
 def read_checked(file: Path, advice: str = ANEW) -> Tensors:
-    """Tensors of a file that ``check_tensors`` or ``intact_weights`` has checked."""
+    """Read the tensors of a file that ``check_tensors`` or ``intact_weights`` has checked."""
     with _explained(file, advice):
         return load_file(file)
 
@@ -94,7 +94,7 @@ def _check_sum(file: Path) -> None:
 
 
 def _checksum(file: Path) -> tuple[int, str, str]:
-    """Where in a file its checksum is, the checksum there, and the one computed with zeros there.
+    """Return the place of a file's checksum, the checksum there, and that of the file without it.
 
     The place is 0 for a file that has none.
     """

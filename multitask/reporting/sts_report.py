@@ -95,7 +95,7 @@ def _subsets(entries: Entries) -> Table:
 
 
 def percent(value: float | None) -> str:
-    """A correlation times 100; ``-`` for None and NaN."""
+    """Format a correlation times 100; ``-`` for None and NaN."""
     return number(None if value is None else 100 * value, ".2f")
 
 

@@ -33,11 +33,11 @@ class SweepDirectory:
     cells = Named("cells")
 
     def run(self, cell: str, seed: int) -> Path:
-        """The directory of a run."""
+        """Return the directory of a run."""
         return self.cells / cell / f"seed-{seed}"
 
     def comparison(self, task: str) -> Path:
-        """The directory of the comparison; tasks that are trained apart get one directory each."""
+        """Return the directory of the comparison: one per task if tasks are trained apart."""
         return self.path / "tasks" / task if task else self.path
 
 

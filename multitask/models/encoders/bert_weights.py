@@ -47,7 +47,7 @@ def unsupported(config: Any) -> str | None:
 def encoder_from_pretrained(
     name: str, *, revision: str | None = None, dropout: float | None = None
 ) -> BertEncoder:
-    """An encoder with the weights of a hub id or local directory, in fp32.
+    """Load an encoder with the weights of a hub id or local directory, in fp32.
 
     Args:
         name: hub id or directory with config.json and safetensors files.
@@ -71,7 +71,7 @@ def encoder_from_pretrained(
 
 
 def encoder_from_config(directory: str, dropout: float | None = None) -> BertEncoder:
-    """An encoder of the architecture in ``directory/config.json``, with random weights.
+    """Build an encoder of the architecture in ``directory/config.json``, with random weights.
 
     Raises:
         OSError, ValueError: no such file, or not an architecture for this encoder.
@@ -147,7 +147,7 @@ def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict
 
 
 def read_weights(name: str, revision: str | None = None) -> dict[str, Tensor]:
-    """All tensors in the safetensors files of a hub id or directory, by today's names.
+    """Read all tensors in the safetensors files of a hub id or directory, by today's names.
 
     Prefixes such as ``bert.`` are dropped, and LayerNorm's ``gamma`` and ``beta`` renamed.
 

@@ -125,7 +125,7 @@ def _return_given_embeddings(module: nn.Module) -> None:
 def encoder_from_pretrained(
     name: str, *, revision: str | None = None, dropout: float | None = None
 ) -> HFEncoder:
-    """An encoder with the weights of a hub id or local directory, in fp32.
+    """Load an encoder with the weights of a hub id or local directory, in fp32.
 
     Args:
         name: hub id or directory that `AutoModel.from_pretrained` reads; safetensors only.
@@ -160,7 +160,7 @@ def encoder_from_pretrained(
 
 
 def encoder_from_config(directory: str, dropout: float | None = None) -> HFEncoder:
-    """An encoder of the architecture in ``directory/config.json``, with random weights.
+    """Build an encoder of the architecture in ``directory/config.json``, with random weights.
 
     Raises:
         OSError, ValueError: no such file, or not a BERT-family encoder.

@@ -102,7 +102,7 @@ def save_ternary(encoder: BertEncoder, directory: Path) -> Size:
 
 
 def load_ternary(directory: Path) -> BertEncoder:
-    """The encoder that ``save_ternary`` wrote, in evaluation mode: the same states to the last bit.
+    """Load what ``save_ternary`` wrote, in evaluation mode: the same states to the last bit.
 
     Raises UserError: a file that is missing or damaged, or that does not fit config.json.
     """

@@ -176,12 +176,12 @@ def score_cell(entry: Entry) -> str:
 
 
 def difference_cell(difference: Entry, digits: int = 3) -> str:
-    """A difference, such as ``+0.012 [-0.003, +0.027] p 0.123``; ``-`` for None."""
+    """Format a difference, such as ``+0.012 [-0.003, +0.027] p 0.123``; ``-`` for None."""
     return " ".join(difference_parts(difference, digits)) if difference else "-"
 
 
 def difference_parts(difference: dict[str, Any], digits: int = 3) -> tuple[str, str, str]:
-    """The parts of ``difference_cell``: ``+0.012``, ``[-0.003, +0.027]`` and ``p 0.123``."""
+    """Return the parts of ``difference_cell``: ``+0.012``, ``[-0.003, +0.027]`` and ``p 0.123``."""
     bounds = interval(difference["low"], difference["high"], digits)
     return signed(difference["value"], digits), bounds, p_value(difference["p_holm"])
 

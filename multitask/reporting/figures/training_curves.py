@@ -57,7 +57,7 @@ def draw_all(run_dir: Path) -> list[Path]:
 
 
 def figure_name(kind: TaskType, task: str) -> str:
-    """The name of the file with a task's dev predictions, without its ending."""
+    """Return the name of the file with a task's dev predictions, without its ending."""
     return f"{kind.figure.partition(':')[2]}_{task}"
 
 
