@@ -2,6 +2,8 @@
 
 import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +80,37 @@ def test_calls_name_their_arguments_from_the_fifth_on():
         for file in (*sources(), *scripts())
         for call in calls(file)
         if call.positional > POSITIONAL_ARGUMENTS
+    }
+    assert not found
+
+
+def fields(file: Path) -> Iterator[tuple[str, bool]]:
+    """Yield the fields of dataclasses and named tuples, and True where one is explained.
+
+    A field is explained by a comment or a line of the class's docstring.
+    """
+    lines = file.read_text(encoding="utf-8").splitlines()
+    for node in ast.walk(tree_of(file)):
+        if isinstance(node, ast.ClassDef):
+            marks = map(ast.unparse, (*node.decorator_list, *node.bases))
+            if not any(mark.startswith(("dataclass", "NamedTuple")) for mark in marks):
+                continue
+            listed = re.findall(r"^ *([\w, ]+):", ast.get_docstring(node) or "", re.MULTILINE)
+            shown = ", ".join(listed).split(", ")
+            for child in node.body:
+                if isinstance(child, ast.AnnAssign) and "ClassVar" not in ast.dump(child):
+                    name = ast.unparse(child.target)
+                    above, line = lines[child.lineno - 2 : child.lineno]
+                    commented = above.strip().startswith("#") or "  # " in line
+                    yield f"{node.name}.{name}", commented or name in shown or name[0] == "_"
+
+
+def test_each_field_of_a_dataclass_has_its_line():
+    found = {
+        f"{name_of(file)}: {name}"
+        for file in (*sources(), *scripts())
+        for name, explained in fields(file)
+        if not explained
     }
     assert not found
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from multitask.config.registry import KINDS
 from tests.conftest import ROOT
 from tools.same_results_compare import Comparison, compare, text_content, verdict
 
@@ -42,6 +43,12 @@ def write_side(directory: Path) -> Path:
     (directory / "report.html").write_text("<style>a{top: 0.5}</style><td>sst</td><td>0.25</td>")
     save_file({"w": np.ones(3, np.float32)}, directory / "best.safetensors")
     return directory
+
+
+def test_the_cases_reach_every_registered_method():
+    cases = (TOOL.parent / "same_results_cases.yaml").read_text()
+    methods = {name for kind in KINDS.values() for name in kind}
+    assert not {name for name in methods if not re.search(rf"[:,\[{{] ?{name}\b", cases)}
 
 
 @pytest.fixture
