@@ -172,6 +172,11 @@ class TaskConfig(Strict):
         sources = (data.train, data.same_rows_as, data.texts_of)
         return self.share_head is not None and sources == (None, None, None)
 
+    @property
+    def gives_vectors(self) -> bool:
+        """True if the task has a vector for each text; False if its head reads tokens."""
+        return self.pooling.name != "tokens"
+
     @field_validator("glue_file")
     @classmethod
     def _glue_file(cls, value: str | None) -> str | None:

@@ -178,7 +178,7 @@ def run_vectors(
     if pooling is not None:
         scorer = replace(run.scorer, model=_fixed(encoder, pooling, adapter))
         part, name = ALONE, pooling
-    elif name == "tokens":
+    elif not entry.gives_vectors:
         raise UserError(
             f"{source}: task {task} looks at tokens and gives no vector of a text: name "
             "another task (--task) or a pooling (--pooling mean)"

@@ -144,7 +144,7 @@ class TrainedRun:
         """
         task = task or self.vector_task()
         self._use(task)
-        if self.config.tasks[task].pooling.name == "tokens":
+        if not self.config.tasks[task].gives_vectors:
             message = f"task {task} looks at tokens and has no vector of a text: take another task"
             raise UserError(f"{self.directory}: {message}")
         single = [text for (text,) in rows_of_texts(texts, 1, f"task {task}").texts]
@@ -153,7 +153,7 @@ class TrainedRun:
     def vector_task(self) -> str:
         """Return the default task for vectors: the first that compares texts, else the first."""
         siamese = [name for name in self.tasks if self.config.tasks[name].input == "siamese"]
-        pooled = [n for n in self.tasks if self.config.tasks[n].pooling.name != "tokens"]
+        pooled = [name for name in self.tasks if self.config.tasks[name].gives_vectors]
         return [*siamese, *pooled, *self.tasks][0]
 
     def model_for(self, task: str) -> MultiTaskModel:
@@ -216,7 +216,7 @@ class TrainedRun:
             return
         others = [name for name, reader in self.readers.items() if reader.task_type.labelled]
         instead = f"take another task: {', '.join(others)}" if others else "train other tasks"
-        if self.config.tasks[task].pooling.name != "tokens":
+        if self.config.tasks[task].gives_vectors:
             instead = f"take its vectors (`encode`), or {instead}"
         raise UserError(f"{self.directory}: task {task} predicts nothing about a text: {instead}")
 

@@ -46,7 +46,7 @@ def _reading(entry: TaskConfig, head: Any) -> Iterator[Misfit]:
     """Yield what does not fit a head that reads tokens, or one that reads vectors of texts."""
     if head.takes in ("tokens", "sequence"):
         (wanted,) = INPUTS_TAKEN[head.takes]
-        if entry.pooling.name != "tokens":
+        if entry.gives_vectors:
             yield "pooling", " looks at tokens: it needs `pooling: tokens`"
         if entry.input != wanted:
             yield "input", f" looks at tokens: it needs `input: {wanted}`"
@@ -54,7 +54,7 @@ def _reading(entry: TaskConfig, head: Any) -> Iterator[Misfit]:
             yield "share_pooling", ": its tokens are not pooled: leave this out"
         if entry.eval_pooling:
             yield "eval_pooling", ": tokens are not pooled: leave this out"
-    elif entry.pooling.name == "tokens":
+    elif not entry.gives_vectors:
         yield "pooling", " does not look at tokens: leave this out"
     elif entry.eval_pooling and entry.eval_pooling.name == "tokens":
         yield "eval_pooling", ": no pooling"

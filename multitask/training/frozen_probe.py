@@ -24,7 +24,7 @@ EPOCHS = 30
 PATIENCE = 5  # epochs without a better score, if the pooler is trained too
 BATCH_SIZE = 64
 # if the hidden states of a split need at most this, they are computed once, else in every epoch
-KEPT_BYTES = 2 * 2**30
+STORED_BYTES = 2 * 2**30
 
 # (a task's pooler, split, int64 [B] rows or None for all) -> pooled vectors [B, sides, d]
 Pooled = Callable[[Any, str, Tensor | None], Tensor]
@@ -252,7 +252,7 @@ class TokenStates:
     def _pooled(self, pooler: Any, split: str, rows: np.ndarray) -> Tensor:
         tokens = self.splits[split].tokens
         size = len(tokens.ids) * len(pooler.layers) * self._encoder.dim * 4
-        if split not in self._states and size <= KEPT_BYTES:
+        if split not in self._states and size <= STORED_BYTES:
             self._states[split] = self._all_states(pooler, tokens)
         if split in self._states:
             places, inside = self._places(tokens, rows)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from multitask.reporting import html_page as html_report
+from multitask.reporting import html_page
 from multitask.reporting.page import (
     Code,
     Image,
@@ -150,7 +150,7 @@ def page(**changes):
 
 
 def rendered(page, tmp_path, template="base.html.j2"):
-    html_report.write_html(page, tmp_path / "page.html", template)
+    html_page.write_html(page, tmp_path / "page.html", template)
     return (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
@@ -188,7 +188,7 @@ def test_a_tile_without_scores_says_so(tmp_path):
     ],
 )
 def test_the_scale_of_a_tile_holds_every_score(scores, places):
-    assert html_report.positions(Tile("x", "m", **scores)) == pytest.approx(places)
+    assert html_page.positions(Tile("x", "m", **scores)) == pytest.approx(places)
 
 
 def test_columns_of_numbers_are_told_from_words_and_long_texts():
@@ -196,10 +196,10 @@ def test_columns_of_numbers_are_told_from_words_and_long_texts():
         ("1,234", "0.492 [0.463, 0.521]", "-0.1 ± 0.02", "1.5 %", "a" * 32, "y" * 33, ""),
         ("-", "-", "", "-", "1", "", ""),
     ]
-    kinds = html_report.column_kinds(Table(("h",) * 7, rows))
+    kinds = html_page.column_kinds(Table(("h",) * 7, rows))
     assert kinds == ["number"] * 4 + ["short", "long", "short"]
     rows = [("+0.1", "0.712 ± -", "+0.012 p 0.123\n[-0.003, +0.027]"), ("-0.1", "-", "+1 p<0.001")]
-    assert html_report.column_kinds(Table(("h",) * 3, rows)) == ["number"] * 3
+    assert html_page.column_kinds(Table(("h",) * 3, rows)) == ["number"] * 3
 
 
 def test_marked_cells_stand_out_and_stay_escaped(tmp_path):
@@ -213,8 +213,8 @@ def test_marked_cells_stand_out_and_stay_escaped(tmp_path):
 def test_an_image_has_the_size_it_was_drawn_at(tmp_path):
     from multitask.reporting.figures.style import new_figure
 
-    new_figure(4, 2.5).savefig(tmp_path / "f.png", dpi=html_report.DPI)
-    assert html_report.png_size((tmp_path / "f.png").read_bytes()) == (384, 240)
+    new_figure(4, 2.5).savefig(tmp_path / "f.png", dpi=html_page.DPI)
+    assert html_page.png_size((tmp_path / "f.png").read_bytes()) == (384, 240)
     text = rendered(page(sections=[Section("F", [Image(tmp_path / "f.png", "A & B")])]), tmp_path)
     (image,) = Parsed(text).all("img")
     assert (image["alt"], image["width"], image["height"]) == ("A & B", "384", "240")
@@ -240,7 +240,7 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_texts_and_marks_have_enough_contrast(scheme):
-    css = Path(html_report.__file__).with_name("templates") / "style.css"
+    css = Path(html_page.__file__).with_name("templates") / "style.css"
     colour = colours(css.read_text())[scheme]
     grounds = ("ground", "card", "head")
     pairs = [(text, ground) for text in ("text", "muted", "link") for ground in grounds]
@@ -253,5 +253,5 @@ def test_texts_and_marks_have_enough_contrast(scheme):
 
 
 def test_the_templates_are_all_there():
-    folder = Path(html_report.__file__).with_name("templates")
+    folder = Path(html_page.__file__).with_name("templates")
     assert {file.name for file in folder.iterdir()} == TEMPLATES

@@ -10,10 +10,8 @@ import torch
 import run_multitask
 from multitask.config import load_config
 from multitask.models.encoders import BertEncoder
-from multitask.sweep import claims, run_sweep
-from multitask.sweep import probe_grid as probes
+from multitask.sweep import claims, probe_grid, run_sweep
 from multitask.training import frozen_probe
-from multitask.training import frozen_probe as frozen_states
 from multitask.training.setup import set_up
 from tests.conftest import ROOT
 from tests.support.plain_probe import plainly_trained
@@ -62,7 +60,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, head: str) -> Path:
 
 @pytest.fixture
 def no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No comparison, which takes longer than these probes."""
+    """No comparison, which takes longer than these probe_grid."""
     monkeypatch.setattr(run_sweep, "write_table", lambda *arguments: [])
 
 
@@ -178,7 +176,7 @@ def test_a_directory_holds_what_the_comparison_needs(finished):
 def test_a_pooler_with_parameters_is_trained_with_its_head(desk, head, kept, monkeypatch):
     """Against a plain loop through the whole model, whose encoder is frozen. It stops six epochs
     after its best, or at the twelfth."""
-    monkeypatch.setattr(frozen_states, "KEPT_BYTES", kept)
+    monkeypatch.setattr(frozen_probe, "STORED_BYTES", kept)
     monkeypatch.setattr(frozen_probe, "EPOCHS", 12)
     monkeypatch.setattr(frozen_probe, "PATIENCE", 6)
     pooling = "{name: max_seq_mha, last: 2, dropout: 0.2}"
@@ -287,7 +285,7 @@ def test_a_probe_that_diverges_fails_the_rows_with_it(desk, head, capsys, monkey
 
 def test_a_second_start_trains_nothing(desk, finished, capsys, monkeypatch):
     shutil.copytree(finished, desk / "runs" / "g")
-    monkeypatch.setattr(probes, "set_up", None)
+    monkeypatch.setattr(probe_grid, "set_up", None)
     assert ablate("g.yaml") == 0
     assert "8 of 8 runs are finished already" in capsys.readouterr().out
 
@@ -300,7 +298,7 @@ def test_an_interrupted_grid_goes_on_to_the_same_numbers(
     """Stopped after so many of the 5 probes of each seed: 3 for the first row, then one more each
     for the second and the third; the fourth needs none."""
     count = 0
-    original = probes.train_probe
+    original = probe_grid.train_probe
 
     def stopped(*arguments, **options):
         nonlocal count
@@ -310,7 +308,7 @@ def test_an_interrupted_grid_goes_on_to_the_same_numbers(
         return original(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(probes, "train_probe", stopped)
+        patch.setattr(probe_grid, "train_probe", stopped)
         assert ablate("g.yaml") == 2
     assert f"interrupted: {done} of 8 runs are finished" in capsys.readouterr().err
     written = {file: file.stat().st_mtime_ns for file in desk.rglob("report.json")}

@@ -5,7 +5,7 @@ import torch
 
 from multitask.config import load_config
 from multitask.data.collate import collate, separate
-from multitask.training import frozen_probe as frozen_states
+from multitask.training import frozen_probe
 from multitask.training.frozen_probe import TokenStates, splits_in_use
 from multitask.training.setup import set_up
 from tests.conftest import ROOT
@@ -29,8 +29,8 @@ def prepared(tiny_overrides):
 def test_vectors_are_those_of_the_complete_model(
     prepared, task, pooling, kept, implementation, monkeypatch
 ):
-    monkeypatch.setattr(frozen_states, "KEPT_BYTES", kept)
-    monkeypatch.setattr(frozen_states, "BATCH_SIZE", 7)
+    monkeypatch.setattr(frozen_probe, "STORED_BYTES", kept)
+    monkeypatch.setattr(frozen_probe, "BATCH_SIZE", 7)
     changes = [f"tasks.{task}.pooling={pooling}", f"encoder.implementation={implementation}"]
     made = prepared(*changes, "training.precision=fp32")
     model, splits = made.model, made.data.splits[task]

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from multitask.data.collate import separate
-from multitask.training import gradient_surgery as surgery
+from multitask.training import gradient_surgery
 from multitask.training.gradient_surgery import Surgery, TaskGradients, cosines
 from multitask.training.loss import Objective
 from multitask.training.step import train_step
@@ -41,7 +41,7 @@ def made(name):
     """A method by its name in YAML; the test skips where its packages are not installed."""
     if name == "cagrad":
         pytest.importorskip("cvxpy")
-    return getattr(surgery, name)()
+    return getattr(gradient_surgery, name)()
 
 
 def combined(weighting, *rows):
@@ -51,16 +51,16 @@ def combined(weighting, *rows):
 
 
 def test_tasks_that_agree_are_added_up():
-    assert combined(surgery.pcgrad(), (2.0, 1.0), (1.0, 1.0)).tolist() == [3, 2]
+    assert combined(gradient_surgery.pcgrad(), (2.0, 1.0), (1.0, 1.0)).tolist() == [3, 2]
 
 
 def test_gradvac_goes_on_from_its_saved_state():
     rows = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    whole, parts = Surgery(surgery.gradvac()), Surgery(surgery.gradvac())
+    whole, parts = Surgery(gradient_surgery.gradvac()), Surgery(gradient_surgery.gradvac())
     for keeper in (whole, parts):
         torch.manual_seed(0)  # the order of the tasks
         gradients(*rows[0].tolist())[0].combine(keeper)
-    resumed = Surgery(surgery.gradvac())
+    resumed = Surgery(gradient_surgery.gradvac())
     resumed.load_state_dict(parts.state_dict())
     found = []
     for keeper in (whole, resumed):
@@ -81,7 +81,7 @@ def test_gradvacs_running_cosines_are_of_tasks_and_not_of_places():
     def cosine(one, other):
         return float(rows[one] @ rows[other] / rows[one].norm() / rows[other].norm())
 
-    keeper, expected = Surgery(surgery.gradvac(beta=0.5)), {"a.b": 0.0, "b.c": 0.0}
+    keeper, expected = Surgery(gradient_surgery.gradvac(beta=0.5)), {"a.b": 0.0, "b.c": 0.0}
     for pair in ("ab", "bc", "ab"):
         found, _ = gradients(**{task: rows[task].tolist() for task in pair})
         found.combine(keeper)
@@ -138,7 +138,7 @@ def test_only_the_shared_part_is_operated_on(make):
     model = make().eval()
     batches = [separate({task: batch(task) for task in TASKS})]
     plain = stepped(model, batches)
-    operated = stepped(model, batches, surgery=Surgery(surgery.pcgrad()))
+    operated = stepped(model, batches, surgery=Surgery(gradient_surgery.pcgrad()))
     rows = {task: stepped(model, [separate({task: batch(task)})]) for task in TASKS}
     for name, expected in plain.items():
         if name.startswith("encoder"):
@@ -168,8 +168,8 @@ def test_only_the_shared_part_is_operated_on(make):
 def test_clipping_comes_after_surgery(make):
     model = make().eval()
     batches = [separate({task: batch(task) for task in TASKS})]
-    free = stepped(model, batches, surgery=Surgery(surgery.pcgrad()))
-    clipped = stepped(model, batches, clip_norm=0.01, surgery=Surgery(surgery.pcgrad()))
+    free = stepped(model, batches, surgery=Surgery(gradient_surgery.pcgrad()))
+    clipped = stepped(model, batches, clip_norm=0.01, surgery=Surgery(gradient_surgery.pcgrad()))
     known = [name for name, gradient in free.items() if gradient is not None]
     norm = torch.stack([free[name].norm() for name in known]).norm()
     for name in known:
@@ -181,9 +181,9 @@ def test_gradients_of_one_step_are_gathered_over_its_passes(make):
     pairs = zip(*(parted(batch(task), 1, 3) for task in TASKS), strict=True)
     passes = [separate(dict(zip(TASKS, pair, strict=True))) for pair in pairs]
     whole = stepped(
-        model, [separate({t: batch(t) for t in TASKS})], surgery=Surgery(surgery.pcgrad())
+        model, [separate({t: batch(t) for t in TASKS})], surgery=Surgery(gradient_surgery.pcgrad())
     )
-    parts = stepped(model, passes, surgery=Surgery(surgery.pcgrad()))
+    parts = stepped(model, passes, surgery=Surgery(gradient_surgery.pcgrad()))
     for name, expected in whole.items():
         torch.testing.assert_close(parts[name], expected, rtol=1e-6, atol=1e-10)
 
@@ -208,7 +208,9 @@ def test_a_gradient_that_is_not_finite_is_told_as_in_a_plain_step(name, wrong, m
 def test_with_one_running_task_surgery_is_a_plain_step(make):
     model = make()
     plain = stepped(model, [separate({"qqp": batch("qqp")})])
-    operated = stepped(model, [separate({"qqp": batch("qqp")})], surgery=Surgery(surgery.gradvac()))
+    operated = stepped(
+        model, [separate({"qqp": batch("qqp")})], surgery=Surgery(gradient_surgery.gradvac())
+    )
     for name, expected in plain.items():
         assert (expected is None) == (operated[name] is None)
         assert expected is None or torch.equal(expected, operated[name])
@@ -220,7 +222,7 @@ def test_parts_without_a_gradient_keep_none():
     found.backward("x", one.sum())
     found.backward("y", (2 * one).sum())
     assert list(found.gramians()) == ["a"]
-    found.combine(Surgery(surgery.pcgrad()))
+    found.combine(Surgery(gradient_surgery.pcgrad()))
     assert other.grad is None and one.grad.tolist() == [3, 3]
 
 
@@ -229,7 +231,7 @@ def test_without_any_shared_gradient_there_is_nothing_to_combine():
     found = TaskGradients({"all": [shared]})
     for task in ("x", "y"):
         found.backward(task, own.sum())
-    found.combine(Surgery(surgery.pcgrad()))
+    found.combine(Surgery(gradient_surgery.pcgrad()))
     assert shared.grad is None and own.grad.tolist() == [2, 2, 2]
 
 
@@ -254,14 +256,14 @@ def test_weights_do_not_depend_on_the_length_of_the_gradients(name):
 def test_a_mean_of_the_gradients_is_brought_to_the_scale_of_their_sum():
     """CAGrad with c = 0 is the mean: a plain step."""
     gramian = torch.tensor([[2.0, -0.5], [-0.5, 1.0]], dtype=torch.float64)
-    found = Surgery(surgery.cagrad(c=0.0), a_mean=True).weights(gramian, ["sst", "qqp"])
+    found = Surgery(gradient_surgery.cagrad(c=0.0), a_mean=True).weights(gramian, ["sst", "qqp"])
     np.testing.assert_allclose(found, [1, 1], rtol=1e-9)
 
 
 def test_a_task_whose_gradient_is_next_to_nothing_stops_no_other():
     """The library's CAGrad gives weights of zero then: we take the mean, as a plain step."""
     pytest.importorskip("cvxpy")
-    keeper = Surgery(surgery.cagrad(), a_mean=True)
+    keeper = Surgery(gradient_surgery.cagrad(), a_mean=True)
     for other in (1e-5, 0.0):
         found, shared = gradients((3.0, 1.0), (0.0, other))
         found.combine(keeper)
@@ -270,9 +272,9 @@ def test_a_task_whose_gradient_is_next_to_nothing_stops_no_other():
 
 @pytest.mark.parametrize("name", ["COSINES", "MADE_FOR"])
 def test_a_library_that_hides_its_running_cosines_is_refused(name, monkeypatch):
-    monkeypatch.setattr(surgery, name, "_elsewhere")
+    monkeypatch.setattr(gradient_surgery, name, "_elsewhere")
     with pytest.raises(UserError, match="gradvac: this version of torchjd"):
-        surgery.gradvac()
+        gradient_surgery.gradvac()
 
 
 @pytest.mark.parametrize(("every", "due"), [(1, [0, 1, 2, 3]), (3, [2])])
@@ -289,4 +291,4 @@ def test_missing_package_is_one_line(package, name, monkeypatch):
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match="pip install"):
-        getattr(surgery, name)()
+        getattr(gradient_surgery, name)()

@@ -173,7 +173,7 @@ def _is_shown(run: TrainedRun, task: str) -> bool:
     """Return False if a task only scores the head of another, or has no labels and no vectors."""
     entry = run.config.tasks[task]
     again = entry.only_scored and entry.share_head is not None
-    silent = not run.readers[task].task_type.labelled and entry.pooling.name == "tokens"
+    silent = not run.readers[task].task_type.labelled and not entry.gives_vectors
     return not silent and not again
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
-from multitask.reporting.figures import attention_map as attention_figure
+from multitask.reporting.figures import attention_map
 from multitask.reporting.figures.attention_map import ClsAttention, draw_heads, draw_mean
 from multitask.reporting.figures.style import VERMILLION, save_figure
 from multitask.utils.errors import UserError
@@ -48,7 +48,7 @@ def words(axes):
 def test_every_token_and_weight_is_drawn_once_in_order(total, layers):
     found = made(total, layers)
     strips = panels(draw_mean(found, "a run"))
-    assert len(strips) == -(-total // attention_figure.MAX_ACROSS)
+    assert len(strips) == -(-total // attention_map.MAX_ACROSS)
     np.testing.assert_array_equal(np.hstack([cells(axes) for axes in strips]), found.mean)
     assert [word for axes in strips for word in words(axes)] == found.tokens
     for axes in strips:
@@ -101,9 +101,7 @@ def test_no_label_lies_on_another_or_outside(draw, total):
         # where a label's text begins (upright) or ends (slanted): a line height apart
         centres = [label.get_window_extent() for label in axes.get_xticklabels()]
         line = axes.get_xticklabels()[0].get_fontsize() * figure.dpi / 72
-        across = [
-            box.x1 if total <= attention_figure.MAX_WITH_NUMBERS else box.x0 for box in centres
-        ]
+        across = [box.x1 if total <= attention_map.MAX_WITH_NUMBERS else box.x0 for box in centres]
         assert all(right - left >= line for left, right in pairwise(across))
     boxes = [axes.get_tightbbox() for axes in figure.axes if axes.get_visible()]
     boxes.append(figure._suptitle.get_window_extent())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from multitask.reporting.figures import grid_figures as plots_grid
+from multitask.reporting.figures import grid_figures
 from multitask.reporting.figures.style import group_style, save_figure
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
@@ -41,7 +41,7 @@ def evaluations(folder, split="holdout"):
 def test_the_curves_are_means_over_seeds_with_a_band_from_lowest_to_highest(tmp_path):
     runs = [shifted(tmp_path / str(seed), by) for seed, by in enumerate([0.0, 0.03, -0.06])]
     alone = shifted(tmp_path / "alone", 0.1)
-    drawn = panels(plots_grid.draw_curve_bands({"three": runs, "one $": [alone]}))
+    drawn = panels(grid_figures.draw_curve_bands({"three": runs, "one $": [alone]}))
     assert list(drawn) == ["sst: accuracy", "para: accuracy", "sts: pearson"]
     axes = drawn["sst: accuracy"]
     assert "holdout" in axes.get_ylabel()  # the fabricated run selects on it
@@ -63,7 +63,7 @@ def test_the_curves_are_means_over_seeds_with_a_band_from_lowest_to_highest(tmp_
 
 def test_a_null_score_is_a_gap_and_steps_of_some_seeds_only_are_left_out(tmp_path):
     runs = [shifted(tmp_path / "long", 0.0), shifted(tmp_path / "short", 0.1, last=80)]
-    (line,) = panels(plots_grid.draw_curve_bands({"g": runs}))["sts: pearson"].lines
+    (line,) = panels(grid_figures.draw_curve_bands({"g": runs}))["sts: pearson"].lines
     assert list(line.get_xdata()) == [20, 40, 60, 80]
     assert np.isnan(line.get_ydata()).tolist() == [True, False, False, False]
 
@@ -75,7 +75,7 @@ def test_tasks_and_metrics_that_differ_between_groups_have_separate_panels(tmp_p
     del report["tasks"]["para"]
     report["tasks"]["sst"]["metric"] = "macro_f1"
     (other / "report.json").write_text(json.dumps(report))
-    drawn = panels(plots_grid.draw_curve_bands({"a": [plain], "b": [other]}))
+    drawn = panels(grid_figures.draw_curve_bands({"a": [plain], "b": [other]}))
     lines = {title: len(axes.lines) for title, axes in drawn.items()}
     assert lines == {
         "sst: accuracy": 1,
@@ -91,17 +91,17 @@ def test_many_groups_look_different_and_the_file_is_written(tmp_path):
     assert len(set(looks)) == 28
     file = tmp_path / "curves.png"
     save_figure(
-        plots_grid.draw_curve_bands({f"group {i}": [tmp_path / "run"] for i in range(9)}), file
+        grid_figures.draw_curve_bands({f"group {i}": [tmp_path / "run"] for i in range(9)}), file
     )
     assert imread(file).std() > 0.01
 
 
 def test_a_run_without_report_is_named_and_one_without_evaluations_still_draws(tmp_path):
     with pytest.raises(UserError, match=r"gone/report\.json does not exist"):
-        save_figure(plots_grid.draw_curve_bands({"g": [tmp_path / "gone"]}), tmp_path / "c.png")
+        save_figure(grid_figures.draw_curve_bands({"g": [tmp_path / "gone"]}), tmp_path / "c.png")
     write_run(tmp_path / "run")
     (tmp_path / "run" / "metrics.jsonl").write_text("")
-    save_figure(plots_grid.draw_curve_bands({"g": [tmp_path / "run"] * 2}), tmp_path / "c.png")
+    save_figure(grid_figures.draw_curve_bands({"g": [tmp_path / "run"] * 2}), tmp_path / "c.png")
     assert imread(tmp_path / "c.png").size
 
 
@@ -117,10 +117,10 @@ def staged(folder, *begins):
 def test_stages_are_marked_where_all_runs_begin_them_at_the_same_steps(tmp_path):
     same = [staged(tmp_path / str(seed), (40, "heads $"), (80, "all")) for seed in (1, 2)]
     other = staged(tmp_path / "other", (60, "all"))
-    for axes in panels(plots_grid.draw_curve_bands({"a": same})).values():
+    for axes in panels(grid_figures.draw_curve_bands({"a": same})).values():
         assert [text.get_text() for text in axes.texts] == [r"heads \$", "all"]
         assert [text.xy[0] for text in axes.texts] == [40, 80]
-    for axes in panels(plots_grid.draw_curve_bands({"a": same, "b": [other]})).values():
+    for axes in panels(grid_figures.draw_curve_bands({"a": same, "b": [other]})).values():
         assert not axes.texts
 
 
@@ -128,7 +128,7 @@ def test_the_legend_names_the_groups_in_their_order(tmp_path):
     write_run(tmp_path / "sts", only=("sts",))
     write_run(tmp_path / "both", only=("sst", "sts"))
     groups = {"b": [tmp_path / "sts"], "a": [tmp_path / "both"]}  # b is not in the first panel
-    legend = plots_grid.draw_curve_bands(groups).legends[0]
+    legend = grid_figures.draw_curve_bands(groups).legends[0]
     assert [text.get_text() for text in legend.get_texts()] == ["b (1 seed)", "a (1 seed)"]
 
 
@@ -138,14 +138,16 @@ def test_a_run_without_its_log_or_with_a_damaged_one_is_named(tmp_path):
     log.write_text("no line of a log\n")
     for message in ("damaged", "missing or damaged"):
         with pytest.raises(UserError, match=rf"run/metrics\.jsonl: {message}"):
-            save_figure(plots_grid.draw_curve_bands({"g": [tmp_path / "run"]}), tmp_path / "c.png")
+            save_figure(
+                grid_figures.draw_curve_bands({"g": [tmp_path / "run"]}), tmp_path / "c.png"
+            )
         log.unlink(missing_ok=True)
 
 
 def test_the_heatmap_shows_every_number_and_a_dash_where_there_is_none():
     values = np.array([[0.5, math.nan, 0.75], [0.125, 0.25, 1.0]])
     labels = ["a", "b"], ["x", "a long $ column", "z"]
-    axes = plots_grid.draw_heatmaps([plots_grid.Heatmap(values, *labels)]).axes[0]
+    axes = grid_figures.draw_heatmaps([grid_figures.Heatmap(values, *labels)]).axes[0]
     shown = {text.get_position(): text.get_text() for text in axes.texts}
     assert shown == {
         (0, 0): "0.500", (1, 0): "-", (2, 0): "0.750",
@@ -158,7 +160,7 @@ def test_the_heatmap_shows_every_number_and_a_dash_where_there_is_none():
 def test_any_values_fit(tmp_path, values):
     names = [f"a rather long combination, number {i}" for i in range(len(values))]
     save_figure(
-        plots_grid.draw_heatmaps([plots_grid.Heatmap(values, names, names)]), tmp_path / "h.png"
+        grid_figures.draw_heatmaps([grid_figures.Heatmap(values, names, names)]), tmp_path / "h.png"
     )
     assert imread(tmp_path / "h.png").size
 
@@ -167,15 +169,16 @@ def test_several_heatmaps_have_one_scale_and_name_their_sides(tmp_path):
     low, high = np.array([[0.25, 0.5]]), np.array([[1.0, math.nan]])
     key = "tasks.a_long_name_of_a_task.pooling.option"
     maps = [
-        plots_grid.Heatmap(values, ["x"], ["1", "2"], "training.lr", key) for values in (low, high)
+        grid_figures.Heatmap(values, ["x"], ["1", "2"], "training.lr", key)
+        for values in (low, high)
     ]
-    first, second, bar = plots_grid.draw_heatmaps(maps, "accuracy $").axes
+    first, second, bar = grid_figures.draw_heatmaps(maps, "accuracy $").axes
     assert bar.get_ylim() == (0.25, 1.0) and bar.get_ylabel() == r"accuracy \$"
     assert first.get_ylabel() == "training.lr"
     assert first.get_xlabel() == "…me_of_a_task.pooling.option"
     darkest, brightest = first.images[0].get_array()[0, 0], second.images[0].get_array()[0, 0]
     assert darkest.sum() < brightest.sum()
-    save_figure(plots_grid.draw_heatmaps(maps * 4), tmp_path / "h.png")
+    save_figure(grid_figures.draw_heatmaps(maps * 4), tmp_path / "h.png")
     assert imread(tmp_path / "h.png").std() > 0.01
 
 
@@ -189,7 +192,7 @@ def test_the_gap_is_the_loss_above_the_training_loss_since_the_evaluation_before
                 scores["loss"] = 1 + place + 1 / (1 + event["step"])
     log.write_text("".join(json.dumps(event) + "\n" for event in events))
     drawn = panels(
-        plots_grid.draw_curve_bands({"run": [tmp_path / "run"]}, plots_grid.loss_gaps, "gap")
+        grid_figures.draw_curve_bands({"run": [tmp_path / "run"]}, grid_figures.loss_gaps, "gap")
     )
     for task in ("sst", "para", "sts"):
         steps = {e["step"]: e["loss"] for e in events if e["event"] == "step" and e["task"] == task}

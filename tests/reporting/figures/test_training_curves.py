@@ -10,7 +10,7 @@ import pytest
 from matplotlib.image import imread
 
 from multitask.config.run_directory import load_lines
-from multitask.reporting.figures import training_curves as plots
+from multitask.reporting.figures import training_curves
 from multitask.reporting.figures.confusion_matrix import confusion
 from multitask.reporting.figures.scatter import scatter
 from multitask.reporting.figures.style import new_figure, save_figure, step_axis
@@ -33,7 +33,7 @@ def panels(figure):
 
 def test_all_figures_are_written_and_decode(tmp_path):
     write_run(tmp_path)
-    paths = plots.draw_all(tmp_path)
+    paths = training_curves.draw_all(tmp_path)
     assert [path.relative_to(tmp_path).as_posix() for path in paths] == [
         "figures/curves.png",
         "figures/confusion_sst.png",
@@ -63,7 +63,7 @@ def test_a_second_drawing_replaces_the_first_and_needs_neither_pyplot_nor_torch(
 def test_the_curves_show_the_evaluations_baselines_and_selected_step(tmp_path):
     report = write_run(tmp_path)
     events = load_lines(tmp_path / "metrics.jsonl")
-    drawn = panels(plots._curves(report, events))
+    drawn = panels(training_curves._curves(report, events))
     assert list(drawn) == ["sst: accuracy", "para: accuracy", "sts: pearson"]
     lines = {line.get_label(): line for line in drawn["sst: accuracy"].lines}
     evals = [event for event in events if event["event"] == "eval" and event["split"] == "dev"]
@@ -102,7 +102,7 @@ def test_of_tagged_words_the_words_are_counted():
 def test_in_joint_steps_every_task_has_every_step():
     entry = {"turns": {"trained": 400, "skipped": 0}}
     events = [{"event": "step", "step": i, "task": t} for i in range(1, 401) for t in ("a", "b")]
-    figure = plots._schedule({"tasks": {"a": entry, "b": entry}}, events)
+    figure = training_curves._schedule({"tasks": {"a": entry, "b": entry}}, events)
     assert "full height = 100 %" in figure.axes[0].get_title()
 
 
@@ -115,7 +115,7 @@ def test_a_task_that_is_only_evaluated_has_a_curve_of_dev(tmp_path):
     for only, label in ((False, "holdout"), (True, "dev")):
         axes = new_figure(4, 3).subplots()
         result = report["tasks"]["sst"] | {"evaluate_only": only, "selected_step": 2}
-        plots._metric_curve(axes, "sst", result, events, selects="holdout")
+        training_curves._metric_curve(axes, "sst", result, events, selects="holdout")
         assert axes.lines[0].get_label() == label
 
 
@@ -134,7 +134,7 @@ def test_a_stage_that_evaluates_its_own_tasks_only_is_marked_and_leaves_gaps(tmp
         if event["event"] == "eval" and event["step"] > 60:
             event["tasks"] = {"sst": event["tasks"]["sst"]}
     events.append({"event": "stage", "step": 60, "stage": "one $ alone", "tasks": ["sst"]})
-    figure = plots._curves(report, events)
+    figure = training_curves._curves(report, events)
     drawn = panels(figure)
     last = {
         title: max(axes.lines[0].get_xdata()) for title, axes in drawn.items() if axes.get_title()
@@ -159,22 +159,22 @@ def test_the_scatter_says_pearson(tmp_path):
 def test_the_schedule_marks_skipped_turns_and_the_stop(tmp_path):
     report = write_run(tmp_path)
     events = load_lines(tmp_path / "metrics.jsonl")
-    figure = plots._schedule(report, events)
+    figure = training_curves._schedule(report, events)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["trained", "turn skipped", "stopped early"]
     without = [event for event in events if event["event"] == "step"]
-    legend = plots._schedule(report, without).legends[0]
+    legend = training_curves._schedule(report, without).legends[0]
     assert [text.get_text() for text in legend.get_texts()] == ["trained"]
 
 
 @pytest.mark.parametrize("tasks", [1, 3, 7])
 @pytest.mark.parametrize("last", [1, 119, 120, 121, 360, 10_000])
 def test_the_bins_of_the_schedule_cover_every_step_and_stay_few(last, tasks):
-    edges = plots._schedule_bins(last, tasks)
+    edges = training_curves._schedule_bins(last, tasks)
     assert (edges[0], edges[-1]) == (0.5, last + 0.5)
-    assert 1 <= len(edges) - 1 <= plots.SCHEDULE_BINS
+    assert 1 <= len(edges) - 1 <= training_curves.SCHEDULE_BINS
     assert (np.diff(edges) > 0).all()
-    if last > plots.SCHEDULE_BINS:
+    if last > training_curves.SCHEDULE_BINS:
         assert set(np.diff(edges[:-1]) % tasks) == {0}
 
 
@@ -182,15 +182,15 @@ def test_smoothing_is_a_mean_that_skips_nan():
     values = np.array([1.0, 2.0, np.nan, 4.0, 5.0, 6.0])
     # A window of five; at the ends, and beside NaN, the mean of what is there.
     expected = [1.5, 7 / 3, 3.0, 4.25, 5.0, 5.0]
-    np.testing.assert_allclose(plots._smoothed(values), expected)
-    assert np.isnan(plots._smoothed(np.full(3, np.nan))).all()
-    assert plots._smoothed(np.array([2.0])) == [2.0]
+    np.testing.assert_allclose(training_curves._smoothed(values), expected)
+    assert np.isnan(training_curves._smoothed(np.full(3, np.nan))).all()
+    assert training_curves._smoothed(np.array([2.0])) == [2.0]
 
 
 def test_a_run_without_events_still_draws(tmp_path):
     one_task(tmp_path)
     (tmp_path / "metrics.jsonl").write_text("")
-    assert len(plots.draw_all(tmp_path)) == 3
+    assert len(training_curves.draw_all(tmp_path)) == 3
 
 
 @pytest.mark.parametrize("size", [1, 13, 31])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from multitask.reporting.comparison.compare import Group, compare
-from multitask.reporting.paper import paper_files as paper_files
+from multitask.reporting.paper import paper_files
 from multitask.reporting.paper import paper_table as paper_table_module
 from multitask.reporting.paper.layout import Column, Layout, load_layout
 from multitask.reporting.paper.paper_figures import draw_paper_table
