@@ -6,6 +6,7 @@ from multitask.config.registry import check_name
 from multitask.config.sharing import share_head, share_pooling, share_rows
 from multitask.config.yaml_reader import KeyPath
 from multitask.utils.errors import suggest
+from multitask.utils.limits import TASK_NAME
 
 
 def check_names(config: Config) -> None:
@@ -19,6 +20,9 @@ def check_names(config: Config) -> None:
     for name, task in config.tasks.items():
         if not name.isidentifier():
             raise config.error(("tasks", name), "a task's name must be letters, digits and '_'")
+        if len(name.encode()) > TASK_NAME:
+            message = f"longer than {TASK_NAME} bytes: file names have it"
+            raise config.error(("tasks", name), message)
         for key in ("adapter", "pooling", "projection", "head", "eval_pooling"):
             kind = key.removeprefix("eval_")
             choices.append((("tasks", name, key), kind, getattr(task, key)))

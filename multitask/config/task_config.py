@@ -64,7 +64,7 @@ class SmartConfig(Strict):
 class CourseFileConfig(Strict):
     """The prediction file of the CS224N course: `predictions/NAME-SPLIT-output.csv`."""
 
-    name: str = Field(pattern=r"^[\w.-]+$")
+    name: str = Field(pattern=r"^[\w.-]+$", max_length=50)
     """File name part, such as `para`."""
 
     column: str

@@ -82,7 +82,15 @@ def _class_of_value(config: Config, task: str, task_type: TaskType) -> Mapping[s
     if config.tasks[task].only_scored:  # it has no training rows
         task = config.tasks[task].share_head or task
     if named := class_names(config, task):
-        return {str(number): name for number, name in enumerate(named)}
+        mapping = {str(number): name for number, name in enumerate(named)}
+        data = config.tasks[task].data
+        padding = [] if data.padding_label is None else [data.padding_label]
+        keys = {"unlabelled": data.unlabelled, "padding_label": padding}
+        for key, values in keys.items():
+            for value in set(named).intersection(values) - {"", *mapping}:
+                message = f"the column has numbers: write {named.index(value)} instead of {value!r}"
+                raise config.error(("tasks", task, "data", key), message)
+        return mapping
     if task_type.default_labels is not None:
         return task_type.default_labels
     return {value: value for value in _label_values(config, task, task_type)}
@@ -180,7 +188,11 @@ def _cell_reader(data: DataConfig, task_type: TaskType) -> Callable[[Any], Seque
         values = task_type.values_in(cell, skip, data.label_separator)
         if values is None or padding is None:
             return values
-        return [value for value in values if canonical(value) != canonical(padding)]
+        filled = [canonical(value) == canonical(padding) for value in values]
+        if not task_type.per_row:  # tags: only after the last word, where it may also be a tag
+            end = len(values) - list(reversed(filled)).index(False) if False in filled else 0
+            return values[:end]
+        return [value for value, fills in zip(values, filled, strict=True) if not fills]
 
     return read
 

@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import warnings
+from typing import Any
 
 ITEM = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'",;()\[\]{}]+"""
 LIST = re.compile(rf"\[\s*(?:(?:{ITEM})\s*(?:,\s*(?:{ITEM})\s*)*(?:,\s*)?)?\]", re.DOTALL)
@@ -25,15 +26,24 @@ def list_in(cell: str) -> list[str] | None:
 
 
 def _unquoted(item: str) -> str:
+    if item == "...":
+        raise ValueError("holds '...': the list was shortened when it was printed")
     if item[0] not in "'\"":
         return "" if item in ("None", "null") else item
     try:
-        return str(json.loads(item))
-    except ValueError:
-        pass
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about a backslash that escapes nothing
-            return str(ast.literal_eval(item))
+        text = str(_literal(item))
+        text.encode()  # an escape may give half a character
     except (SyntaxError, ValueError) as error:
         raise ValueError(f"holds {item!r:.60}, which is no text: {error}") from None
+    return text
+
+
+def _literal(item: str) -> Any:
+    """Return the value of a text in the quotes of JSON or Python."""
+    try:
+        return json.loads(item)
+    except ValueError:
+        pass
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about a backslash that escapes nothing
+        return ast.literal_eval(item)

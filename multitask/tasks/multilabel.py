@@ -18,6 +18,7 @@ from multitask.tasks.records import shares
 from multitask.tasks.rows import Rows
 
 CALL = re.compile(r"\s*[\w.]*\(")  # how a tuple or an array begins, such as `(1, 2)`
+NO_LABEL = (list, dict, tuple, bytes)  # items of a typed file that are not one label
 
 
 class MultiLabel(TaskType):
@@ -41,11 +42,12 @@ class MultiLabel(TaskType):
                 return None
             cell = list_in(text)
         if cell is not None:
-            if isinstance(cell, dict) or any(isinstance(value, list | dict) for value in cell):
+            if isinstance(cell, dict) or any(isinstance(value, NO_LABEL) for value in cell):
                 raise ValueError(f"is {cell!r:.60}: expected a list of labels")
             return [label_text(value) for value in cell]
         parts = [part.strip() for part in text.split(separator) if part.strip()]
-        if CALL.match(text) and any(part.count("(") != part.count(")") for part in parts):
+        torn = "[" in text or any(part.count("(") != part.count(")") for part in parts)
+        if CALL.match(text) and torn:
             raise ValueError(f"is {text!r:.60}: expected a list such as [2, 6] or ['a', 'b']")
         return parts
 

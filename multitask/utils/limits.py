@@ -4,6 +4,7 @@ CONFIG_BYTES = 2**20  # bytes of one YAML file
 CONFIG_NODES = 50_000  # values of one YAML file; each use of an alias counts
 CONFIG_FILES = 50  # files that extend one another
 TASKS = 500  # tasks of one config
+TASK_NAME = 150  # bytes of a task's name, which is a part of file names
 STAGES = 100  # stages of one config
 CELLS = 1_000  # cells of a grid
 SEEDS = 1_000  # seeds of a grid

@@ -18,6 +18,7 @@ from tests.support.messages import refusal
         ("tasks.t.pooling=5", "expected a name, or a name and options, not 5"),
         ("tasks.t.pooling={name: 5}", "expected text, not 5"),
         ("tasks.my-task={data: {}, head: binary}", "must be letters, digits and '_'"),
+        (f"tasks.{'é' * 76}={{data: {{}}, head: binary}}", "longer than 150 bytes"),
     ],
 )
 def test_names(override, message, base):

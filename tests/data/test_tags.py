@@ -260,6 +260,14 @@ def test_lists_in_the_cells_of_a_table(read):
     assert tags_of(rows, reader) == [row["ner_tags"] for row in ROWS]
 
 
+def test_padding_may_be_a_tag_of_words(read):
+    padded = [{**row, "ner_tags": [*row["ner_tags"], "O", "O"]} for row in ROWS]
+    padded.append({"tokens": ["the", "man"], "ner_tags": ["O", "B-PER", "O"]})
+    rows, reader = read(padded, "tasks.ner.data.padding_label=O")
+    assert reader.names == ("B-ANIMAL", "B-PER", "I-ANIMAL", "O")
+    assert tags_of(rows, reader)[0] == ROWS[0]["ner_tags"]
+
+
 def test_padding_beyond_the_last_word_is_no_tag(read):
     padded = [{**ROWS[0], "ner_tags": [0, 1, 2, 0, 0]}, {**ROWS[1], "ner_tags": [3, 0, 0, 0, 0]}]
     names = "tasks.ner.data.labels={0: O, 1: B-ANIMAL, 2: I-ANIMAL, 3: B-PER}"

@@ -39,7 +39,19 @@ def test_the_labels_of_a_cell(cell, values):
 
 
 @pytest.mark.parametrize(
-    "cell", ["(1, 2)", "(1,)", "array([1, 2])", "{1, 2}", [["a"], "b"], [{"a": 1}], {"a": 1}]
+    "cell",
+    [
+        "(1, 2)",
+        "(1,)",
+        "array([1, 2])",
+        "array([1])",
+        "{1, 2}",
+        [["a"], "b"],
+        [{"a": 1}],
+        [("a", 1)],
+        [b"\xff"],
+        {"a": 1},
+    ],
 )
 def test_what_is_no_list_of_labels_is_refused(cell):
     with pytest.raises(ValueError, match="expected a list"):

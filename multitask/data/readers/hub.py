@@ -184,14 +184,16 @@ def _numbered(table: dict[str, list], builder: Any, source: str) -> dict[str, li
     for name, feature in (builder.info.features or {}).items():
         if not isinstance(feature, datasets.ClassLabel) or name not in table:
             continue
+        # not `str2int`, which reads `01` and `0_1` as 1
+        numbers = {str(number): number for number in range(-1, feature.num_classes)}
+        numbers |= {label: number for number, label in enumerate(feature.names)}
         for row, cell in enumerate(table[name]):
-            if label_text(cell):
-                try:
-                    table[name][row] = feature.str2int(label_text(cell))
-                except ValueError:
-                    names = ", ".join(feature.names)
-                    message = f"{name} is {cell!r:.60}: expected one of {names}"
-                    raise UserError(f"{source}, row {row + 1}: {message}") from None
+            if text := label_text(cell):
+                number = numbers.get(text, numbers.get(text.strip()))
+                if number is None:
+                    message = f"{name} is {cell!r:.60}: expected one of {', '.join(feature.names)}"
+                    raise UserError(f"{source}, row {row + 1}: {message}")
+                table[name][row] = number
     return table
 
 

@@ -50,6 +50,10 @@ def arrow_columns(table: Any) -> dict[str, list]:
 
 
 def _values(column: Any) -> list:
+    import pyarrow
+
+    if column.type == pyarrow.time64("ns"):  # a time of Python has microseconds
+        column = column.cast("string")
     try:
         values: list = column.to_pylist()
         return values

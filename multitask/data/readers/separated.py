@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from multitask.config import DataConfig
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, warn
 
 SEPARATORS = (",", "\t", ";", "|")
 UNQUOTE = "where a quote is an ordinary character, set `data.quoting: false`"
@@ -25,6 +25,9 @@ def read_separated(text: str, file: Path, declared: str, data: DataConfig) -> di
     if data.header is not None and data.text not in rows[0][1]:
         rows.insert(0, (0, data.header))
     header = rows[0][1]
+    for name in sorted(_texts(data) | _others(data)):
+        if header.count(name) > 1:
+            warn(f"{file}: several columns have the name {name!r}: the first one is used")
     width = len(header)
     rows = [row for row in rows[1:] if width == 1 or len(row[1]) > 1 or row[1][0].strip()]
     for line, cells in rows:
@@ -32,7 +35,7 @@ def read_separated(text: str, file: Path, declared: str, data: DataConfig) -> di
             message = f"{len(cells)} cells, but the header has {width}"
             raise UserError(f"{file}, line {line}: {message}: {_advice(cells, width, data)}")
     columns: dict[str, list[str]] = {}
-    for i, name in enumerate(header):  # the first column of a name counts
+    for i, name in enumerate(header):
         columns.setdefault(name, [cells[i] for _, cells in rows])
     return columns
 
@@ -51,9 +54,8 @@ def _separator(lines: list[str], file: Path, declared: str, data: DataConfig) ->
         separator: _first_row(lines, file, separator, data.quoting)
         for separator in dict.fromkeys((declared, *SEPARATORS))
     }
-    texts = {data.text, data.text2, data.text3} - {None}
-    every = texts | {data.label, data.id or data.text, *(data.where or ())}
-    for names in (every, texts):  # a file to predict has no label
+    texts = _texts(data)
+    for names in (texts | _others(data), texts):  # a file to predict has no label
         fitting = [one for one, header in headers.items() if names <= {*header}]
         if declared in fitting:
             return declared
@@ -65,6 +67,14 @@ def _separator(lines: list[str], file: Path, declared: str, data: DataConfig) ->
     if len(headers[declared]) > 1:
         return declared
     return max(headers, key=lambda separator: len(headers[separator]))
+
+
+def _texts(data: DataConfig) -> set[str]:
+    return {name for name in (data.text, data.text2, data.text3) if name is not None}
+
+
+def _others(data: DataConfig) -> set[str]:
+    return {data.label, data.id or data.text, *(data.where or ())}
 
 
 def _first_row(lines: list[str], file: Path, separator: str, quoting: bool) -> list[str]:

@@ -312,6 +312,21 @@ def test_classes_have_the_names_of_the_column(head, tmp_path):
     assert rows_and_names(parquet, head)[1] == ("negative", "positive")
 
 
+def test_a_class_that_means_no_label_is_its_number(tmp_path):
+    saved(tmp_path, train=["negative", "none"], validation=["negative", "none"])
+    config = make(tmp_path, DISK | SPLITS | {"unlabelled": ["none"]})
+    found = refusal(label_reader, config, "t", task_type("class"))
+    assert found.endswith("unlabelled: the column has numbers: write 1 instead of 'none'")
+
+
+@pytest.mark.parametrize("cell", ["01", "0_1", "\u0661", "1.0"])
+def test_a_number_of_a_declared_class_has_one_spelling(cell, tmp_path):
+    place = write_set(tmp_path / "set", train=f"sentence,label\na,1\nb, 0\nc,good\nd,{cell}\n")
+    write_card(place, CLASSES)
+    found = refusal(rows_and_names, make(tmp_path, HUB | {"train": "train", "dev": "train"}))
+    assert found.endswith(f"row 4: label is {cell!r}: expected one of bad, good")
+
+
 def test_splits_that_number_their_classes_in_another_order_are_refused(tmp_path):
     saved(tmp_path, train=["negative", "positive"], validation=["positive", "negative"])
     config = make(tmp_path, DISK | SPLITS)

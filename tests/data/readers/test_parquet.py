@@ -78,3 +78,26 @@ def test_a_file_that_is_not_parquet(tmp_path):
     assert "x.parquet: not a readable Parquet file: " in refusal(
         read_parquet, tmp_path / "x.parquet"
     )
+
+
+def test_times_of_nanoseconds_are_not_merged(tmp_path):
+    times = pyarrow.array([1, 2, None], pyarrow.time64("ns"))
+    ones = read_parquet(write(tmp_path, a=times))["a"]
+    assert ones == ["00:00:00.000000001", "00:00:00.000000002", None]
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        pyarrow.array([[b"a"], [ODD], [b"c"]]),
+        pyarrow.array(
+            [[("a", 1)], [("b", 2)], []], pyarrow.map_(pyarrow.string(), pyarrow.int64())
+        ),
+    ],
+)
+def test_items_of_a_list_that_are_no_labels_are_refused(label, tmp_path):
+    columns = {name: pyarrow.array(["0", "1", "0"]) for name in ("sentence", "id")}
+    write(tmp_path, **columns, label=label)
+    config = make(tmp_path, {"train": "x.parquet"}, "multi_label")
+    found = refusal(label_reader, config, "t", task_type("labels"))
+    assert ": label is [" in found and found.endswith("expected a list of labels")

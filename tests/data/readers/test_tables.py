@@ -114,9 +114,13 @@ def test_columns_are_selected_by_name_behind_two_index_columns(tmp_path):
     assert (rows.ids, rows.texts) == (["x", "y"], [(" one",), ("two",)])
 
 
-def test_of_two_columns_with_one_name_the_first_counts(tmp_path):
-    text = "id,sentence,sentence,label\n1,first,second,1\n"
+def test_of_two_columns_with_one_name_the_first_counts(tmp_path, capsys):
+    text = "id,sentence,sentence,label,x,x\n1,first,second,1,2,3\n"
     assert rows_of(tmp_path, text).texts == [("first",)]
+    said = (
+        f"{tmp_path}/train.csv: several columns have the name 'sentence': the first one is used\n"
+    )
+    assert capsys.readouterr().err == f"warning: {said}"
 
 
 @pytest.mark.parametrize(
