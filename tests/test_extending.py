@@ -100,8 +100,8 @@ def test_the_levels_of_sst_are_several_classes(project, tiny_overrides, course_f
     tiny += [f"data_dir={project}", "tasks.levels.max_length=48"]
     assert run_multitask.main([str(grid.base), *settings, *tiny]) == 0
     directory = next(o.partition("=")[2] for o in tiny if o.startswith("output_dir="))
-    found = json.loads((Path(directory) / "report.json").read_text())["tasks"]["levels"]
-    assert found["classes"] == classes and found["metric"] == "exact_match"
+    result = json.loads((Path(directory) / "report.json").read_text())["tasks"]["levels"]
+    assert result["classes"] == classes and result["metric"] == "exact_match"
 
 
 @pytest.mark.slow
@@ -122,10 +122,10 @@ def test_worked_example_of_words_learns(task, rows, epochs, floor, project, tiny
         "training.head_lr=1e-2",
     ]
     assert run_multitask.main([str(project / "configs" / f"my_{task}.yaml"), *changes]) == 0
-    found = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"][task]
-    assert found["metric"] == "f1" and not found["flags"]
-    assert found["dev"]["f1"] > found["baselines"]["trivial"]["f1"] + 0.3
-    assert found["dev"]["f1"] > floor
+    result = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"][task]
+    assert result["metric"] == "f1" and not result["flags"]
+    assert result["dev"]["f1"] > result["baselines"]["trivial"]["f1"] + 0.3
+    assert result["dev"]["f1"] > floor
 
 
 def running_text(documents: int, seed: int) -> str:
@@ -151,11 +151,11 @@ def test_worked_example_of_next_sentences_learns(project, tiny_encoder, tmp_path
     ]
     config = project / "configs" / "my_pretraining.yaml"
     assert run_multitask.main([str(config), *changes]) == 0
-    found = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"]
-    scores, baselines = found["next_sentence"]["dev"], found["next_sentence"]["baselines"]
+    result = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"]
+    scores, baselines = result["next_sentence"]["dev"], result["next_sentence"]["baselines"]
     # a random second sentence could be the next one in a quarter of the cases
     assert scores["accuracy"] > 0.75 > baselines["trivial"]["accuracy"]
-    words = found["masked_words"]
+    words = result["masked_words"]
     assert words["dev"]["accuracy"] > words["baselines"]["trivial"]["accuracy"]
 
 
@@ -174,5 +174,5 @@ def test_worked_example_of_several_classes_learns(project, tiny_encoder, tmp_pat
     ]
     config = project / "configs" / "my_emotions.yaml"
     assert run_multitask.main([str(config), *changes]) == 0
-    found = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"]["emotions"]
-    assert found["dev"]["f1"] > 0.8 and not found["flags"]
+    result = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"]["emotions"]
+    assert result["dev"]["f1"] > 0.8 and not result["flags"]

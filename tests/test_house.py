@@ -45,43 +45,43 @@ TESTED_BY = re.compile(r"# Tested by (tests/\S+\.py)\n")
 
 def test_files_are_short():
     files = [*sources(), *scripts(), *files_of_tests()]
-    found = {
+    result = {
         name_of(file)
         for file in files
         if len(file.read_text(encoding="utf-8").splitlines()) > LINES_OF_A_FILE
     }
-    assert not found
+    assert not result
 
 
 def test_functions_are_short():
-    found = {
+    result = {
         f"{name_of(file)}: {name}"
         for file in (*sources(), *scripts())
         for name, function in functions(file)
         if (function.end_lineno or 0) - function.lineno + 1 > LINES_OF_A_FUNCTION
     }
-    assert not found
+    assert not result
 
 
 def test_functions_have_few_parameters():
-    found = {
+    result = {
         f"{name_of(file)}: {name}"
         for file in (*sources(), *scripts())
         for name, function in functions(file)
         if function.name != "__init__" and len(parameters(function)) > PARAMETERS
     }
-    assert not found
+    assert not result
 
 
 def test_calls_name_their_arguments_from_the_fifth_on():
     """Calls of our own functions; constructors are excepted."""
-    found = {
+    result = {
         f"{name_of(file)}: {call.function.rpartition('.')[2]}"
         for file in (*sources(), *scripts())
         for call in calls(file)
         if call.positional > POSITIONAL_ARGUMENTS
     }
-    assert not found
+    assert not result
 
 
 def fields(file: Path) -> Iterator[tuple[str, bool]]:
@@ -106,13 +106,13 @@ def fields(file: Path) -> Iterator[tuple[str, bool]]:
 
 
 def test_each_field_of_a_dataclass_has_its_line():
-    found = {
+    result = {
         f"{name_of(file)}: {name}"
         for file in (*sources(), *scripts())
         for name, explained in fields(file)
         if not explained
     }
-    assert not found
+    assert not result
 
 
 def test_multitask_holds_the_rooms_and_nothing_else():
@@ -177,13 +177,13 @@ def test_no_two_modules_have_one_file_name():
 
 def imports(tree: ast.AST) -> set[str]:
     """Every module that is imported, and each name of a ``from`` import as if it were one."""
-    found = set()
+    result = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            result |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
+            result |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return result
 
 
 def imports_a_test(module: str) -> bool:

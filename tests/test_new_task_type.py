@@ -143,8 +143,8 @@ def test_it_is_compared_with_another_run(runs, tmp_path):
     comparison = json.loads((out / "comparison.json").read_text())
     assert comparison["tasks"] == {"better": {"metric": "agreement", "rows": 60}}
     _, begun = (group["tasks"]["better"] for group in comparison["groups"])
-    found = begun["difference"]
-    assert found["low"] < found["value"] < found["high"] < 0 and found["p"] < 0.05
+    result = begun["difference"]
+    assert result["low"] < result["value"] < result["high"] < 0 and result["p"] < 0.05
     assert "better agreement" in (out / "table.md").read_text()
 
 
@@ -163,8 +163,8 @@ def test_it_is_averaged_over_runs(runs, tmp_path):
 def test_it_is_served(runs):
     served = open_run(runs[0], None)
     assert about(served, "better") == "two texts, read apart → the better one"
-    (found,) = answers(served, [BETTER, WORSE])
-    (result,) = found.results
+    (outcome,) = answers(served, [BETTER, WORSE])
+    (result,) = outcome.results
     assert result.prediction == "first text"
     assert [share.name for share in result.shares if share.chosen] == ["first text"]
     assert sum(share.probability for share in result.shares) == pytest.approx(1)

@@ -53,19 +53,21 @@ def mentions(node: ast.AST, known: Collection[str] = ()) -> bool:
 
 def holders(function: ast.AST) -> set[str]:
     """The variables that are given a task type or its name somewhere in a function."""
-    found: set[str] = set()
+    result: set[str] = set()
     before = -1
-    while len(found) > before:  # a variable may be given what another one holds
-        before = len(found)
+    while len(result) > before:  # a variable may be given what another one holds
+        before = len(result)
         for node in ast.walk(function):
             match node:
                 case ast.Assign(targets=targets, value=value):
-                    found |= set().union(*(given(target, value, found) for target in targets))
+                    result |= set().union(*(given(target, value, result) for target in targets))
                 case ast.NamedExpr(target=target, value=value):
-                    found |= given(target, value, found)
+                    result |= given(target, value, result)
                 case ast.arg(arg=name, annotation=ast.expr() as annotation):
-                    found |= {name} if ast.unparse(annotation).strip("\"'") == "TaskType" else set()
-    return found
+                    result |= (
+                        {name} if ast.unparse(annotation).strip("\"'") == "TaskType" else set()
+                    )
+    return result
 
 
 def given(target: ast.AST, value: ast.AST, known: Collection[str]) -> set[str]:
@@ -150,16 +152,16 @@ def test_what_asks_the_type_is_no_switch(code):
 
 
 def test_no_file_switches_by_task_type():
-    found = [f"{name_of(file)}:{line}" for file in FILES for line in switches(tree_of(file))]
-    assert not found, "ask the TaskType, or the head"
+    result = [f"{name_of(file)}:{line}" for file in FILES for line in switches(tree_of(file))]
+    assert not result, "ask the TaskType, or the head"
 
 
 def test_a_type_is_reached_by_the_registry_alone():
     """No module outside of `tasks/` imports the class of a type."""
-    found = [
+    result = [
         f"{name_of(file)}:{node.lineno}"
         for file in FILES
         for node in ast.walk(tree_of(file))
         if isinstance(node, ast.ImportFrom) and CLASSES & {alias.name for alias in node.names}
     ]
-    assert not found
+    assert not result

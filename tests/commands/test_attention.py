@@ -51,9 +51,9 @@ def expected(directory: Path, encoder_dir: Path, weights: Path | None, *texts: s
     model = transformers.AutoModel.from_pretrained(encoder_dir, attn_implementation="eager").eval()
     if weights is not None:
         own = bert_weights.encoder_from_config(str(directory / "encoder"))
-        found = load_file(weights)
+        actual = load_file(weights)
         own.load_state_dict(
-            {n.removeprefix("encoder."): t for n, t in found.items() if n.startswith("encoder.")}
+            {n.removeprefix("encoder."): t for n, t in actual.items() if n.startswith("encoder.")}
         )
         model.load_state_dict(bert_weights.to_transformers(own.state_dict()), strict=False)
     ready = transformers.AutoTokenizer.from_pretrained(encoder_dir)(*texts, return_tensors="pt")
@@ -71,17 +71,17 @@ def test_a_run_gives_pictures_and_numbers(task, run_dir, tiny_encoder, tmp_path,
     assert {file.name for file in output.parent.iterdir()} == names
     printed = capsys.readouterr().out.splitlines()
     assert {line.removeprefix(f"written: {output.parent}/") for line in printed} == names
-    found = json.loads(output.with_suffix(".json").read_text())
-    assert list(found) == ["source", "task", "texts", "tokens", "separators", "mean", "heads"]
-    assert (found["source"], found["task"]) == (str(run_dir), task or "sst")
-    assert found["texts"] == [TEXT, "the cat"]
-    assert found["tokens"] == f"[CLS] {TEXT} [SEP] the cat [SEP]".split()
-    assert [found["tokens"][place] for place in found["separators"]] == ["[SEP]", "[SEP]"]
+    actual = json.loads(output.with_suffix(".json").read_text())
+    assert list(actual) == ["source", "task", "texts", "tokens", "separators", "mean", "heads"]
+    assert (actual["source"], actual["task"]) == (str(run_dir), task or "sst")
+    assert actual["texts"] == [TEXT, "the cat"]
+    assert actual["tokens"] == f"[CLS] {TEXT} [SEP] the cat [SEP]".split()
+    assert [actual["tokens"][place] for place in actual["separators"]] == ["[SEP]", "[SEP]"]
     step = json.loads((run_dir / "best.json").read_text())[task or "sst"]
     weights = run_dir / "weights" / f"step-{step:08d}.safetensors"
     rows = expected(run_dir, tiny_encoder, weights, TEXT, "the cat")
-    np.testing.assert_allclose(found["heads"], rows, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(found["mean"], rows.mean(1), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(actual["heads"], rows, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(actual["mean"], rows.mean(1), rtol=0, atol=1e-6)
 
 
 def test_without_output_the_files_stand_in_the_run(run_dir, tmp_path, monkeypatch):
@@ -100,15 +100,15 @@ def test_an_encoder_of_either_implementation(kind, tmp_path, monkeypatch, capsys
     monkeypatch.chdir(tmp_path)
     assert main(kind, "--text", TEXT, "--heads", "--output", "pic.png") == 0
     assert ("runs in `transformers`" in capsys.readouterr().out) == (kind == "distilbert")
-    found = json.loads((tmp_path / "pic.json").read_text())
-    assert (found["source"], found["task"]) == (kind, None)
+    actual = json.loads((tmp_path / "pic.json").read_text())
+    assert (actual["source"], actual["task"]) == (kind, None)
     assert {file.name for file in tmp_path.glob("pic*")} == {
         "pic.png", "pic.svg", "pic-heads.png", "pic-heads.svg", "pic.json",
     }  # fmt: skip
     if kind == "bert":
         rows = expected(tmp_path, directory, None, TEXT)
-        np.testing.assert_allclose(found["heads"], rows, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(np.sum(found["mean"], axis=1), 1, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(actual["heads"], rows, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(np.sum(actual["mean"], axis=1), 1, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(

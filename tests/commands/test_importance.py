@@ -69,7 +69,7 @@ def one_by_one(run_dir: Path, task: str) -> tuple[np.ndarray, np.ndarray, list[i
     """The weights of every dev sentence, its number of tokens, and where each first stands."""
     trained = load(run_dir)
     split, model = trained.load_split(task, "dev"), trained.model_for(task)
-    found, lengths, first = [], [], {}
+    result, lengths, first = [], [], {}
     for row in range(len(split.rows)):
         batch = collate(split.tokens, np.array([row]), pad_id=0)
         for side in range(batch.sides):
@@ -80,10 +80,10 @@ def one_by_one(run_dir: Path, task: str) -> tuple[np.ndarray, np.ndarray, list[i
                 embedded = model.encoder.embed(ids, torch.zeros_like(ids), mask)
                 pooler = model.module(task).pooler
                 hidden = model.encoder.encode(embedded, mask, pooler.layers)
-                first.setdefault(tuple(ids[0].tolist()), len(found))
-                found.append(pooler.importance(hidden, mask)[0].numpy())
+                first.setdefault(tuple(ids[0].tolist()), len(result))
+                result.append(pooler.importance(hidden, mask)[0].numpy())
             lengths.append(mask.sum().item())
-    return np.array(found), np.array(lengths), list(first.values())
+    return np.array(result), np.array(lengths), list(first.values())
 
 
 def test_a_run_gives_pictures_and_numbers(run_dir, tmp_path, capsys):
@@ -95,16 +95,16 @@ def test_a_run_gives_pictures_and_numbers(run_dir, tmp_path, capsys):
     assert {file.name for file in (tmp_path / "new").iterdir()} == names
     assert capsys.readouterr().out.count("written: ") == len(names)
     sst, qqp = json.loads((tmp_path / "new" / "map.json").read_text())
-    for found, sides, states in ((sst, 1, [0, 1, 2]), (qqp, 2, [0, 2])):
-        weights, _, distinct = one_by_one(run_dir, found["task"])
-        assert (found["run"], found["split"], found["layers"]) == (str(run_dir), "dev", 2)
-        assert (found["rows"], found["states"]) == (len(distinct), states)
+    for result, sides, states in ((sst, 1, [0, 1, 2]), (qqp, 2, [0, 2])):
+        weights, _, distinct = one_by_one(run_dir, result["task"])
+        assert (result["run"], result["split"], result["layers"]) == (str(run_dir), "dev", 2)
+        assert (result["rows"], result["states"]) == (len(distinct), states)
         assert (len(distinct) < len(weights)) == (sides == 2)  # questions repeat
-        np.testing.assert_allclose(found["mean"], weights[distinct].mean(0), rtol=1e-5)
+        np.testing.assert_allclose(result["mean"], weights[distinct].mean(0), rtol=1e-5)
         kept = 4 * sides
-        assert len(found["texts"]) == kept
-        np.testing.assert_allclose(found["weights"], weights[:kept], rtol=1e-5)
-        assert 0 <= found["above_0"] <= 1
+        assert len(result["texts"]) == kept
+        np.testing.assert_allclose(result["weights"], weights[:kept], rtol=1e-5)
+        assert 0 <= result["above_0"] <= 1
 
 
 def test_evaluations_log_the_same_numbers(run_dir):
@@ -133,9 +133,9 @@ def test_a_run_without_weights_is_drawn_from_its_log(run_dir, tmp_path):
     assert {file.name for file in copy.glob("importance*")} == {
         "importance.png", "importance.svg", "importance.json",
     }  # fmt: skip
-    found = {one["task"]: one for one in json.loads((copy / "importance.json").read_text())}
-    np.testing.assert_allclose(found["sst"]["mean"], expected(run_dir, "sst").mean(0), rtol=1e-5)
-    assert found["qqp"]["texts"] == []
+    actual = {one["task"]: one for one in json.loads((copy / "importance.json").read_text())}
+    np.testing.assert_allclose(actual["sst"]["mean"], expected(run_dir, "sst").mean(0), rtol=1e-5)
+    assert actual["qqp"]["texts"] == []
 
 
 @pytest.mark.parametrize(
@@ -169,13 +169,13 @@ def test_texts_of_the_user(run_dir, tmp_path):
     ):
         choice = ["--text", "a good film", "--text", text, "--output", tmp_path]
         assert main(run_dir, "--task", task, *choice) == 0
-        (found,) = json.loads((tmp_path / "importance.json").read_text())
-        assert (found["split"], found["rows"]) == ("texts", 1 + len(shown))
-        assert found["texts"] == ["a good film", *shown]
+        (result,) = json.loads((tmp_path / "importance.json").read_text())
+        assert (result["split"], result["rows"]) == ("texts", 1 + len(shown))
+        assert result["texts"] == ["a good film", *shown]
         alone = main(run_dir, "--task", task, "--text", shown[-1], "--output", tmp_path)
         (one,) = json.loads((tmp_path / "importance.json").read_text())
         assert alone == 0
-        np.testing.assert_allclose(one["weights"][0], found["weights"][-1], rtol=1e-4)
+        np.testing.assert_allclose(one["weights"][0], result["weights"][-1], rtol=1e-4)
 
 
 def test_a_pair_in_one_input(tiny_encoder, course_files, tmp_path, capsys):
@@ -188,11 +188,11 @@ def test_a_pair_in_one_input(tiny_encoder, course_files, tmp_path, capsys):
     options = ["training.frozen_baseline=false", "tasks.qqp.max_length=48"]
     assert run_multitask.main(["configs/cs224n.yaml", *made, *cross, *changes, *options]) == 0
     assert main(directory, "--task", "qqp", "--text", "a bad film\tthe cat") == 0
-    (found,) = json.loads((directory / "importance.json").read_text())
-    assert (found["rows"], found["texts"]) == (1, ["a bad film / the cat"])
+    (result,) = json.loads((directory / "importance.json").read_text())
+    assert (result["rows"], result["texts"]) == (1, ["a bad film / the cat"])
     assert main(directory) == 0  # a task without dev rows is left out
-    (found,) = json.loads((directory / "importance.json").read_text())
-    assert (found["task"], found["split"]) == ("qqp", "dev")
+    (result,) = json.loads((directory / "importance.json").read_text())
+    assert (result["task"], result["split"]) == ("qqp", "dev")
     capsys.readouterr()
     assert main(directory, "--text", "a bad film") == 2
     assert "task qqp takes pairs of texts; item 0 is ['a bad film']" in capsys.readouterr().err
@@ -202,8 +202,8 @@ def test_several_runs_stand_below_one_another(run_dir, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(run_dir, tmp_path / "other")
     assert main(run_dir, "other", "--task", "sst", "--examples", 1) == 0
-    found = json.loads((tmp_path / "importance.json").read_text())
-    assert [one["run"] for one in found] == [str(run_dir), "other"]
+    result = json.loads((tmp_path / "importance.json").read_text())
+    assert [one["run"] for one in result] == [str(run_dir), "other"]
     assert {file.name for file in tmp_path.glob("*.png")} == {
         "importance.png", "importance_lengths.png",
         "importance-run-sst.png", "importance-other-sst.png",
@@ -214,11 +214,11 @@ def test_several_runs_stand_below_one_another(run_dir, tmp_path, monkeypatch):
 def test_layer_attention_with_and_without_concat(attention_runs, tmp_path):
     """Short and long texts apart; a task with another's pooling is among them."""
     assert main(*attention_runs, "--output", tmp_path) == 0
-    found = json.loads((tmp_path / "importance.json").read_text())
-    assert [(Path(one["run"]).name, one["task"]) for one in found] == [
+    result = json.loads((tmp_path / "importance.json").read_text())
+    assert [(Path(one["run"]).name, one["task"]) for one in result] == [
         (run, task) for run in ("concat", "alone") for task in ("qqp", "sts")
     ]
-    for one in found:
+    for one in result:
         weights, lengths, distinct = one_by_one(Path(one["run"]), one["task"])
         assert weights.std(0).max() > 1e-4  # the sentences differ
         np.testing.assert_allclose(one["weights"], weights, rtol=1e-4)

@@ -17,12 +17,12 @@ from tests.support.fabricated_run import write_run
 def runs(tmp_path_factory) -> list[Path]:
     """Two settings with two seeds each."""
     root = tmp_path_factory.mktemp("runs")
-    found = []
+    result = []
     for name, noise in (("mean", 0.4), ("max", 0.0)):
         for seed in (1, 2):
-            found.append(root / f"{name}-{seed}")
-            write_run(found[-1], rows=60, seed=seed, noise=noise, pooling=name)
-    return found
+            result.append(root / f"{name}-{seed}")
+            write_run(result[-1], rows=60, seed=seed, noise=noise, pooling=name)
+    return result
 
 
 def complaint(capsys, *arguments: object) -> str:

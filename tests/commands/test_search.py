@@ -134,22 +134,22 @@ def test_search_is_measured_on_the_courses_pairs(tiny_run, course_files, tmp_pat
     out = tmp_path / "measured"
     assert main("evaluate-search", tiny_run, "--pairs", pairs, "--output", out) == 0
     shown = capsys.readouterr().out
-    found = json.loads((out / "search.json").read_text())
-    assert (found["task"], found["max_length"], found["keyed_by"]) == ("qqp", 64, "text")
-    assert found["queries_with_gold"] == 20
-    assert found["modes"]["exact"]["mrr_at_10"] == pytest.approx(1)  # duplicates are equal texts
+    result = json.loads((out / "search.json").read_text())
+    assert (result["task"], result["max_length"], result["keyed_by"]) == ("qqp", 64, "text")
+    assert result["queries_with_gold"] == 20
+    assert result["modes"]["exact"]["mrr_at_10"] == pytest.approx(1)  # duplicates are equal texts
     assert "warning: 40 texts cannot train the paper's 1,024 lists: 1 instead" in shown
     page = (out / "search.md").read_text()
     assert "| exact (Flat) | 100.00 | 100.00 |" in page and "nprobe 5" in page
     # the run trained on just these pairs
-    known = found["gold_pairs_known"]
-    assert known["trained_on"] == found["gold_pairs"] == 20
+    known = result["gold_pairs_known"]
+    assert known["trained_on"] == result["gold_pairs"] == 20
     assert f"20 of them are in the run's training rows, {known['selected']} in the rows" in shown
     dev = ("--pairs", course_files / "quora-dev.csv", "--output", tmp_path / "dev")
     assert main("evaluate-search", tiny_run, *dev) == 0
-    found = json.loads((tmp_path / "dev" / "search.json").read_text())
-    known = found["gold_pairs_known"]
-    assert known["trained_on"] < known["selected"] == found["gold_pairs"]
+    result = json.loads((tmp_path / "dev" / "search.json").read_text())
+    known = result["gold_pairs_known"]
+    assert known["trained_on"] < known["selected"] == result["gold_pairs"]
 
 
 def test_an_encoders_training_is_not_known(tiny_encoder, course_files, tmp_path, capsys):

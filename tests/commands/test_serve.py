@@ -75,9 +75,9 @@ def test_without_flask_one_line_names_the_install(tiny_run, capsys, monkeypatch)
 def test_help_loads_nothing_heavy():
     code = "import sys, run_multitask; run_multitask.main(['serve', '--help'])"
     code = f"try:\n {code}\nexcept SystemExit:\n print(*sys.modules, sep=chr(10))"
-    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert "--port" in found.stdout
-    assert not {"torch", "transformers", "flask", "numpy"} & {*found.stdout.splitlines()}
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert "--port" in result.stdout
+    assert not {"torch", "transformers", "flask", "numpy"} & {*result.stdout.splitlines()}
 
 
 @pytest.fixture(scope="module")

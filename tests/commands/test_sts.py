@@ -42,18 +42,22 @@ def run_copy(tiny_run, tmp_path) -> Path:
 def test_a_run_is_scored_with_its_tasks_vectors(run_copy, suites, capsys):
     assert main(run_copy, "--data", suites, "--task", "sts") == 0
     out = capsys.readouterr().out
-    found = json.loads((run_copy / "scores" / "sts.json").read_text())
-    assert (found["task"], found["pooling"], list(found["suites"])) == ("sts", "mean", list(NAMES))
+    actual = json.loads((run_copy / "scores" / "sts.json").read_text())
+    assert (actual["task"], actual["pooling"], list(actual["suites"])) == (
+        "sts",
+        "mean",
+        list(NAMES),
+    )
     run, expected = load(run_copy, ["training.precision=fp32"]), []
     for name, suite in read_suites(suites).items():
         first, second = ([p[i] for rows in suite.values() for p in rows.texts] for i in (0, 1))
         similarity = cosines(run.encode(first, "sts"), run.encode(second, "sts"))
         gold = np.concatenate([rows.gold for rows in suite.values()])
         expected.append(spearmanr(gold, similarity).statistic)
-        entry = found["suites"][name]
+        entry = actual["suites"][name]
         assert entry["scores"]["all"]["spearman"] == pytest.approx(expected[-1], abs=1e-6)
         assert entry["in_training"] == 0
-    assert found["average"]["spearman"] == pytest.approx(np.mean(expected), abs=1e-6)
+    assert actual["average"]["spearman"] == pytest.approx(np.mean(expected), abs=1e-6)
     page = (run_copy / "scores" / "sts.md").read_text()
     assert f"{100 * np.mean(expected):.2f}" in out and f"{100 * np.mean(expected):.2f}" in page
     assert "| STS12 | MSRpar | 21 |" in page
@@ -121,9 +125,9 @@ def test_a_bare_encoder_under_a_named_pooling(tiny_encoder, suites, tmp_path, ca
         out = capsys.readouterr().out
         assert "note: no Avg: STS14 not found" in out
         assert "an encoder without a run: its training data is unknown here" in out
-        found = json.loads((output / "sts.json").read_text())
-        assert (found["pooling"], found["task"]) == (pooling or "mean", None)
-        assert found["average"] == {"spearman": None, "pearson": None}
+        result = json.loads((output / "sts.json").read_text())
+        assert (result["pooling"], result["task"]) == (pooling or "mean", None)
+        assert result["average"] == {"spearman": None, "pearson": None}
 
 
 def test_a_pooling_in_place_of_the_tasks_own_keeps_its_weights(run_copy, suites):

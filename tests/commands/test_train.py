@@ -44,8 +44,8 @@ def test_run_directory_holds_what_is_documented(course_run):
 def test_predictions_stand_in_file_order(course_run, course_files):
     with (course_files / "ids-sst-dev.csv").open() as file:
         expected = [row["id"] for row in csv.DictReader(file, delimiter="\t")]
-    found = [record["id"] for record in load_lines(course_run / "predictions" / "sst.dev.jsonl")]
-    assert found == expected
+    actual = [record["id"] for record in load_lines(course_run / "predictions" / "sst.dev.jsonl")]
+    assert actual == expected
 
 
 @pytest.mark.parametrize("name", COURSE_HEADERS)

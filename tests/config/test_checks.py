@@ -22,9 +22,9 @@ from tests.support.messages import refusal
     ],
 )
 def test_names(override, message, base):
-    found = refusal(base, override)
-    assert found.startswith(f"command line: {override}: {override.partition('=')[0]}")
-    assert message in found
+    result = refusal(base, override)
+    assert result.startswith(f"command line: {override}: {override.partition('=')[0]}")
+    assert message in result
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_relations(overrides, path, part, base):
     if part is None:
         assert list(load_config(base, overrides).tasks) == ["t", "pair"]
         return
-    found = refusal(base, *overrides)
-    assert f": {path}: " in found
-    assert part in found
+    result = refusal(base, *overrides)
+    assert f": {path}: " in result
+    assert part in result
     if len(overrides) == 1:
-        assert found.startswith(f"command line: {overrides[0]}: ")
+        assert result.startswith(f"command line: {overrides[0]}: ")
 
 
 THREE = """\
@@ -88,9 +88,9 @@ tasks:
 )  # fmt: skip
 def test_references(overrides, path, part, files):
     files(a=THREE)
-    found = refusal("a.yaml", *overrides)
-    assert f": {path}: " in found
-    assert part in found
+    result = refusal("a.yaml", *overrides)
+    assert f": {path}: " in result
+    assert part in result
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_references(overrides, path, part, files):
 )  # fmt: skip
 def test_a_task_that_is_only_evaluated(overrides, path, part, files):
     files(a=THREE)
-    found = refusal("a.yaml", *overrides)
-    assert f": {path}: " in found
-    assert part in found
+    result = refusal("a.yaml", *overrides)
+    assert f": {path}: " in result
+    assert part in result
 
 
 def test_smart_of_the_defaults_is_for_tasks_that_train(files):

@@ -49,9 +49,9 @@ def test_values_as_written(base):
 
 def test_data_directory(base, monkeypatch):
     assert load_config(base).data_path("x.csv") == EMBEDDED_DIR / "x.csv"
-    found = load_config(base, ["data_dir=here"])
-    assert found.data_path("x.csv") == Path.cwd() / "here" / "x.csv"
-    assert found.data_path("/there/x.csv") == Path("/there/x.csv")
+    result = load_config(base, ["data_dir=here"])
+    assert result.data_path("x.csv") == Path.cwd() / "here" / "x.csv"
+    assert result.data_path("/there/x.csv") == Path("/there/x.csv")
     monkeypatch.setenv("HOME", "/home/me")
     assert load_config(base, ["data_dir=~/d"]).data_dir == "/home/me/d"
 

@@ -28,11 +28,11 @@ def sections() -> dict[str, str]:
 
 def models(model: type[BaseModel]) -> set[type[BaseModel]]:
     """Every model that a field mentions, however deep."""
-    found = {model}
+    result = {model}
     for field in model.model_fields.values():
         for room, inner in re.findall(r"(multitask\.config\.\w+)\.(\w+)", str(field.annotation)):
-            found |= models(getattr(importlib.import_module(room), inner))
-    return found
+            result |= models(getattr(importlib.import_module(room), inner))
+    return result
 
 
 def test_every_block_and_every_key_has_its_row():

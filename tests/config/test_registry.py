@@ -13,13 +13,13 @@ NAMES = [(kind, name) for kind, names in registry.KINDS.items() for name in name
 
 @pytest.mark.parametrize(("kind", "name"), NAMES)
 def test_every_name_is_documented(kind, name):
-    found = registry.resolve(kind, name)
-    assert inspect.isfunction(found) if kind == "gradient_surgery" else inspect.isclass(found)
-    assert found.__doc__
-    assert inspect.getmodule(found).__doc__
+    result = registry.resolve(kind, name)
+    assert inspect.isfunction(result) if kind == "gradient_surgery" else inspect.isclass(result)
+    assert result.__doc__
+    assert inspect.getmodule(result).__doc__
     if kind == "head":
-        assert found.takes in ("vector", "pair", "tokens", "views", "sequence")
-        assert found.task_type in TASK_TYPES
+        assert result.takes in ("vector", "pair", "tokens", "views", "sequence")
+        assert result.task_type in TASK_TYPES
 
 
 @pytest.mark.parametrize(

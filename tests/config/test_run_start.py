@@ -22,11 +22,11 @@ def test_only_what_changes_a_run_counts(tmp_path):
 def test_labels_read_from_the_data_are_no_difference(tmp_path):
     """A run saves the labels of its data; the config of a grid's cell names none."""
     config = load_config(ROOT / "configs" / "demo.yaml", [*SETTINGS, f"output_dir={tmp_path}"])
-    found, other = (
+    result, other = (
         config.with_labels({"sst": labels})
         for labels in ({"0": "bad", "1": "good"}, {"0": "good", "1": "bad"})
     )
-    save_config(found, RunDirectory(tmp_path))
+    save_config(result, RunDirectory(tmp_path))
     assert config_differences(load_config(ROOT / "configs" / "demo.yaml", SETTINGS), tmp_path) == ""
     assert "tasks.sst.data.labels.0 (bad -> good)" in config_differences(other, tmp_path)
 

@@ -28,9 +28,9 @@ TYPES = [
 )
 def test_wrong_type(path, words, value, base):
     key = path.removesuffix(".1")
-    found = refusal(base, f"{key}={value}")
-    assert found.startswith(f"command line: {key}={value}: {path}: expected ")
-    assert f"expected {words}" in found or f"expected a {words}" in found
+    result = refusal(base, f"{key}={value}")
+    assert result.startswith(f"command line: {key}={value}: {path}: expected ")
+    assert f"expected {words}" in result or f"expected a {words}" in result
 
 
 RANGES = [
@@ -64,8 +64,8 @@ RANGES = [
     ("path", "value"), [(path, value) for path, bad, _ in RANGES for value in bad]
 )
 def test_out_of_range(path, value, base):
-    found = refusal(base, f"{path}={value}")
-    assert found.startswith(f"command line: {path}={value}: {path}")
+    result = refusal(base, f"{path}={value}")
+    assert result.startswith(f"command line: {path}={value}: {path}")
 
 
 def test_inside_the_range(base):

@@ -97,10 +97,10 @@ SAME_POOLING = (
     ],
 )  # fmt: skip
 def test_what_does_not_go_together(guest, override, path, part, config):
-    found = refusal(config(guest), override)
-    assert part in found
+    result = refusal(config(guest), override)
+    assert part in result
     if path is not None:
-        assert f": tasks.guest.{path}: " in found
+        assert f": tasks.guest.{path}: " in result
 
 
 def test_a_batch_size_of_the_defaults_is_no_contradiction(config):

@@ -102,5 +102,5 @@ def test_mistake_names_the_file_and_line_that_hold_the_value(
 
 
 def test_mistake_on_the_command_line_names_it_even_through_defaults(base):
-    found = refusal(base, "defaults.batch_size=0", "seed=3")
-    assert found.startswith("command line: defaults.batch_size=0: tasks.t.batch_size: ")
+    result = refusal(base, "defaults.batch_size=0", "seed=3")
+    assert result.startswith("command line: defaults.batch_size=0: tasks.t.batch_size: ")

@@ -139,10 +139,10 @@ def test_defaults_lie_underneath_every_task(files):
 def test_overrides(override, path, value, files):
     files(a="x: 0\nm: {k: 0}\ntasks: {t: {k: 1}, u: {k: 2}}\n")
     tree = load_tree("a.yaml", [override])
-    found = tree.value
+    result = tree.value
     for key in path:
-        found = found[key]
-    assert found == value
+        result = result[key]
+    assert result == value
     if path != ("tasks",):
         assert tree.where(path) == f"command line: {override}" or path == ("m",)
 

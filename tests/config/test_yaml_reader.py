@@ -42,12 +42,12 @@ from tests.support.messages import tree_refusal
 )
 def test_scalars_are_read_as_in_yaml_1_2(text, value, files):
     files(a=f"key: {text}\n")
-    for found in (
+    for result in (
         load_tree("a.yaml").value["key"],
         load_tree("a.yaml", [f"key={text}"]).value["key"],
     ):
-        assert found == value
-        assert type(found) is type(value)
+        assert result == value
+        assert type(result) is type(value)
 
 
 @pytest.mark.parametrize(

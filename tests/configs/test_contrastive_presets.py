@@ -70,8 +70,8 @@ def test_the_settings_of_simcse():
     ):
         config = load_config(CONFIGS / "simcse" / f"{name}.yaml")
         task, training = config.tasks["contrastive"], config.training
-        found = (task.batch_size, training.lr, training.epochs, task.max_length)
-        assert (*found, training.eval_steps) == expected
+        actual = (task.batch_size, training.lr, training.epochs, task.max_length)
+        assert (*actual, training.eval_steps) == expected
     diffcse = load_config(CONFIGS / "diffcse.yaml")
     task, training = diffcse.tasks["contrastive"], diffcse.training
     assert (training.epochs, training.lr, task.batch_size, task.max_length) == (2, 7e-6, 64, 32)

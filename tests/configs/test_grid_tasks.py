@@ -43,8 +43,8 @@ def grid_of(folder: Path, text: str = TEXT) -> Grid:
 
 def test_each_cell_has_one_task_and_those_that_belong_to_it(folder):
     grid = grid_of(folder)
-    found = {cell.name: list(grid.config(cell, 1, Path()).tasks) for cell in grid.cells}
-    assert found == {
+    result = {cell.name: list(grid.config(cell, 1, Path()).tasks) for cell in grid.cells}
+    assert result == {
         "sst-cls": ["sst"],
         "sst-mean": ["sst"],
         "para-cls": ["para", "para_too"],
@@ -57,7 +57,7 @@ def test_each_cell_has_one_task_and_those_that_belong_to_it(folder):
     assert grid.config(grid.cells[-1], 1, Path()).tasks["sts"].max_rows == 7
     again = folder / "again.yaml"
     again.write_text(dump_yaml(grid.resolved))
-    assert [cell.name for cell in load_grid(again).cells] == list(found)
+    assert [cell.name for cell in load_grid(again).cells] == list(result)
 
 
 def test_tasks_named_cells_and_values_are_combined(folder):

@@ -187,8 +187,8 @@ def test_windows_share_stride_tokens_and_hold_the_answer_where_it_fits(tiny_enco
     for i, (window, holds) in enumerate(zip(windows, holding, strict=True)):
         if holds:
             expected = [4 + first - window[0], 4 + last - window[0]]  # behind [CLS] who ? [SEP]
-            found = characters_of(rows, tokens, placed.answers[i : i + 1], [i])
-            assert found.tolist() == [[start, end]]
+            actual = characters_of(rows, tokens, placed.answers[i : i + 1], [i])
+            assert actual.tolist() == [[start, end]]
         else:
             expected = [-1, -1] if cut else [0, 0]
         assert placed.answers[i].tolist() == expected

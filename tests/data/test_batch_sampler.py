@@ -188,13 +188,13 @@ def test_the_rows_that_fit_in_a_pass(lengths, budget, seed):
     """The most that keep to the budget, or one."""
     stream = TaskStream("sst", lengths, 64, 1, seed, budget)
     rows = np.random.default_rng(seed).permutation(len(lengths))
-    found = stream.fitting(rows)
+    result = stream.fitting(rows)
 
     def width(count):
         return count * lengths[rows[:count]].max()
 
-    assert found == 1 or width(found) <= budget
-    assert found == len(rows) or width(found + 1) > budget
+    assert result == 1 or width(result) <= budget
+    assert result == len(rows) or width(result + 1) > budget
     assert TaskStream("sst", lengths, 64, 1, seed).fitting(rows) == len(rows)
 
 

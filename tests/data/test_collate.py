@@ -103,8 +103,8 @@ def test_against_a_naive_loop(sides):
     batch = collate(tokens, index, pad_id=0)
     picked = [side * rows + row for side in range(sides) for row in index]
     width = max(len(sequences[i]) for i in picked)
-    for found, source in ((batch.input_ids, sequences), (batch.token_type_ids, kinds)):
-        assert found.tolist() == [source[i] + [0] * (width - len(source[i])) for i in picked]
+    for result, source in ((batch.input_ids, sequences), (batch.token_type_ids, kinds)):
+        assert result.tolist() == [source[i] + [0] * (width - len(source[i])) for i in picked]
     assert batch.attention_mask.sum(1).tolist() == [len(sequences[i]) for i in picked]
 
 

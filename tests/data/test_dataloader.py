@@ -50,7 +50,7 @@ def test_tasks_on_the_same_rows_share_their_inputs(loader):
 def test_shares_of_a_step_add_up_and_count_labels(loader):
     batches = [by_task(micro_batch) for micro_batch in loader.next(["mood", "stars"])]
     for task, count in (("mood", 5), ("stars", 3)):
-        own = [found[task] for found in batches if task in found]
+        own = [result[task] for result in batches if task in result]
         assert {batch.step_rows for batch in own} == {count}
         assert sum(batch.share for batch in own) == pytest.approx(1)
         assert sum(len(batch.gold) for batch in own) == count
@@ -58,8 +58,8 @@ def test_shares_of_a_step_add_up_and_count_labels(loader):
 
 def test_only_the_streams_of_the_given_tasks_move(loader):
     before = loader.state_dict()
-    found = loader.next(["stars"])
-    assert all(set(by_task(micro_batch)) == {"stars"} for micro_batch in found)
+    result = loader.next(["stars"])
+    assert all(set(by_task(micro_batch)) == {"stars"} for micro_batch in result)
     assert loader.state_dict()["more"] == before["more"]
     assert loader.state_dict()["mood"] != before["mood"]
     assert loader.next([]) == []

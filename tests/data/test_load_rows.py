@@ -83,18 +83,18 @@ def test_label_that_is_no_class_names_file_and_row(label, message, split, tmp_pa
     text = f"id,sentence,label\n1,a,{before}\nx7,b,{label}\n3,c,0\n"
     (tmp_path / f"{split}.csv").write_text(text)
     config = make(tmp_path, {"test": "test.csv"})
-    found = refusal(load_rows, config, "t", split, BINARY)
+    error = refusal(load_rows, config, "t", split, BINARY)
     advice = "(`data.labels` gives others a meaning)"
-    assert found == f"{tmp_path / split}.csv, row 2 (id x7): {message} {advice}"
+    assert error == f"{tmp_path / split}.csv, row 2 (id x7): {message} {advice}"
 
 
 @pytest.mark.parametrize("label", ["5.1", "-0.1", "high", "nan", "inf", "1_1", "٤", "0x1", "1,5"])
 def test_number_out_of_range_names_file_and_row(label, tmp_path):
     (tmp_path / "train.csv").write_text(f'id,sentence,label\n1,a,5\n2,b,"{label}"\n')
     config = make(tmp_path, {"label_range": [0, 5]}, "regression")
-    found = refusal(load_rows, config, "t", "train", label_reader(config, "t", task_type("number")))
-    assert found.startswith(f"{tmp_path / 'train.csv'}, row 2 (id 2): label is ")
-    assert found.endswith("expected a number from 0 to 5")
+    error = refusal(load_rows, config, "t", "train", label_reader(config, "t", task_type("number")))
+    assert error.startswith(f"{tmp_path / 'train.csv'}, row 2 (id 2): label is ")
+    assert error.endswith("expected a number from 0 to 5")
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ def test_a_column_of_texts_is_no_column_of_classes(name, tmp_path):
     file.write_text("\n".join(["id,sentence,label", *lines[:-1]]) + "\n")
     assert len(label_reader(config, "t", task_type(name)).names) == limits.CLASSES
     file.write_text("\n".join(["id,sentence,label", *lines]) + "\n")
-    found = refusal(label_reader, config, "t", task_type(name))
-    assert "tasks.t.data.label: 'label' has 1,001 different labels" in found
-    assert "at most 1,000 classes: name another column" in found
+    error = refusal(label_reader, config, "t", task_type(name))
+    assert "tasks.t.data.label: 'label' has 1,001 different labels" in error
+    assert "at most 1,000 classes: name another column" in error
 
 
 @pytest.mark.parametrize("value", ['["a", "b"]', '{"a": 1}'])
@@ -179,11 +179,11 @@ def test_a_list_or_an_object_where_one_value_belongs(value, key, tmp_path):
     (tmp_path / "train.jsonl").write_text(f"{plain}\n{row}\n")
     config = make(tmp_path, {"train": "train.jsonl"})
     if key == "label":
-        found = refusal(label_reader, config, "t", task_type("class"))
-        assert "train.jsonl, row 2: label is a list or an object" in found
+        error = refusal(label_reader, config, "t", task_type("class"))
+        assert "train.jsonl, row 2: label is a list or an object" in error
     else:
-        found = refusal(load_rows, config, "t", "train", BINARY)
-        assert "train.jsonl, row 2: sentence is no text: " in found
+        error = refusal(load_rows, config, "t", "train", BINARY)
+        assert "train.jsonl, row 2: sentence is no text: " in error
 
 
 def test_a_dev_label_that_train_does_not_have_is_an_error(tmp_path):
@@ -313,16 +313,16 @@ def test_half_a_list_is_refused_with_file_and_row(cell, tmp_path):
     (tmp_path / "train.csv").write_text(f'{LISTS}e\t"{cell}"\n')
     config = make(tmp_path, {"id": None, "labels": [0, 2, 6, 10]}, "multi_label")
     reader = label_reader(config, "t", task_type("labels"))
-    found = refusal(load_rows, config, "t", "train", reader)
-    assert found.startswith(f"{tmp_path / 'train.csv'}, row 5 (id 4): label is {cell!r}: expected")
+    error = refusal(load_rows, config, "t", "train", reader)
+    assert error.startswith(f"{tmp_path / 'train.csv'}, row 5 (id 4): label is {cell!r}: expected")
 
 
 @pytest.mark.parametrize("kind", ["class", "binary", "number"])
 def test_padding_is_refused_where_a_row_has_one_label(kind, tmp_path):
     scale = {"label_range": [0, 5]} if kind == "number" else {}
     config = make(tmp_path, {"padding_label": 0, **scale})
-    found = refusal(label_reader, config, "t", task_type(kind))
-    assert "tasks.t.data.padding_label: the head takes one label per row: leave this out" in found
+    error = refusal(label_reader, config, "t", task_type(kind))
+    assert "tasks.t.data.padding_label: the head takes one label per row: leave this out" in error
 
 
 def test_paraphrase_types_of_the_real_files(tmp_path):

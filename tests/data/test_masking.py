@@ -90,8 +90,8 @@ def test_share_and_fates_over_many_texts(share, whole):
     masked = masking(share, whole).apply(tokens, [1])
     hidden = masked.targets >= 0
     open_ = MASKABLE[tokens.ids]
-    found = hidden.sum() / open_.sum()
-    assert found == pytest.approx(share, abs=0.006)  # about 65,000 tokens
+    actual = hidden.sum() / open_.sum()
+    assert actual == pytest.approx(share, abs=0.006)  # about 65,000 tokens
     is_mask = masked.ids[hidden] == MASK
     kept = masked.ids[hidden] == masked.targets[hidden]
     expected = [0.8, 0.1 + 0.1 / (V - 5), 0.1 - 0.1 / (V - 5)]

@@ -14,8 +14,8 @@ from multitask.tasks.rows import Rows
 
 def rows_of(*texts: str | tuple[str, ...], labels: list | None = None) -> Rows:
     tuples = [(text,) if isinstance(text, str) else text for text in texts]
-    found = None if labels is None else np.array(labels)
-    return Rows("file", [str(i) for i in range(len(tuples))], tuples, found)
+    result = None if labels is None else np.array(labels)
+    return Rows("file", [str(i) for i in range(len(tuples))], tuples, result)
 
 
 def texts(rows: Rows) -> list[str]:

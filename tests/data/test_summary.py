@@ -11,8 +11,8 @@ from multitask.tasks.rows import Rows
 
 def rows_of(*texts: str | tuple[str, ...], labels: list | None = None) -> Rows:
     tuples = [(text,) if isinstance(text, str) else text for text in texts]
-    found = None if labels is None else np.array(labels)
-    return Rows("file", [str(i) for i in range(len(tuples))], tuples, found)
+    result = None if labels is None else np.array(labels)
+    return Rows("file", [str(i) for i in range(len(tuples))], tuples, result)
 
 
 CLASSES = LabelReader(task_type("class"), {"0": 0, "1": 1, "2": 2}, ("bad", "so so", "good"))
@@ -33,8 +33,8 @@ def test_describe_counts_what_the_report_shows():
 
 def test_describe_numbers_pairs_and_unlabelled():
     pairs = rows_of(("a", "b"), ("b", "a"), ("a", ""), labels=[1.0, 2.0, 3.0])
-    found = describe(pairs, NUMBERS)
-    assert (found["duplicates"], found["empty_texts"], found["label_counts"]) == (1, 1, {})
+    result = describe(pairs, NUMBERS)
+    assert (result["duplicates"], result["empty_texts"], result["label_counts"]) == (1, 1, {})
     assert describe(rows_of("a"), CLASSES)["label_counts"] == {}
 
 

@@ -135,13 +135,13 @@ def test_bad_rows_are_told_by_file_and_row(read, changes, message):
 
 def naive_places(words, pieces, most):
     """(place, word) of each word's first piece, [CLS] at 0; words without one are left out."""
-    found, place = [], 1
+    result, place = [], 1
     for number, word in enumerate(words):
         size = len(pieces(word))
         if size and place < most - 1:  # the last place is [SEP]'s
-            found.append((place, number))
+            result.append((place, number))
         place += size
-    return found
+    return result
 
 
 words = st.one_of(
@@ -243,8 +243,8 @@ def test_a_word_without_a_piece_keeps_its_place_and_is_outside(tiny_encoder):
     }  # fmt: skip
     assert second["measured"]["right_words"] == second["measured"]["words"] == 1
     columns = READER.task_type.columns(rows, READER, predictions, scores)
-    found = metrics.compute(READER.task_type, columns)
-    assert found == {"f1": 0, "precision": 0, "recall": 0, "accuracy": 0.75}
+    result = metrics.compute(READER.task_type, columns)
+    assert result == {"f1": 0, "precision": 0, "recall": 0, "accuracy": 0.75}
     gold, guessed = READER.task_type.confusion_columns(rows, READER, predictions)
     assert (gold.tolist(), guessed.tolist()) == ([0, 1, 1, 2], [0, 2, 1, 2])
 

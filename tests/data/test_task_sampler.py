@@ -64,9 +64,9 @@ def test_turns_depend_on_nothing_but_seed_and_epoch(name, rows, epochs, seed):
 def test_every_task_has_turns_and_the_longest_is_through(name):
     rows = {"sst": 24, "qqp": 88, "sts": 16}
     sampler = make(name, sizes_of(rows, epochs=3), **options_of(name, rows))
-    found = counts(sampler)
-    assert set(found) == set(rows)
-    assert found["qqp"] >= 11
+    result = counts(sampler)
+    assert set(result) == set(rows)
+    assert result["qqp"] >= 11
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -74,11 +74,11 @@ def test_every_task_has_turns_and_the_longest_is_through(name):
 def test_an_epoch_is_as_long_as_asked(name, epoch):
     rows = {"sst": 24, "qqp": 88, "sts": 16}
     sampler = make(name, sizes_of(rows, epochs=3, epoch=epoch), **options_of(name, rows))
-    found = counts(sampler)
+    result = counts(sampler)
     if isinstance(epoch, int):
         assert sampler.steps_per_epoch == 7
     else:  # the named task is through once, give or take the step that rounding takes
-        assert found[epoch] in (math.ceil(rows[epoch] / 8), math.ceil(rows[epoch] / 8) + 1)
+        assert result[epoch] in (math.ceil(rows[epoch] / 8), math.ceil(rows[epoch] / 8) + 1)
 
 
 # ---- round-robin
@@ -141,10 +141,10 @@ def test_oversampling_while_the_training_score_is_low(rows, scores, joint):
     assert sampler.needs_scores
     whole = max(sizes.steps.values())
     assert counts(sampler, 0) == dict.fromkeys(rows, whole)  # nothing is known yet
-    found = counts(sampler, 1, scores)
+    result = counts(sampler, 1, scores)
     for task, steps in sizes.steps.items():
         low = task not in scores or scores[task] < 0.5
-        assert found[task] == (whole if low else steps)
+        assert result[task] == (whole if low else steps)
     assert counts(sampler, 1, dict.fromkeys(rows, math.nan)) == dict.fromkeys(rows, whole)
 
 
@@ -197,9 +197,9 @@ def test_realised_counts_are_the_shares_to_within_one_step(name, rows, epochs, h
         options = {"temperature": heat}
     sampler = make(name, sizes_of(rows, epochs, seed=seed), **options)
     for epoch in range(epochs):
-        found = counts(sampler, epoch)
+        result = counts(sampler, epoch)
         for task, share in shares_of(name, rows, epoch, epochs, options).items():
-            assert abs(found[task] - share * sampler.steps_per_epoch) < 1 + 1e-6
+            assert abs(result[task] - share * sampler.steps_per_epoch) < 1 + 1e-6
 
 
 @pytest.mark.parametrize("place", range(3))

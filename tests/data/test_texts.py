@@ -14,11 +14,11 @@ def rows(source, *texts):
 
 def test_each_text_once_in_order_and_no_empty_one():
     pairs = rows("pairs.csv", ("a b", "c"), ("c", "a b"), (" ", "d"))
-    found = distinct_texts([rows("one.csv", ("c",), ("e",)), pairs])
-    assert found.texts == [("c",), ("e",), ("a b",), ("d",)]
-    assert found.ids == ["0", "1", "2", "3"]
-    assert found.source == "one.csv, pairs.csv"
-    assert found.gold.tolist() == [0, 0, 0, 0]
+    result = distinct_texts([rows("one.csv", ("c",), ("e",)), pairs])
+    assert result.texts == [("c",), ("e",), ("a b",), ("d",)]
+    assert result.ids == ["0", "1", "2", "3"]
+    assert result.source == "one.csv, pairs.csv"
+    assert result.gold.tolist() == [0, 0, 0, 0]
 
 
 def test_nothing_left_is_an_error():

@@ -39,7 +39,7 @@ TAGS = st.sampled_from(["!!bool", "!!int", "!!float", "!!timestamp", "!!binary",
 def paths(value: object, path: tuple = ()) -> list[tuple]:
     """The paths of all values inside nested dicts."""
     inside = value.items() if isinstance(value, dict) else ()
-    return [path, *(found for key, item in inside for found in paths(item, (*path, key)))]
+    return [path, *(result for key, item in inside for result in paths(item, (*path, key)))]
 
 
 PATHS = [path for path in paths(BASE) if path and all(isinstance(key, str) for key in path)]

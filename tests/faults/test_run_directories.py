@@ -238,8 +238,8 @@ def test_several_commands_on_one_run_do_not_disturb_each_other(words, copy):
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
 
     with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(start, range(3)))
-    assert [one.returncode for one in found] == [0, 0, 0], found
+        result = list(pool.map(start, range(3)))
+    assert [one.returncode for one in result] == [0, 0, 0], result
     assert not hidden(copy.path)
 
 

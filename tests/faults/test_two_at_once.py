@@ -76,12 +76,12 @@ def test_four_processes_leave_what_one_leaves(name, tiny_run, tmp_path, count):
     expected = contents(run, out)
     if not name.endswith("--overwrite"):
         shutil.rmtree(out, ignore_errors=True)
-    found = at_once(command, 4)
-    for code, text in found:
+    actual = at_once(command, 4)
+    for code, text in actual:
         assert code == 0 or (text.count("error: ") == 1 and not all_succeed), text
         assert "Traceback" not in text
         count("commands of which four run at once")
-    assert 0 in [code for code, _ in found]
+    assert 0 in [code for code, _ in actual]
     assert contents(run, out) == expected
     assert not list(tmp_path.rglob(".*"))
     files = RunDirectory(run)

@@ -14,9 +14,9 @@ from tests.support.single_heads import COUNTS, B, C, make_head, vectors
 def test_balanced_weights_are_those_of_scikit_learn():
     y = np.repeat(np.arange(C), COUNTS)
     expected = compute_class_weight("balanced", classes=np.arange(C), y=y)
-    found = make_head("classification", {"class_weights": "balanced"}).class_weights
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-    assert found[torch.from_numpy(y)].mean().item() == pytest.approx(1)  # the loss keeps its scale
+    actual = make_head("classification", {"class_weights": "balanced"}).class_weights
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
+    assert actual[torch.from_numpy(y)].mean().item() == pytest.approx(1)  # the loss keeps its scale
 
 
 def test_without_weights_the_loss_is_that_of_torch():

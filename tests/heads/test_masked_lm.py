@@ -95,8 +95,8 @@ def test_the_word_embedding_is_used_and_trained_but_not_owned():
 
 def test_weights_of_a_checkpoint_are_taken():
     taken = {name: tensor + 1 for name, tensor in make()[0].state_dict().items()}
-    found = make(mlm_weights=taken)[0].state_dict()
-    assert all(torch.equal(found[name], taken[name]) for name in taken)
+    result = make(mlm_weights=taken)[0].state_dict()
+    assert all(torch.equal(result[name], taken[name]) for name in taken)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 2.0])

@@ -26,9 +26,9 @@ def made(tiny_encoder, tmp_path_factory):
     directory = tmp_path_factory.mktemp("span")
     files = write_token_files(directory, train=24)
     config = load_config(token_config(directory, tiny_encoder, files, tasks=("qa",)))
-    found = set_up(config, torch.device("cpu"), lambda line: None)
-    found.model.eval()
-    return found
+    result = set_up(config, torch.device("cpu"), lambda line: None)
+    result.model.eval()
+    return result
 
 
 def test_loss_is_that_of_transformers_on_a_batch_without_padding(made, tiny_encoder):
@@ -107,8 +107,8 @@ def test_the_best_span_is_that_of_a_plain_search(data):
     inside = [place >= begin for place in range(size)]  # the context ends the input
     scores = torch.tensor([logits], dtype=torch.float64)
     labels = torch.tensor([[0, size - 1]])
-    (found,) = make(max_answer_tokens=longest).outcomes(scores, labels, torch.tensor([inside]))
-    start, end, probability, loss, both = found.tolist()
+    (actual,) = make(max_answer_tokens=longest).outcomes(scores, labels, torch.tensor([inside]))
+    start, end, probability, loss, both = actual.tolist()
     expected = naive(logits, inside, longest)
     assert probability == pytest.approx(expected[2])
     if expected[0] < 0:
@@ -127,9 +127,9 @@ def test_a_row_without_its_answer_has_no_loss_and_nan_is_kept():
     scores = torch.zeros(2, 3, 2)
     scores[1] = torch.nan
     labels, context = torch.tensor([[-1, -1], [0, 1]]), torch.ones(2, 3, dtype=torch.bool)
-    found = head.outcomes(scores, labels, context)
-    assert found[0, 3] == 0 and found[0, 2] == pytest.approx(1 / 9)
-    assert found[1].isnan().any()
+    result = head.outcomes(scores, labels, context)
+    assert result[0, 3] == 0 and result[0, 2] == pytest.approx(1 / 9)
+    assert result[1].isnan().any()
 
 
 def test_options_are_checked():

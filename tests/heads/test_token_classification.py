@@ -51,12 +51,12 @@ def test_loss_and_logits_are_those_of_transformers(tiny_encoder, tmp_path):
 def test_outcomes_say_the_likeliest_tag_its_probability_and_the_golds_loss():
     head = build("head", "token_classification", {}, {"dim": 3, "num_labels": 3})
     scores = torch.tensor([[0.0, 2.0, 1.0], [5.0, -5.0, 0.0]])
-    found = head.outcomes(scores, torch.tensor([2, 0]))
+    result = head.outcomes(scores, torch.tensor([2, 0]))
     whole = [sum(torch.tensor(row).exp()).item() for row in scores.tolist()]
-    assert found[:, 0].tolist() == [1, 0]
-    assert found[:, 1].tolist() == pytest.approx([7.38906 / whole[0], 148.41316 / whole[1]])
+    assert result[:, 0].tolist() == [1, 0]
+    assert result[:, 1].tolist() == pytest.approx([7.38906 / whole[0], 148.41316 / whole[1]])
     losses = [-torch.tensor(x).log().item() for x in (2.71828 / whole[0], 148.41316 / whole[1])]
-    assert found[:, 2].tolist() == pytest.approx(losses, abs=1e-5)
-    assert found[:, 2].mean().item() == pytest.approx(
+    assert result[:, 2].tolist() == pytest.approx(losses, abs=1e-5)
+    assert result[:, 2].mean().item() == pytest.approx(
         head.loss(scores, torch.tensor([2, 0])).item()
     )

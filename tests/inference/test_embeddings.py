@@ -28,11 +28,11 @@ def test_an_encoder_is_pooled_as_transformers_would(tiny_encoder, pooling):
     vectors = open_vectors(str(tiny_encoder), pooling=pooling, max_length=10)
     model = transformers.AutoModel.from_pretrained(tiny_encoder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_encoder)
-    for text, found in zip(TEXTS, vectors.encode(TEXTS), strict=True):
+    for text, actual in zip(TEXTS, vectors.encode(TEXTS), strict=True):
         with torch.no_grad():
             states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
         expected = states.mean(0) if pooling is None else states.amax(0)
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        np.testing.assert_allclose(actual, expected, atol=1e-5)
     assert vectors.known_rows() == ([], []) and vectors.task is None
 
 

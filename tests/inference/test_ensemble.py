@@ -26,8 +26,8 @@ def records(run: Path, name: str) -> list[dict]:
     return load_lines(run / "predictions" / f"{name}.jsonl")
 
 
-def rewritten(run: Path, name: str, found: list[dict]) -> None:
-    lines = "".join(json.dumps(record) + "\n" for record in found)
+def rewritten(run: Path, name: str, result: list[dict]) -> None:
+    lines = "".join(json.dumps(record) + "\n" for record in result)
     (run / "predictions" / f"{name}.jsonl").write_text(lines)
 
 
@@ -46,18 +46,18 @@ def edited_config(run: Path, task: str, **data: object) -> None:
 @pytest.fixture
 def runs(tmp_path: Path) -> list[Path]:
     """Three finished runs without weights, as `ablate` leaves them."""
-    found = [tmp_path / f"seed-{seed}" for seed in (1, 2, 3)]
-    for seed, run in enumerate(found, 1):
+    result = [tmp_path / f"seed-{seed}" for seed in (1, 2, 3)]
+    for seed, run in enumerate(result, 1):
         write_run(run, rows=ROWS, seed=seed, noise=0.4)
-    return found
+    return result
 
 
 def with_test_rows(run: Path, order: list[int]) -> None:
     """Give a run unlabelled test rows of ``para``, without ids, in this order."""
     edited_config(run, "para", test="para-test.csv")
     dev = records(run, "para.dev")
-    found = [dev[i] | {"id": str(place), "label": None} for place, i in enumerate(order)]
-    rewritten(run, "para.test", found)
+    result = [dev[i] | {"id": str(place), "label": None} for place, i in enumerate(order)]
+    rewritten(run, "para.test", result)
 
 
 # ---- from saved predictions
@@ -66,8 +66,8 @@ def with_test_rows(run: Path, order: list[int]) -> None:
 def test_the_saved_predictions_of_runs_without_weights_are_averaged(runs, tmp_path, capsys):
     assert main("predict", *runs, "--output", tmp_path / "all") == 0
     printed = capsys.readouterr().out
-    found = json.loads((tmp_path / "all" / "ensemble.json").read_text())
-    assert found["format"] == 1 and found["runs"] == [str(run) for run in runs]
+    actual = json.loads((tmp_path / "all" / "ensemble.json").read_text())
+    assert actual["format"] == 1 and actual["runs"] == [str(run) for run in runs]
     tops = []
     for task in ("sst", "para", "sts"):
         saved = [records(run, f"{task}.dev") for run in runs]
@@ -86,13 +86,13 @@ def test_the_saved_predictions_of_runs_without_weights_are_averaged(runs, tmp_pa
         gold = [record["label"] for record in written]
         predicted = [record["prediction"] for record in written]
         score = pearsonr(gold, predicted)[0] if task == "sts" else accuracy_score(gold, predicted)
-        assert found["tasks"][task]["ensemble"] == pytest.approx(score)
+        assert actual["tasks"][task]["ensemble"] == pytest.approx(score)
         members = [json.loads((r / "report.json").read_text())["tasks"][task] for r in runs]
         values = [member["dev"][member["metric"]] for member in members]
-        assert found["tasks"][task]["members"] == pytest.approx(values)
+        assert actual["tasks"][task]["members"] == pytest.approx(values)
         tops.append(score)
         assert f"{score:.3f}" in printed
-    assert found["overall"]["ensemble"] == pytest.approx(np.mean(tops))
+    assert actual["overall"]["ensemble"] == pytest.approx(np.mean(tops))
 
 
 def test_course_files_are_written_as_a_run_writes_them(runs, tmp_path):
@@ -124,11 +124,11 @@ def test_test_rows_are_averaged_where_every_run_has_them(runs, tmp_path, capsys)
     for run in runs[:2]:
         with_test_rows(run, [4, 0, 7])
     assert main("predict", *runs[:2], "--output", tmp_path / "two") == 0
-    found = records(tmp_path / "two", "para.test")
+    result = records(tmp_path / "two", "para.test")
     for place, i in enumerate([4, 0, 7]):
         scores = [records(run, "para.dev")[i]["scores"][0] for run in runs[:2]]
-        assert found[place]["scores"] == pytest.approx([sum(scores) / 2], abs=1e-6)
-        assert found[place]["label"] is None
+        assert result[place]["scores"] == pytest.approx([sum(scores) / 2], abs=1e-6)
+        assert result[place]["label"] is None
     assert (tmp_path / "two" / "predictions" / "para-test-output.csv").is_file()
     capsys.readouterr()
     assert main("predict", *runs, "--output", tmp_path / "three") == 0
@@ -150,9 +150,9 @@ def test_a_class_without_a_mapping_is_written_as_the_file_has_it(runs, tmp_path)
 
 def test_tasks_that_a_run_lacks_are_left_out_and_named(runs, tmp_path):
     write_run(tmp_path / "pair", rows=ROWS, seed=4, noise=0.4, only=("sst", "sts"))
-    found = ensemble([*runs, tmp_path / "pair"]).gains
-    assert list(found["tasks"]) == ["sst", "sts"]
-    assert "Left out, as not every run has them: para." in found["notes"]
+    result = ensemble([*runs, tmp_path / "pair"]).gains
+    assert list(result["tasks"]) == ["sst", "sts"]
+    assert "Left out, as not every run has them: para." in result["notes"]
 
 
 def test_selection_on_dev_is_noted(runs):
@@ -173,8 +173,8 @@ def refused(*arguments: object, capsys) -> str:
 
 @pytest.mark.parametrize("task", ["sst", "para", "sts"])
 def test_permuted_rows_are_refused(task, runs, capsys):
-    found = records(runs[1], f"{task}.dev")
-    rewritten(runs[1], f"{task}.dev", [*found[1:], found[0]])
+    result = records(runs[1], f"{task}.dev")
+    rewritten(runs[1], f"{task}.dev", [*result[1:], result[0]])
     line = refused(*runs, capsys=capsys)
     for words in (task, str(runs[0]), str(runs[1]), "dev row 1 has another id"):
         assert words in line
@@ -259,9 +259,9 @@ def test_output_never_harms_what_is_there(where, runs, tmp_path, capsys):
 def trained(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> list[Path]:
     """Two trained runs; the second one's directory looks like a key=value."""
     root = tmp_path_factory.mktemp("trained")
-    found = [root / "first", root / "seed=2"]
+    result = [root / "first", root / "seed=2"]
     lengths = [f"tasks.{task}.max_length=48" for task in ("sst", "qqp", "sts")]
-    for seed, run in enumerate(found):
+    for seed, run in enumerate(result):
         assert (
             main(
                 "configs/cs224n.yaml",
@@ -277,7 +277,7 @@ def trained(tiny_encoder: Path, course_files: Path, tmp_path_factory) -> list[Pa
             )
             == 0
         )
-    return found
+    return result
 
 
 def test_weights_predict_what_is_not_saved(trained, tmp_path, monkeypatch, capsys):
@@ -309,8 +309,8 @@ def test_a_run_with_its_copy_gains_nothing_and_writes_what_it_wrote(trained, tmp
     run = trained[0]
     copy = shutil.copytree(run, tmp_path / "copy")
     assert main("predict", run, copy, "--output", tmp_path / "twice") == 0
-    found = json.loads((tmp_path / "twice" / "ensemble.json").read_text())
-    for entry in (*found["tasks"].values(), found["overall"]):
+    result = json.loads((tmp_path / "twice" / "ensemble.json").read_text())
+    for entry in (*result["tasks"].values(), result["overall"]):
         for key in ("gain_over_mean", "gain_over_best"):
             assert set(entry[key].values()) == {0.0}
     files = sorted((run / "predictions").glob("*-output.csv"))
@@ -332,12 +332,12 @@ def test_a_run_with_its_copy_gains_nothing_and_writes_what_it_wrote(trained, tmp
 def test_texts_of_the_user_get_the_average(task, text, trained, tmp_path, capsys):
     (tmp_path / "mine.txt").write_text(text)
     own = ("--task", task, "--file", tmp_path / "mine.txt")
-    found = []
+    result = []
     for runs in ([trained[0]], [trained[1]], trained):
         capsys.readouterr()
         assert main("predict", *runs, *own) == 0
-        found.append(json.loads(capsys.readouterr().out))
-    one, two, both = found
+        result.append(json.loads(capsys.readouterr().out))
+    one, two, both = result
     mean = np.mean([one["scores"], two["scores"]], axis=0)
     assert both["scores"] == pytest.approx(mean)
     assert both["texts"] == one["texts"] and set(both) == set(one)

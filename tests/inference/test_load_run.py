@@ -37,10 +37,10 @@ def test_fresh_process_predicts_the_same_for_every_task(course_run):
         text=True,
         check=True,
     )
-    found = json.loads(result.stdout)
+    outcome = json.loads(result.stdout)
     for task in texts:
         records = load_lines(course_run / "predictions" / f"{task}.dev.jsonl")
-        for record, again in zip(records, found[task], strict=True):
+        for record, again in zip(records, outcome[task], strict=True):
             np.testing.assert_allclose(again["scores"], record["scores"], atol=2e-6)
 
 

@@ -99,10 +99,10 @@ def test_scores_are_in_file_order_and_the_loss_is_the_mean_over_rows(model, task
     split = make_split(task)
     assert (np.diff(split.tokens.lengths) < 0).any()  # by length is another order
     predictions, shown, loss = row_by_row(model, task, split)
-    found = score(model, task, split, batch_size)
-    np.testing.assert_allclose(found.predictions, predictions, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found.scores, shown, rtol=1e-9, atol=1e-9)
-    assert found.loss == pytest.approx(loss, rel=1e-9)
+    result = score(model, task, split, batch_size)
+    np.testing.assert_allclose(result.predictions, predictions, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(result.scores, shown, rtol=1e-9, atol=1e-9)
+    assert result.loss == pytest.approx(loss, rel=1e-9)
     assert len(set(map(tuple, shown))) > N // 2  # rows could be mixed up
 
 
@@ -126,11 +126,11 @@ def test_of_pairs_each_distinct_text_is_encoded_once(model, task, monkeypatch):
         "encode",
         lambda e, *rest, **more: encoded.append(len(e)) or encode(e, *rest, **more),
     )
-    found = score(model, task, split, 4)
+    result = score(model, task, split, 4)
     assert encoded == [8, 8, 7]  # 23 texts
-    np.testing.assert_allclose(found.predictions, predictions, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found.scores, shown, rtol=1e-9, atol=1e-9)
-    assert found.loss == pytest.approx(loss, rel=1e-9)
+    np.testing.assert_allclose(result.predictions, predictions, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(result.scores, shown, rtol=1e-9, atol=1e-9)
+    assert result.loss == pytest.approx(loss, rel=1e-9)
 
 
 @every_task
@@ -172,11 +172,11 @@ def test_leaves_mode_weights_and_random_state_alone(model, task, training):
 
 
 def test_a_split_without_labels_has_scores_and_no_loss(model):
-    found = score(model, "pairs", make_split("pairs", labelled=False))
+    actual = score(model, "pairs", make_split("pairs", labelled=False))
     expected = score(model, "pairs", make_split("pairs"))
-    np.testing.assert_array_equal(found.scores, expected.scores)
-    np.testing.assert_array_equal(found.predictions, expected.predictions)
-    assert np.isnan(found.loss) and not np.isnan(expected.loss)
+    np.testing.assert_array_equal(actual.scores, expected.scores)
+    np.testing.assert_array_equal(actual.predictions, expected.predictions)
+    assert np.isnan(actual.loss) and not np.isnan(expected.loss)
 
 
 def test_calls_back_before_every_batch(model):
@@ -187,7 +187,7 @@ def test_calls_back_before_every_batch(model):
 
 def test_label_types_of_predictions(model):
     for task, (*_, label_type, _) in TASKS.items():
-        found = score(model, task, make_split(task))
+        result = score(model, task, make_split(task))
         width = 3 if label_type == "class" else 1
-        assert found.predictions.shape == (N,) and found.scores.shape == (N, width)
-        assert (found.predictions.dtype == np.int64) == (label_type != "number")
+        assert result.predictions.shape == (N,) and result.scores.shape == (N, width)
+        assert (result.predictions.dtype == np.int64) == (label_type != "number")

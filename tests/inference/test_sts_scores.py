@@ -37,18 +37,18 @@ def test_all_mean_and_wmean_are_three_different_things():
     sizes = {"a": 40, "b": 10, "c": 25}
     subsets = {n: tuple(generator.normal(size=(2, size))) for n, size in sizes.items()}
     subsets["b"] = (subsets["b"][0], subsets["b"][0] + 5)  # shifted: harms `all` alone
-    found = averages(subsets)
+    result = averages(subsets)
     for name, function in (("spearman", spearmanr), ("pearson", pearsonr)):
         alone = {n: function(*both).statistic for n, both in subsets.items()}
         gold = [x for both in subsets.values() for x in both[0]]
         similarity = [x for both in subsets.values() for x in both[1]]
-        assert found["all"][name] == pytest.approx(function(gold, similarity).statistic)
-        assert found["mean"][name] == pytest.approx(sum(alone.values()) / 3)
+        assert result["all"][name] == pytest.approx(function(gold, similarity).statistic)
+        assert result["mean"][name] == pytest.approx(sum(alone.values()) / 3)
         weighted = sum(sizes[n] * value for n, value in alone.items()) / 75
-        assert found["wmean"][name] == pytest.approx(weighted)
+        assert result["wmean"][name] == pytest.approx(weighted)
         for subset, value in alone.items():
-            assert found["subsets"][subset][name] == pytest.approx(value)
-    assert len({round(found[how]["spearman"], 6) for how in ("all", "mean", "wmean")}) == 3
+            assert result["subsets"][subset][name] == pytest.approx(value)
+    assert len({round(result[how]["spearman"], 6) for how in ("all", "mean", "wmean")}) == 3
 
 
 def test_each_distinct_sentence_is_encoded_once(tmp_path):
@@ -59,19 +59,19 @@ def test_each_distinct_sentence_is_encoded_once(tmp_path):
         calls.append(list(texts))
         return hashed(texts)
 
-    found = score_suites(suites, encode)
+    result = score_suites(suites, encode)
     (texts,) = calls
     assert len(texts) == len(set(texts))
     suite = suites["STS12"]
     pairs = [pair for rows in suite.values() for pair in rows.texts]
     gold = np.concatenate([rows.labels for rows in suite.values()])
     similarity = cosines(hashed([a for a, _ in pairs]), hashed([b for _, b in pairs]))
-    assert found["STS12"]["scores"]["all"]["spearman"] == pytest.approx(
+    assert result["STS12"]["scores"]["all"]["spearman"] == pytest.approx(
         spearmanr(gold, similarity).statistic
     )
-    assert found["STS12"]["in_training"] is None and found["STS12"]["clean"] is None
-    assert average(found) == pytest.approx(
-        sum(entry["scores"]["all"]["spearman"] for entry in found.values()) / 7
+    assert result["STS12"]["in_training"] is None and result["STS12"]["clean"] is None
+    assert average(result) == pytest.approx(
+        sum(entry["scores"]["all"]["spearman"] for entry in result.values()) / 7
     )
 
 
@@ -149,12 +149,12 @@ def test_parity_with_sentence_transformers_on_the_packaged_encoder():
     reference = json.loads((SHARED / "sts_reference.json").read_text())
     every, chosen = read_suites(folder), {"STS13": "FNWN", "STS16": "question-question"}
     suites = {suite: {name: every[suite][name]} for suite, name in chosen.items()}
-    found = score_suites(suites, open_vectors("packaged-minilm").encode)
+    result = score_suites(suites, open_vectors("packaged-minilm").encode)
     transformer = Transformer(str(packaged_directory()), max_seq_length=128)
     peer = SentenceTransformer(modules=[transformer, Pooling(384, "mean")], device="cpu")
     for suite, subsets in suites.items():
         for name, rows in subsets.items():
-            ours = found[suite]["scores"]["all"]["spearman"]
+            ours = result[suite]["scores"]["all"]["spearman"]
             assert ours == pytest.approx(reference[f"{suite}/{name}"], abs=1e-4), name
             first, second = ([pair[side] for pair in rows.texts] for side in (0, 1))
             evaluator = EmbeddingSimilarityEvaluator(first, second, rows.gold.tolist())
@@ -170,9 +170,9 @@ def test_complete_suites_have_the_scores_of_the_reference():
     reference = json.loads((SHARED / "sts_reference.json").read_text())
     every = read_suites(folder)
     suites = {name: every[name] for name in ("STS13", "STS16")}
-    found = score_suites(suites, open_vectors("packaged-minilm").encode)
+    result = score_suites(suites, open_vectors("packaged-minilm").encode)
     for suite, subsets in suites.items():
-        scores = found[suite]["scores"]
+        scores = result[suite]["scores"]
         assert scores["all"]["spearman"] == pytest.approx(reference[suite], abs=1e-4)
         for name in subsets:
             own = scores["subsets"][name]["spearman"]

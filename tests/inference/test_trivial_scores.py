@@ -122,11 +122,11 @@ def zero_shot(model, task, split):
     ],
 )
 def test_trivial_scores_know_the_training_labels_alone(label_type, train, dev, expected):
-    found = trivial_scores(
+    actual = trivial_scores(
         None, Split(make_rows(train), None), Split(make_rows(dev), None), READERS[label_type]
     )
     for name, value in expected.items():
-        assert found[name] == pytest.approx(value, nan_ok=True), name
+        assert actual[name] == pytest.approx(value, nan_ok=True), name
 
 
 # ---- frozen encoder
@@ -136,12 +136,12 @@ def test_trivial_scores_know_the_training_labels_alone(label_type, train, dev, e
 def test_frozen_vectors_are_in_file_order(model, task):
     model.eval()
     split = make_split(task, 9, 0)
-    found = frozen_vectors(scorer_of(model), [task], split, "")[task]
-    assert found.shape == (9, TASKS[task][4], D) and not found.requires_grad
+    result = frozen_vectors(scorer_of(model), [task], split, "")[task]
+    assert result.shape == (9, TASKS[task][4], D) and not result.requires_grad
     for i in range(9):
         batch = collate(split.tokens, np.array([i]), pad_id=0)
         torch.testing.assert_close(
-            found[i], model.pooled(separate({task: batch}))[task], rtol=1e-4, atol=1e-5
+            result[i], model.pooled(separate({task: batch}))[task], rtol=1e-4, atol=1e-5
         )
 
 
@@ -149,11 +149,11 @@ def test_frozen_vectors_are_in_file_order(model, task):
 def test_learns_separable_data(model, task):
     """Above the trivial score and the untrained head's, nearly perfectly."""
     splits, metric = make_splits(task, "train", "dev"), TASKS[task][5]
-    found = frozen(model, task, splits)[metric]
+    result = frozen(model, task, splits)[metric]
     trivial = trivial_scores(None, splits["train"], splits["dev"], READERS[TASKS[task][3]])
-    assert found > 0.95
-    assert not found <= trivial[metric]
-    assert found > zero_shot(model, task, splits["dev"])[metric]
+    assert result > 0.95
+    assert not result <= trivial[metric]
+    assert result > zero_shot(model, task, splits["dev"])[metric]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -189,9 +189,9 @@ def test_the_seed_alone_decides(model, task, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(head, "loss", loss)
-            found = frozen(model, task, seed=seed)
+            result = frozen(model, task, seed=seed)
         losses.append(kept)
-        return found
+        return result
 
     torch.manual_seed(5)
     first = recorded(1)
@@ -203,9 +203,9 @@ def test_the_seed_alone_decides(model, task, monkeypatch):
 
 def test_a_head_without_parameters_is_scored_as_it_is(model):
     splits = make_splits("cosine", "train", "dev")
-    found = frozen(model, "cosine", splits)
+    actual = frozen(model, "cosine", splits)
     expected = zero_shot(model, "cosine", splits["dev"])
-    assert found == pytest.approx(expected, rel=1e-4)
+    assert actual == pytest.approx(expected, rel=1e-4)
 
 
 def test_never_below_the_untrained_head_on_the_selection_split(model):

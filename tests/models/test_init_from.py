@@ -65,10 +65,10 @@ def test_just_what_take_names_is_taken(take, mnli_run, tiny_encoder, glue_files)
     plain = prepared(tiny_encoder, glue_files, *alone, task="mnli").model.state_dict()
     chosen = f"init_from={{run: {mnli_run}, take: {take}}}"
     made = prepared(tiny_encoder, glue_files, *alone, chosen, task="mnli")
-    saved, found = weights(mnli_run), made.model.state_dict()
+    saved, actual = weights(mnli_run), made.model.state_dict()
     parts = {"encoder": ("encoder.",), "pooling": ("encoder.", "tasks.mnli.projection.")}
     taken = parts.get(take, ("encoder.", "tasks.mnli.projection.", "tasks.mnli.head."))
-    for name, tensor in found.items():
+    for name, tensor in actual.items():
         expected = saved[name] if name.startswith(taken) else plain[name]
         assert torch.equal(tensor, expected), name
     moved = [name for name in saved if not torch.equal(saved[name], plain[name])]
@@ -89,12 +89,12 @@ def test_a_task_that_shares_a_pooling(task, tiny_overrides, tmp_path):
     start = f"init_from={{run: {tmp_path / 'run'}, task: {task}, take: pooling}}"
     made = set_up(load_config(config, [*both, start]), torch.device("cpu"), lambda line: None)
     fresh = set_up(load_config(config, both), torch.device("cpu"), lambda line: None)
-    found, plain = made.model.state_dict(), fresh.model.state_dict()
+    result, plain = made.model.state_dict(), fresh.model.state_dict()
     moved = {name for name in saved if not torch.equal(saved[name], plain[name])}
     for prefix in ("tasks.qqp.projection.", "adapters.qqp."):
-        names = [name for name in found if name.startswith(prefix)]
+        names = [name for name in result if name.startswith(prefix)]
         assert moved.intersection(names)
-        assert all(torch.equal(found[name], saved[name]) for name in names)
+        assert all(torch.equal(result[name], saved[name]) for name in names)
 
 
 def test_the_report_names_the_run(mnli_run, tiny_encoder, glue_files, tmp_path, monkeypatch):

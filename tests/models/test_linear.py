@@ -43,9 +43,9 @@ def results(function, inputs):
 @pytest.mark.parametrize("rows", [1, 7, 300])
 def test_product_and_gradients_are_those_in_float64(calls, rows):
     single = given(rows=rows)
-    found = results(linear, single)
+    actual = results(linear, single)
     expected = results(functional.linear, [x.detach().double().requires_grad_() for x in single])
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(actual, expected, strict=True):
         assert one.dtype == torch.float32
         torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-4)
     assert len(calls) == 3
@@ -88,10 +88,10 @@ def test_torch_computes_what_is_not_fp32_token_rows_on_a_cpu(calls, monkeypatch,
     if how == "without oneDNN":
         monkeypatch.setattr(module, "ONEDNN", False)
     with torch.autocast("cpu", torch.bfloat16, enabled=how == "autocast"):
-        found, expected = linear(rows, weight, bias), functional.linear(rows, weight, bias)
-    assert not calls and found.dtype == expected.dtype and found.shape == expected.shape
+        actual, expected = linear(rows, weight, bias), functional.linear(rows, weight, bias)
+    assert not calls and actual.dtype == expected.dtype and actual.shape == expected.shape
     if how != "elsewhere":
-        assert torch.equal(found, expected)
+        assert torch.equal(actual, expected)
 
 
 def test_the_layer_has_torchs_names_and_initial_values():

@@ -25,8 +25,8 @@ def test_a_generator_fills_in_what_transformers_does(kind, tmp_path):
     mask[1, 4:] = 0
     with torch.no_grad():
         expected = model(input_ids=ids, attention_mask=mask).logits.argmax(-1)
-    found = made(ids, torch.zeros_like(ids), mask)
-    assert torch.equal(found[mask == 1], expected[mask == 1])
+    actual = made(ids, torch.zeros_like(ids), mask)
+    assert torch.equal(actual[mask == 1], expected[mask == 1])
     assert not any(p.requires_grad for p in made.parameters())
 
 

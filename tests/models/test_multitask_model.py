@@ -88,15 +88,15 @@ def test_siamese_is_one_batch_of_both_sides(make, monkeypatch, pooling):
 @pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
 @every_task
 def test_padding_never_changes_scores_loss_or_gradients(make, pooling, task):
-    found = []
+    result = []
     for padding in (0, 7):
         model = make(f"tasks.{task}.pooling={pooling}").double().eval()
         loss = task_loss(model, task, batch(task, padding=padding))
         loss.backward()
         scores = scores_of(model, task, batch(task, padding=padding))
         touched = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
-        found.append([scores, loss, touched])
-    (scores, loss, touched), (padded_scores, padded_loss, padded_touched) = found
+        result.append([scores, loss, touched])
+    (scores, loss, touched), (padded_scores, padded_loss, padded_touched) = result
     torch.testing.assert_close(padded_scores, scores, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(padded_loss, loss, rtol=1e-10, atol=1e-10)
     assert padded_touched.keys() == touched.keys()

@@ -43,8 +43,8 @@ def test_equals_the_formula(name, options):
     projection = make(name, options).double()
     assert projection.output_dim == options.get("output_dim", ENCODER if name == "mlp" else D)
     x = torch.randn(4, D, dtype=torch.float64)
-    found = projection(x)
-    assert found.shape == (4, projection.output_dim)
+    actual = projection(x)
+    assert actual.shape == (4, projection.output_dim)
     weight, bias = projection.dense.weight.tolist(), projection.dense.bias.tolist()
     for i, row in enumerate(x.tolist()):
         expected = [
@@ -53,7 +53,7 @@ def test_equals_the_formula(name, options):
             )
             for k in range(projection.output_dim)
         ]
-        assert found[i].tolist() == pytest.approx(expected, rel=1e-12)
+        assert actual[i].tolist() == pytest.approx(expected, rel=1e-12)
 
 
 def test_bert_pooler_holds_a_copy_of_the_checkpoints_weights():
@@ -93,11 +93,11 @@ def test_mlp_batchnorm_is_difcses_projector():
     names = {name for name, _ in projection.named_parameters()}
     assert names == {"layers.0.weight", "layers.1.weight", "layers.1.bias", "layers.3.weight"}
     x = torch.randn(6, D, dtype=torch.float64)
-    found = projection(x)
+    actual = projection(x)
 
     def normed(values):
         return (values - values.mean(0)) / (values.var(0, unbiased=False) + 1e-5).sqrt()
 
     first, last = projection.layers[0].weight, projection.layers[3].weight
     expected = normed(normed(x @ first.T).clamp(min=0) @ last.T)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)

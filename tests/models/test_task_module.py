@@ -56,8 +56,8 @@ def test_two_views_while_training_are_one_in_evaluation():
 
 def test_a_head_of_a_sequence_gets_the_mask():
     tokens, mask = torch.ones(2, 3, 4), torch.tensor([[1, 1, 0], [1, 0, 0]])
-    found = module(Sequence())(tokens, mask)
-    assert torch.equal(found, 10.0 * mask.unsqueeze(-1).expand(2, 3, 4))
+    result = module(Sequence())(tokens, mask)
+    assert torch.equal(result, 10.0 * mask.unsqueeze(-1).expand(2, 3, 4))
 
 
 def test_dropout_is_behind_the_projection_and_in_training_alone():

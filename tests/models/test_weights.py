@@ -18,10 +18,10 @@ def test_tensors_are_read_back_as_they_were(dtype, tmp_path):
         "one": torch.ones((), dtype=dtype),
     }
     write_tensors(tmp_path / "x.safetensors", tensors)
-    found = read_tensors(tmp_path / "x.safetensors")
-    assert found.keys() == tensors.keys()
+    result = read_tensors(tmp_path / "x.safetensors")
+    assert result.keys() == tensors.keys()
     for name, tensor in tensors.items():
-        assert found[name].dtype == dtype and torch.equal(found[name], tensor), name
+        assert result[name].dtype == dtype and torch.equal(result[name], tensor), name
 
 
 @pytest.mark.parametrize("content", [None, b"", b"half a file"])
@@ -61,12 +61,12 @@ def test_a_flipped_bit_of_any_byte_is_noticed(tmp_path):
         changed[place] ^= 1 << place % 8
         file.write_bytes(changed)
         try:
-            found = read_tensors(file)
+            result = read_tensors(file)
         except UserError:
             continue
         # only a checksum under another name is no checksum: the tensors are intact then
         assert mark <= place < mark + len(weights.CHECKSUM)
-        assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
+        assert all(torch.equal(result[name], tensor) for name, tensor in tensors.items())
         silent += 1
     assert silent <= len(weights.CHECKSUM)
 
@@ -78,10 +78,10 @@ def test_a_file_of_an_older_version_has_no_checksum(tmp_path):
 
 def test_the_tensors_below_a_name():
     one, two = torch.ones(1), torch.zeros(1)
-    found = below(
+    result = below(
         {"encoder.a.x": one, "encoder.b": two, "encoders": one, "tasks.a": two}, "encoder."
     )
-    assert found == {"a.x": one, "b": two}
+    assert result == {"a.x": one, "b": two}
 
 
 def test_a_model_without_memory_has_the_shapes_and_draws_nothing():

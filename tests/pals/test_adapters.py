@@ -34,7 +34,7 @@ def test_hidden_states_and_gradients_equal_the_formulas(name, tokens, layers):
     bert, own = encoder(), trained(name, layers=layers)
     given, mask = embedded()
     given.requires_grad_()
-    found = bert.encode(given, mask, range(LAYERS + 1), tokens, own)
+    result = bert.encode(given, mask, range(LAYERS + 1), tokens, own)
     weights = torch.randn(
         LAYERS + 1, *given.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(4)
     )
@@ -52,10 +52,10 @@ def test_hidden_states_and_gradients_equal_the_formulas(name, tokens, layers):
         for layer, state in enumerate(states):
             count = 1 if tokens == "first" else len(sentence)
             torch.testing.assert_close(
-                found[layer][row, :count], state[:count], rtol=1e-10, atol=1e-10
+                result[layer][row, :count], state[:count], rtol=1e-10, atol=1e-10
             )
             weight = weights[layer, row, :count]
-            total = total + (weight * found[layer][row, :count]).sum()
+            total = total + (weight * result[layer][row, :count]).sum()
             expected_total = expected_total + (weight * state[:count]).sum()
     total.backward()
     expected_total.backward()
@@ -82,13 +82,13 @@ def test_before_the_first_step_the_encoder_is_as_it_was(name):
     given, mask = embedded()
     for tokens in ("all", "first"):
         plain = bert.encode(given, mask, range(LAYERS + 1), tokens)
-        found = bert.encode(given, mask, range(LAYERS + 1), tokens, own)
+        result = bert.encode(given, mask, range(LAYERS + 1), tokens, own)
         for layer, state in plain.items():
             if name == "houlsby":
-                assert not torch.equal(found[layer], state) or layer == 0
-                torch.testing.assert_close(found[layer], state, rtol=1e-4, atol=1e-4)
+                assert not torch.equal(result[layer], state) or layer == 0
+                torch.testing.assert_close(result[layer], state, rtol=1e-4, atol=1e-4)
             else:
-                assert torch.equal(found[layer], state)
+                assert torch.equal(result[layer], state)
 
 
 @every_adapter
@@ -96,21 +96,21 @@ def test_it_changes_what_the_encoder_says(name):
     bert = encoder()
     given, mask = embedded()
     plain = bert.encode(given, mask, (LAYERS,))[LAYERS]
-    found = bert.encode(given, mask, (LAYERS,), "all", trained(name))[LAYERS]
-    assert (found - plain).abs().max() > 0.1
+    result = bert.encode(given, mask, (LAYERS,), "all", trained(name))[LAYERS]
+    assert (result - plain).abs().max() > 0.1
 
 
 @every_adapter
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
 def test_padding_never_changes_the_output(name, left):
     bert, own = encoder(), trained(name)
-    found = []
+    result = []
     for padding, side in ((0, False), (5, left)):
         given, mask = embedded(padding=padding, left=side)
         states = bert.encode(given, mask, (1, LAYERS), "all", own)
         assert all(not states[layer][mask == 0].any() for layer in states)
-        found.append([torch.cat(sentences(states[layer], mask)) for layer in states])
-    for one, other in zip(*found, strict=True):
+        result.append([torch.cat(sentences(states[layer], mask)) for layer in states])
+    for one, other in zip(*result, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 
@@ -151,8 +151,8 @@ def test_eval_is_deterministic(name):
     bert, own = encoder(dropout=0.1), trained(name)
     given, mask = embedded()
     before = torch.get_rng_state()
-    found = [bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS] for _ in range(2)]
-    assert torch.equal(*found)
+    result = [bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS] for _ in range(2)]
+    assert torch.equal(*result)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -162,9 +162,9 @@ def test_bf16_is_close(name):
     given, mask = embedded()
     exact = bert.encode(given.float(), mask, (LAYERS,), "all", own)[LAYERS]
     with torch.autocast("cpu", torch.bfloat16):
-        found = bert.encode(given.float(), mask, (LAYERS,), "all", own)[LAYERS]
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, exact, rtol=0.05, atol=0.1)
+        result = bert.encode(given.float(), mask, (LAYERS,), "all", own)[LAYERS]
+    assert result.dtype == torch.float32
+    torch.testing.assert_close(result, exact, rtol=0.05, atol=0.1)
 
 
 @every_adapter
@@ -196,8 +196,8 @@ def test_all_of_it_learns_within_two_steps(name):
     optimizer = torch.optim.SGD(own.parameters(), lr=0.1)
     for step in (1, 2):
         optimizer.zero_grad()
-        found = bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS]
-        (found * torch.arange(D)).sum().backward()
+        result = bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS]
+        (result * torch.arange(D)).sum().backward()
         for key, parameter in own.named_parameters():
             starts = name == "houlsby" or key.startswith("up.") or ".up." in key
             assert parameter.grad.any() == (starts or step == 2), (step, key)
@@ -234,9 +234,9 @@ def test_only_the_chosen_layers_have_one(name):
     bert, own = encoder(), trained(name, layers=[2])
     given, mask = embedded()
     plain = bert.encode(given, mask, range(LAYERS + 1))
-    found = bert.encode(given, mask, range(LAYERS + 1), "all", own)
-    assert torch.equal(found[1], plain[1])
-    assert not torch.allclose(found[2], plain[2], atol=1e-2)
+    result = bert.encode(given, mask, range(LAYERS + 1), "all", own)
+    assert torch.equal(result[1], plain[1])
+    assert not torch.allclose(result[2], plain[2], atol=1e-2)
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,12 @@ def test_a_pal_without_activation_equals_its_formula():
     bert, own = encoder(), trained("pal", activation="none")
     given, mask = embedded()
     formulas = (same, same, lambda s, n, h: pal_term(s, n, h, last=lambda x: x))
-    found = bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS]
+    actual = bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS]
     for row, sentence in enumerate(sentences(given, mask)):
         expected = naive(bert.state_dict(), own.state_dict(), sentence, formulas)[-1]
-        torch.testing.assert_close(found[row, : len(sentence)], expected, rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(actual[row, : len(sentence)], expected, rtol=1e-10, atol=1e-10)
     other = bert.encode(given, mask, (LAYERS,), "all", trained("pal"))[LAYERS]
-    assert not torch.allclose(found, other, atol=1e-3)
+    assert not torch.allclose(actual, other, atol=1e-3)
 
 
 def test_a_pal_drops_attention_weights_in_training_beside_an_encoder_at_rest():

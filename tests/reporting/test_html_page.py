@@ -106,8 +106,8 @@ def markdown_tables(markdown):
 def test_every_table_of_the_markdown_report_is_there_with_equal_cells(run, text):
     expected = markdown_tables((run / "report.md").read_text(encoding="utf-8"))
     assert len(expected) == 8
-    found = [[[" ".join(c.split()) for c in row] for row in t] for t in Parsed(text).tables]
-    assert found == expected
+    actual = [[[" ".join(c.split()) for c in row] for row in t] for t in Parsed(text).tables]
+    assert actual == expected
 
 
 def test_the_rest_of_the_markdown_report_is_there(run, text):
@@ -157,12 +157,12 @@ def rendered(page, tmp_path, template="base.html.j2"):
 def test_the_base_layout_serves_any_page(tmp_path):
     parts = [Section("P & Q", [Text("inner")]), Section("folded", [Text("more")], folded=True)]
     text = rendered(page(sections=[*page().sections, Section("Two", parts=parts)]), tmp_path)
-    found = Parsed(text)
-    assert [section["id"] for section in found.all("section")] == ["one", "two"]
-    assert [tag for tag, _ in found.elements if tag in ("h1", "h2", "h3")] == [
+    result = Parsed(text)
+    assert [section["id"] for section in result.all("section")] == ["one", "two"]
+    assert [tag for tag, _ in result.elements if tag in ("h1", "h2", "h3")] == [
         "h1", "h2", "h2", "h3", "h3",
     ]  # fmt: skip
-    assert len(found.all("details")) == 1
+    assert len(result.all("details")) == 1
     assert "T S One Two T" not in page_text(text) and "P & Q inner" in page_text(text)
 
 

@@ -26,16 +26,16 @@ def test_the_header_is_the_hubs_and_holds_every_dev_score_with_its_interval(run)
     data = yaml.safe_load(text.split("---\n")[1])
     assert data["base_model"] == "sentence-transformers/all-MiniLM-L6-v2"
     assert "library_name" not in data
-    found = {
+    outcome = {
         (result.dataset_name, result.metric_type): result
         for result in ModelCard(text).data.eval_results
     }
     for task, result in report["tasks"].items():
         for metric in task_type(result["label_type"]).metrics:
-            one = found.pop((task, metric))
+            one = outcome.pop((task, metric))
             assert one.metric_value == result["dev"][metric]
             assert one.metric_args == {"interval_95": result["dev_intervals"][metric]}
-    assert not found
+    assert not outcome
 
 
 def test_the_body_tells_contamination_command_versions_baselines_and_config(run):

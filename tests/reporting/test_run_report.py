@@ -85,12 +85,12 @@ def test_flags_overall_scores_and_warnings_are_shown(run):
 def test_a_task_that_no_step_trained_is_flagged(tiny_run):
     """Two steps in turn, three tasks."""
     tasks = RunDirectory(tiny_run).load_report()["tasks"]
-    assert {task: found["turns"]["trained"] for task, found in tasks.items()} == {
+    assert {task: result["turns"]["trained"] for task, result in tasks.items()} == {
         "sst": 1,
         "qqp": 1,
         "sts": 0,
     }
-    flagged = [task for task, found in tasks.items() if "no step trained it" in found["flags"]]
+    flagged = [task for task, result in tasks.items() if "no step trained it" in result["flags"]]
     assert flagged == ["sts"]
 
 
@@ -114,8 +114,8 @@ def test_gradient_conflict_is_shown_where_it_was_measured(run, tmp_path):
     assert "## Gradient conflict" not in run[2]
     folder = tmp_path / "run"
     report = write_run(folder)
-    found = {"sst-para": {"measured": 1200, "mean": -0.0123, "below_0": 0.625}}
-    (folder / "report.json").write_text(json.dumps(report | {"conflict": found}))
+    result = {"sst-para": {"measured": 1200, "mean": -0.0123, "below_0": 0.625}}
+    (folder / "report.json").write_text(json.dumps(report | {"conflict": result}))
     text = write_reports(folder).read_text(encoding="utf-8")
     table = rows(section(text, "## Gradient conflict"))
     assert table == [["sst-para", "1,200", "-0.012", "62 %"]]
@@ -128,14 +128,14 @@ def test_the_set_up_says_what_was_trained(tmp_path):
     sts = {"pooling": {"name": "hire", "dropout": 0.2}, "adapter": "pal", "head_lr": 1e-4}
     config["tasks"]["sts"] |= sts | {"smart": {"weight": 3, "norm": "l2"}}
     (tmp_path / "run" / "config.yaml").write_text(yaml.safe_dump(config))
-    found = section(write_reports(tmp_path / "run").read_text(encoding="utf-8"), "## Set-up")
-    table = {row[0]: row[1:] for row in rows(found)}
+    result = section(write_reports(tmp_path / "run").read_text(encoding="utf-8"), "## Set-up")
+    table = {row[0]: row[1:] for row in rows(result)}
     assert set(table) == {"sst", "para", "sts"}
     shown = table["sts"]
     assert shown[1] == "hire (dropout 0.2)" and shown[4] == "pal"
     assert shown[6:] == ["weight 3.0, norm l2", "16", "0.0001"]
     assert table["sst"][6:] == ["-", "16", "0.01"]
-    assert "7 epochs; encoder's rate" in found and "; proportional, alternate" in found
+    assert "7 epochs; encoder's rate" in result and "; proportional, alternate" in result
     (tmp_path / "run" / "config.yaml").write_text("older: true\n")  # than the keys of now
     assert "## Set-up" not in write_reports(tmp_path / "run").read_text(encoding="utf-8")
 

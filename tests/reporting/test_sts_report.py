@@ -32,9 +32,9 @@ SUITES = {name: entry(0.5 + 0.05 * place) for place, name in enumerate(NAMES)}
 FOUND = {"of": "a_run", "max_length": 64, "suites": SUITES, "command": "sts", "git_revision": None}
 
 
-def row(found, title):
+def row(result, title):
     (line,) = [
-        line for line in terminal_table(found).splitlines() if line.lstrip().startswith(title)
+        line for line in terminal_table(result).splitlines() if line.lstrip().startswith(title)
     ]
     return line.replace(title, "", 1).split()
 
@@ -53,19 +53,19 @@ def test_the_seven_columns_and_their_mean():
 def test_a_missing_suite_has_no_column_and_there_is_no_mean():
     few = {name: SUITES[name] for name in NAMES[1:]}
     assert average(few) is None
-    found = {**FOUND, "suites": few}
-    assert row(found, "Spearman, all")[0] == "-" and row(found, "Spearman, all")[-1] == "-"
-    assert f"no Avg: {NAMES[0]} not found" in notes(found)
+    result = {**FOUND, "suites": few}
+    assert row(result, "Spearman, all")[0] == "-" and row(result, "Spearman, all")[-1] == "-"
+    assert f"no Avg: {NAMES[0]} not found" in notes(result)
 
 
 def test_without_the_pairs_of_training_are_the_scores_that_count():
     seen = entry(0.9, clean=scores(0.6, pairs=70), in_training=30)
     assert headline(seen)["pairs"] == 70 and headline(entry(0.9))["pairs"] == 100
-    found = {**FOUND, "suites": {**SUITES, "STS12": seen}}
-    assert row(found, "Spearman, all, seen pairs included")[NAMES.index("STS12")] == "90.00"
-    page = markdown_page(found)
+    result = {**FOUND, "suites": {**SUITES, "STS12": seen}}
+    assert row(result, "Spearman, all, seen pairs included")[NAMES.index("STS12")] == "90.00"
+    page = markdown_page(result)
     assert "| STS12 | one | 70 | 60.00 | 50.00 | 30 |" in page
-    assert any("left out of every row except" in line for line in notes(found))
+    assert any("left out of every row except" in line for line in notes(result))
 
 
 def test_what_else_must_be_said():

@@ -115,8 +115,8 @@ def test_a_task_without_an_adapter_gets_the_plain_encoder(make):
 @pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
 def test_padding_never_changes_scores(make, pooling, task):
     model = make(*MIXED, f"tasks.{task}.pooling={pooling}", trained=True).double().eval()
-    found = [scores_of(model, task, batch(task, padding=padding)) for padding in (0, 7)]
-    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)
+    result = [scores_of(model, task, batch(task, padding=padding)) for padding in (0, 7)]
+    torch.testing.assert_close(*result, rtol=1e-10, atol=1e-10)
 
 
 def test_one_pass_for_each_adapter_and_one_for_the_tasks_without(make, monkeypatch):
@@ -314,11 +314,11 @@ def test_prediction_takes_the_tasks_own_adapter(tiny_overrides, tmp_path):
         }
 
     def dev_losses():
-        run, found = load(run_dir), {}
+        run, result = load(run_dir), {}
         for task, reader in run.readers.items():
             rows = load_rows(run.config, task, "dev", reader)
-            found[task] = measure(run.score(task, rows), rows, reader)["loss"]
-        return found
+            result[task] = measure(run.score(task, rows), rows, reader)["loss"]
+        return result
 
     report = json.loads((run_dir / "report.json").read_text())
     reported = {task: entry["dev"]["loss"] for task, entry in report["tasks"].items()}
@@ -332,8 +332,8 @@ def test_prediction_takes_the_tasks_own_adapter(tiny_overrides, tmp_path):
     save_file(swap(state), file)
     after = said()
     assert {name for name in before if before[name] != after[name]} == {"sst", "sst vectors", "qqp"}
-    found = dev_losses()
-    assert {t for t in TASKS if found[t] != pytest.approx(reported[t])} == {"sst", "qqp"}
+    result = dev_losses()
+    assert {t for t in TASKS if result[t] != pytest.approx(reported[t])} == {"sst", "qqp"}
 
 
 # ---- what is shown and what is refused

@@ -61,14 +61,14 @@ def test_only_our_own_encoder_has_it(configure, option):
 def test_from_scratch_takes_the_architecture_alone(configure):
     scratch = "encoder.from_scratch"
     settings = [(1, "false"), (1, "true"), (1, "true"), (2, "true")]
-    found = [load_pretrained(configure(f"seed={s}", f"{scratch}={on}")) for s, on in settings]
-    loaded, first, again, other = (encoder.state_dict() for encoder in found)
+    result = [load_pretrained(configure(f"seed={s}", f"{scratch}={on}")) for s, on in settings]
+    loaded, first, again, other = (encoder.state_dict() for encoder in result)
     for name in ("embeddings.word.weight", "layers.0.attention.qkv.weight"):
         assert torch.equal(first[name], again[name])
         assert not torch.equal(first[name], other[name])
         assert not torch.equal(first[name], loaded[name])
         assert first[name].std().item() == pytest.approx(0.02, rel=0.2)
-    assert found[0].pooler_weights is not None and found[1].pooler_weights is None
+    assert result[0].pooler_weights is not None and result[1].pooler_weights is None
 
 
 def test_an_encoder_from_scratch_has_seen_nothing(configure):
@@ -78,8 +78,8 @@ def test_an_encoder_from_scratch_has_seen_nothing(configure):
     counts = {"unlabelled_dropped": 0, "empty_texts": 0, "truncated_share": 0.0}
     for more, said in (([], 1), (["encoder.from_scratch=true"], 0)):
         config = configure(*packaged, *more, "tasks.sst.data.corpus=quora")
-        found = data_warnings(config, {"sst": {"dev": counts}}, {"sst"})
-        assert sum("sst: packaged-minilm has seen quora" in line for line in found) == said
+        result = data_warnings(config, {"sst": {"dev": counts}}, {"sst"})
+        assert sum("sst: packaged-minilm has seen quora" in line for line in result) == said
 
 
 def test_from_scratch_and_init_from_exclude_each_other(configure):
@@ -125,8 +125,8 @@ def trained(tiny_encoder, course_files, tmp_path_factory):
 
 
 def test_the_loss_of_a_quantised_run_falls(trained):
-    found = losses(trained)
-    assert np.mean(found[-3:]) < 0.7 * np.mean(found[:3])
+    result = losses(trained)
+    assert np.mean(result[-3:]) < 0.7 * np.mean(result[:3])
 
 
 def test_a_loaded_run_is_quantised_and_scores_as_it_was_scored(trained):

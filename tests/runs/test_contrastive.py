@@ -203,12 +203,12 @@ def test_two_processes_take_the_steps_of_one(contrastive_files, tmp_path):
     steps, expected = ([e for e in events(d) if e["event"] == "step"] for d in (two, alone))
     assert len(steps) == len(expected) >= 5
     for key, rtol in (("loss", 1e-5), ("grad_norm", 1e-4)):
-        found, right = ([e[key] for e in one] for one in (steps, expected))
-        np.testing.assert_allclose(found, right, rtol=rtol)
+        actual, right = ([e[key] for e in one] for one in (steps, expected))
+        np.testing.assert_allclose(actual, right, rtol=rtol)
     assert report_of(two)["processes"] == 2
-    found, right = (report_of(directory)["tasks"]["views"] for directory in (two, alone))
-    assert found["dev"] == pytest.approx(right["dev"], rel=1e-4)
-    assert found["baselines"]["trivial"] == pytest.approx(right["baselines"]["trivial"])
+    actual, right = (report_of(directory)["tasks"]["views"] for directory in (two, alone))
+    assert actual["dev"] == pytest.approx(right["dev"], rel=1e-4)
+    assert actual["baselines"]["trivial"] == pytest.approx(right["baselines"]["trivial"])
 
 
 @pytest.mark.slow
@@ -233,8 +233,8 @@ def test_commands_take_the_dev_rows_that_are_part_of_train(
     capsys.readouterr()
     assert run_multitask.main(["evaluate", str(run)]) == 0
     dev = report_of(run)["tasks"]["views"]["dev"]
-    found = json.loads((run / "evaluation-dev.json").read_text())["views"]["metrics"]
-    assert found["probability"] == pytest.approx(dev["probability"])
+    result = json.loads((run / "evaluation-dev.json").read_text())["views"]["metrics"]
+    assert result["probability"] == pytest.approx(dev["probability"])
 
 
 # ---- mistakes

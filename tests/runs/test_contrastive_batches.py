@@ -60,8 +60,8 @@ def test_texts_of_other_tasks_and_of_a_text_file(contrastive_config, contrastive
         "a good film\n\na bad film\n" * 3 + "the cat sees a dog\n"
     )
     own = "{train: one.txt, dev: one.txt, text: text}"
-    found = prepared(contrastive_config(data=own)).data.splits["views"]["train"].rows.texts
-    assert found == [("a good film",), ("a bad film",), ("the cat sees a dog",)]
+    actual = prepared(contrastive_config(data=own)).data.splits["views"]["train"].rows.texts
+    assert actual == [("a good film",), ("a bad film",), ("the cat sees a dog",)]
 
 
 def test_batches_are_drawn_whatever_the_lengths(contrastive_config, contrastive_files):
@@ -118,11 +118,11 @@ def test_chunks_replay_dropout_and_random_slopes(contrastive_config, dtype, monk
     )
     made.model.to(dtype)
     batches = batch_of(made)
-    found = gradients(made, batches)
+    actual = gradients(made, batches)
     monkeypatch.setattr(model, "checkpoint", lambda f, *given, use_reentrant: f(*given))
     expected = gradients(made, batches)
     other = gradients(made, batches, seed=1)
-    error = (found - expected).norm() / expected.norm()
+    error = (actual - expected).norm() / expected.norm()
     assert error < (1e-10 if dtype == torch.float64 else 1e-5)
     assert (other - expected).norm() / expected.norm() > 1e-3  # the noise is there
 

@@ -32,8 +32,8 @@ def config(tiny_encoder, contrastive_files, generator, tmp_path_factory):
 
 def test_a_batch_has_the_texts_and_the_same_masked(config):
     made = prepared(config)
-    (found,) = made.loader.next(["views"])
-    batch = by_task(found)["views"]
+    (result,) = made.loader.next(["views"])
+    batch = by_task(result)["views"]
     first, second = batch.input_ids.chunk(2)
     one, other = batch.masked_ids.chunk(2)
     assert torch.equal(first, second) and not torch.equal(one, other)  # other masks
@@ -112,8 +112,8 @@ def test_two_processes_take_the_steps_of_one(contrastive_files, generator, tmp_p
     steps, expected = ([e for e in events(d) if e["event"] == "step"] for d in (two, alone))
     assert len(steps) == len(expected) >= 9
     for key, rtol in (("loss", 1e-4), ("grad_norm", 1e-3)):
-        found, right = ([e[key] for e in one] for one in (steps, expected))
-        np.testing.assert_allclose(found, right, rtol=rtol)
+        actual, right = ([e[key] for e in one] for one in (steps, expected))
+        np.testing.assert_allclose(actual, right, rtol=rtol)
 
 
 def test_a_generator_that_does_not_fit_is_one_line(config, tiny_encoder, run_dir, tmp_path):

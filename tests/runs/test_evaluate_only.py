@@ -68,9 +68,9 @@ def test_a_suite_is_followed_and_changes_nothing_else(config, tiny_encoder, cour
     run = config.parent / "run"
     steps = events(run, "step")
     assert {line["task"] for line in steps} == {"sst", "qqp", "sts"}
-    found = [line["tasks"]["suite"] for line in events(run, "eval")]
-    assert len(found) == 2 and {"spearman", "alignment", "uniformity", "mean_cosine"} <= set(
-        found[0]
+    result = [line["tasks"]["suite"] for line in events(run, "eval")]
+    assert len(result) == 2 and {"spearman", "alignment", "uniformity", "mean_cosine"} <= set(
+        result[0]
     )
     report = json.loads((run / "report.json").read_text())
     entry = report["tasks"]["suite"]
@@ -134,14 +134,14 @@ def test_other_rows_in_a_suite_are_other_data(config, suites, tiny_encoder, cour
     """They may select the weights: a run does not resume on them."""
     data = Path(shutil.copytree(suites, tmp_path / "more"))
     names = [f"data_dir={course_files}", f"encoder.name={tiny_encoder}"]
-    found = []
+    result = []
     for place in (suites, data):
         config.write_text(CONFIG.format(root=ROOT, suites=place))
         made = set_up(load_config(config, names), torch.device("cpu"), lambda line: None)
-        found.append(fingerprint(made.config, made.data.splits))
+        result.append(fingerprint(made.config, made.data.splits))
         file = data / "STS12" / "MSRpar.tsv"
         file.write_text(file.read_text() + "a film\ta cat\t5\n")
-    assert [task for task in found[0] if found[0][task] != found[1][task]] == ["suite"]
+    assert [task for task in result[0] if result[0][task] != result[1][task]] == ["suite"]
 
 
 def test_pairs_that_any_task_trains_on_are_counted(
@@ -193,12 +193,12 @@ def test_a_head_without_weights_scores_another_tasks_vectors(config, tiny_encode
 
 
 def test_the_smart_of_defaults_is_for_the_tasks_that_train(config):
-    found = load_config(config, ["defaults.smart.eps=0.001"])
-    assert [name for name, task in found.tasks.items() if task.smart] == ["sst", "qqp", "sts"]
+    result = load_config(config, ["defaults.smart.eps=0.001"])
+    assert [name for name, task in result.tasks.items() if task.smart] == ["sst", "qqp", "sts"]
     with pytest.raises(UserError, match=r"smart\.weight=2: tasks\.suite\.smart: the task is only"):
         load_config(config, ["defaults.smart.eps=0.001", "tasks.suite.smart.weight=2"])
-    config.with_name("saved.yaml").write_text(found.dump())
-    assert load_config(config.with_name("saved.yaml")).resolved() == found.resolved()
+    config.with_name("saved.yaml").write_text(result.dump())
+    assert load_config(config.with_name("saved.yaml")).resolved() == result.resolved()
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,6 @@ def test_a_run_names_its_kernels_and_goes_on_with_them(tiny_overrides, tmp_path)
     assert "compiled kernels" in (tmp_path / "cut" / "report.md").read_text()
     assert reports[0]["tasks"] == reports[1]["tasks"]
     texts = ["a good film", "not a good film at all"]
-    found = [load(tmp_path / "cut", [f"encoder.kernels={kind}"]).encode(texts, task="sts")
+    result = [load(tmp_path / "cut", [f"encoder.kernels={kind}"]).encode(texts, task="sts")
              for kind in ("torch", "compiled")]  # fmt: skip
-    assert abs(found[0] - found[1]).max() < 0.02 * abs(found[0]).max()
+    assert abs(result[0] - result[1]).max() < 0.02 * abs(result[0]).max()

@@ -44,11 +44,11 @@ def make(tiny_overrides):
 
 def cross(rows):
     """Pairs of `qqp` as one input each."""
-    found = batch("qqp", rows=rows)
-    found.input_ids, found.attention_mask = found.input_ids[:rows], found.attention_mask[:rows]
-    found.token_type_ids = (found.attention_mask.cumsum(1) > 3) * found.attention_mask
-    found.sides = 1
-    return found
+    result = batch("qqp", rows=rows)
+    result.input_ids, result.attention_mask = result.input_ids[:rows], result.attention_mask[:rows]
+    result.token_type_ids = (result.attention_mask.cumsum(1) > 3) * result.attention_mask
+    result.sides = 1
+    return result
 
 
 def first_and_last_loss(model, config, batches, steps=15):
@@ -122,13 +122,13 @@ def test_scores_are_the_same_alone_and_with_other_tasks_and_pads(make, pooling, 
 @every_pooling
 def test_both_encoders_give_the_same_scores(make, pooling):
     changes = [f"tasks.sst.pooling={POOLINGS[pooling]}", "encoder.dropout=0"]
-    found, weights = [], None
+    result, weights = [], None
     for implementation in ("own", "transformers"):
         model, _ = make(*changes, f"encoder.implementation={implementation}")
         weights = weights or model.tasks.state_dict()
         model.tasks.load_state_dict(weights)
-        found.append(scores_of(model.double().eval(), "sst", batch("sst")))
-    torch.testing.assert_close(*found, rtol=1e-7, atol=1e-7)
+        result.append(scores_of(model.double().eval(), "sst", batch("sst")))
+    torch.testing.assert_close(*result, rtol=1e-7, atol=1e-7)
 
 
 @pytest.mark.parametrize("pooling", ["mha", "hire", "hire in chunks"])
@@ -142,10 +142,10 @@ def test_smart_reaches_through_them(make, pooling):
         penalties = {}
         for dropout in ("same_mask", "eval", "independent"):
             smoothing = Smoothing(Ascent(eps=1e-9, noise=1e-9, step_size=1e-9), dropout=dropout)
-            found = task_losses(model, separate({task: batch(task)}), {task: smoothing})[task]
-            (found.loss + found.penalty).backward()
+            result = task_losses(model, separate({task: batch(task)}), {task: smoothing})[task]
+            (result.loss + result.penalty).backward()
             assert all(p.grad.isfinite().all() for p in model.module(task).pooler.parameters())
-            penalties[dropout] = found.penalty.item()
+            penalties[dropout] = result.penalty.item()
         assert max(penalties["same_mask"], penalties["eval"]) < 1e-12
         assert penalties["independent"] > 1e-6
 

@@ -101,8 +101,8 @@ def test_the_shipped_grid_trains_both_cells_on_the_same_labelled_rows(overrides,
 def test_masked_lm_does_not_enter_the_mean_that_selects(run_dir):
     for event in events(run_dir):
         if event["event"] == "eval":
-            own = {task: found["accuracy" if task != "sts" else "pearson"]
-                   for task, found in event["tasks"].items()}  # fmt: skip
+            own = {task: result["accuracy" if task != "sts" else "pearson"]
+                   for task, result in event["tasks"].items()}  # fmt: skip
             assert set(own) == set(EVERY_TASK)
             three = np.mean([own[task] for task in ("sst", "qqp", "sts")])
             assert event["joint"] == pytest.approx(three)

@@ -28,8 +28,8 @@ def prepared(*arguments, say=lambda line: None):
 
 def batches_of(made, task="mlm"):
     """One step of the task, and its texts."""
-    (found,) = made.loader.next([task])
-    return by_task(found)[task]
+    (result,) = made.loader.next([task])
+    return by_task(result)[task]
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +49,8 @@ def test_texts_are_those_of_the_tasks_split_by_split(overrides):
             for row in made.data.splits[task][split].rows.texts
             for text in row
         }
-        found = made.data.splits["mlm"][split].rows.texts
-        assert {text for (text,) in found} == expected and len(found) == len(expected)
+        actual = made.data.splits["mlm"][split].rows.texts
+        assert {text for (text,) in actual} == expected and len(actual) == len(expected)
     assert "test" not in made.data.splits["mlm"]
     capped = prepared(*overrides, "tasks.mlm.max_rows=7")
     assert len(capped.data.splits["mlm"]["train"].rows) == 7
@@ -73,13 +73,13 @@ def test_masks_of_an_evaluation_are_fixed_and_those_of_training_change(overrides
     assert one.rows.gold.sum() == (one.tokens.targets >= 0).sum() > 0
 
     def passes(made, count):
-        feed, found = made.loaders["mlm"], []
+        feed, result = made.loaders["mlm"], []
         for _ in range(count):
-            found.append(feed.in_this_pass().targets)
+            result.append(feed.in_this_pass().targets)
             for _ in range(feed.stream.steps_per_pass):
                 feed.stream.next()
             feed.stream.next()  # into the pass after
-        return found
+        return result
 
     first, second, third = passes(made, 3)
     assert not any(np.array_equal(a, b) for a, b in ((first, second), (second, third)))
@@ -235,7 +235,7 @@ def test_shares_of_passes_and_processes_add_up_to_the_mean_over_the_step(
     overrides, accumulation, monkeypatch
 ):
     def parts(world):
-        found = []
+        result = []
         for rank in range(world):
             monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
             monkeypatch.setattr(distributed, "world", lambda: world)
@@ -244,15 +244,15 @@ def test_shares_of_passes_and_processes_add_up_to_the_mean_over_the_step(
             made = prepared(*overrides, *size)
             made.model.double().eval()
             passes = made.loader.next(["mlm"])
-            found += [(task_losses(made.model, one)["mlm"], by_task(one)["mlm"]) for one in passes]
-        return found
+            result += [(task_losses(made.model, one)["mlm"], by_task(one)["mlm"]) for one in passes]
+        return result
 
     alone, shared = parts(1), parts(2)
     assert len(alone) == accumulation and len(shared) == 2 * accumulation
     tokens = torch.cat([functional.cross_entropy(o.scores, b.gold, reduction="none")
                         for o, b in alone])  # fmt: skip
-    for found in (alone, shared):
-        total = sum(outcome.loss.item() * batch.share for outcome, batch in found)
+    for result in (alone, shared):
+        total = sum(outcome.loss.item() * batch.share for outcome, batch in result)
         assert total == pytest.approx(tokens.mean().item(), rel=1e-10)
 
 

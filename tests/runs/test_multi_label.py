@@ -65,17 +65,17 @@ def test_lists_and_separated_texts_name_the_classes(config, form):
     rows = [{"text": f"text {i}", "classes": cell} for i, cell in enumerate(cells)]
     write_lines(config.parent / "cells.jsonl", rows)
     more = ["tasks.about.data.label_separator='|'", "tasks.about.data.unlabelled=[]"]
-    found = read(config, "tasks.about.data.dev=cells.jsonl", *more)
+    result = read(config, "tasks.about.data.dev=cells.jsonl", *more)
     # classes found in train, sorted: animal, place, size
-    np.testing.assert_array_equal(found.gold, [[1, 0, 1], [0, 0, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(result.gold, [[1, 0, 1], [0, 0, 0], [0, 1, 0]])
 
 
 def test_a_row_without_label_is_dropped_and_one_of_no_class_is_not(config):
     rows = [{"text": "a", "classes": None}, {"text": "b", "classes": ""},
             {"text": "c", "classes": []}]  # fmt: skip
     write_lines(config.parent / "none.jsonl", rows)
-    found = read(config, "tasks.about.data.dev=none.jsonl")
-    assert found.texts == [("c",)] and found.unlabelled_dropped == 2 and not found.gold.any()
+    result = read(config, "tasks.about.data.dev=none.jsonl")
+    assert result.texts == [("c",)] and result.unlabelled_dropped == 2 and not result.gold.any()
 
 
 def test_an_unknown_class_is_named_with_its_row(config):
@@ -118,8 +118,8 @@ def test_prediction_files_and_a_loaded_run_agree(run_dir, capsys):
     rows = labelled(80, 2)
     gold = [sorted(classes.index(name) for name in row["classes"]) for row in rows]
     assert [record["label"] for record in records] == gold
-    found = load(run_dir).predict("about", [row["text"] for row in rows])
-    for one, record in zip(found, records, strict=True):
+    result = load(run_dir).predict("about", [row["text"] for row in rows])
+    for one, record in zip(result, records, strict=True):
         assert one["prediction"] == record["prediction"]
         assert one["names"] == [classes[number] for number in one["prediction"]]
         np.testing.assert_allclose(one["scores"], record["scores"], atol=1e-5)

@@ -123,20 +123,20 @@ def test_a_row_without_a_label_gives_its_task_no_gradient(reviews):
     labels = feed.labels["stars"][index]
     have = ~torch.from_numpy(labels).isnan().numpy()
     assert 0 < have.sum() < 10
-    found = []
+    result = []
     for rows in (index, index[have]):
         inputs = collate(feed.tokens, rows, pad_id=0)
         model.zero_grad()
         batch = feed.labelled("stars", inputs, rows, share=1.0, step_rows=len(rows))
         loss = task_losses(model, separate({"stars": batch}))
         loss["stars"].loss.backward()
-        found.append((loss["stars"].loss, {n: p.grad for n, p in model.named_parameters()}))
-    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-10, atol=0)
-    for name, gradient in found[0][1].items():
+        result.append((loss["stars"].loss, {n: p.grad for n, p in model.named_parameters()}))
+    torch.testing.assert_close(result[0][0], result[1][0], rtol=1e-10, atol=0)
+    for name, gradient in result[0][1].items():
         if gradient is None:
-            assert found[1][1][name] is None
+            assert result[1][1][name] is None
         else:
-            torch.testing.assert_close(gradient, found[1][1][name], rtol=1e-8, atol=1e-12)
+            torch.testing.assert_close(gradient, result[1][1][name], rtol=1e-8, atol=1e-12)
 
 
 def test_a_stage_of_one_label_alone_skips_batches_without_it(reviews, tmp_path):

@@ -111,8 +111,8 @@ def test_the_teacher_follows_every_step_at_the_models_strength(run, monkeypatch)
     steps, expected = len(teachers), models[0]
     assert steps > 20
     assert (models[3] - models[0]).abs().max() > 1e-2  # times 1 - beta: far above the tolerance
-    for number, found in enumerate(teachers, 1):
-        torch.testing.assert_close(found, expected, rtol=0, atol=5e-6)
+    for number, actual in enumerate(teachers, 1):
+        torch.testing.assert_close(actual, expected, rtol=0, atol=5e-6)
         beta = 0.99 if number <= 0.1 * steps else 0.999
         expected = beta * expected + (1 - beta) * models[number]
     assert all(own == others for own, others in strengths)

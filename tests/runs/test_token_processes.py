@@ -35,6 +35,6 @@ def test_two_processes_take_the_same_steps_and_find_the_same_scores(tmp_path):
             rtol=1e-4 if key == "loss" else 1e-3,
         )
     for task in ("ner", "qa"):
-        found, wanted = (report_of(d)["tasks"][task]["dev"] for d in (both, alone))
-        assert found["f1"] == pytest.approx(wanted["f1"])
-        assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-3)
+        actual, wanted = (report_of(d)["tasks"][task]["dev"] for d in (both, alone))
+        assert actual["f1"] == pytest.approx(wanted["f1"])
+        assert actual["loss"] == pytest.approx(wanted["loss"], rel=1e-3)

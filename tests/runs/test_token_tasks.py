@@ -91,8 +91,8 @@ def test_prediction_files_give_the_reported_scores(run_dir, files):
     raw = [json.loads(line) for line in (files / "ner-dev.jsonl").open()]
     assert [(r["words"], r["label"]) for r in rows] == [(r["tokens"], r["ner_tags"]) for r in raw]
     gold = {(i, *e) for i, row in enumerate(rows) for e in entities(row["label"], "IOB2")}
-    found = {(i, *e) for i, row in enumerate(rows) for e in entities(row["prediction"], "IOB2")}
-    f1 = 2 * len(gold & found) / (len(gold) + len(found))
+    result = {(i, *e) for i, row in enumerate(rows) for e in entities(row["prediction"], "IOB2")}
+    f1 = 2 * len(gold & result) / (len(gold) + len(result))
     assert tasks["ner"]["dev"]["f1"] == pytest.approx(f1)
     words = sum(len(row["words"]) for row in rows)
     assert words == np.sum(tasks["ner"]["dev"]["confusion"])
@@ -143,12 +143,12 @@ def test_mistakes_name_the_wrong_words_and_the_answers(run_dir):
 def test_evaluate_and_predict_repeat_the_run(run_dir, capsys):
     before = {f.name: f.read_text() for f in (run_dir / "predictions").iterdir()}
     main(capsys, "evaluate", run_dir)
-    found = json.loads((run_dir / "evaluation-dev.json").read_text())
+    result = json.loads((run_dir / "evaluation-dev.json").read_text())
     for task in ("ner", "qa"):
         entry = report_of(run_dir)["tasks"][task]
-        assert found[task]["metrics"] == entry["dev"]
-        assert found[task]["intervals"].keys() == entry["dev_intervals"].keys()
-        low, high = found[task]["intervals"]["f1"]
+        assert result[task]["metrics"] == entry["dev"]
+        assert result[task]["intervals"].keys() == entry["dev_intervals"].keys()
+        low, high = result[task]["intervals"]["f1"]
         assert low <= entry["dev"]["f1"] <= high
     main(capsys, "predict", run_dir)
     for name in ("ner.dev.jsonl", "ner.test.jsonl", "qa.dev.jsonl", "qa.test.jsonl"):
@@ -162,8 +162,8 @@ def test_texts_of_the_user(run_dir, tmp_path, capsys):
     assert listed == joined and listed["prediction"] == row["ner_tags"]
     assert listed["words"] == row["tokens"]
     context = "eats man . today dog sees house"
-    (found,) = run.predict("qa", [("who is there ?", context)])
-    assert context[found["start"] : found["end"]] == found["prediction"] != ""
+    (result,) = run.predict("qa", [("who is there ?", context)])
+    assert context[result["start"] : result["end"]] == result["prediction"] != ""
     with pytest.raises(UserError, match="item 0 is 'who'"):
         run.predict("qa", ["who"])
     with pytest.raises(UserError, match="row 1: words is an empty list"):
@@ -178,7 +178,7 @@ def test_texts_of_the_user(run_dir, tmp_path, capsys):
     assert json.loads(line) == {"id": "0", "texts": [" ".join(row["tokens"])], **listed}
     own.write_text(f"who is there ?\t{context}\n")
     (line,) = main(capsys, "predict", run_dir, "--task", "qa", "--file", own).splitlines()
-    assert json.loads(line) == {"id": "0", "texts": ["who is there ?", context], **found}
+    assert json.loads(line) == {"id": "0", "texts": ["who is there ?", context], **result}
 
 
 def test_words_behind_max_length_are_counted_and_predicted_as_outside(run_dir, files, tmp_path):
@@ -190,15 +190,15 @@ def test_words_behind_max_length_are_counted_and_predicted_as_outside(run_dir, f
     seen = 46  # of 48 tokens two are special
     assert split.cut == len(words) * 8 - seen and split.tokens.truncated_share == 1
     scores = run.score_split("ner", split)
-    found = dev_results(scores, split.rows, run.readers["ner"])["dev"]
+    result = dev_results(scores, split.rows, run.readers["ner"])["dev"]
     (one,) = run.predict("ner", [long["tokens"]])
     assert one["prediction"][seen:] == ["O"] * split.cut
     assert one["scores"][seen:] == [None] * split.cut and None not in one["scores"][:seen]
     gold = entities(long["ner_tags"], "IOB2")
-    assert found["recall"] == pytest.approx(
+    assert result["recall"] == pytest.approx(
         len(gold & entities(one["prediction"], "IOB2")) / len(gold)
     )
-    assert found["recall"] < 0.9 and np.sum(found["confusion"]) == len(words) * 8
+    assert result["recall"] < 0.9 and np.sum(result["confusion"]) == len(words) * 8
 
 
 @pytest.mark.slow

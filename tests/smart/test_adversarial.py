@@ -38,7 +38,7 @@ def test_ascent_is_algorithm_1(norm, scope, steps):
     x, _, gap = problem()
     ascent = Ascent(eps=0.3, noise=0.2, step_size=0.25, steps=steps, norm=norm, scope=scope)
     torch.manual_seed(7)
-    found = perturbation(ascent, x, MASK, gap)
+    result = perturbation(ascent, x, MASK, gap)
     torch.manual_seed(7)
     delta = 0.2 * torch.randn_like(x) * MASK.unsqueeze(-1)  # not within eps before the first step
 
@@ -71,14 +71,14 @@ def test_ascent_is_algorithm_1(norm, scope, steps):
             for place in piece:
                 moved[place] = delta[place] + 0.25 * start.grad[place] / length
         delta = projected(moved)
-    torch.testing.assert_close(found, delta, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(result, delta, rtol=1e-9, atol=1e-12)
 
 
 def test_the_direction_is_that_of_finite_differences():
     x, _, gap = problem()
     ascent = Ascent(eps=10.0, noise=1e-3, step_size=1.0)
     torch.manual_seed(3)
-    found = perturbation(ascent, x, torch.ones(3, 4), gap)
+    result = perturbation(ascent, x, torch.ones(3, 4), gap)
     torch.manual_seed(3)
     start = 1e-3 * torch.randn_like(x)
     slope = torch.zeros_like(x)
@@ -87,7 +87,7 @@ def test_the_direction_is_that_of_finite_differences():
         step[tuple(place)] = 1e-6
         slope[tuple(place)] = (gap(x + start + step) - gap(x + start - step)) / 2e-6
     slope = slope / slope.abs().amax((1, 2), keepdim=True)
-    torch.testing.assert_close(found - start, slope, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(result - start, slope, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(("norm", "scope"), CASES)
@@ -112,23 +112,23 @@ def test_pads_are_not_perturbed_and_the_gap_grows(norm, scope):
     x, _, gap = problem(torch.float32)
     ascent = Ascent(norm=norm, scope=scope, steps=2)
     torch.manual_seed(0)
-    found = perturbation(ascent, x, MASK, gap)
+    result = perturbation(ascent, x, MASK, gap)
     torch.manual_seed(0)
     real = MASK.unsqueeze(-1)
     start = ascent.project(ascent.noise * torch.randn_like(x) * real)  # in the same ball
-    assert found[MASK == 0].abs().max() == 0 and found[MASK == 1].any(-1).all()
-    assert gap(x + found) > gap(x + start)
-    assert norms(found, norm, scope).max() <= torch.tensor(1e-5).double()
+    assert result[MASK == 0].abs().max() == 0 and result[MASK == 1].any(-1).all()
+    assert gap(x + result) > gap(x + start)
+    assert norms(result, norm, scope).max() <= torch.tensor(1e-5).double()
 
 
 def test_the_ascent_leaves_no_gradient_and_no_graph():
     x, network, gap = problem()
-    found = perturbation(Ascent(), x, MASK, gap)
+    result = perturbation(Ascent(), x, MASK, gap)
     assert all(parameter.grad is None for parameter in network.parameters())
-    assert not found.requires_grad and found.grad_fn is None
+    assert not result.requires_grad and result.grad_fn is None
 
 
 def test_a_flat_function_gives_no_nan():
     x = normal(3, 4, 5)
-    found = perturbation(Ascent(), x, MASK, lambda moved: 0 * moved.sum())
-    assert found.isfinite().all() and found.abs().max() <= 1e-5
+    result = perturbation(Ascent(), x, MASK, lambda moved: 0 * moved.sum())
+    assert result.isfinite().all() and result.abs().max() <= 1e-5

@@ -48,15 +48,15 @@ def test_symmetric_zero_at_equality_and_a_gradient_into_both(kind):
     shape = (6, 3) if kind in ("class", "labels") else (6,)
     one = logits(*shape).requires_grad_()
     other = logits(*shape, seed=1).requires_grad_()
-    found = DIVERGENCES[kind]
-    torch.testing.assert_close(found(one, other), found(other, one))
-    assert found(one, one).abs().max() == 0
-    torch.autograd.gradcheck(found, (one, other))
+    result = DIVERGENCES[kind]
+    torch.testing.assert_close(result(one, other), result(other, one))
+    assert result(one, one).abs().max() == 0
+    torch.autograd.gradcheck(result, (one, other))
 
 
 def test_small_differences_survive_single_precision():
     one = logits(64, 5)
     other = one + 1e-4 * logits(64, 5, seed=2)
     exact = symmetric_kl(one, other)
-    found = symmetric_kl(one.float(), other.float()).double()
-    assert ((found - exact).abs().sum() / exact.sum()) < 0.02
+    result = symmetric_kl(one.float(), other.float()).double()
+    assert ((result - exact).abs().sum() / exact.sum()) < 0.02

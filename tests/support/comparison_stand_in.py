@@ -17,7 +17,7 @@ class Group:
 def compare(
     groups: list[Group], baseline: str, *, axes: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    found = [
+    result = [
         {
             "name": group.name,
             "runs": [str(run) for run in group.runs],
@@ -26,7 +26,7 @@ def compare(
         }
         for group in groups
     ]
-    return {"baseline": baseline, "axes": axes, "groups": found, "notes": []}
+    return {"baseline": baseline, "axes": axes, "groups": result, "notes": []}
 
 
 def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:

@@ -97,8 +97,8 @@ def prepared(file: str, *overrides: str) -> Plan:
 
 def batch_of(made: Plan) -> SharedBatch:
     """The next batch of the contrastive task."""
-    (found,) = made.loader.next(["views"])
-    return found
+    (result,) = made.loader.next(["views"])
+    return result
 
 
 def gradients(made: Plan, batches: SharedBatch, seed: int = 0) -> Tensor:
@@ -106,5 +106,5 @@ def gradients(made: Plan, batches: SharedBatch, seed: int = 0) -> Tensor:
     made.model.train().zero_grad()
     torch.manual_seed(seed)
     task_losses(made.model, batches)["views"].loss.backward()
-    found = [p.grad.flatten() for p in made.model.parameters() if p.grad is not None]
-    return torch.cat(found)
+    result = [p.grad.flatten() for p in made.model.parameters() if p.grad is not None]
+    return torch.cat(result)

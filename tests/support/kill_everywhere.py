@@ -177,13 +177,13 @@ def fork(
 
 def digests(directory: Path, keep: list[str]) -> dict[str, str]:
     """The SHA-256 of the files that must be the same."""
-    found = {}
+    result = {}
     for pattern in keep:
         for file in sorted(directory.glob(pattern)):
             if file.is_file():
                 name = file.relative_to(directory).as_posix()
-                found[name] = hashlib.sha256(content(file)).hexdigest()
-    return found
+                result[name] = hashlib.sha256(content(file)).hexdigest()
+    return result
 
 
 def content(file: Path) -> bytes:

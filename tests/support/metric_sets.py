@@ -39,10 +39,10 @@ def naive_mcc(labels, predictions):
             x * y for a, b in zip(one, two, strict=True) for x, y in zip(a, b, strict=True)
         )
 
-    gold, found = centred
+    gold, result = centred
     if len(set(labels.tolist())) < 2 or len(set(predictions.tolist())) < 2:
         return 0.0
-    return covariance(gold, found) / math.sqrt(covariance(gold, gold) * covariance(found, found))
+    return covariance(gold, result) / math.sqrt(covariance(gold, gold) * covariance(result, result))
 
 
 def two_columns(elements):

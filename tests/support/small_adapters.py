@@ -79,14 +79,14 @@ def gelu(x):
 def attention(query, key, value, heads):
     """Head by head and token by token."""
     width = query.shape[1] // heads
-    found = []
+    result = []
     for head in range(heads):
         part = slice(head * width, (head + 1) * width)
         for token in query[:, part]:
             scores = torch.stack([token @ other / math.sqrt(width) for other in key[:, part]])
             weights = scores.exp() / scores.exp().sum()
-            found.append(sum(w * v for w, v in zip(weights, value[:, part], strict=True)))
-    return torch.cat(torch.stack(found).split(len(query)), dim=1)
+            result.append(sum(w * v for w, v in zip(weights, value[:, part], strict=True)))
+    return torch.cat(torch.stack(result).split(len(query)), dim=1)
 
 
 def fused(state, name, rows, heads):

@@ -77,13 +77,13 @@ def module_name(file: Path) -> str:
 @cache
 def own_functions() -> frozenset[str]:
     """The dotted names of our functions outside of classes: no constructor is among them."""
-    found = set()
+    result = set()
     for file in (*sources(), *scripts()):
         for node in tree_of(file).body:
             function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             if function and node.args.vararg is None:  # those of `*names` have no keywords
-                found.add(f"{module_name(file)}.{node.name}")
-    return frozenset(found)
+                result.add(f"{module_name(file)}.{node.name}")
+    return frozenset(result)
 
 
 @dataclass(frozen=True)

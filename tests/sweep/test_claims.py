@@ -135,21 +135,21 @@ def test_a_late_look_does_not_take_over_a_claim_that_was_taken_over_before(base,
 
 def test_many_threads_at_once_get_one_claim(base):
     write_claim(base, 1, host="another", pid=1, age=700)
-    found: list[Claim] = []
+    result: list[Claim] = []
     barrier = threading.Barrier(8)
 
     def take() -> None:
         barrier.wait()
         claim = try_claim(base)
         if claim:
-            found.append(claim)
+            result.append(claim)
 
     threads = [threading.Thread(target=take) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 1
+    assert len(result) == 1
 
 
 COUNT = """

@@ -46,8 +46,8 @@ def test_every_combination_in_order_of_the_file(written):
     assert grid.baseline == "cls-cls-cls"
     for cell in grid.cells:
         config = grid.config(cell, 7, Path("somewhere"))
-        found = [config.tasks[task].pooling.name for task in ("sst", "qqp", "sts")]
-        assert "-".join(found) == cell.name
+        result = [config.tasks[task].pooling.name for task in ("sst", "qqp", "sts")]
+        assert "-".join(result) == cell.name
         assert (config.seed, config.output_dir) == (7, "somewhere")
 
 
@@ -150,10 +150,10 @@ def test_cells_are_the_product_with_unique_names_in_a_stable_order(data, tmp_pat
     for cell, point in zip(grid.cells, expected, strict=True):
         resolved = grid.config(cell, 3, Path()).resolved()
         for key, value in zip(axes, point, strict=True):
-            found = resolved
+            actual = resolved
             for part in key.split("."):
-                found = found[part]
-            assert found == ({"name": value} if key.endswith("pooling") else value)
+                actual = actual[part]
+            assert actual == ({"name": value} if key.endswith("pooling") else value)
 
 
 def test_the_resolved_grid_makes_the_same_cells_anywhere(written, tmp_path):

@@ -75,7 +75,7 @@ def test_ctrl_c_ends_the_children_and_says_how_to_go_on(number, grid, monkeypatc
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "error: interrupted: 0 of 4 runs are finished in runs/g; go on with the same" in output
-    assert not any(claims.alive(pid) for found in processes for pid, _ in found)
+    assert not any(claims.alive(pid) for result in processes for pid, _ in result)
     assert claims.try_claim(Path("runs/g/cells/a/seed-1")) is not None  # freed, for every host
 
 

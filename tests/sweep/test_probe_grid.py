@@ -74,12 +74,12 @@ def report(output: Path, cell: str, seed: int) -> dict:
 
 def numbers(output: Path) -> dict:
     """What the reports say, by cell and seed, without what differs between two starts."""
-    found = {}
+    result = {}
     for cell in CELLS:
         for seed in (1, 2):
             one = report(output, cell, seed)
-            found[cell, seed] = {"tasks": one["tasks"], "overall": one["overall"]}
-    return found
+            result[cell, seed] = {"tasks": one["tasks"], "overall": one["overall"]}
+    return result
 
 
 # ---- what a cell is
@@ -87,17 +87,17 @@ def numbers(output: Path) -> dict:
 
 def test_rows_are_composed_of_probes(finished):
     """A task's entry depends on the task's own setting and the seed, on nothing else."""
-    found = numbers(finished)
+    result = numbers(finished)
     for seed in (1, 2):
         for cell in CELLS:
             sst, qqp = cell.split("-")
-            tasks = found[cell, seed]["tasks"]
+            tasks = result[cell, seed]["tasks"]
             assert (tasks["sst"]["pooling"], tasks["qqp"]["pooling"]) == (sst, qqp)
-            assert tasks["sst"] == found[f"{sst}-mean", seed]["tasks"]["sst"]
-            assert tasks["qqp"] == found[f"cls-{qqp}", seed]["tasks"]["qqp"]
-            assert tasks["sts"] == found["cls-mean", 1]["tasks"]["sts"]  # nothing to train
+            assert tasks["sst"] == result[f"{sst}-mean", seed]["tasks"]["sst"]
+            assert tasks["qqp"] == result[f"cls-{qqp}", seed]["tasks"]["qqp"]
+            assert tasks["sts"] == result["cls-mean", 1]["tasks"]["sts"]  # nothing to train
     for task, cells in (("sst", ("cls-mean", "mean-mean")), ("qqp", ("cls-mean", "cls-max"))):
-        losses = [found[cell, s]["tasks"][task]["dev"]["loss"] for cell in cells for s in (1, 2)]
+        losses = [result[cell, s]["tasks"][task]["dev"]["loss"] for cell in cells for s in (1, 2)]
         assert len(set(losses)) == 4
 
 
@@ -184,16 +184,16 @@ def test_a_pooler_with_parameters_is_trained_with_its_head(desk, head, kept, mon
     text = head.replace("[1, 2]", "[2]")
     (desk / "g.yaml").write_text(text + cells)
     assert ablate("g.yaml") == 0
-    found = report(desk / "runs" / "g", "a", 2)["tasks"]
+    result = report(desk / "runs" / "g", "a", 2)["tasks"]
     config = load_config(desk / "runs/g/cells/a/seed-2/config.yaml")
     prepared = set_up(config, torch.device("cpu"), lambda line: None)
     steps: list[tuple[int, int]] = []
     for task in ("sst", "qqp"):
         dev, selected, done = plainly_trained(prepared, task)
-        assert found[task]["selected_step"] == selected
-        assert found[task]["turns"]["trained"] == done
+        assert result[task]["selected_step"] == selected
+        assert result[task]["turns"]["trained"] == done
         steps.append((selected, done))
-        assert found[task]["dev"]["loss"] == pytest.approx(dev.loss, rel=1e-4)
+        assert result[task]["dev"]["loss"] == pytest.approx(dev.loss, rel=1e-4)
     (late, _), (soon, done) = steps  # one gains after waiting, one stops early
     assert late > 6 and soon > 0 and done < 12
 

@@ -20,10 +20,10 @@ from tests.support.fake_sweep import ALL, GRID, ablate, background, starts, unti
 def test_every_run_once_then_a_table_and_a_second_start_skips(grid, capsys):
     assert ablate(grid, "--jobs", 2) == 0
     output = capsys.readouterr().out
-    found = re.findall(r"^cell (\d)/4 (\w) seed (\d): mean (\S+) \(\d+ s\)$", output, re.MULTILINE)
-    assert [number for number, *_ in found] == ["1", "2", "3", "4"]
-    assert sorted((cell, int(seed)) for _, cell, seed, _ in found) == sorted(ALL)
-    assert all(float(mean) == int(seed) / 10 for *_, seed, mean in found)
+    result = re.findall(r"^cell (\d)/4 (\w) seed (\d): mean (\S+) \(\d+ s\)$", output, re.MULTILINE)
+    assert [number for number, *_ in result] == ["1", "2", "3", "4"]
+    assert sorted((cell, int(seed)) for _, cell, seed, _ in result) == sorted(ALL)
+    assert all(float(mean) == int(seed) / 10 for *_, seed, mean in result)
     comparison = json.loads(Path("runs/g/comparison.json").read_text())
     assert (comparison["baseline"], comparison["failed"]) == ("a", [])
     assert {g["name"]: g["seeds"] for g in comparison["groups"]} == {"a": [1, 2], "b": [1, 2]}

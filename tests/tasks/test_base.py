@@ -52,8 +52,8 @@ def test_unread_labels_are_missing_and_read_ones_are_not(kind):
 
 @pytest.mark.parametrize("name", ["tags", "span", "views"])
 def test_no_row_of_several_labels_is_missing(name):
-    found = task_type(name).missing(np.array([[0, -1], [3, 4]]))
-    assert found.dtype == bool and found.tolist() == [False, False]
+    result = task_type(name).missing(np.array([[0, -1], [3, 4]]))
+    assert result.dtype == bool and result.tolist() == [False, False]
 
 
 @pytest.mark.parametrize(

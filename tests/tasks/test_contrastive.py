@@ -14,8 +14,8 @@ pytestmark = pytest.mark.usefixtures("no_warnings")
 
 def test_views_are_a_mean_over_rows():
     labels, nearest, chance = views_set(5)
-    found = compute(task_type("views"), (labels, nearest, chance))
-    assert found == pytest.approx({"probability": chance.mean(), "accuracy": nearest.mean()})
+    result = compute(task_type("views"), (labels, nearest, chance))
+    assert result == pytest.approx({"probability": chance.mean(), "accuracy": nearest.mean()})
     assert np.isnan(
         list(compute(task_type("views"), (labels[:0], nearest[:0], chance[:0])).values())
     ).all()

@@ -70,7 +70,7 @@ def test_every_hub_preset_passes_check(name, hub, tiny_encoder, tmp_path, monkey
 @pytest.mark.parametrize("task", FOLDERS)
 def test_official_files_and_hub_read_alike(task, glue_files, hub):
     """The order of labels is the trap: RTE's 0 is entailment, WNLI's is not."""
-    found = []
+    actual = []
     for folder, overrides in (("", [f"data_dir={glue_files}"]), ("hub", hub_path(task, hub))):
         config = load_config(PRESETS / folder / f"{task}.yaml", overrides)
         head = {"stsb": "number", "mnli": "class"}.get(task, "binary")
@@ -78,8 +78,8 @@ def test_official_files_and_hub_read_alike(task, glue_files, hub):
         rows = load_rows(config, task, "dev", reader)
         test = load_rows(config, task, "test", reader)
         assert test.labels is None and test.ids == [str(i) for i in range(SIZES["test"])]
-        found.append((reader, rows))
-    (reader, rows), (other, again) = found
+        actual.append((reader, rows))
+    (reader, rows), (other, again) = actual
     assert rows.texts == again.texts and rows.labels.tolist() == again.labels.tolist()
     assert reader.names == other.names
     expected = rows_of(task, "dev_matched" if task == "mnli" else "dev")

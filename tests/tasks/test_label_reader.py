@@ -37,8 +37,8 @@ def test_an_error_names_some_of_many_classes():
 def test_a_head_is_told_the_classes_and_their_counts():
     reader = LabelReader(task_type("class"), {"0": 0, "1": 1}, ("bad", "good"))
     assert reader.head_context()["class_counts"] == [1, 1]
-    found = reader.head_context(np.array([1, 1, 0, 1]))
-    assert (found["num_labels"], found["class_counts"]) == (2, [1, 3])
+    result = reader.head_context(np.array([1, 1, 0, 1]))
+    assert (result["num_labels"], result["class_counts"]) == (2, [1, 3])
 
 
 def test_numbers_alone_are_clipped():

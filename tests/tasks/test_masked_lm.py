@@ -14,5 +14,5 @@ pytestmark = pytest.mark.usefixtures("no_warnings")
 def test_masked_tokens_are_counted_over_all_texts():
     # texts with 2, 0 and 3 masked tokens
     masked, right, losses = np.array([2, 0, 3]), np.array([1, 0, 3]), np.array([[2.0], [0], [1.5]])
-    found = compute(task_type("tokens"), (masked, right, losses))
-    assert found == pytest.approx({"accuracy": 4 / 5, "perplexity": math.exp(3.5 / 5)})
+    result = compute(task_type("tokens"), (masked, right, losses))
+    assert result == pytest.approx({"accuracy": 4 / 5, "perplexity": math.exp(3.5 / 5)})

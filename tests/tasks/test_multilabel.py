@@ -16,12 +16,14 @@ pytestmark = pytest.mark.usefixtures("no_warnings")
 @given(arrays(int, st.tuples(st.integers(1, 30), st.just(4)), elements=st.integers(0, 3)))
 def test_metrics_of_several_classes_equal_scikit_learns(cells):
     gold, predicted = cells % 2, cells // 2
-    found = compute(task_type("labels"), (gold.astype(float), predicted, predicted.astype(float)))
+    result = compute(task_type("labels"), (gold.astype(float), predicted, predicted.astype(float)))
     occurs = [c for c in range(4) if gold[:, c].any() or predicted[:, c].any()]
-    assert found["f1"] == pytest.approx(f1_score(gold, predicted, average="micro", zero_division=0))
+    assert result["f1"] == pytest.approx(
+        f1_score(gold, predicted, average="micro", zero_division=0)
+    )
     by_class = f1_score(gold, predicted, average=None, zero_division=0)
-    assert found["macro_f1"] == pytest.approx(np.mean(by_class[occurs]) if occurs else 0)
-    assert found["exact_match"] == pytest.approx(accuracy_score(gold, predicted))
+    assert result["macro_f1"] == pytest.approx(np.mean(by_class[occurs]) if occurs else 0)
+    assert result["exact_match"] == pytest.approx(accuracy_score(gold, predicted))
 
 
 @pytest.mark.parametrize(

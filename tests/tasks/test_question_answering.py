@@ -53,14 +53,14 @@ def test_the_best_gold_answer_counts_for_each_metric():
 
 def test_metrics_are_means_over_rows_and_resampled_over_rows():
     rows = np.array([outcome("x", ["x"]), outcome("x y", ["x"]), outcome("z", ["x"])])
-    found = metrics.compute(task_type("span"), (rows[:, 0], rows[:, 0], rows))
-    assert found == pytest.approx({"f1": (1 + 2 / 3 + 0) / 3, "exact_match": 1 / 3})
+    result = metrics.compute(task_type("span"), (rows[:, 0], rows[:, 0], rows))
+    assert result == pytest.approx({"f1": (1 + 2 / 3 + 0) / 3, "exact_match": 1 / 3})
     drawn = np.array([[0, 0, 1], [2, 2, 2]])
     values = metrics.resampled_values(
         task_type("span"), (rows[:, 0], rows[:, 0], rows), drawn, ["f1"]
     )
     assert values["f1"].tolist() == pytest.approx([(1 + 1 + 2 / 3) / 3, 0])
     low, high = intervals(task_type("span"), (rows[:, 0], rows[:, 0], rows))["f1"]
-    assert 0 <= low < found["f1"] < high <= 1
+    assert 0 <= low < result["f1"] < high <= 1
     empty = np.zeros((0, 2))
     assert np.isnan(metrics.compute(task_type("span"), (empty[:, 0], empty[:, 0], empty))["f1"])

@@ -25,8 +25,8 @@ def test_a_file_has_ids_texts_labels_and_six_digits():
 
 
 def test_python_gets_names_and_all_digits_and_no_labels():
-    found = predicted_records(ROWS, READER, *OUTPUT)
-    assert found[0] == {"prediction": 1, "scores": [0.12345678, 0.87654322], "name": "good"}
+    result = predicted_records(ROWS, READER, *OUTPUT)
+    assert result[0] == {"prediction": 1, "scores": [0.12345678, 0.87654322], "name": "good"}
 
 
 def test_shares_name_the_classes_and_mark_the_chosen():

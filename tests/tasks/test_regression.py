@@ -75,8 +75,8 @@ def test_predictions_that_differ_by_rounding_only_are_constant(metric, level):
     assert math.isnan(compute(task_type("number"), columns)[metric])
     # a difference of 1 in 100,000 counts, on every scale
     small = np.float32(level) * (1 + 1e-5 * labels).astype(np.float32)
-    found = compute(task_type("number"), (labels, small, small[:, None]))[metric]
-    assert found == pytest.approx(math.copysign(1, level), abs=0.01)
+    result = compute(task_type("number"), (labels, small, small[:, None]))[metric]
+    assert result == pytest.approx(math.copysign(1, level), abs=0.01)
 
 
 def test_a_diverged_model_scores_nan_and_has_no_interval():

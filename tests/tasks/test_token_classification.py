@@ -26,14 +26,14 @@ sentences = st.lists(
 
 def naive_entities(tags):
     """A B-X, and the I-X that follow it directly; nothing else."""
-    found = set()
+    result = set()
     for begin, tag in enumerate(tags):
         if tag.startswith("B-"):
             end = begin + 1
             while end < len(tags) and tags[end] == "I-" + tag[2:]:
                 end += 1
-            found.add((tag[2:], begin, end))
-    return found
+            result.add((tag[2:], begin, end))
+    return result
 
 
 @given(st.lists(st.sampled_from(TAGS), max_size=9))
@@ -44,20 +44,20 @@ def test_entities_of_iob2_are_those_of_a_plain_matcher(tags):
 @given(sentences)
 def test_scores_are_those_of_seqeval_and_of_the_plain_matcher(pairs):
     rows = np.array([outcome(*pair, "IOB2") for pair in pairs], dtype=int).reshape(-1, 5)
-    found = metrics.compute(task_type("tags"), (rows[:, 0], rows[:, 0], rows))
+    result = metrics.compute(task_type("tags"), (rows[:, 0], rows[:, 0], rows))
     words = sum(len(gold) for gold, _ in pairs)
     if not words:
-        assert all(np.isnan(value) for value in found.values())
+        assert all(np.isnan(value) for value in result.values())
         return
     gold = {(i, *e) for i, (tags, _) in enumerate(pairs) for e in naive_entities(tags)}
     predicted = {(i, *e) for i, (_, tags) in enumerate(pairs) for e in naive_entities(tags)}
     both = len(gold & predicted)
-    assert found["precision"] == pytest.approx(both / len(predicted) if predicted else 0)
-    assert found["recall"] == pytest.approx(both / len(gold) if gold else 0)
+    assert result["precision"] == pytest.approx(both / len(predicted) if predicted else 0)
+    assert result["recall"] == pytest.approx(both / len(gold) if gold else 0)
     total = len(gold) + len(predicted)
-    assert found["f1"] == pytest.approx(2 * both / total if total else 0)
+    assert result["f1"] == pytest.approx(2 * both / total if total else 0)
     right = sum(a == b for one, two in pairs for a, b in zip(one, two, strict=True))
-    assert found["accuracy"] == pytest.approx(right / words)
+    assert result["accuracy"] == pytest.approx(right / words)
     if total:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of 0 / 0
@@ -66,7 +66,7 @@ def test_scores_are_those_of_seqeval_and_of_the_plain_matcher(pairs):
                 score(*sides, mode="strict", scheme=IOB2)
                 for score in (precision_score, recall_score, f1_score)
             ]
-        assert [found[name] for name in ("precision", "recall", "f1")] == pytest.approx(theirs)
+        assert [result[name] for name in ("precision", "recall", "f1")] == pytest.approx(theirs)
 
 
 def test_other_schemes_mark_entities_their_way():

@@ -71,18 +71,18 @@ def test_sizes_and_ids(task: str) -> None:
 @pytest.mark.parametrize("task", make_embedded.TASKS)
 @pytest.mark.parametrize("split", ["train", "dev"])
 def test_labels_are_balanced(task: str, split: str) -> None:
-    found = labels(task, split)
-    assert set(found) == LABELS[task]
-    assert max(Counter(found).values()) < 0.58 * len(found)
+    result = labels(task, split)
+    assert set(result) == LABELS[task]
+    assert max(Counter(result).values()) < 0.58 * len(result)
 
 
 @pytest.mark.parametrize("task", make_embedded.TASKS)
 def test_no_sentence_is_in_two_splits(task: str) -> None:
     seen: set[str] = set()
     for split in make_embedded.SIZES:
-        found = {text for side in texts(task, read(task, split)) for text in side}
-        assert not seen & found
-        seen |= found
+        result = {text for side in texts(task, read(task, split)) for text in side}
+        assert not seen & result
+        seen |= result
 
 
 def word_features(task: str, split: str, words: CountVectorizer) -> csr_matrix:

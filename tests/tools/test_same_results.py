@@ -76,11 +76,11 @@ def change(file: Path, old: str, new: str) -> None:
 
 
 def test_equal_directories_are_the_same_but_for_a_path_elsewhere(old, new):
-    found = compared(old, new)
-    assert found.differences == ["report.json: path: '/WORK/run' -> '/tmp/old/run'"]
+    result = compared(old, new)
+    assert result.differences == ["report.json: path: '/WORK/run' -> '/tmp/old/run'"]
     change_report(new, path="/tmp/new/run")
-    found = compared(old, new)
-    assert found.files == 6 and found.values > 10 and verdict(found) == "same"
+    result = compared(old, new)
+    assert result.files == 6 and result.values > 10 and verdict(result) == "same"
 
 
 def test_times_rates_versions_and_paths_are_left_out(old, new):
@@ -95,8 +95,8 @@ def test_times_rates_versions_and_paths_are_left_out(old, new):
     )
     change(new / "report.md", "3 s", "8 s")
     change(new / "table.csv", "1.0", "2.0")
-    found = compared(old, new)
-    assert found.differences == [] and found.wording == []
+    result = compared(old, new)
+    assert result.differences == [] and result.wording == []
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,9 @@ def test_times_rates_versions_and_paths_are_left_out(old, new):
 def test_a_changed_value_is_named(old, new, file, before, after, named):
     change_report(new, path="/tmp/new/run")
     change(new / file, before, after)
-    found = compared(old, new)
-    assert found.differences and all(line.startswith(f"{file}: ") for line in found.differences)
-    assert any(named in line for line in found.differences)
+    result = compared(old, new)
+    assert result.differences and all(line.startswith(f"{file}: ") for line in result.differences)
+    assert any(named in line for line in result.differences)
 
 
 def test_checksums_and_what_a_tokenizer_did_last_are_left_out(old, new):
@@ -156,14 +156,14 @@ def test_a_missing_file_is_named_and_a_checkpoint_is_not(old, new):
 def test_other_words_are_wording(old, new):
     change_report(new, path="/tmp/new/run", flags=["lower than the baseline (0.167 < 0.333)"])
     change(new / "report.md", "| task |", "| the task |")
-    found = compared(old, new)
-    assert found.differences == [] and len(found.wording) == 2
+    result = compared(old, new)
+    assert result.differences == [] and len(result.wording) == 2
 
 
 def test_a_key_that_only_new_writes_is_listed_and_a_lost_one_is_a_difference(old, new):
     change_report(new, path="/tmp/new/run", option=None, format=2)
-    found = compared(old, new)
-    assert found.differences == [] and found.added == ["report.json: option"]
+    result = compared(old, new)
+    assert result.differences == [] and result.added == ["report.json: option"]
     lost = compare(new, old, {"/tmp/new": ""}, {"/tmp/old": ""})
     assert lost.differences == ["report.json: option: None -> nothing"]
 
@@ -172,8 +172,8 @@ def test_nothing_to_compare_is_a_failure(tmp_path):
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "note.md").write_text("no number here\n")
-    found = compare(tmp_path / "one", tmp_path / "other", {}, {})
-    assert found.differences == [] and verdict(found) == "FAILED"
+    result = compare(tmp_path / "one", tmp_path / "other", {}, {})
+    assert result.differences == [] and verdict(result) == "FAILED"
 
 
 def test_a_damaged_file_is_named(old, new):
@@ -185,8 +185,8 @@ def test_a_damaged_file_is_named(old, new):
 def test_random_keys_are_left_out(old, new):
     change_report(new, path="/tmp/new/run", rows=4)
     assert compare(old, new, {"/tmp/old": ""}, {"/tmp/new": ""}, ["report.json: rows"]).values > 5
-    found = compare(old, new, {"/tmp/old": ""}, {"/tmp/new": ""}, ["report.json: rows"])
-    assert found.differences == []
+    result = compare(old, new, {"/tmp/old": ""}, {"/tmp/new": ""}, ["report.json: rows"])
+    assert result.differences == []
 
 
 @pytest.mark.parametrize(

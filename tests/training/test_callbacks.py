@@ -89,15 +89,15 @@ def test_a_run_has_the_callbacks_that_its_config_asks_for(make):
 
 
 def test_the_strength_of_bitlinear_layers_grows_before_each_step(make):
-    found = []
+    result = []
 
     class Watch(Callback):
         def on_step(self, trainer, tasks, done):
             layers = bit_layers(trainer.model.encoder).values()
-            found.append({layer.strength for layer in layers})
+            result.append({layer.strength for layer in layers})
 
     make("encoder.bitlinear={gradual: 0.5}", callbacks=[Watch()]).run()
-    assert found == [{0.0}, {0.5}, {1.0}, {1.0}]
+    assert result == [{0.0}, {0.5}, {1.0}, {1.0}]
 
 
 def test_conflict_is_measured_between_the_tasks_that_train(make, tmp_path):

@@ -40,15 +40,15 @@ STATES["selection"] = {"best": {"joint": [0.5, 4, 0], "sst": [None, None, 1]}}
 STATES["streams"] = {"sst": {"passes": 1, "position": 3}}
 
 
-def check_same(found, expected):
-    assert set(found) == set(expected)
+def check_same(actual, expected):
+    assert set(actual) == set(expected)
     for key, value in expected.items():
         if isinstance(value, dict):
-            check_same(found[key], value)
+            check_same(actual[key], value)
         elif isinstance(value, torch.Tensor):
-            assert torch.equal(found[key], value) and found[key].dtype == value.dtype
+            assert torch.equal(actual[key], value) and actual[key].dtype == value.dtype
         else:
-            assert found[key] == value
+            assert actual[key] == value
 
 
 def test_nested_states_come_back_as_they_were(tmp_path):

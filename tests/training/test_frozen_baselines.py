@@ -32,27 +32,27 @@ def run(tmp_path):
 
 def test_trivial_and_frozen_scores_of_every_task_are_saved(planned, run):
     plan, said = planned(), []
-    found = run_baselines(plan, run, False, said.append)
-    assert json.loads(run.baselines.read_text()) == found
+    actual = run_baselines(plan, run, False, said.append)
+    assert json.loads(run.baselines.read_text()) == actual
     assert said == [f"baseline: {task}'s head on the frozen encoder" for task in TASKS]
     # as often as any label, the first of train: on 12 dev rows labelled 0 1 2 3 4 0 1 ...
-    assert found["sst"]["trivial"]["accuracy"] == pytest.approx(3 / 12)
+    assert actual["sst"]["trivial"]["accuracy"] == pytest.approx(3 / 12)
     # the cosine has nothing to train: its baseline is the model before the first step
     dev = plan.data.splits["sts"]["dev"]
     expected = measure(plan.scorer.score("sts", dev), dev.rows, plan.data.readers["sts"])
-    assert found["sts"]["frozen"] == pytest.approx(expected, rel=1e-5)
+    assert actual["sts"]["frozen"] == pytest.approx(expected, rel=1e-5)
     before = plan.data.splits["sst"]["dev"]
     untrained = measure(plan.scorer.score("sst", before), before.rows, plan.data.readers["sst"])
-    assert found["sst"]["frozen"]["accuracy"] >= untrained["accuracy"]
+    assert actual["sst"]["frozen"]["accuracy"] >= untrained["accuracy"]
 
 
 @pytest.mark.parametrize(
     "change", ["training.frozen_baseline=false", "encoder.freeze=true"], ids=["off", "frozen run"]
 )
 def test_the_frozen_encoder_is_left_out(planned, run, change):
-    found = run_baselines(planned(change), run, False, lambda line: None)
-    assert [found[task]["frozen"] for task in TASKS] == [None] * 3
-    assert all(found[task]["trivial"] for task in TASKS)
+    result = run_baselines(planned(change), run, False, lambda line: None)
+    assert [result[task]["frozen"] for task in TASKS] == [None] * 3
+    assert all(result[task]["trivial"] for task in TASKS)
 
 
 def test_a_resumed_run_reads_what_was_saved_unless_it_is_damaged(planned, run):

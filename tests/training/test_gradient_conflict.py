@@ -21,12 +21,12 @@ SST += " label: sentiment}, head: classification, max_length: 48}"
 def test_cosines_are_those_of_autograd(make):
     model = make()
     state = torch.get_rng_state()
-    found = gradient_cosines(model, {"sst": batch("sst"), "qqp": batch("qqp")})
+    result = gradient_cosines(model, {"sst": batch("sst"), "qqp": batch("qqp")})
     assert torch.equal(state, torch.get_rng_state()) and model.training
     assert all(parameter.grad is None for parameter in model.parameters())
     model.eval()
     parts = {"all": list(model.encoder.parameters()), **model.shared()}
-    assert list(found) == list(parts)
+    assert list(result) == list(parts)
     losses = {
         task: model.head(task).loss(model(separate({task: batch(task)}))[task], batch(task).labels)
         for task in ("sst", "qqp")
@@ -47,7 +47,7 @@ def test_cosines_are_those_of_autograd(make):
             )
             for loss in losses.values()
         )
-        assert found[part]["sst-qqp"] == pytest.approx(cosine_similarity(one, other, dim=0).item())
+        assert result[part]["sst-qqp"] == pytest.approx(cosine_similarity(one, other, dim=0).item())
 
 
 @pytest.mark.slow
@@ -66,8 +66,8 @@ def test_measuring_is_logged_and_changes_no_step(tiny_overrides, tmp_path):
     assert set(conflicts[0]["cosines"]) == {"all", "embeddings", "layer_1", "layer_2"}
     assert set(conflicts[0]["cosines"]["all"]) == {"sst-qqp", "sst-sts", "qqp-sts"}
     assert all(-1 <= value <= 1 for value in conflicts[0]["cosines"]["all"].values())
-    found = [json.loads((run / "report.json").read_text())["conflict"] for run in runs]
-    assert found == [None, conflict_summary(conflicts)]
+    result = [json.loads((run / "report.json").read_text())["conflict"] for run in runs]
+    assert result == [None, conflict_summary(conflicts)]
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_contrastive_tasks_and_frozen_encoders_are_left_out(
         return
     assert run_multitask.main(given) == 0
     lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    found = [line["cosines"]["all"] for line in lines if line["event"] == "conflict"]
-    assert [set(cosines) for cosines in found] == [pairs, pairs]
+    result = [line["cosines"]["all"] for line in lines if line["event"] == "conflict"]
+    assert [set(cosines) for cosines in result] == [pairs, pairs]
 
 
 def test_the_summary_counts_what_was_measured():

@@ -31,10 +31,10 @@ def gradients(*rows, **named):
     """A shared part of one vector, with these gradients of tasks by number, and of named ones."""
     rows = {str(task): row for task, row in enumerate(rows)} | named
     shared = nn.Parameter(torch.zeros(len(next(iter(rows.values()))), dtype=torch.float64))
-    found = TaskGradients({"all": [shared]})
+    result = TaskGradients({"all": [shared]})
     for task, row in rows.items():
-        found.backward(task, (shared * torch.tensor(row, dtype=torch.float64)).sum())
-    return found, shared
+        result.backward(task, (shared * torch.tensor(row, dtype=torch.float64)).sum())
+    return result, shared
 
 
 def made(name):
@@ -45,8 +45,8 @@ def made(name):
 
 
 def combined(weighting, *rows):
-    found, shared = gradients(*rows)
-    found.combine(Surgery(weighting))
+    result, shared = gradients(*rows)
+    result.combine(Surgery(weighting))
     return shared.grad
 
 
@@ -62,13 +62,13 @@ def test_gradvac_goes_on_from_its_saved_state():
         gradients(*rows[0].tolist())[0].combine(keeper)
     resumed = Surgery(gradient_surgery.gradvac())
     resumed.load_state_dict(parts.state_dict())
-    found = []
+    result = []
     for keeper in (whole, resumed):
         torch.manual_seed(0)
         own, shared = gradients(*rows[1].tolist())
         own.combine(keeper)
-        found.append(shared.grad)
-    assert torch.equal(*found)
+        result.append(shared.grad)
+    assert torch.equal(*result)
     assert len(whole.phi) == 9 and whole.phi == resumed.phi
     assert any(abs(cosine) > 1e-3 for cosine in whole.phi.values())
 
@@ -83,8 +83,8 @@ def test_gradvacs_running_cosines_are_of_tasks_and_not_of_places():
 
     keeper, expected = Surgery(gradient_surgery.gradvac(beta=0.5)), {"a.b": 0.0, "b.c": 0.0}
     for pair in ("ab", "bc", "ab"):
-        found, _ = gradients(**{task: rows[task].tolist() for task in pair})
-        found.combine(keeper)
+        actual, _ = gradients(**{task: rows[task].tolist() for task in pair})
+        actual.combine(keeper)
         key = ".".join(pair)
         expected[key] = 0.5 * expected[key] + 0.5 * cosine(*pair)
     assert {key: keeper.phi[key] for key in expected} == pytest.approx(expected)
@@ -112,8 +112,8 @@ def test_each_name_is_the_librarys_aggregator_over_steps(name):
         torch.manual_seed(step)  # the order of the tasks
         expected = aggregator(rows)
         torch.manual_seed(step)
-        found, shared = gradients(*rows.tolist())
-        found.combine(keeper)
+        actual, shared = gradients(*rows.tolist())
+        actual.combine(keeper)
         torch.testing.assert_close(shared.grad, expected, rtol=1e-6, atol=1e-7)
 
 
@@ -149,11 +149,11 @@ def test_only_the_shared_part_is_operated_on(make):
             torch.testing.assert_close(operated[name], expected)
     names = [n for n in plain if n.startswith("encoder")]
 
-    def flat(found):
+    def flat(actual):
         parts = dict(model.named_parameters())
         return torch.cat(
             [
-                (torch.zeros_like(parts[n]) if found[n] is None else found[n]).flatten()
+                (torch.zeros_like(parts[n]) if actual[n] is None else actual[n]).flatten()
                 for n in names
             ]
         )
@@ -218,20 +218,20 @@ def test_with_one_running_task_surgery_is_a_plain_step(make):
 
 def test_parts_without_a_gradient_keep_none():
     one, other = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
-    found = TaskGradients({"a": [one], "b": [other]})
-    found.backward("x", one.sum())
-    found.backward("y", (2 * one).sum())
-    assert list(found.gramians()) == ["a"]
-    found.combine(Surgery(gradient_surgery.pcgrad()))
+    result = TaskGradients({"a": [one], "b": [other]})
+    result.backward("x", one.sum())
+    result.backward("y", (2 * one).sum())
+    assert list(result.gramians()) == ["a"]
+    result.combine(Surgery(gradient_surgery.pcgrad()))
     assert other.grad is None and one.grad.tolist() == [3, 3]
 
 
 def test_without_any_shared_gradient_there_is_nothing_to_combine():
     shared, own = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
-    found = TaskGradients({"all": [shared]})
+    result = TaskGradients({"all": [shared]})
     for task in ("x", "y"):
-        found.backward(task, own.sum())
-    found.combine(Surgery(gradient_surgery.pcgrad()))
+        result.backward(task, own.sum())
+    result.combine(Surgery(gradient_surgery.pcgrad()))
     assert shared.grad is None and own.grad.tolist() == [2, 2, 2]
 
 
@@ -245,19 +245,19 @@ def test_cosines_of_a_gramian():
 @every_method
 def test_weights_do_not_depend_on_the_length_of_the_gradients(name):
     gramian = torch.tensor([[2.0, -0.5], [-0.5, 1.0]], dtype=torch.float64)
-    found = []
+    result = []
     for scale in (1.0, 1e-9, 1e9):
         torch.manual_seed(0)
-        found.append(Surgery(made(name)).weights(scale * gramian, ["sst", "qqp"]))
-    assert min(found[0]) > 0
-    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-3)
+        result.append(Surgery(made(name)).weights(scale * gramian, ["sst", "qqp"]))
+    assert min(result[0]) > 0
+    np.testing.assert_allclose(result[1:], [result[0]] * 2, rtol=1e-3)
 
 
 def test_a_mean_of_the_gradients_is_brought_to_the_scale_of_their_sum():
     """CAGrad with c = 0 is the mean: a plain step."""
     gramian = torch.tensor([[2.0, -0.5], [-0.5, 1.0]], dtype=torch.float64)
-    found = Surgery(gradient_surgery.cagrad(c=0.0), a_mean=True).weights(gramian, ["sst", "qqp"])
-    np.testing.assert_allclose(found, [1, 1], rtol=1e-9)
+    result = Surgery(gradient_surgery.cagrad(c=0.0), a_mean=True).weights(gramian, ["sst", "qqp"])
+    np.testing.assert_allclose(result, [1, 1], rtol=1e-9)
 
 
 def test_a_task_whose_gradient_is_next_to_nothing_stops_no_other():
@@ -265,8 +265,8 @@ def test_a_task_whose_gradient_is_next_to_nothing_stops_no_other():
     pytest.importorskip("cvxpy")
     keeper = Surgery(gradient_surgery.cagrad(), a_mean=True)
     for other in (1e-5, 0.0):
-        found, shared = gradients((3.0, 1.0), (0.0, other))
-        found.combine(keeper)
+        result, shared = gradients((3.0, 1.0), (0.0, other))
+        result.combine(keeper)
         assert shared.grad.tolist() == pytest.approx([3.0, 1.0 + other])
 
 

@@ -51,15 +51,15 @@ def penalty(model, task, smoothing, teacher=None, seed=5):
 @pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
 def test_compiled_kernels_give_the_same_penalty_and_replay_their_dropout(task, make, built_kernels):
     model = make(dtype=torch.float32).eval()
-    found = []
+    result = []
     for kernels in ("torch", "compiled"):
         model.encoder.use_kernels(kernels)
         model.zero_grad()
         value = penalty(model, task, Smoothing(WIDE))
         value.backward()
         grads = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
-        found.append((value.detach(), torch.cat(grads)))
-    for torchs, compiled in zip(*found, strict=True):
+        result.append((value.detach(), torch.cat(grads)))
+    for torchs, compiled in zip(*result, strict=True):
         assert (compiled - torchs).norm() < 1e-3 * torchs.norm()
     same, fresh = (
         penalty(model.train(), task, Smoothing(dropout=dropout))
@@ -111,12 +111,12 @@ def naive_smoothness(model, task, settings, seed=5, rows=None):
 def test_the_term_and_its_gradient_are_the_papers(make, task, perturb, implementation):
     model = make(f"encoder.implementation={implementation}").eval()
     settings = Smoothing(WIDE, weight=3.0, perturb=perturb)
-    found = penalty(model, task, settings)
+    actual = penalty(model, task, settings)
     expected = 3.0 * naive_smoothness(model, task, settings)
-    assert found > 1e-8
-    torch.testing.assert_close(found, expected, rtol=1e-7, atol=0)
+    assert actual > 1e-8
+    torch.testing.assert_close(actual, expected, rtol=1e-7, atol=0)
     trained = [p for p in model.parameters() if p.requires_grad]
-    ours = torch.autograd.grad(found, trained, allow_unused=True)
+    ours = torch.autograd.grad(actual, trained, allow_unused=True)
     theirs = torch.autograd.grad(expected, trained, allow_unused=True)
     for one, other in zip(ours, theirs, strict=True):
         assert (one is None) == (other is None)
@@ -132,10 +132,10 @@ def test_cross_encoded_pairs_too(make):
     rows.token_type_ids[:, 4:] = rows.attention_mask[:, 4:]  # the second text
     torch.manual_seed(5)
     settings = Smoothing(WIDE, weight=3.0)
-    found = task_losses(model, separate({"qqp": rows}), {"qqp": settings})["qqp"].penalty
-    assert found > 1e-8
+    actual = task_losses(model, separate({"qqp": rows}), {"qqp": settings})["qqp"].penalty
+    assert actual > 1e-8
     expected = 3.0 * naive_smoothness(model, "qqp", settings, rows=rows)
-    torch.testing.assert_close(found, expected, rtol=1e-7, atol=0)
+    torch.testing.assert_close(actual, expected, rtol=1e-7, atol=0)
 
 
 def test_gradient_of_the_term_equals_finite_differences(make, monkeypatch):
@@ -145,14 +145,14 @@ def test_gradient_of_the_term_equals_finite_differences(make, monkeypatch):
     weight = model.tasks["qqp"].head.linear.weight
     layer = model.encoder.layers[0].feed_forward.up.weight
     for parameter, place in ((weight, (0, 3)), (layer, (2, 5))):
-        found = torch.autograd.grad(penalty(model, "qqp", Smoothing()), parameter)[0][place]
+        result = torch.autograd.grad(penalty(model, "qqp", Smoothing()), parameter)[0][place]
         moved = []
         for step in (1e-5, -1e-5):
             with torch.no_grad():
                 parameter[place] += step
                 moved.append(penalty(model, "qqp", Smoothing()).item())
                 parameter[place] -= step
-        assert found.item() == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-5)
+        assert result.item() == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-5)
 
 
 @pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
@@ -163,15 +163,15 @@ def test_bregman_term_is_the_distance_from_the_teacher_without_dropout(make, tas
         for parameter in model.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
     torch.manual_seed(5)
-    found = task_losses(
+    actual = task_losses(
         model, separate({task: batch(task)}), {task: Smoothing(weight=0, bregman=2)}, teacher
     )
     torch.manual_seed(5)
     own = model(separate({task: batch(task)}))[task]
     theirs = teacher(separate({task: batch(task)}))[task]
     expected = 2 * DIVERGENCES[model.head(task).divergence](own, theirs).mean()
-    torch.testing.assert_close(found[task].penalty, expected)
-    found[task].penalty.backward()
+    torch.testing.assert_close(actual[task].penalty, expected)
+    actual[task].penalty.backward()
     assert all(parameter.grad is None for parameter in teacher.parameters())
 
 
@@ -238,14 +238,14 @@ def test_without_dropout_the_term_and_its_gradient_are_those_in_evaluation(
     """
     waves = partial(torch.arange, dtype=torch.float64)
     monkeypatch.setattr(torch, "randn_like", lambda x: waves(x.numel()).sin().view_as(x))
-    model, found = make("encoder.dropout=0.3"), []
+    model, actual = make("encoder.dropout=0.3"), []
     for training, dropout in ((False, "same_mask"), (True, "eval")):
         smoothing = Smoothing(WIDE, weight=3.0, perturb=perturb, dropout=dropout)
         term = penalty(model.train(training), task, smoothing)
         grads = torch.autograd.grad(term, list(model.parameters()), allow_unused=True)
-        found.append((term, grads))
+        actual.append((term, grads))
         assert model.training == training
-    (expected, gradients), (term, own) = found
+    (expected, gradients), (term, own) = actual
     assert expected > 1e-8
     torch.testing.assert_close(term, expected)
     for one, other in zip(own, gradients, strict=True):
@@ -267,11 +267,11 @@ def test_the_ascent_leaves_no_trace(make):
 def test_only_tasks_that_ask_have_a_penalty_in_joint_steps(make):
     model = make().eval()
     batches = {task: batch(task) for task in ("sst", "qqp", "sts")}
-    found = task_losses(model, separate(batches), {"qqp": Smoothing(WIDE)})
-    assert [found[task].penalty is None for task in batches] == [True, False, True]
+    result = task_losses(model, separate(batches), {"qqp": Smoothing(WIDE)})
+    assert [result[task].penalty is None for task in batches] == [True, False, True]
     plain = task_losses(model, separate(batches))
     for task in batches:
-        torch.testing.assert_close(found[task].loss, plain[task].loss)
+        torch.testing.assert_close(result[task].loss, plain[task].loss)
 
 
 @pytest.mark.parametrize("task", ["sst", "qqp", "sts"])
@@ -288,7 +288,7 @@ def test_accumulated_passes_equal_one_batch(make, monkeypatch, task):
         for parameter in model.parameters():
             parameter.mul_(1.05)
     smoothing = {task: Smoothing(WIDE, weight=3.0, bregman=2.0)}
-    found = []
+    actual = []
     for passes in ([batch(task)], parted(batch(task), 1, 3)):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
         gradients = {}
@@ -299,8 +299,8 @@ def test_accumulated_passes_equal_one_batch(make, monkeypatch, task):
         )
         passes = [separate({task: rows}) for rows in passes]
         done = train_step(model, passes, optimizer, Objective({task: 1.0}, smoothing, teacher))
-        found.append((done, gradients))
-    (whole, expected), (parts, gradients) = found
+        actual.append((done, gradients))
+    (whole, expected), (parts, gradients) = actual
     assert whole.penalties[task] > 1e-3
     assert parts.penalties == pytest.approx(whole.penalties, rel=1e-9)
     assert parts.losses == pytest.approx(whole.losses, rel=1e-9)
@@ -311,8 +311,8 @@ def test_rows_without_a_label_are_left_out(make):
     model = make().eval()
     rows = batch("sst")
     rows.labelled, rows.labels = torch.tensor([1, 2]), rows.labels[1:3]
-    found = task_losses(model, separate({"sst": rows}), {"sst": Smoothing()})["sst"]
-    assert len(found.scores) == 2 and found.penalty.isfinite()
+    result = task_losses(model, separate({"sst": rows}), {"sst": Smoothing()})["sst"]
+    assert len(result.scores) == 2 and result.penalty.isfinite()
     rows.labelled, rows.labels = rows.labelled[:0], rows.labels[:0]
     assert task_losses(model, separate({"sst": rows}), {"sst": Smoothing()})["sst"].penalty == 0
 
@@ -352,7 +352,7 @@ def test_under_bf16_autocast_only_compared_passes_are_in_fp32(make, smoothing, e
     teacher, seen = teacher_of(model), set()
     for one in (model, teacher):
         one.encoder.layers[0].feed_forward.up.register_forward_hook(
-            lambda module, given, found: seen.add(found.dtype)
+            lambda module, given, result: seen.add(result.dtype)
         )
     torch.manual_seed(3)
     plain = task_losses(model, separate({"sst": batch("sst")}))["sst"]
@@ -376,9 +376,9 @@ def test_learned_weights_are_kendalls(make):
     value = torch.tensor(3.0, dtype=torch.float64)
     with torch.no_grad():
         model.log_variances["qqp"].fill_(0.7)
-    found = objective.weighted(model, "qqp", value, share=0.25)
-    assert found.item() == pytest.approx(3 / (2 * math.exp(0.7)) + 0.25 * 0.35)
-    found.backward()
+    actual = objective.weighted(model, "qqp", value, share=0.25)
+    assert actual.item() == pytest.approx(3 / (2 * math.exp(0.7)) + 0.25 * 0.35)
+    actual.backward()
     expected = -3 / (2 * math.exp(0.7)) + 0.125
     assert model.log_variances["qqp"].grad.item() == pytest.approx(expected)
     assert objective.weighted(make(), "qqp", value, 1.0) is value

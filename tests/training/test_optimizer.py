@@ -48,12 +48,12 @@ def make(tiny_overrides, tiny_encoder):
 
 def grouped(optimizer):
     """The group of every parameter, by id; none is in two."""
-    found = {}
+    result = {}
     for group in optimizer.param_groups:
         for parameter in group["params"]:
-            assert id(parameter) not in found
-            found[id(parameter)] = group
-    return found
+            assert id(parameter) not in result
+            result[id(parameter)] = group
+    return result
 
 
 @pytest.mark.parametrize("freeze", [False, True])

@@ -38,24 +38,24 @@ def scored():
 
 def test_dev_results_are_those_of_scikit_learn(scored):
     rows, scores = scored
-    found = dev_results(scores, rows, MOODS)
-    dev = found["dev"]
+    result = dev_results(scores, rows, MOODS)
+    dev = result["dev"]
     assert (dev["rows"], dev["loss"]) == (40, 0.7)
     assert dev["accuracy"] == pytest.approx(accuracy_score(rows.labels, scores.predictions))
     macro = f1_score(rows.labels, scores.predictions, average="macro")
     assert dev["macro_f1"] == pytest.approx(macro)
     assert dev["confusion"] == confusion_matrix(rows.labels, scores.predictions).tolist()
-    low, high = found["dev_intervals"]["accuracy"]
+    low, high = result["dev_intervals"]["accuracy"]
     assert low < dev["accuracy"] < high
 
 
 def test_unseen_results_leave_out_rows_with_a_text_of_train(scored):
     rows, scores = scored
     train = Rows("train.csv", ["a", "b"], [rows.texts[0], rows.texts[7]], np.array([0, 1]))
-    found = unseen_results(scores, rows, MOODS, [train])
+    actual = unseen_results(scores, rows, MOODS, [train])
     left = [i for i in range(40) if i not in (0, 7)]
     expected = accuracy_score(rows.labels[left], scores.predictions[left])
-    assert found["rows"] == 38 and found["accuracy"] == pytest.approx(expected)
+    assert actual["rows"] == 38 and actual["accuracy"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

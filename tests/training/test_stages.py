@@ -54,18 +54,18 @@ def test_trained_parameters_are_those_that_some_stage_moves(tiny_overrides):
         sizes = {part: sum(p.numel() for p in ps) for part, ps in made.model.parts().items()}
         return trained_parameters(made.model, made.stages), sizes
 
-    found, sizes = trained()
-    assert found == sum(sizes.values())
-    found, sizes = trained("encoder.freeze=true")
-    assert found == sizes["sst"] + sizes["qqp"]  # the cosine has no parameters
-    found, sizes = trained("stages=[{tasks: [sst], freeze: [encoder]}]")
-    assert found == sizes["sst"]
-    found, sizes = trained("stages=[{freeze: [layer_1]}, {tasks: [qqp], freeze: [embeddings]}]")
-    assert found == sum(sizes.values())
-    found, sizes = trained(
+    result, sizes = trained()
+    assert result == sum(sizes.values())
+    result, sizes = trained("encoder.freeze=true")
+    assert result == sizes["sst"] + sizes["qqp"]  # the cosine has no parameters
+    result, sizes = trained("stages=[{tasks: [sst], freeze: [encoder]}]")
+    assert result == sizes["sst"]
+    result, sizes = trained("stages=[{freeze: [layer_1]}, {tasks: [qqp], freeze: [embeddings]}]")
+    assert result == sum(sizes.values())
+    result, sizes = trained(
         "encoder.freeze=true", "tasks.sts.adapter={name: pal, size: 8, heads: 2}"
     )
-    assert found == sizes["sst"] + sizes["qqp"] + sizes["sts.adapter"] > sizes["sts.adapter"] > 0
+    assert result == sizes["sst"] + sizes["qqp"] + sizes["sts.adapter"] > sizes["sts.adapter"] > 0
 
 
 def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides, tmp_path):
@@ -81,9 +81,9 @@ def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides
 
     def moved(trainer):
         now = trainer.model.state_dict()
-        found = {name for name in now if not torch.equal(now[name], before[name])}
+        result = {name for name in now if not torch.equal(now[name], before[name])}
         before.update({name: value.clone() for name, value in now.items()})
-        return found
+        return result
 
     loop = build_trainer(made, tmp_path, lambda line: None)
     rates, at_end = [], {}

@@ -24,11 +24,11 @@ def test_learned_weights_of_two_tasks_in_a_joint_step(make):
     with torch.no_grad():
         for task, value in start.items():
             model.log_variances[task].fill_(value)
-    found = {}
+    result = {}
     step = optimizer.step
 
     def noted(*given):
-        found.update({t: model.log_variances[t].grad.item() for t in start})
+        result.update({t: model.log_variances[t].grad.item() for t in start})
         return step(*given)
 
     optimizer.step = noted
@@ -36,7 +36,7 @@ def test_learned_weights_of_two_tasks_in_a_joint_step(make):
     done = train_step(model, [batches], optimizer, Objective(dict.fromkeys(start, 1.0)))
     for task, value in start.items():
         slope = -done.losses[task] / (2 * math.exp(value)) + 0.5
-        assert found[task] == pytest.approx(slope)
+        assert result[task] == pytest.approx(slope)
         # AdamW's first step is the rate times the gradient's sign, without decay
         rate = config.training.head_lr
         moved = value - rate * math.copysign(1, slope)

@@ -27,17 +27,17 @@ def command(overrides: list[str], *more: str) -> list[str]:
 
 def expected(run_dir: Path) -> dict[str, list[tuple[int, float]]]:
     """(step, value) of every tag, from metrics.jsonl."""
-    found = defaultdict(list)
+    actual = defaultdict(list)
     for line in events(run_dir):
         if line["event"] == "step":
             for key in ("loss", "lr", "head_lr", "grad_norm"):
-                found[f"train/{key}/{line['task']}"].append((line["step"], line[key]))
+                actual[f"train/{key}/{line['task']}"].append((line["step"], line[key]))
         if line["event"] == "eval":
-            found[f"{line['split']}/joint"].append((line["step"], line["joint"]))
+            actual[f"{line['split']}/joint"].append((line["step"], line["joint"]))
             for task, values in line["tasks"].items():
                 for metric, value in values.items():
-                    found[f"{line['split']}/{metric}/{task}"].append((line["step"], value))
-    kept = {tag: [(s, v) for s, v in pairs if v is not None] for tag, pairs in found.items()}
+                    actual[f"{line['split']}/{metric}/{task}"].append((line["step"], value))
+    kept = {tag: [(s, v) for s, v in pairs if v is not None] for tag, pairs in actual.items()}
     return {tag: pairs for tag, pairs in kept.items() if pairs}
 
 
@@ -50,23 +50,23 @@ def recorded(run_dir: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def check_same(run_dir: Path) -> None:
-    found, wanted = recorded(run_dir), expected(run_dir)
-    assert set(found) == set(wanted)
+    actual, wanted = recorded(run_dir), expected(run_dir)
+    assert set(actual) == set(wanted)
     for tag, pairs in wanted.items():
-        assert [step for step, _ in found[tag]] == [step for step, _ in pairs], tag
+        assert [step for step, _ in actual[tag]] == [step for step, _ in pairs], tag
         values = [value for _, value in pairs]
-        assert [value for _, value in found[tag]] == pytest.approx(values, rel=1e-6), tag
+        assert [value for _, value in actual[tag]] == pytest.approx(values, rel=1e-6), tag
 
 
 def test_joint_steps_and_stages_are_recorded(tiny_overrides, tmp_path):
     assert run_multitask.main(command(tiny_overrides, STAGES, "training.holdout=0.2")) == 0
-    found = recorded(tmp_path / "run")
+    result = recorded(tmp_path / "run")
     # one joint step gives each task its loss; the second stage trains sts alone
-    first = len(found["train/loss/sst"])
-    assert [step for step, _ in found["train/loss/sst"]] == list(range(1, first + 1))
-    assert len(found["train/loss/sts"]) > first
+    first = len(result["train/loss/sst"])
+    assert [step for step, _ in result["train/loss/sst"]] == list(range(1, first + 1))
+    assert len(result["train/loss/sts"]) > first
     # every evaluation covers all tasks, whatever the stage trains
-    assert len(found["holdout/accuracy/sst"]) == len(found["holdout/joint"]) == 2
+    assert len(result["holdout/accuracy/sst"]) == len(result["holdout/joint"]) == 2
     check_same(tmp_path / "run")
 
 

@@ -198,10 +198,10 @@ def test_scores_that_are_not_finite_stop_the_run(tiny_overrides, monkeypatch, ca
     original = trainer.train_step
 
     def spoil(model, *args, **more):
-        found = original(model, *args, **more)
+        result = original(model, *args, **more)
         with torch.no_grad():
             model.tasks["qqp"].head.linear.bias.fill_(math.nan)
-        return found
+        return result
 
     monkeypatch.setattr(trainer, "train_step", spoil)
     assert run_multitask.main(command(tiny_overrides, "training.eval_steps=1")) == 2
@@ -228,8 +228,8 @@ def test_nan_loss_stops_with_the_last_checkpoint_intact(tiny_overrides, monkeypa
     def poisoned(*args, **more):
         calls.append(1)
         factor = math.nan if len(calls) == 11 else 1.0
-        found = original(*args, **more)
-        return {task: one._replace(loss=one.loss * factor) for task, one in found.items()}
+        result = original(*args, **more)
+        return {task: one._replace(loss=one.loss * factor) for task, one in result.items()}
 
     monkeypatch.setattr(loss, "task_losses", poisoned)
     assert run_multitask.main(command(tiny_overrides)) == 2
@@ -304,9 +304,9 @@ def test_stopped_task_is_skipped_counted_and_does_not_move(tiny_overrides, monke
     original = loop.measures.evaluate
 
     def constant(*given):
-        found = original(*given)
-        found["sst"]["accuracy"], found["qqp"]["accuracy"] = 0.5, math.nan
-        return found
+        result = original(*given)
+        result["sst"]["accuracy"], result["qqp"]["accuracy"] = 0.5, math.nan
+        return result
 
     loop.measures.evaluate = constant
     at_stop = {}

@@ -35,13 +35,13 @@ class Log(list):
 def test_every_task_is_scored_on_the_split_that_selects(planned, holdout, split):
     plan = planned(f"training.holdout={holdout}")
     monitor, log, batches = Monitor(plan), Log(), []
-    found = monitor.evaluate(lambda: batches.append(1), log.write)
+    actual = monitor.evaluate(lambda: batches.append(1), log.write)
     expected = {}
     for task in ("sst", "qqp", "sts"):
         part = plan.data.splits[task][split]
         scores = plan.scorer.score(task, part)
         expected[task] = measure(scores, part.rows, plan.data.readers[task])
-    assert monitor.split == split and found == expected
+    assert monitor.split == split and actual == expected
     assert len(batches) >= 3 and log == []
     assert monitor.joint_tasks == ["sst", "qqp", "sts"]
 
@@ -74,10 +74,10 @@ def test_the_vectors_of_a_task_that_is_only_scored_are_followed(
     monitor = Monitor(set_up(load_config(file), CPU, lambda line: None))
     log = Log()
     monitor.at_start(log.write)
-    found = monitor.evaluate(lambda: None, log.write)
+    result = monitor.evaluate(lambda: None, log.write)
     (event,) = log
     assert (event["event"], event["step"], list(event["tasks"])) == ("space", 0, ["sts"])
     space = event["tasks"]["sts"]
     assert {"alignment", "uniformity", "mean_cosine"} <= set(space)
-    assert {name: found["sts"][name] for name in space} == space  # nothing is trained in between
-    assert "alignment" not in found["views"]
+    assert {name: result["sts"][name] for name in space} == space  # nothing is trained in between
+    assert "alignment" not in result["views"]

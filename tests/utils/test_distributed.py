@@ -92,9 +92,9 @@ def assert_same_training(directory, reference):
     assert len(steps) == len(expected) == 27
     for one, other in zip(steps, expected, strict=True):
         assert one == {**other, "loss": one["loss"], "grad_norm": one["grad_norm"]}
-    losses, right = ([e["loss"] for e in found[:20]] for found in (steps, expected))
+    losses, right = ([e["loss"] for e in actual[:20]] for actual in (steps, expected))
     np.testing.assert_allclose(losses, right, rtol=1e-6)
-    norms, right = ([e["grad_norm"] for e in found[:20]] for found in (steps, expected))
+    norms, right = ([e["grad_norm"] for e in actual[:20]] for actual in (steps, expected))
     np.testing.assert_allclose(norms, right, rtol=1e-4)
 
 
@@ -106,7 +106,7 @@ def assert_same_report(directory, reference):
                 [json.loads(line) for line in (d / name).open()] for d in (directory, reference)
             )
             assert [row["id"] for row in rows] == [row["id"] for row in expected]
-            scores, right = ([row["scores"] for row in found] for found in (rows, expected))
+            scores, right = ([row["scores"] for row in actual] for actual in (rows, expected))
             np.testing.assert_allclose(scores, right, rtol=1e-3, atol=1e-4)
 
 
@@ -135,10 +135,10 @@ def test_surgery_and_learned_weights_on_two_processes_equal_one(command, tmp_pat
     assert run_multitask.main([*joint, f"output_dir={alone}"]) == 0
     result = launch(TORCHRUN, "run_multitask.py", *joint, f"output_dir={both}")
     assert result.returncode == 0, result.stderr
-    found, expected = ([e for e in events(d) if e["event"] == "step"] for d in (both, alone))
-    assert len(found) == len(expected) == 16
+    actual, expected = ([e for e in events(d) if e["event"] == "step"] for d in (both, alone))
+    assert len(actual) == len(expected) == 16
     for key, tolerance in (("loss", 1e-6), ("grad_norm", 1e-4)):
-        values, right = ([e[key] for e in steps] for steps in (found, expected))
+        values, right = ([e[key] for e in steps] for steps in (actual, expected))
         np.testing.assert_allclose(values, right, rtol=tolerance)
 
 
@@ -159,13 +159,13 @@ def test_smart_on_two_processes_equals_one(command, tmp_path, monkeypatch):
     assert run_multitask.main([*settings, f"output_dir={alone}"]) == 0
     result = launch(TORCHRUN, script, *settings, f"output_dir={both}")
     assert result.returncode == 0, result.stderr
-    found, expected = ([e for e in events(d) if e["event"] == "step"] for d in (both, alone))
-    assert len(found) == len(expected) == 9
+    actual, expected = ([e for e in events(d) if e["event"] == "step"] for d in (both, alone))
+    assert len(actual) == len(expected) == 9
     assert min(step["penalty"] for step in expected) > 1e-6
     # 1e-8: a small penalty is the square of a small difference of fp32 scores
     bounds = (("loss", 1e-6, 0), ("penalty", 1e-4, 1e-8), ("grad_norm", 1e-4, 0))
     for key, relative, absolute in bounds:
-        values, right = ([e[key] for e in steps] for steps in (found, expected))
+        values, right = ([e[key] for e in steps] for steps in (actual, expected))
         np.testing.assert_allclose(values, right, rtol=relative, atol=absolute)
     teachers = [
         load_checkpoint(RunDirectory(d).saved_checkpoints()[-1])["teacher"] for d in (both, alone)

@@ -17,8 +17,8 @@ def test_versions_are_those_that_are_installed():
 
 
 def test_a_revision_is_a_commit_marked_where_files_differ(monkeypatch):
-    found = versions.git_revision()
-    assert found is None or re.fullmatch(r".*[0-9a-f]{7,}(-dirty)?", found)
+    result = versions.git_revision()
+    assert result is None or re.fullmatch(r".*[0-9a-f]{7,}(-dirty)?", result)
 
     def describe(command, **options):
         assert command[-3:] == ["describe", "--always", "--dirty"]

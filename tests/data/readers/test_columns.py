@@ -18,8 +18,8 @@ from tests.support.data_files import BINARY, make, refusal
 def test_rows_of_which_nothing_is_left(data, message, tmp_path):
     (tmp_path / "train.csv").write_text("id,sentence,label\n1,a,1\n2,b,0\n")
     split = "dev" if "dev" in data else "train"
-    found = refusal(load_rows, make(tmp_path, data), "t", split, BINARY)
-    assert message in found
+    result = refusal(load_rows, make(tmp_path, data), "t", split, BINARY)
+    assert message in result
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ def test_rows_of_which_nothing_is_left(data, message, tmp_path):
 def test_missing_data_names_the_key(data, message, tmp_path):
     config = make(tmp_path, data)
     os.mkfifo(tmp_path / "pipe")
-    found = refusal(load_rows, config, "t", "train", BINARY)
-    assert found.startswith(f"{tmp_path / 'config.yaml'}:")
-    assert message.format(dir=tmp_path) in found
+    result = refusal(load_rows, config, "t", "train", BINARY)
+    assert result.startswith(f"{tmp_path / 'config.yaml'}:")
+    assert message.format(dir=tmp_path) in result
 
 
 def test_a_missing_test_file_may_be_left_out(tmp_path):
-    found = refusal(load_rows, make(tmp_path, {"test": "none.csv"}), "t", "test", BINARY)
-    assert found.endswith("none.csv (is `data_dir` right?; null where there is none)")
+    result = refusal(load_rows, make(tmp_path, {"test": "none.csv"}), "t", "test", BINARY)
+    assert result.endswith("none.csv (is `data_dir` right?; null where there is none)")
 
 
 def test_saved_data_set_without_the_split(tmp_path):

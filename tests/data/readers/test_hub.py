@@ -99,9 +99,9 @@ def test_a_part_of_a_split_drops_rows_without_a_label(tmp_path):
 )
 def test_a_split_that_cannot_be_read(split, message, tmp_path):
     write_set(tmp_path / "set", train=csv_of(CELLS))
-    found = refusal(texts_of, make(tmp_path, HUB | {"train": split, "dev": "train"}))
-    assert f"data.path: cannot load the data set '{tmp_path}/set', split '{split}'" in found
-    assert message in found
+    result = refusal(texts_of, make(tmp_path, HUB | {"train": split, "dev": "train"}))
+    assert f"data.path: cannot load the data set '{tmp_path}/set', split '{split}'" in result
+    assert message in result
 
 
 SHORT = "sentence,label\na,b\nc\n"
@@ -156,8 +156,8 @@ def test_a_set_on_the_hub_that_is_no_table_of_text(remote, tmp_path):
 
 def test_a_short_row_is_refused_with_the_name_on_the_hub(remote, tmp_path):
     write_set(remote, train=SHORT, validation=SHORT)
-    found = refusal(texts_of, make(tmp_path, REMOTE))
-    assert found.startswith(f"hf://datasets/user/set@0123abc/train.csv, {REFUSED}")
+    result = refusal(texts_of, make(tmp_path, REMOTE))
+    assert result.startswith(f"hf://datasets/user/set@0123abc/train.csv, {REFUSED}")
 
 
 @pytest.mark.parametrize("kind", ["gz", "bz2", "zip"])
@@ -171,9 +171,9 @@ def test_packed_files(kind, remote, tmp_path):
             pack = {"gz": gzip, "bz2": bz2}[kind].compress
             (remote / f"{name}.csv.{kind}").write_bytes(pack(text.encode()))
     assert texts_of(make(tmp_path, REMOTE)) == CELLS
-    found = refusal(texts_of, make(tmp_path, REMOTE | {"train": "validation"}))
+    result = refusal(texts_of, make(tmp_path, REMOTE | {"train": "validation"}))
     name = "validation.zip/one.csv" if kind == "zip" else f"validation.csv.{kind}"
-    assert found.startswith(f"hf://datasets/user/set@0123abc/{name}, {REFUSED}")
+    assert result.startswith(f"hf://datasets/user/set@0123abc/{name}, {REFUSED}")
 
 
 def test_several_files_of_a_split_have_the_same_columns(tmp_path):
@@ -301,8 +301,8 @@ def saved(directory, **names):
 def test_classes_have_the_names_of_the_column(head, tmp_path):
     names = ["negative", "positive"]
     splits = saved(tmp_path, train=names, validation=names)
-    rows, found = rows_and_names(make(tmp_path, DISK | SPLITS), head)
-    assert (found, rows.labels.tolist()) == (("negative", "positive"), [1, 0, 1])
+    rows, result = rows_and_names(make(tmp_path, DISK | SPLITS), head)
+    assert (result, rows.labels.tolist()) == (("negative", "positive"), [1, 0, 1])
     # the config may still name the numbers
     named = make(tmp_path, DISK | SPLITS | {"labels": {0: "bad", 1: "good"}})
     assert rows_and_names(named, head)[1] == ("bad", "good")
@@ -330,8 +330,8 @@ def test_a_number_of_a_declared_class_has_one_spelling(cell, tmp_path):
 def test_splits_that_number_their_classes_in_another_order_are_refused(tmp_path):
     saved(tmp_path, train=["negative", "positive"], validation=["positive", "negative"])
     config = make(tmp_path, DISK | SPLITS)
-    found = refusal(label_reader, config, "t", task_type("class"))
-    assert "the classes of validation are positive, negative, of train negative, positive" in found
+    result = refusal(label_reader, config, "t", task_type("class"))
+    assert "the classes of validation are positive, negative, of train negative, positive" in result
 
 
 def test_a_split_that_is_not_there(tmp_path):

@@ -87,8 +87,8 @@ GOOD = '{"id": 1, "sentence": "a", "label": 1}\n'
     ],
 )
 def test_what_is_refused(text, message, tmp_path):
-    found = refusal(rows_of, tmp_path, text, "x.jsonl")
-    assert message in found and found.startswith(str(tmp_path / "x.jsonl"))
+    result = refusal(rows_of, tmp_path, text, "x.jsonl")
+    assert message in result and result.startswith(str(tmp_path / "x.jsonl"))
 
 
 def test_rows_that_where_leaves_out_may_lack_the_text(tmp_path):

@@ -41,8 +41,8 @@ def test_cells_that_are_not_utf8_are_refused_by_row(key, cells, tmp_path):
     columns = {name: pyarrow.array(["0", "1", "0"]) for name in ("sentence", "label", "id")}
     file = write(tmp_path, **{**columns, key: cells})
     config = make(tmp_path, {"train": "x.parquet"}, "classification")
-    found = refusal(lambda: load_rows(config, "t", "train", reader(config)))
-    assert found.startswith(f"{file}, row 2: {key} holds bytes that are not UTF-8: ")
+    result = refusal(lambda: load_rows(config, "t", "train", reader(config)))
+    assert result.startswith(f"{file}, row 2: {key} holds bytes that are not UTF-8: ")
 
 
 def reader(config):

@@ -65,5 +65,5 @@ def test_line_ends_and_carriage_returns(raw, quoting, cells, tmp_path):
 @pytest.mark.parametrize("quoting", [True, False])
 def test_a_row_with_a_missing_cell_is_refused(quoting):
     data = DataConfig(text="a", label="y", quoting=quoting)
-    found = refusal(read_separated, "a,b,y\n1,2,3\n\n1,2\n", Path("f.csv"), ",", data)
-    assert found.startswith("f.csv, line 4: 2 cells, but the header has 3: ")
+    result = refusal(read_separated, "a,b,y\n1,2,3\n\n1,2\n", Path("f.csv"), ",", data)
+    assert result.startswith("f.csv, line 4: 2 cells, but the header has 3: ")

@@ -160,9 +160,9 @@ def test_of_two_columns_with_one_name_the_first_counts(tmp_path, capsys):
     ],
 )  # fmt: skip
 def test_table_that_cannot_be_used(text, data, message, tmp_path):
-    found = refusal(rows_of, tmp_path, text, **data)
-    assert message.format(file=tmp_path / "train.csv") in found
-    assert str(tmp_path / "train.csv") in found
+    result = refusal(rows_of, tmp_path, text, **data)
+    assert message.format(file=tmp_path / "train.csv") in result
+    assert str(tmp_path / "train.csv") in result
 
 
 @pytest.mark.parametrize(
@@ -183,5 +183,5 @@ def test_other_files_that_cannot_be_used(name, text, message, tmp_path):
 def test_a_file_that_would_fill_the_memory_is_refused(name, tmp_path):
     (tmp_path / name).touch()
     os.truncate(tmp_path / name, DATA_BYTES + 1)  # takes no space
-    found = refusal(read_table, tmp_path / name, name.split(".")[1], DataConfig())
-    assert f"{name}: larger than 1,073,741,824 bytes" in found
+    result = refusal(read_table, tmp_path / name, name.split(".")[1], DataConfig())
+    assert f"{name}: larger than 1,073,741,824 bytes" in result

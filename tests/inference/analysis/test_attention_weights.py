@@ -49,10 +49,10 @@ def eager(directory, ids, types, mask):
 def test_weights_equal_those_of_transformers(directories, kind, left):
     ids, types, mask = ragged(LENGTHS, left)
     encoder = bert_weights.encoder_from_pretrained(str(directories[kind])).eval()
-    found = attention_weights(encoder, ids, types, mask)
+    actual = attention_weights(encoder, ids, types, mask)
     expected = eager(directories[kind], ids, types, mask)
-    assert len(found) == len(expected) == 2
-    for ours, theirs in zip(found, expected, strict=True):
+    assert len(actual) == len(expected) == 2
+    for ours, theirs in zip(actual, expected, strict=True):
         assert ours.shape == theirs.shape == (4, 4, 30, 30)
         assert ours.dtype == torch.float32
         assert theirs[3].std() > 0.03  # far from uniform: another formula would show
@@ -64,7 +64,7 @@ def test_the_encoder_of_transformers_gives_its_own_weights(directories, kind):
     ids, types, mask = ragged(LENGTHS)
     encoder = hf.encoder_from_pretrained(str(directories[kind])).eval()
     before = encoder.model.config._attn_implementation
-    found = attention_weights(encoder, ids, types, mask)
+    actual = attention_weights(encoder, ids, types, mask)
     assert encoder.model.config._attn_implementation == before != "eager"
     arguments = {"input_ids": ids, "attention_mask": mask, "output_attentions": True}
     if encoder.takes_token_types:
@@ -74,7 +74,7 @@ def test_the_encoder_of_transformers_gives_its_own_weights(directories, kind):
     ).eval()
     with torch.no_grad():
         expected = plain(**arguments).attentions
-    for ours, theirs in zip(found, expected, strict=True):
+    for ours, theirs in zip(actual, expected, strict=True):
         assert ((ours - theirs) * mask[:, None, :, None]).abs().max() < 1e-6
         check_rows(ours, mask)
 
@@ -135,14 +135,14 @@ def test_the_row_of_cls_with_its_tokens(directories, load, texts, tokens, separa
     directory = directories["bert"]
     tokenizer = load_tokenizer(str(directory))
     encoder = load.encoder_from_pretrained(str(directory)).eval()
-    found = cls_attention(encoder, tokenizer, texts)
-    assert (found.tokens, found.separators) == (tokens.split(), separators)
+    actual = cls_attention(encoder, tokenizer, texts)
+    assert (actual.tokens, actual.separators) == (tokens.split(), separators)
     ready = tokenizer(*([text] for text in texts), return_tensors="pt")
     arguments = (ready[name] for name in ("input_ids", "token_type_ids", "attention_mask"))
     expected = torch.stack(eager(directory, *arguments))[:, 0, :, 0]
-    assert found.weights.shape == (2, 4, len(found.tokens))
-    np.testing.assert_allclose(found.weights, expected, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(found.mean, expected.mean(1), rtol=0, atol=1e-6)
+    assert actual.weights.shape == (2, 4, len(actual.tokens))
+    np.testing.assert_allclose(actual.weights, expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(actual.mean, expected.mean(1), rtol=0, atol=1e-6)
 
 
 def test_a_text_longer_than_the_positions_is_refused(directories):
@@ -164,11 +164,11 @@ def test_a_tasks_adapter_is_in_the_picture(directories):
         for parameter in adapter.parameters():
             parameter += torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3))
     plain = attention_weights(encoder, ids, types, mask)
-    found = attention_weights(encoder, ids, types, mask, adapter)
-    assert torch.equal(found[0], plain[0])
-    assert not torch.allclose(found[1], plain[1], atol=1e-3)
+    actual = attention_weights(encoder, ids, types, mask, adapter)
+    assert torch.equal(actual[0], plain[0])
+    assert not torch.allclose(actual[1], plain[1], atol=1e-3)
     with torch.no_grad():
         embedded = encoder.embed(ids, types, mask)
         hidden = encoder.encode(embedded, mask, (1,), adapter=adapter)[1]
         expected = layer_attention(encoder.layers[1].attention, hidden, mask)
-    torch.testing.assert_close(found[1], expected)
+    torch.testing.assert_close(actual[1], expected)

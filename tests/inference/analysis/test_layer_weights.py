@@ -44,14 +44,14 @@ def softmax(row):
 def test_the_summary_of_hire_is_that_of_all_its_scores(layers):
     pooler = make(layers=layers)
     torch.nn.init.normal_(pooler.scorer.score.weight, std=2.0)
-    found = summary(pooler, watched(pooler)[0], CPU)
+    result = summary(pooler, watched(pooler)[0], CPU)
     states = layers or [0, 1, 2, 3]
     alpha = torch.cat([pooler.scorer([h[n] for n in states], mask) for h, mask in batches()])
     assert 0 < (alpha > 0).float().mean() < 1
-    assert (found["states"], found["rows"]) == (states, 8)
-    assert found["above_0"] == pytest.approx((alpha > 0).double().mean().item())
+    assert (result["states"], result["rows"]) == (states, 8)
+    assert result["above_0"] == pytest.approx((alpha > 0).double().mean().item())
     mean = sum(softmax(row) for row in alpha.tolist()) / 8
-    assert found["mean"] == pytest.approx(mean.tolist(), rel=1e-5)
+    assert result["mean"] == pytest.approx(mean.tolist(), rel=1e-5)
 
 
 @pytest.mark.parametrize("concat", [True, False])
@@ -62,9 +62,9 @@ def test_the_summary_of_layer_attention_is_that_of_what_its_output_mixes(concat,
     for parameter in pooler.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     seen, outputs = watched(pooler)
-    found = summary(pooler, seen, CPU)
+    result = summary(pooler, seen, CPU)
     states = list(range(0 if embeddings else 1, LAYERS + 1))
-    assert (found["states"], found["rows"], found["above_0"]) == (states, 8, None)
+    assert (result["states"], result["rows"], result["above_0"]) == (states, 8, None)
     weights = torch.cat(seen.weights)
     assert weights.std() > 0.01  # not uniform
     total, row = np.zeros(len(states)), 0
@@ -76,7 +76,7 @@ def test_the_summary_of_layer_attention_is_that_of_what_its_output_mixes(concat,
             torch.testing.assert_close(outputs[row, -D:], mixed, rtol=1e-4, atol=1e-5)
             total += weights[row].numpy()
             row += 1
-    assert found["mean"] == pytest.approx((total / 8).tolist(), rel=1e-5)
+    assert result["mean"] == pytest.approx((total / 8).tolist(), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", [n for n in POOLERS if weighs_states(make(n))])
@@ -96,9 +96,9 @@ def test_hire_and_layer_attention_weigh_states():
 @pytest.mark.parametrize("scores", ["mean", "random"])
 def test_fixed_weights_have_no_share_above_0(scores):
     pooler = make(scores=scores)
-    found = summary(pooler, watched(pooler)[0], CPU)
-    assert found["mean"] == pytest.approx(softmax(pooler.scorer.alpha.tolist()).tolist(), rel=1e-5)
-    assert found["above_0"] is None
+    result = summary(pooler, watched(pooler)[0], CPU)
+    assert result["mean"] == pytest.approx(softmax(pooler.scorer.alpha.tolist()).tolist(), rel=1e-5)
+    assert result["above_0"] is None
 
 
 @pytest.mark.parametrize("pooler", [make("cls"), make(scores="none")], ids=["cls", "none"])

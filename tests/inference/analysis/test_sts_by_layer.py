@@ -42,8 +42,8 @@ def reference(directory: Path, text: str) -> dict[str, list[np.ndarray]]:
 def test_vectors_are_those_of_transformers(kind, tmp_path):
     directory = save_tiny_encoder(tmp_path / kind, kind)
     texts = ["a good film", "the dog runs , not the cat that sleeps under the tree", "a"]
-    found = open_vectors(str(directory)).layers(texts)
-    for text, vectors in zip(texts, found, strict=True):
+    actual = open_vectors(str(directory)).layers(texts)
+    for text, vectors in zip(texts, actual, strict=True):
         expected = reference(directory, text)
         for place, pooling in enumerate(POOLINGS):
             np.testing.assert_allclose(vectors[place], expected[pooling], atol=2e-6)
@@ -65,14 +65,14 @@ def test_scores_are_spearmans_of_each_layer_and_of_all_pairs_together(tmp_path):
     gold["all"] = np.concatenate(list(gold.values()))
     sides["all"] = [np.concatenate([sides[n][side] for n in suite["STS12"]]) for side in (0, 1)]
     for name, (first, second) in sides.items():
-        found = entry["all"] if name == "all" else entry["subsets"][name]
+        actual = entry["all"] if name == "all" else entry["subsets"][name]
         for place, pooling in enumerate(POOLINGS):
             for layer in range(3):
                 own = cosines(first[:, place, layer], second[:, place, layer])
                 expected = spearmanr(gold[name], own).statistic
-                assert found[pooling][layer] == pytest.approx(expected)
+                assert actual[pooling][layer] == pytest.approx(expected)
         ends = [side[:, 1, 1] + side[:, 1, 2] for side in (first, second)]
-        assert found[FIRST_LAST] == pytest.approx(spearmanr(gold[name], cosines(*ends)).statistic)
+        assert actual[FIRST_LAST] == pytest.approx(spearmanr(gold[name], cosines(*ends)).statistic)
 
 
 def test_the_command_writes_scores_and_pictures(tiny_run, tmp_path):

@@ -59,8 +59,8 @@ def test_the_plain_encoder_is_the_runs_without_its_tanh_pooler(run_dir):
     last = parts.encoder.num_layers
     own = parts.encoder.encode(parts.encoder.embed(ids, 0 * ids, mask), mask, (last,))[last]
     with torch.no_grad():
-        found = model(input_ids=ids, attention_mask=mask).last_hidden_state
-        torch.testing.assert_close(found, own, rtol=1e-5, atol=1e-5)
+        result = model(input_ids=ids, attention_mask=mask).last_hidden_state
+        torch.testing.assert_close(result, own, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ def test_transformers_classifies_as_the_run_does(kind, run_dir, special, tmp_pat
     source = {"bert": run_dir, "roberta": special}[kind]
     target = tmp_path / "model"
     assert main(source, target, "--format", "transformers", "--task", "sst") == 0
-    found = outputs(AutoModelForSequenceClassification, target, [(text,) for text in TEXTS])
+    result = outputs(AutoModelForSequenceClassification, target, [(text,) for text in TEXTS])
     wanted = load(source).predict("sst", TEXTS)
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(result, wanted, strict=True):
         np.testing.assert_allclose(one.logits.softmax(-1)[0], other["scores"], atol=1e-4)
     config = json.loads((target / "config.json").read_text())
     assert config["id2label"]["1"] == "somewhat negative"
@@ -40,8 +40,8 @@ def test_relatives_of_roberta_classify_as_the_run_does(kind, course_files, tmp_p
     target = tmp_path / "model"
     assert main(source, target, "--format", "transformers", "--task", "sst") == 0
     assert json.loads((target / "config.json").read_text())["model_type"] == kind
-    found = outputs(AutoModelForSequenceClassification, target, [(text,) for text in TEXTS])
-    for one, other in zip(found, load(source).predict("sst", TEXTS), strict=True):
+    result = outputs(AutoModelForSequenceClassification, target, [(text,) for text in TEXTS])
+    for one, other in zip(result, load(source).predict("sst", TEXTS), strict=True):
         np.testing.assert_allclose(one.logits.softmax(-1)[0], other["scores"], atol=1e-4)
 
 
@@ -49,9 +49,9 @@ def test_transformers_gives_a_cross_encoded_number_on_the_label_scale(run_dir, t
     from transformers import AutoModelForSequenceClassification
 
     assert main(run_dir, tmp_path / "model", "--format", "transformers", "--task", "sts") == 0
-    found = outputs(AutoModelForSequenceClassification, tmp_path / "model", PAIRS)
+    result = outputs(AutoModelForSequenceClassification, tmp_path / "model", PAIRS)
     wanted = [one["prediction"] for one in load(run_dir).predict("sts", PAIRS)]
-    np.testing.assert_allclose([one.logits.item() for one in found], wanted, atol=1e-4)
+    np.testing.assert_allclose([one.logits.item() for one in result], wanted, atol=1e-4)
 
 
 def test_a_binary_task_has_two_labels_in_transformers(special_binary, tmp_path):
@@ -60,9 +60,9 @@ def test_a_binary_task_has_two_labels_in_transformers(special_binary, tmp_path):
 
     target = tmp_path / "model"
     assert main(special_binary, target, "--format", "transformers", "--task", "qqp") == 0
-    found = outputs(AutoModelForSequenceClassification, target, PAIRS)
+    result = outputs(AutoModelForSequenceClassification, target, PAIRS)
     wanted = load(special_binary).predict("qqp", PAIRS)
-    shares = np.array([one.logits[0].softmax(-1).tolist() for one in found])
+    shares = np.array([one.logits[0].softmax(-1).tolist() for one in result])
     second = np.array([one["scores"][0] for one in wanted])
     np.testing.assert_allclose(shares, np.stack([1 - second, second], axis=1), atol=1e-4)
 
@@ -82,8 +82,8 @@ def test_the_encoder_alone_has_the_tasks_weights(run_dir, tmp_path):
     target = tmp_path / "model"
     given = ("--format", "transformers", "--task", "qqp", "--encoder-only")
     assert main(run_dir, target, *given) == 0
-    found = outputs(AutoModel, target, [(text,) for text in TEXTS])
-    means = [one.last_hidden_state[0].mean(0).numpy() for one in found]
+    result = outputs(AutoModel, target, [(text,) for text in TEXTS])
+    means = [one.last_hidden_state[0].mean(0).numpy() for one in result]
     np.testing.assert_allclose(means, load(run_dir).encode(TEXTS, task="qqp"), atol=1e-5)
 
 

@@ -25,8 +25,8 @@ def test_onnx_and_its_int8_variant_score_siamese_pairs(onnx, run_dir, tmp_path, 
     assert reading in card and session.get_modelmeta().custom_metadata_map["reading"] == reading
     wanted = [one["scores"][0] for one in load(run_dir).predict("qqp", PAIRS)]
     for rows in (slice(0, 1), slice(0, 3)):
-        found = graph(target / "model.onnx", PAIRS[rows])
-        np.testing.assert_allclose(1 / (1 + np.exp(-found)), wanted[rows], atol=1e-4)
+        result = graph(target / "model.onnx", PAIRS[rows])
+        np.testing.assert_allclose(1 / (1 + np.exp(-result)), wanted[rows], atol=1e-4)
     small = graph(target / "model_int8.onnx", PAIRS)
     np.testing.assert_allclose(1 / (1 + np.exp(-small)), wanted, atol=0.1)
     sizes = [(target / name).stat().st_size for name in ("model_int8.onnx", "model.onnx")]
@@ -57,10 +57,10 @@ def test_onnx_gives_a_classifiers_scores(onnx, kind, run_dir, tiny_encoder, cour
         source = trained(tmp_path / "run", tiny_encoder, course_files, *changes)
     target = tmp_path / "model"
     assert main(source, target, "--format", "onnx", "--task", "sst") == 0
-    found = torch.from_numpy(graph(target / "model.onnx", [(text,) for text in TEXTS]))
+    result = torch.from_numpy(graph(target / "model.onnx", [(text,) for text in TEXTS]))
     wanted = [one["scores"] for one in load(source).predict("sst", TEXTS)]
     head = load(source).model_for("sst").tasks["sst"].head
-    np.testing.assert_allclose(head.predict(found)[1], wanted, atol=1e-4)
+    np.testing.assert_allclose(head.predict(result)[1], wanted, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -68,8 +68,8 @@ def test_onnx_carries_an_adapter_and_a_pooling_with_weights(onnx, special, tmp_p
     target = tmp_path / "model"
     assert main(special, target, "--format", "onnx", "--task", "sts") == 0
     wanted = [one["prediction"] for one in load(special).predict("sts", PAIRS)]
-    found = graph(target / "model.onnx", PAIRS, cross=True)
-    np.testing.assert_allclose(found, wanted, atol=1e-4)
+    result = graph(target / "model.onnx", PAIRS, cross=True)
+    np.testing.assert_allclose(result, wanted, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -89,8 +89,8 @@ def test_onnx_carries_the_adapter_of_the_task(onnx, tiny_encoder, course_files, 
         adapters = run.model_for(task).adapters
         adapters["sst"], adapters["qqp"] = adapters["qqp"], adapters["sst"]
         swapped[task] = [one["scores"] for one in run.predict(task, rows)]
-    found = {"sst": logits["sst"].softmax(-1), "qqp": logits["qqp"].sigmoid()[:, None]}
-    for task, scores in found.items():
+    result = {"sst": logits["sst"].softmax(-1), "qqp": logits["qqp"].sigmoid()[:, None]}
+    for task, scores in result.items():
         np.testing.assert_allclose(scores, own[task], atol=1e-4)
         assert np.abs(scores.numpy() - swapped[task]).max() > 1e-2, task
 
@@ -99,12 +99,14 @@ def test_onnx_carries_the_adapter_of_the_task(onnx, tiny_encoder, course_files, 
 def test_onnx_gives_a_contrastive_tasks_vectors(onnx, contrastive, tmp_path, capsys):
     target = tmp_path / "model"
     assert main(contrastive, target, "--format", "onnx", "--task", "views", "--int8") == 0
-    found = graph(target / "model.onnx", [(text,) for text in TEXTS])
-    np.testing.assert_allclose(found, load(contrastive).encode(TEXTS, task="views"), atol=1e-4)
+    result = graph(target / "model.onnx", [(text,) for text in TEXTS])
+    np.testing.assert_allclose(result, load(contrastive).encode(TEXTS, task="views"), atol=1e-4)
     said = capsys.readouterr().out
     lowest = float(re.search(r"lowest cosine to the fp32 embeddings ([\d.]+)", said)[1])
     small = graph(target / "model_int8.onnx", [(text,) for text in TEXTS])
-    cosines = (found * small).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(small, axis=1)
+    cosines = (
+        (result * small).sum(1) / np.linalg.norm(result, axis=1) / np.linalg.norm(small, axis=1)
+    )
     assert 0.9 < lowest <= 1.0 and cosines.min() > 0.9
 
 

@@ -21,8 +21,8 @@ def test_sentence_transformers_gives_the_runs_vectors(run_dir, contrastive, tmp_
         assert (
             len(list(model)) == parts
         )  # the projection of a contrastive task is a separate module
-        found, wanted = model.encode(TEXTS), load(source).encode(TEXTS, task=task)
-        np.testing.assert_allclose(found, wanted, atol=1e-5)
+        result, wanted = model.encode(TEXTS), load(source).encode(TEXTS, task=task)
+        np.testing.assert_allclose(result, wanted, atol=1e-5)
         assert model.max_seq_length == 40
         assert "library_name: sentence-transformers" in (target / "README.md").read_text()
 
@@ -32,10 +32,10 @@ def test_another_pooling_is_exported_after_training(contrastive, tmp_path):
     changes = [f"tasks.{task}.eval_pooling=max" for task in ("views", "sts")]
     given = ("--format", "sentence-transformers", "--task", "views")
     assert main(contrastive, tmp_path / "model", *changes, *given) == 0
-    found = library.SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS)
+    result = library.SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS)
     run = load(contrastive, changes)
-    np.testing.assert_allclose(found, run.encode(TEXTS, task="views"), atol=1e-5)
-    assert np.abs(found - load(contrastive).encode(TEXTS, task="views")).max() > 0.01
+    np.testing.assert_allclose(result, run.encode(TEXTS, task="views"), atol=1e-5)
+    assert np.abs(result - load(contrastive).encode(TEXTS, task="views")).max() > 0.01
     vectors = open_vectors(str(contrastive), task="views", overrides=changes)
     assert vectors.pooling == "max"
     card = (tmp_path / "model" / "README.md").read_text()
@@ -53,5 +53,5 @@ def test_a_batch_norm_is_folded_into_its_linear_layer():
         norm.running_var.uniform_(0.1, 3)
         x = torch.randn(4, 5)
         weight, bias = _folded(linear, norm)
-        found = x.double() @ weight.T + bias
-        np.testing.assert_allclose(found, norm.eval()(linear(x)), atol=1e-5)
+        result = x.double() @ weight.T + bias
+        np.testing.assert_allclose(result, norm.eval()(linear(x)), atol=1e-5)

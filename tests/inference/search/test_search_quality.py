@@ -40,29 +40,29 @@ def test_the_courses_file_is_keyed_by_exact_text(tmp_path):
         [5, "n", "A ?", "b ?", "1.0"],
     ]
     header = ["", "id", "sentence1", "sentence2", "is_duplicate"]
-    found = read_questions(write(tmp_path / "quora-dev.csv", header, rows))
-    assert found.corpus == ["A ?", "b ?", "a ?"]
-    assert found.queries == ["a ?", "c ?", "A ?"]
-    assert found.gold == [{0, 1}, set(), {1}]
-    assert not found.by_id and found.verbatim == 2
+    result = read_questions(write(tmp_path / "quora-dev.csv", header, rows))
+    assert result.corpus == ["A ?", "b ?", "a ?"]
+    assert result.queries == ["a ?", "c ?", "A ?"]
+    assert result.gold == [{0, 1}, set(), {1}]
+    assert not result.by_id and result.verbatim == 2
 
 
 def test_quoras_file_is_keyed_by_id(tmp_path):
     header = ["id", "qid1", "qid2", "question1", "question2", "is_duplicate"]
     rows = [[0, 1, 2, "same", "one", 1], [1, 3, 4, "same", "one", 0], [2, 1, 4, "same", "one", 1]]
-    found = read_questions(write(tmp_path / "quora.tsv", header, rows))
-    assert found.corpus == ["one", "one"] and found.queries == ["same", "same"]
-    assert found.gold == [{0, 1}, set()] and found.by_id
+    result = read_questions(write(tmp_path / "quora.tsv", header, rows))
+    assert result.corpus == ["one", "one"] and result.queries == ["same", "same"]
+    assert result.gold == [{0, 1}, set()] and result.by_id
     comma = read_questions(write(tmp_path / "quora.csv", header, rows, ","))
-    assert comma == found
+    assert comma == result
 
 
 def test_the_limit_is_of_distinct_corpus_texts(tmp_path):
     header = ["question1", "question2", "is_duplicate"]
     rows = [["a", "x", 1], ["b", "y", 1], ["c", "z", 1], ["d", "x", 1]]
-    found = read_questions(write(tmp_path / "q.tsv", header, rows), limit=2)
-    assert found.corpus == ["x", "y"] and found.queries == ["a", "b", "d"]
-    assert found.gold == [{0}, {1}, {0}]
+    result = read_questions(write(tmp_path / "q.tsv", header, rows), limit=2)
+    assert result.corpus == ["x", "y"] and result.queries == ["a", "b", "d"]
+    assert result.gold == [{0}, {1}, {0}]
 
 
 @pytest.mark.parametrize(
@@ -124,19 +124,19 @@ def test_both_ways_of_search_are_measured_on_one_encoding():
         calls.append(len(texts))
         return hashed(texts)
 
-    found = evaluate(questions, hashed, many)
+    result = evaluate(questions, hashed, many)
     assert calls == [1100, 60]
     c, q = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (hashed(corpus), hashed(queries)))
     order = np.argsort(-(q.astype(float) @ c.T.astype(float)), axis=1)[:, :10]
-    exact = found["modes"]["exact"]
+    exact = result["modes"]["exact"]
     assert exact["mrr_at_10"] == pytest.approx(reciprocal_rank(order, questions.gold))
     assert exact["recall_at_10"] == pytest.approx(recall(order, questions.gold))
     assert exact["mrr_at_10"] >= 20 / 40  # a text finds itself
-    assert found["lists"] == 1024 and "want 39,936 texts" in found["warning"]
-    assert found["matrix_bytes"] == 1100 * 8 * 4
+    assert result["lists"] == 1024 and "want 39,936 texts" in result["warning"]
+    assert result["matrix_bytes"] == 1100 * 8 * 4
     # a header beside the vectors; ids and centroids on top for the lists
-    assert found["matrix_bytes"] < exact["index_bytes"] < found["matrix_bytes"] + 100
-    lists = found["modes"]["compatible"]["index_bytes"]
-    assert lists > found["matrix_bytes"] + 1100 * 8 + 1024 * 8 * 4
-    assert found["modes"]["compatible"]["recall_at_10"] <= exact["recall_at_10"] + 1e-9
-    assert (found["queries_with_gold"], found["queries_in_corpus_verbatim"]) == (40, 30)
+    assert result["matrix_bytes"] < exact["index_bytes"] < result["matrix_bytes"] + 100
+    lists = result["modes"]["compatible"]["index_bytes"]
+    assert lists > result["matrix_bytes"] + 1100 * 8 + 1024 * 8 * 4
+    assert result["modes"]["compatible"]["recall_at_10"] <= exact["recall_at_10"] + 1e-9
+    assert (result["queries_with_gold"], result["queries_in_corpus_verbatim"]) == (40, 30)

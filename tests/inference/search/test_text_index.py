@@ -42,21 +42,21 @@ def made(directory: Path, count: int = 50, ivf: tuple[int, int] | None = None) -
 
 def naive(texts: list[str], query: str, top: int) -> list[tuple[str, float]]:
     """The nearest texts by cosine, as a loop in float64."""
-    q, found = encode([query])[0].astype(float), []
+    q, result = encode([query])[0].astype(float), []
     for text in texts:
         v = encode([text])[0].astype(float)
         cosine = sum(a * b for a, b in zip(q, v, strict=True))
-        found.append((text, cosine / np.sqrt((q @ q) * (v @ v))))
-    return sorted(found, key=lambda item: -item[1])[:top]
+        result.append((text, cosine / np.sqrt((q @ q) * (v @ v))))
+    return sorted(result, key=lambda item: -item[1])[:top]
 
 
 def test_an_exact_index_finds_what_a_loop_over_all_texts_finds(tmp_path):
     index = made(tmp_path)
     queries = ["a question", "text 7 of the corpus"]
     scores, places = index.search(encode(queries), 10)
-    for query, row, found in zip(queries, scores, places, strict=True):
+    for query, row, actual in zip(queries, scores, places, strict=True):
         expected = naive(index.texts, query, 10)
-        assert [index.texts[place] for place in found] == [text for text, _ in expected]
+        assert [index.texts[place] for place in actual] == [text for text, _ in expected]
         np.testing.assert_allclose(row, [cosine for _, cosine in expected], atol=1e-6)
     assert index.texts[places[1][0]] == queries[1] and scores[1][0] == pytest.approx(1)
 
@@ -64,16 +64,16 @@ def test_an_exact_index_finds_what_a_loop_over_all_texts_finds(tmp_path):
 def test_an_ivf_index_that_searches_every_list_is_exact(tmp_path):
     index = made(tmp_path, 200, ivf=(5, 5))
     assert (index.facts.lists, index.facts.probes) == (5, 5)
-    found = index.search(encode(["a question"]), 5)[1][0]
-    assert [index.texts[p] for p in found] == [t for t, _ in naive(index.texts, "a question", 5)]
+    result = index.search(encode(["a question"]), 5)[1][0]
+    assert [index.texts[p] for p in result] == [t for t, _ in naive(index.texts, "a question", 5)]
 
 
 def test_an_ivf_index_keeps_how_many_lists_it_searches(tmp_path):
     index = made(tmp_path, 400, ivf=(10, 2))
     assert index.vectors.nprobe == 2
-    found = index.search(encode([f"q{i}" for i in range(20)]), 10)[1]
+    result = index.search(encode([f"q{i}" for i in range(20)]), 10)[1]
     exact = [{t for t, _ in naive(index.texts, f"q{i}", 10)} for i in range(20)]
-    shared = [len(e & {index.texts[p] for p in f}) for e, f in zip(exact, found, strict=True)]
+    shared = [len(e & {index.texts[p] for p in f}) for e, f in zip(exact, result, strict=True)]
     assert 0 < sum(shared) < 200  # approximate, as asked for
 
 
@@ -84,10 +84,10 @@ def test_chunks_hold_every_text_with_its_line(size, lines):
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "texts"
         file.write_bytes("\n".join(lines).encode())
-        found = list(chunks(file, size))
-    assert all(len(chunk) == size for chunk in found[:-1])
+        result = list(chunks(file, size))
+    assert all(len(chunk) == size for chunk in result[:-1])
     kept = [(i, line.rstrip("\r")) for i, line in enumerate(lines, 1) if line.strip()]
-    assert [pair for chunk in found for pair in chunk] == kept
+    assert [pair for chunk in result for pair in chunk] == kept
 
 
 def test_chunks_are_encoded_one_after_the_other_and_lines_are_kept(tmp_path, monkeypatch):

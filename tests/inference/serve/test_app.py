@@ -215,10 +215,10 @@ def test_one_text_is_answered_at_a_time(served, monkeypatch):
         with lock:
             inside += 1
             most = max(most, inside)
-        found = usual(*arguments)
+        result = usual(*arguments)
         with lock:
             inside -= 1
-        return found
+        return result
 
     monkeypatch.setattr(responses, "answers", counted)
     app = make_app(served)
@@ -252,8 +252,8 @@ def test_neighbours_stand_in_the_page(served, tmp_path):
     reply = post(make_app(indexed).test_client(), TEXT, OTHER)
     text = check(reply)
     assert "Nearest texts" in text and "To the second text" in text
-    for found in responses.neighbours(indexed, TEXT):
-        assert f"{found.cosine:.3f} {' '.join(found.text.split())} line {found.line}" in text
+    for result in responses.neighbours(indexed, TEXT):
+        assert f"{result.cosine:.3f} {' '.join(result.text.split())} line {result.line}" in text
 
 
 @pytest.mark.slow
@@ -262,14 +262,14 @@ def test_tagged_words_and_answers_are_what_predict_says(tiny_encoder, tmp_path):
     assert run_multitask.main([str(config), "training.max_steps=8"]) == 0
     made = open_run(tmp_path / "run", None)
     context = "eats man . today dog sees house"
-    found = {one.task: one for one in responses.answers(made, ["who is there ?", context])}
-    assert found["ner"].about == "one text → a tag for each word"
-    _, second = found["ner"].results
+    actual = {one.task: one for one in responses.answers(made, ["who is there ?", context])}
+    assert actual["ner"].about == "one text → a tag for each word"
+    _, second = actual["ner"].results
     (expected,) = made.run.predict("ner", [context])
     shown = second.prediction.split(", ") if second.prediction != "O alone" else []
     tagged = zip(expected["words"], expected["prediction"], strict=True)
     assert shown == [f"{word} ({tag})" for word, tag in tagged if tag != "O"]
-    (result,) = found["qa"].results
+    (result,) = actual["qa"].results
     (expected,) = made.run.predict("qa", [("who is there ?", context)])
     assert result.prediction == expected["prediction"] != ""
     assert result.notes[-1].endswith(

@@ -58,8 +58,8 @@ def by_task(served: Served, texts: list[str]) -> dict[str, responses.TaskAnswer]
 
 def test_every_kind_of_label_is_what_predict_says(tiny_run, served):
     run = load(tiny_run)
-    found = by_task(served, [TEXT, OTHER])
-    first, second = found["sst"].results
+    actual = by_task(served, [TEXT, OTHER])
+    first, second = actual["sst"].results
     for result, text in ((first, TEXT), (second, OTHER)):
         (expected,) = run.predict("sst", [text])
         assert result.prediction == expected["name"]
@@ -68,26 +68,26 @@ def test_every_kind_of_label_is_what_predict_says(tiny_run, served):
         assert chosen == expected["name"]
     assert (first.of, second.of) == ("First text", "Second text")
     (expected,) = run.predict("qqp", [(TEXT, OTHER)])
-    (result,) = found["qqp"].results
+    (result,) = actual["qqp"].results
     (chance,) = expected["scores"]
     assert [share.probability for share in result.shares] == [1 - chance, chance]
     assert result.prediction == expected["name"]
     (expected,) = run.predict("sts", [(TEXT, OTHER)])
-    (result,) = found["sts"].results
+    (result,) = actual["sts"].results
     assert (result.number, result.low, result.high) == (expected["prediction"], 0, 5)
     assert result.prediction == f"{expected['prediction']:.3f}" and not result.shares
 
 
 def test_a_task_that_needs_a_pair_says_so(served):
-    found = by_task(served, [TEXT])
-    assert [(a.message, len(a.results)) for a in found.values()] == [
+    outcome = by_task(served, [TEXT])
+    assert [(a.message, len(a.results)) for a in outcome.values()] == [
         ("", 1),
         ("Needs a second text.", 0),
         ("Needs a second text.", 0),
     ]
-    (result,) = found["sst"].results
+    (result,) = outcome["sst"].results
     assert result.of == ""
-    assert {name: answer.about for name, answer in found.items()} == {
+    assert {name: answer.about for name, answer in outcome.items()} == {
         "sst": "one text → 5 classes",
         "qqp": "two texts, read apart → different or paraphrase",
         "sts": "two texts, read apart → a number from 0 to 5",
@@ -106,9 +106,9 @@ def test_a_contrastive_task_gives_the_cosine_of_two_vectors(contrastive):
 
 
 def test_pairs_in_one_input(cross):
-    found = by_task(cross, [TEXT, OTHER])
-    assert found["qqp"].about.startswith("two texts, read together")
-    (result,) = found["qqp"].results
+    outcome = by_task(cross, [TEXT, OTHER])
+    assert outcome["qqp"].about.startswith("two texts, read together")
+    (result,) = outcome["qqp"].results
     (chance,) = load(cross.run.directory).predict("qqp", [(TEXT, OTHER)])[0]["scores"]
     assert result.shares[1].probability == chance
 
@@ -132,9 +132,9 @@ def test_a_task_type_that_draws_nothing_shows_its_prediction(served, monkeypatch
     reader = dataclasses.replace(served.run.readers["sst"], task_type=Plain(), names=("a", "b"))
     monkeypatch.setitem(served.run.readers, "sst", reader)
     monkeypatch.setattr(served.run, "predict", lambda *_: [{"prediction": [1, 0], "scores": [0.5]}])
-    found = by_task(served, [TEXT])["sst"]
-    assert found.about == "one text → 2 of a or b, 0.0 to 1.0"
-    (result,) = found.results
+    outcome = by_task(served, [TEXT])["sst"]
+    assert outcome.about == "one text → 2 of a or b, 0.0 to 1.0"
+    (result,) = outcome.results
     assert (result.prediction, result.shares, result.number) == ("[1, 0]", [], None)
 
 
@@ -171,8 +171,8 @@ def test_scores_that_are_no_numbers_are_a_message(served, monkeypatch):
         raise NotFinite("task sst: the model's scores are not finite numbers")
 
     monkeypatch.setattr(served.run, "predict", fail)
-    found = by_task(served, [TEXT])["sst"]
-    assert found.message.endswith("are not finite numbers") and not found.results
+    result = by_task(served, [TEXT])["sst"]
+    assert result.message.endswith("are not finite numbers") and not result.results
 
 
 @pytest.mark.parametrize(
@@ -222,13 +222,13 @@ def test_the_picture_is_drawn_of_the_tasks_attention(cross, served, monkeypatch)
     (picture,) = responses.attention(cross, "qqp", [TEXT, OTHER])
     assert picture.png.startswith(b"\x89PNG") and picture.note == ""
     assert picture.alt == f"What [CLS] attends to in “{TEXT}” and “{OTHER}”"
-    for (found, source), (task, own) in zip(
+    for (actual, source), (task, own) in zip(
         drawn, [("sst", [TEXT]), ("sst", [OTHER]), ("qqp", [TEXT, OTHER])], strict=True
     ):
         encoder, adapter = cross.run.encoder(task)
         expected = cls_attention(encoder, cross.run.tokenizer, own, adapter)
-        np.testing.assert_array_equal(found.weights, expected.weights)
-        assert found.tokens == expected.tokens and source == f"run, task {task}"
+        np.testing.assert_array_equal(actual.weights, expected.weights)
+        assert actual.tokens == expected.tokens and source == f"run, task {task}"
     assert (drawn[0][0].mean != served_mean(cross, TEXT)).any()  # the adapter counts
     with pytest.raises(UserError, match="Task qqp reads two texts together: type a second one"):
         responses.attention(cross, "qqp", [TEXT])
@@ -257,16 +257,16 @@ def test_neighbours_are_those_that_search_finds(tiny_run, index, capsys):
     served = open_run(tiny_run, index)
     served.run.model.autocast = True  # as on hardware with bf16: an index is in fp32 all the same
     responses.answers(served, [TEXT, OTHER])
-    found = responses.neighbours(served, TEXT)
+    result = responses.neighbours(served, TEXT)
     assert served.run.model.autocast
     capsys.readouterr()
     assert run_multitask.main(["search", str(index), TEXT, "--top", "3"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    shown = [f"{n.cosine:6.3f}  line {n.line}: {n.text.removesuffix('…')}" for n in found]
+    shown = [f"{n.cosine:6.3f}  line {n.line}: {n.text.removesuffix('…')}" for n in result]
     assert (
         len(lines) == 3 and [line[: len(s)] for line, s in zip(lines, shown, strict=True)] == shown
     )
-    (long,) = [n.text for n in found if n.line == 4]
+    (long,) = [n.text for n in result if n.line == 4]
     assert len(long) == responses.MAX_SHOWN and long.endswith("…")
     assert responses.neighbours(Served(served.run, served.tasks), TEXT) == []
 

@@ -60,14 +60,14 @@ def assert_same_states(plain, encoder, lengths, left, dtype):
     with torch.no_grad():
         expected = plain_states(plain, ids, types, mask)
         embedded = encoder.embed(ids, types, mask)
-        found = encoder.encode(embedded, mask, range(3))
+        actual = encoder.encode(embedded, mask, range(3))
         first = encoder.encode(embedded, mask, range(3), "first")
     at = mask.argmax(1)
     for layer, state in enumerate(expected):
         real = mask.unsqueeze(-1).to(dtype)
         scale = state.abs().max()
-        assert ((found[layer] - state) * real).abs().max() <= EXACT[dtype] * scale
-        assert not (found[layer] * (1 - real)).any()
+        assert ((actual[layer] - state) * real).abs().max() <= EXACT[dtype] * scale
+        assert not (actual[layer] * (1 - real)).any()
         wanted = state[torch.arange(len(mask)), at]
         assert first[layer].shape == (len(mask), 1, 32)
         assert (first[layer][:, 0] - wanted).abs().max() <= EXACT[dtype] * scale
@@ -91,8 +91,8 @@ def test_default_positions_are_those_of_transformers(directories, kind):
     extra = {"token_type_ids": types} if kind == "bert" else {}
     with torch.no_grad():
         expected = plain(input_ids=ids, attention_mask=mask, **extra).last_hidden_state
-        found = encoder.encode(encoder.embed(ids, types, mask), mask, (2,))[2]
-    assert ((found - expected) * mask.unsqueeze(-1)).abs().max() < 1e-10
+        actual = encoder.encode(encoder.embed(ids, types, mask), mask, (2,))[2]
+    assert ((actual - expected) * mask.unsqueeze(-1)).abs().max() < 1e-10
 
 
 def assert_same_gradients(plain, encoder, lengths, left, dtype, tokens="all"):
@@ -107,10 +107,10 @@ def assert_same_gradients(plain, encoder, lengths, left, dtype, tokens="all"):
         weights = weights * chosen[None, :, :, None]
     expected = plain_states(plain, ids, types, mask)
     sum((w * s).sum() for w, s in zip(weights, expected, strict=True)).backward()
-    found = encoder.encode(encoder.embed(ids, types, mask), mask, range(3), tokens)
+    actual = encoder.encode(encoder.embed(ids, types, mask), mask, range(3), tokens)
     if tokens == "first":
         weights = weights.sum(2, keepdim=True)
-    sum((w * found[layer]).sum() for layer, w in enumerate(weights)).backward()
+    sum((w * actual[layer]).sum() for layer, w in enumerate(weights)).backward()
     gradients = {name: parameter.grad for name, parameter in encoder.named_parameters()}
     theirs = {n: p.grad for n, p in plain.named_parameters() if not n.startswith("pooler")}
     ours = bert_weights.to_transformers(gradients)
@@ -143,9 +143,9 @@ def test_packaged_weights_give_the_packages_hidden_states():
     ids, types, mask = ragged([12, 3, 512, 7, 1], vocabulary=30000)
     with torch.no_grad():
         expected = plain_states(plain, ids, types, mask)
-        found = encoder.encode(encoder.embed(ids, types, mask), mask, range(7))
+        actual = encoder.encode(encoder.embed(ids, types, mask), mask, range(7))
     for layer, state in enumerate(expected):
-        assert ((found[layer] - state) * mask.unsqueeze(-1)).abs().max() < 1e-5 * max(
+        assert ((actual[layer] - state) * mask.unsqueeze(-1)).abs().max() < 1e-5 * max(
             1, state.abs().max()
         )
 
@@ -161,8 +161,8 @@ def test_only_what_is_asked_for_is_computed(directories, tokens, layers):
     rows = []
     for layer in encoder.layers:
         layer.feed_forward.register_forward_hook(lambda m, args, out: rows.append(len(args[0])))
-    found = encoder.encode(encoder.embed(ids, types, mask), mask, layers, tokens)
-    assert set(found) == set(layers)
+    actual = encoder.encode(encoder.embed(ids, types, mask), mask, layers, tokens)
+    assert set(actual) == set(layers)
     expected = [sum(LENGTHS)] * max(layers)
     if tokens == "first" and max(layers):
         expected[-1] = len(LENGTHS)
@@ -220,7 +220,7 @@ def test_attention_equals_the_formula_sequence_by_sequence(single, heads):
     query, key, value = torch.randn(3, count, 12, dtype=torch.float64, generator=generator)
     if single:
         query = query[packing.first]
-    found = bert.packed_attention(query, key, value, packing, heads, 0.0)
+    result = bert.packed_attention(query, key, value, packing, heads, 0.0)
     ends = torch.tensor(sorted(LENGTHS)).cumsum(0).tolist()
     for row, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
         own = slice(row, row + 1) if single else slice(start, end)
@@ -228,7 +228,7 @@ def test_attention_equals_the_formula_sequence_by_sequence(single, heads):
             part = slice(head * 12 // heads, (head + 1) * 12 // heads)
             scores = query[own, part] @ key[start:end, part].T / math.sqrt(12 / heads)
             weights = scores.exp() / scores.exp().sum(1, keepdim=True)
-            torch.testing.assert_close(found[own, part], weights @ value[start:end, part])
+            torch.testing.assert_close(result[own, part], weights @ value[start:end, part])
 
 
 def test_softmax_is_zero_on_pads_sums_to_one_and_is_never_bf16():
@@ -271,11 +271,11 @@ def test_without_dropout_training_equals_evaluation(directories):
     for layer in encoder.layers:
         layer.attention.dropout = 0.0
     ids, types, mask = ragged(LENGTHS)
-    found = [
+    result = [
         encoder.train(mode).encode(encoder.embed(ids, types, mask), mask, (2,))[2]
         for mode in (True, False)
     ]
-    assert torch.equal(*found)
+    assert torch.equal(*result)
 
 
 @pytest.mark.parametrize("tokens", ["all", "first"])
@@ -304,11 +304,11 @@ def test_bf16_autocast_stays_close_and_keeps_norms_in_fp32(directories):
         if isinstance(module, torch.nn.LayerNorm):
             module.register_forward_hook(lambda m, args, out: norms.append(out.dtype))
     with torch.autocast("cpu", torch.bfloat16):
-        found = encoder.encode(encoder.embed(ids, types, mask), mask, range(3))
+        result = encoder.encode(encoder.embed(ids, types, mask), mask, range(3))
     assert set(norms) == {torch.float32}
     for layer, state in exact.items():
-        assert found[layer].dtype == torch.float32
-        torch.testing.assert_close(found[layer], state, rtol=0.05, atol=0.1)
+        assert result[layer].dtype == torch.float32
+        torch.testing.assert_close(result[layer], state, rtol=0.05, atol=0.1)
 
 
 def test_fresh_top_layers_and_only_those(directories):

@@ -85,20 +85,20 @@ def test_prefixes_old_names_half_precision_and_other_weights(directories, tmp_pa
     """As checkpoints with a masked-language head, of the first years or in fp16, are."""
 
     def rename(tensors):
-        found = {"cls.predictions.bias": torch.zeros(3)}
+        result = {"cls.predictions.bias": torch.zeros(3)}
         for name, tensor in tensors.items():
             if old and "LayerNorm" in name:
                 name = name.replace(".weight", ".gamma").replace(".bias", ".beta")
-            found[prefix + name] = tensor.half()
-        found[f"{prefix}embeddings.position_ids"] = torch.arange(64)[None]
-        return found
+            result[prefix + name] = tensor.half()
+        result[f"{prefix}embeddings.position_ids"] = torch.arange(64)[None]
+        return result
 
     directory = changed(directories["bert"], tmp_path / "renamed", rename)
     plain = encoder_from_pretrained(str(directories["bert"])).state_dict()
-    found = encoder_from_pretrained(directory)
-    for name, tensor in found.state_dict().items():
+    result = encoder_from_pretrained(directory)
+    for name, tensor in result.state_dict().items():
         assert torch.equal(tensor, plain[name].half().float()), name
-    assert found.pooler_weights is not None
+    assert result.pooler_weights is not None
 
 
 def test_a_checkpoint_in_several_files(directories, tmp_path):
@@ -106,8 +106,8 @@ def test_a_checkpoint_in_several_files(directories, tmp_path):
     model.save_pretrained(tmp_path, max_shard_size="10KB")
     assert len(list(tmp_path.glob("model-*.safetensors"))) > 1
     plain = encoder_from_pretrained(str(directories["bert"])).state_dict()
-    found = encoder_from_pretrained(str(tmp_path)).state_dict()
-    assert all(torch.equal(tensor, plain[name]) for name, tensor in found.items())
+    result = encoder_from_pretrained(str(tmp_path)).state_dict()
+    assert all(torch.equal(tensor, plain[name]) for name, tensor in result.items())
 
 
 @every_kind

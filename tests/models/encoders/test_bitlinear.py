@@ -39,15 +39,15 @@ def naive_layer(layer: BitLinear, hidden: torch.Tensor) -> list[list[float]]:
     """Outputs of [N, d] inputs; each of ``layer.parts`` has a separate scale."""
     rows, bias = layer.weight.tolist(), layer.bias.tolist()
     height = len(rows) // layer.parts
-    found = []
+    result = []
     for token in hidden.tolist():
         inputs, outputs = naive_eight_bit(token), []
         for start in range(0, len(rows), height):
             matrix, scale = naive_ternary(rows[start : start + height])
             sums = (sum(w * x for w, x in zip(row, inputs, strict=True)) for row in matrix)
             outputs += [scale * total for total in sums]
-        found.append([total + own for total, own in zip(outputs, bias, strict=True)])
-    return found
+        result.append([total + own for total, own in zip(outputs, bias, strict=True)])
+    return result
 
 
 def layer_of(kind=nn.Linear, size=(6, 9), seed=0) -> BitLinear:
@@ -100,11 +100,11 @@ def test_each_part_of_a_fused_matrix_has_its_own_scale():
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=20))
 def test_eight_bits_are_at_most_255_even_steps_half_a_step_away(numbers):
     token = torch.tensor(numbers, dtype=torch.float64)
-    found = eight_bit(token)
+    result = eight_bit(token)
     step = max(token.abs().max().item(), 1e-5) / 127
-    levels = found / step
+    levels = result / step
     assert torch.allclose(levels, levels.round(), atol=1e-9) and levels.abs().max() <= 127.5
-    assert ((found - token).abs() <= step * (0.5 + 1e-9)).all()
+    assert ((result - token).abs() <= step * (0.5 + 1e-9)).all()
 
 
 @given(st.lists(st.floats(-10, 10, width=32), min_size=2, max_size=24), st.floats(0.1, 100))
@@ -121,9 +121,9 @@ def test_zero_weights_and_zero_tokens_stay_zero_with_finite_gradients():
     layer = layer_of()
     nn.init.zeros_(layer.weight)
     hidden = torch.zeros(2, 6, dtype=torch.float64, requires_grad=True)
-    found = layer(hidden)
-    assert torch.equal(found, layer.bias.expand(2, 9))
-    found.square().sum().backward()
+    result = layer(hidden)
+    assert torch.equal(result, layer.bias.expand(2, 9))
+    result.square().sum().backward()
     assert torch.isfinite(hidden.grad).all() and torch.isfinite(layer.weight.grad).all()
 
 
@@ -212,8 +212,8 @@ def test_lambda_grows_with_the_share_of_the_training():
     for gradual, progress, expected in ((0.5, 0, 0), (0.5, 0.2, 0.4), (0.5, 0.5, 1), (0.5, 0.9, 1),
                                         (0.0, 0.0, 1), (1.0, 0.25, 0.25)):  # fmt: skip
         set_strength(encoder, gradual, progress)
-        found = {layer.strength for layer in bit_layers(encoder).values()}
-        assert len(found) == 1 and found.pop() == pytest.approx(expected)
+        actual = {layer.strength for layer in bit_layers(encoder).values()}
+        assert len(actual) == 1 and actual.pop() == pytest.approx(expected)
     set_strength(encoder_of(), 0.5, 0.1)  # nothing to do
 
 
@@ -232,15 +232,15 @@ def test_under_autocast_scales_and_master_weights_stay_fp32():
 
 
 def test_recomputed_layers_have_the_same_gradients():
-    found = []
+    result = []
     for checkpointing in (False, True):
         encoder = encoder_of(dropout=0.0, attention_dropout=0.0)
         quantise(encoder)
         encoder.gradient_checkpointing = checkpointing
         set_strength(encoder, 1.0, 0.5)
         states(encoder).square().sum().backward()
-        found.append(encoder.layers[0].attention.qkv.weight.grad)
-    assert torch.allclose(*found, atol=1e-12)
+        result.append(encoder.layers[0].attention.qkv.weight.grad)
+    assert torch.allclose(*result, atol=1e-12)
 
 
 @pytest.mark.parametrize("gradual", [0.0, 0.5])

@@ -67,11 +67,11 @@ def test_two_stages_equal_the_plain_model(pair, kind, tokens, layers):
     ids, types, mask = inputs()
     with torch.no_grad():
         expected = plain_states(plain, kind, ids, types, mask)
-        found = encoder.encode(encoder.embed(ids, types, mask), mask, layers, tokens)
-    assert set(found) == set(layers)
+        actual = encoder.encode(encoder.embed(ids, types, mask), mask, layers, tokens)
+    assert set(actual) == set(layers)
     for layer in layers:
         wanted = expected[layer][:, :1] if tokens == "first" else expected[layer]
-        torch.testing.assert_close(found[layer], wanted, rtol=0, atol=1e-6)
+        torch.testing.assert_close(actual[layer], wanted, rtol=0, atol=1e-6)
 
 
 @every_kind
@@ -93,11 +93,11 @@ def test_dropout_is_drawn_once_and_in_the_same_order(pair, kind):
         expected = plain_states(plain, kind, ids, types, mask)
         after = torch.get_rng_state()
         torch.manual_seed(5)
-        found = encoder.encode(encoder.embed(ids, types, mask), mask, LAYERS)
+        actual = encoder.encode(encoder.embed(ids, types, mask), mask, LAYERS)
         assert torch.equal(torch.get_rng_state(), after)
-        assert not torch.allclose(found[2], plain_states(plain.eval(), kind, ids, types, mask)[2])
+        assert not torch.allclose(actual[2], plain_states(plain.eval(), kind, ids, types, mask)[2])
     for layer in LAYERS:
-        torch.testing.assert_close(found[layer], expected[layer], rtol=0, atol=1e-6)
+        torch.testing.assert_close(actual[layer], expected[layer], rtol=0, atol=1e-6)
 
 
 @every_kind
@@ -107,9 +107,9 @@ def test_encode_adds_nothing_to_the_embeddings(pair, kind):
     ids, types, mask = inputs()
     encoder.train()
     embeddings = encoder.embed(ids, types, mask)
-    found = encoder.encode(embeddings, mask, (0,))[0]
+    result = encoder.encode(embeddings, mask, (0,))[0]
     project = getattr(encoder.model, "embeddings_project", torch.nn.Identity())
-    assert torch.equal(found, project(embeddings))
+    assert torch.equal(result, project(embeddings))
 
 
 @every_kind
@@ -129,12 +129,12 @@ def test_a_perturbation_reaches_the_output_as_in_the_plain_model(pair, kind):
     expected = plain_states(plain, kind, ids, types, mask)[2]
     handle.remove()
     perturbed = (embeddings + noise).requires_grad_()
-    found = encoder.encode(perturbed, mask, (2,))[2]
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    actual = encoder.encode(perturbed, mask, (2,))[2]
+    torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)
     unperturbed = encoder.encode(embeddings, mask, (2,))[2]
-    assert (found - unperturbed).abs().max() > 1e-3
-    direction = torch.randn_like(found)
-    (found * direction).sum().backward()
+    assert (actual - unperturbed).abs().max() > 1e-3
+    direction = torch.randn_like(actual)
+    (actual * direction).sum().backward()
     (expected * direction).sum().backward()
     torch.testing.assert_close(perturbed.grad, seen[0].grad, rtol=1e-10, atol=1e-10)
 
@@ -146,8 +146,8 @@ def test_every_weight_gets_the_plain_models_gradient(pair, kind):
     ids, types, mask = inputs()
     weights = mask[..., None].double()
     (plain_states(plain, kind, ids, types, mask)[2] * weights).square().sum().backward()
-    found = encoder.encode(encoder.embed(ids, types, mask), mask, (2,))[2]
-    (found * weights).square().sum().backward()
+    result = encoder.encode(encoder.embed(ids, types, mask), mask, (2,))[2]
+    (result * weights).square().sum().backward()
     gradients = {name: p.grad for name, p in plain.named_parameters() if "pooler" not in name}
     assert set(gradients) == {name for name, _ in encoder.model.named_parameters()}
     for name, parameter in encoder.model.named_parameters():

@@ -36,8 +36,8 @@ def gradients(function, *inputs):
     return [out.detach(), *(one.grad for one in inputs)]
 
 
-def close(found, expected, tolerance):
-    for one, other in zip(found, expected, strict=True):
+def close(actual, expected, tolerance):
+    for one, other in zip(actual, expected, strict=True):
         assert one.dtype == other.dtype
         scale = other.double().abs().max()
         assert (one.double() - other.double()).abs().max() <= tolerance * scale
@@ -69,11 +69,11 @@ def test_attention_is_that_of_torch(dtype, tolerance, heads, dim):
     torch.manual_seed(0)
     packing = packing_of(LENGTHS)
     qkv = torch.randn(sum(LENGTHS), 3 * dim, dtype=dtype)
-    found = gradients(lambda x: kernels.attention(x, packing, heads, 0.0), qkv)
+    actual = gradients(lambda x: kernels.attention(x, packing, heads, 0.0), qkv)
     expected = gradients(
         lambda x: bert.self_attention(x.float(), packing, heads, 0.0).to(dtype), qkv
     )
-    close(found, expected, tolerance)
+    close(actual, expected, tolerance)
 
 
 def naive_attention(qkv, heads, factors):
@@ -99,9 +99,9 @@ def test_attention_drops_weights_and_scales_the_rest():
     assert 0.85 < kept.double().mean() < 0.95
     parts = factors.split([heads * n * n for n in LENGTHS])
     parts = [one.view(heads, n, n) for one, n in zip(parts, LENGTHS, strict=True)]
-    found = gradients(lambda x: kernels.attention(x, packing, heads, RATE), qkv)
+    actual = gradients(lambda x: kernels.attention(x, packing, heads, RATE), qkv)
     expected = gradients(lambda x: naive_attention(x.double(), heads, parts).float(), qkv)
-    close(found, expected, 2e-6)
+    close(actual, expected, 2e-6)
 
 
 def test_a_build_is_reused_and_one_that_was_killed_holds_nobody_up(tmp_path):
@@ -142,9 +142,9 @@ def test_an_encoder_with_kernels_is_the_same_function():
 
     def states():
         encoder.zero_grad()
-        found = encoder.encode(encoder.embed(ids, torch.zeros_like(ids), mask), mask, (2,))[2]
-        (found * factors).mean().backward()
-        return [found.detach(), *(p.grad.clone() for p in encoder.parameters())]
+        actual = encoder.encode(encoder.embed(ids, torch.zeros_like(ids), mask), mask, (2,))[2]
+        (actual * factors).mean().backward()
+        return [actual.detach(), *(p.grad.clone() for p in encoder.parameters())]
 
     expected = states()
     encoder.use_kernels("compiled")

@@ -30,11 +30,11 @@ def tensors(values):
 
 @pytest.mark.parametrize("checkpoint", [BERT, ROBERTA], ids=["bert", "roberta"])
 def test_both_families(checkpoint):
-    found = mlm_weights(tensors(checkpoint))
-    assert {name: tensor.item() for name, tensor in found.items()} == dict(
+    result = mlm_weights(tensors(checkpoint))
+    assert {name: tensor.item() for name, tensor in result.items()} == dict(
         zip((*PARTS, "bias"), (1, 2, 3, 4, 5), strict=True)
     )
-    assert all(tensor.dtype == torch.float32 for tensor in found.values())
+    assert all(tensor.dtype == torch.float32 for tensor in result.values())
 
 
 def test_the_decoders_spelling_of_the_bias_and_a_tied_decoder():

@@ -42,9 +42,9 @@ def test_packed_and_unpacked_is_the_same_batch(mask):
 @settings(deadline=None)
 def test_first_tokens_come_back_in_the_order_of_the_batch(mask):
     packing, batch = Packing(mask), numbered(mask)
-    found = packing.in_batch_order(packing.pack(batch)[packing.first])
+    actual = packing.in_batch_order(packing.pack(batch)[packing.first])
     expected = [row[own != 0][0] for row, own in zip(batch, mask, strict=True)]
-    assert torch.equal(found, torch.stack(expected))
+    assert torch.equal(actual, torch.stack(expected))
 
 
 @given(masks())

@@ -49,10 +49,10 @@ def test_a_loaded_encoder_gives_the_same_states_to_the_last_bit(quantised, tmp_p
     given = (ids, torch.zeros_like(ids), (ids != 0).long())
     with torch.no_grad():
         for layer in range(4):
-            found = [
+            result = [
                 e.encode(e.embed(*given), given[2], (layer,), tokens) for e in (quantised, loaded)
             ]
-            assert torch.equal(found[0][layer], found[1][layer]), layer
+            assert torch.equal(result[0][layer], result[1][layer]), layer
     assert not bit_layers(loaded) and not loaded.training
 
 

@@ -29,10 +29,10 @@ def encoder():
 
 def states_and_gradients(encoder, given, tokens):
     ids, types, mask = given
-    found = encoder.encode(encoder.embed(ids, types, mask), mask, (1, 2), tokens)
-    gradients = torch.autograd.grad(sum(s.square().sum() for s in found.values()),
+    result = encoder.encode(encoder.embed(ids, types, mask), mask, (1, 2), tokens)
+    gradients = torch.autograd.grad(sum(s.square().sum() for s in result.values()),
                                     list(encoder.parameters()))  # fmt: skip
-    return [*found.values(), *gradients]
+    return [*result.values(), *gradients]
 
 
 @pytest.mark.parametrize("device", DEVICES)

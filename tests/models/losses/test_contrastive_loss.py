@@ -97,10 +97,10 @@ def test_bf16_vectors_are_compared_in_fp32():
     z = torch.randn(32, 2, 384).bfloat16()
     exact = head().loss(z.double(), numbers(32, 2)).item()
     with torch.autocast("cpu", torch.bfloat16):
-        found = head().loss(z, numbers(32, 2))
+        result = head().loss(z, numbers(32, 2))
         also = head().loss(z.float(), numbers(32, 2))
-    assert found.dtype == torch.float32
-    assert found.item() == pytest.approx(exact, abs=1e-4)
+    assert result.dtype == torch.float32
+    assert result.item() == pytest.approx(exact, abs=1e-4)
     assert also.item() == pytest.approx(exact, abs=1e-4)
 
 
@@ -120,35 +120,35 @@ def test_equal_texts_are_no_negatives(texts, views, seed):
 
     z = vectors(len(texts), views, seed)
     labels = torch.tensor(texts)[:, :views]
-    found = head(temperature=0.5).loss(z, labels).item()
-    assert found == pytest.approx(naive(z, 0.5, none=none), rel=1e-10, abs=1e-10)
+    result = head(temperature=0.5).loss(z, labels).item()
+    assert result == pytest.approx(naive(z, 0.5, none=none), rel=1e-10, abs=1e-10)
 
 
 def test_one_text_twice_in_a_batch_of_single_texts():
     z = vectors(3, 2)
-    found = head().loss(z, torch.tensor([[0], [1], [0]])).item()
+    result = head().loss(z, torch.tensor([[0], [1], [0]])).item()
     same = {(0, 2), (2, 0)}
-    assert found == pytest.approx(naive(z, 0.05, none=lambda i, j, view: (i, j) in same))
-    assert found != pytest.approx(head().loss(z, numbers(3)).item())
+    assert result == pytest.approx(naive(z, 0.05, none=lambda i, j, view: (i, j) in same))
+    assert result != pytest.approx(head().loss(z, numbers(3)).item())
 
 
 def test_outcomes_are_those_of_blocks_in_file_order():
     z = vectors(150, 2, dim=3).repeat(1, 1, 1)
     made = head(temperature=0.2).eval()
-    found = made.outcomes(z, numbers(150, 2))
+    result = made.outcomes(z, numbers(150, 2))
     for block in (range(0, 50), range(50, 100), range(100, 150)):
         for i in block:
             logits = [cosine(z[i, 0].numpy(), z[j, 1].numpy()) / 0.2 for j in block]
             own = logits[i - block.start]
             others = [value for j, value in zip(block, logits, strict=True) if j != i]
-            assert found[i, 0].item() == (own > max(others))
+            assert result[i, 0].item() == (own > max(others))
             chance = math.exp(own) / sum(map(math.exp, logits))
-            assert found[i, 1].item() == pytest.approx(chance, rel=1e-9)
+            assert result[i, 1].item() == pytest.approx(chance, rel=1e-9)
 
 
 def test_equal_vectors_are_never_nearest():
-    found = head().eval().outcomes(torch.ones(10, 2, 3), numbers(10))
-    assert not found[:, 0].any() and torch.allclose(found[:, 1], torch.full((10,), 0.1))
+    result = head().eval().outcomes(torch.ones(10, 2, 3), numbers(10))
+    assert not result[:, 0].any() and torch.allclose(result[:, 1], torch.full((10,), 0.1))
 
 
 @pytest.mark.parametrize("options", [{"temperature": 0.0}, {"temperature": -1.0}, {"chunk": 0}])
@@ -205,7 +205,7 @@ def test_two_processes_have_the_gradient_of_one_with_the_whole_batch(rows, tmp_p
     loss = head(hard_negative_weight=0.7).loss(layer(x), labels)
     loss.backward()
     expected = torch.cat([p.grad.flatten() for p in layer.parameters()])
-    found = torch.tensor(both["grads"], dtype=torch.float64)
+    actual = torch.tensor(both["grads"], dtype=torch.float64)
     assert both["loss"] == pytest.approx(loss.item(), rel=1e-12)
-    assert (found.norm() / expected.norm()).item() == pytest.approx(1.0, rel=1e-10)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    assert (actual.norm() / expected.norm()).item() == pytest.approx(1.0, rel=1e-10)
+    torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-12)

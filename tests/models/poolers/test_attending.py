@@ -71,11 +71,11 @@ def test_pooled_sequences_with_attention_are_the_formula(name, kind, last):
     layers = range(LAYERS - last + 1, LAYERS + 1)
     assert (pooler.layers, pooler.tokens) == (tuple(layers), "all")
     hidden, mask = sequences(layers, D)
-    found = pooler(hidden, mask)
+    actual = pooler(hidden, mask)
     for i, length in enumerate(LENGTHS):
         sequence = naive_over_layers(kind, [hidden[n][i, :length].tolist() for n in layers])
         expected = naive_mha(pooler.attention, sequence, HEADS)
-        assert found[i].tolist() == pytest.approx(expected, rel=1e-10, abs=1e-12)
+        assert actual[i].tolist() == pytest.approx(expected, rel=1e-10, abs=1e-12)
 
 
 @pytest.mark.parametrize("residual", [False, True])
@@ -84,7 +84,7 @@ def test_mha_is_the_formula_over_the_last_layer_alone(residual, norm):
     pooler = randomised(make("mha", heads=HEADS, residual=residual, norm=norm))
     assert (pooler.layers, pooler.tokens) == ((LAYERS,), "all")
     hidden, mask = sequences([LAYERS], D)
-    found = pooler(hidden, mask)
+    actual = pooler(hidden, mask)
     for i, length in enumerate(LENGTHS):
         sequence = hidden[LAYERS][i, :length].tolist()
         expected = naive_mha(pooler.attention, sequence, HEADS)
@@ -98,7 +98,7 @@ def test_mha_is_the_formula_over_the_last_layer_alone(residual, norm):
                 s * (x - mean) / math.sqrt(variance + 1e-5) + b
                 for x, s, b in zip(expected, scale, shift, strict=True)
             ]
-        assert found[i].tolist() == pytest.approx(expected, rel=1e-9, abs=1e-11)
+        assert actual[i].tolist() == pytest.approx(expected, rel=1e-9, abs=1e-11)
 
 
 @pytest.mark.parametrize("name", ["max_seq_mha", "mean_seq_mha"])
@@ -156,7 +156,7 @@ def test_values_and_gradients_are_those_of_pytorch(dropout):
     """With the same random numbers, in training: `nn.MultiheadAttention` itself for one query."""
     attention = randomised(make("mha", heads=HEADS, dropout=dropout)).attention.train()
     states, mask = sequences([LAYERS], D)
-    found = {}
+    result = {}
     for name in ("pytorch", "ours"):
         sequence = states[LAYERS].clone().requires_grad_()
         torch.manual_seed(3)
@@ -166,8 +166,8 @@ def test_values_and_gradients_are_those_of_pytorch(dropout):
             query, pads = sequence[:, :1], mask == 0
             vectors = attention(query, sequence, sequence, key_padding_mask=pads)[0][:, 0]
         wanted = [sequence, *attention.parameters()]
-        found[name] = [vectors, *torch.autograd.grad(vectors.square().sum(), wanted)]
-    for ours, theirs in zip(found["ours"], found["pytorch"], strict=True):
+        result[name] = [vectors, *torch.autograd.grad(vectors.square().sum(), wanted)]
+    for ours, theirs in zip(result["ours"], result["pytorch"], strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
@@ -178,11 +178,11 @@ def test_attention_in_bf16(autocast):
     states, mask = sequences([LAYERS], D)
     exact = attend(attention, states[LAYERS].float(), mask)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        found = attend(
+        result = attend(
             attention if autocast else attention.bfloat16(), states[LAYERS].bfloat16(), mask
         )
-    assert found.dtype == torch.bfloat16
-    torch.testing.assert_close(found.float(), exact, rtol=0.05, atol=0.02)
+    assert result.dtype == torch.bfloat16
+    torch.testing.assert_close(result.float(), exact, rtol=0.05, atol=0.02)
 
 
 @pytest.mark.parametrize("name", WITH_MHA)

@@ -33,7 +33,7 @@ def results(functions, gru, lengths, amp=False):
     """Of each function what it gives, and the gradients by rows and parameters."""
     parameters = list(gru.parameters())
     size = (len(lengths), max(lengths) + 2, gru.input_size)
-    found = []
+    result = []
     for function in functions:
         torch.manual_seed(1)
         rows = torch.randn(size, dtype=parameters[0].dtype, requires_grad=True)
@@ -41,8 +41,8 @@ def results(functions, gru, lengths, amp=False):
             output = function(gru, pack(rows, torch.tensor(lengths)))
         torch.manual_seed(2)
         loss = (output * torch.randn(output.shape)).sum()
-        found += [output, *torch.autograd.grad(loss, [rows, *parameters])]
-    return found
+        result += [output, *torch.autograd.grad(loss, [rows, *parameters])]
+    return result
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
@@ -51,19 +51,19 @@ def test_is_torchs_gru(layers, lengths):
     gru = made(layers, dropout=0.5 if layers > 1 else 0.0)  # the same numbers are dropped
     for dtype, bound in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
         gru.to(dtype)
-        found = results(OURS, gru, lengths)
+        actual = results(OURS, gru, lengths)
         expected = results(TORCHS, gru, lengths)
-        for one, other in zip(found, expected, strict=True):
+        for one, other in zip(actual, expected, strict=True):
             torch.testing.assert_close(one, other, rtol=bound, atol=bound)
 
 
 def test_is_torchs_gru_under_autocast():
     gru = made(2, dim=48, width=32)
     lengths = CASES["mixed"]
-    found = results(OURS, gru, lengths, amp=True)
+    actual = results(OURS, gru, lengths, amp=True)
     expected = results(TORCHS, gru, lengths, amp=True)
     exact = results(TORCHS, gru, lengths)
-    for one, other, true in zip(found, expected, exact, strict=True):
+    for one, other, true in zip(actual, expected, exact, strict=True):
         assert one.dtype == other.dtype
         wrong, torchs_wrong = ((x - true).abs().mean().item() for x in (one, other))
         # a first state has no rows behind it: the gradient by its weight is 0 in both

@@ -48,15 +48,15 @@ def naive_gru(gru, layer, reverse, rows):
         for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     )
     d = wh.shape[1]
-    state, found = np.zeros(d), {}
+    state, result = np.zeros(d), {}
     order = range(len(rows))[::-1] if reverse else range(len(rows))
     for t in order:
         x, h = wx @ rows[t] + bx, wh @ state + bh
         r = 1 / (1 + np.exp(-(x[:d] + h[:d])))
         z = 1 / (1 + np.exp(-(x[d : 2 * d] + h[d : 2 * d])))
         n = np.tanh(x[2 * d :] + r * h[2 * d :])
-        state = found[t] = (1 - z) * n + z * state
-    return [found[t] for t in range(len(rows))]
+        state = result[t] = (1 - z) * n + z * state
+    return [result[t] for t in range(len(rows))]
 
 
 def naive_bigru(gru, rows):
@@ -116,11 +116,11 @@ def test_is_the_papers_formulas(scores, fusion_layers, layers):
     assert pooler.scored == mixed
     assert pooler.layers == (mixed if fusion_layers is None else tuple(sorted({*mixed, LAYERS})))
     hidden, mask = sequences()
-    found = pooler({n: hidden[n] for n in pooler.layers}, mask)
+    actual = pooler({n: hidden[n] for n in pooler.layers}, mask)
     for i, length in enumerate(LENGTHS):
         own = {n: state[i, :length].numpy() for n, state in hidden.items()}
         expected, weights = naive_hire(pooler, own)
-        assert found[i].tolist() == pytest.approx(expected.tolist(), rel=1e-10, abs=1e-12)
+        assert actual[i].tolist() == pytest.approx(expected.tolist(), rel=1e-10, abs=1e-12)
         if weights is not None:
             importance = pooler.importance(hidden, mask)
             assert importance.shape == (len(LENGTHS), len(mixed))
@@ -185,8 +185,8 @@ def test_a_batch_equals_single_examples(dtype):
     together = pooler(hidden, mask)
     for i, length in enumerate(LENGTHS):
         alone = {n: state[i : i + 1, :length] for n, state in hidden.items()}
-        found = pooler(alone, mask[i : i + 1, :length])
-        torch.testing.assert_close(found[0], together[i], rtol=1e-5, atol=1e-5)
+        result = pooler(alone, mask[i : i + 1, :length])
+        torch.testing.assert_close(result[0], together[i], rtol=1e-5, atol=1e-5)
     padded = pooler.scorer.gru(hidden[0])[1].transpose(0, 1).flatten(1)
     packed = pooler.scorer._summaries(False, mask.sum(1), hidden[0])[:, 0]
     assert (padded - packed).abs().max() > 0.01
@@ -196,28 +196,28 @@ def test_final_states_are_in_the_order_of_examples():
     """Trap 2 again: `h_n.view(B, -1)` mixes examples."""
     pooler = randomised(make())
     hidden, mask = sequences()
-    found = pooler.scorer._summaries(False, mask.sum(1), hidden[0], hidden[2])
-    assert found.shape == (len(LENGTHS), 2, 4 * D)
+    actual = pooler.scorer._summaries(False, mask.sum(1), hidden[0], hidden[2])
+    assert actual.shape == (len(LENGTHS), 2, 4 * D)
     for i, length in enumerate(LENGTHS):
         for place, layer in enumerate((0, 2)):
             _, final = naive_bigru(pooler.scorer.gru, hidden[layer][i, :length].numpy())
             expected = np.concatenate(final).tolist()
-            assert found[i, place].tolist() == pytest.approx(expected, rel=1e-10, abs=1e-13)
+            assert actual[i, place].tolist() == pytest.approx(expected, rel=1e-10, abs=1e-13)
 
 
 def test_the_backward_half_of_the_first_token_is_its_final_state():
     """Trap 3: `out[:, -1]` is not."""
     pooler = randomised(make())
     hidden, mask = sequences()
-    found = pooler(hidden, mask)
+    result = pooler(hidden, mask)
     weights = pooler.importance(hidden, mask)
     mixed = sum(weights[:, n, None, None] * hidden[n] for n in pooler.scored)
     last = hidden[LAYERS]
     joined = torch.cat([last, mixed, last + mixed, last * mixed], -1)
     packed, final = pooler.fusion.gru(pack(joined, mask.sum(1)))
-    torch.testing.assert_close(found[:, D:], final[-1], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(result[:, D:], final[-1], rtol=1e-12, atol=1e-12)
     output, _ = nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
-    torch.testing.assert_close(found, output[:, 0], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(result, output[:, 0], rtol=1e-12, atol=1e-12)
     assert (output[:, -1, D:] - final[-1]).abs().max() > 0.1
 
 
@@ -225,21 +225,21 @@ def test_the_backward_half_of_the_first_token_is_its_final_state():
 def test_chunks_change_neither_values_nor_gradients(states_at_once):
     whole, cut = randomised(make()), randomised(make(states_at_once=states_at_once))
     cut.load_state_dict(whole.state_dict())
-    found = []
+    result = []
     for pooler in (whole, cut):
         hidden, mask = sequences()
         hidden = {n: state.requires_grad_() for n, state in hidden.items()}
         output = pooler(hidden, mask)
         output.square().sum().backward()
         gradients = [p.grad for p in pooler.parameters()]
-        found.append([output, *gradients, *(state.grad for state in hidden.values())])
-    for one, other in zip(*found, strict=True):
+        result.append([output, *gradients, *(state.grad for state in hidden.values())])
+    for one, other in zip(*result, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
 def test_chunks_are_computed_again_in_the_mode_of_the_forward_pass():
     """SMART's pass without dropout is over before the backward pass begins."""
-    found = []
+    result = []
     for states_at_once in (None, 2):
         pooler = randomised(make(states_at_once=states_at_once, dropout=0.5))
         hidden, mask = sequences()
@@ -247,8 +247,8 @@ def test_chunks_are_computed_again_in_the_mode_of_the_forward_pass():
         pooler.train()
         output.sum().backward()
         assert pooler.scorer.gru.training
-        found.append([p.grad for p in pooler.parameters()])
-    for one, other in zip(*found, strict=True):
+        result.append([p.grad for p in pooler.parameters()])
+    for one, other in zip(*result, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 

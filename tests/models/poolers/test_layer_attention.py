@@ -76,7 +76,7 @@ def test_equals_the_double_loop_of_the_paper(variant, concat, options, first, sc
     hidden, mask = states()
     layers = list(range(first, LAYERS + 1))
     assert list(pooler.layers) == layers
-    found, importance = pooler(hidden, mask), pooler.importance(hidden, mask)
+    actual, importance = pooler(hidden, mask), pooler.importance(hidden, mask)
     assert importance.shape == (B, len(layers))
     torch.testing.assert_close(importance.sum(1), torch.ones(B, dtype=torch.float64))
     for row in range(B):
@@ -95,7 +95,7 @@ def test_equals_the_double_loop_of_the_paper(variant, concat, options, first, sc
             for j in range(len(layers)):
                 mixed += alpha[i, j] * values[j] / len(layers)
         expected = np.concatenate([hidden[LAYERS][row, 0].numpy(), mixed]) if concat else mixed
-        np.testing.assert_allclose(found[row].detach().numpy(), expected, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(actual[row].detach().numpy(), expected, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(
             importance[row].detach().numpy(), alpha.mean(0), rtol=1e-10, atol=1e-12
         )

@@ -15,10 +15,10 @@ def test_the_formula(last):
     layers = range(LAYERS - last + 1, LAYERS + 1)
     assert (pooler.layers, pooler.tokens) == (tuple(layers), "first")
     hidden, mask = sequences(layers, D)
-    found = pooler({n: state[:, :1] for n, state in hidden.items()}, mask)
+    result = pooler({n: state[:, :1] for n, state in hidden.items()}, mask)
     for i in range(len(LENGTHS)):
         rows = [hidden[n][i, 0].tolist() for n in layers]
-        assert found[i].tolist() == [max(values) for values in zip(*rows, strict=True)]
+        assert result[i].tolist() == [max(values) for values in zip(*rows, strict=True)]
 
 
 def test_one_layer_is_cls():

@@ -90,8 +90,8 @@ def test_first_is_enough_exactly_where_it_is_declared(name):
 def test_padding_never_changes_the_output(name, padding, junk):
     pooler = make(name)
     expected = pooler(*states(pooler, junk=-1.5))
-    found = pooler(*states(pooler, padding, junk))
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    actual = pooler(*states(pooler, padding, junk))
+    torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)
 
 
 @every_pooler
@@ -101,8 +101,8 @@ def test_batch_equals_single(name):
     together = pooler(hidden, mask)
     for i, length in enumerate(LENGTHS):
         alone = {layer: state[i : i + 1, :length] for layer, state in hidden.items()}
-        found = pooler(alone, mask[i : i + 1, :length])
-        torch.testing.assert_close(found[0], together[i], rtol=1e-10, atol=1e-10)
+        result = pooler(alone, mask[i : i + 1, :length])
+        torch.testing.assert_close(result[0], together[i], rtol=1e-10, atol=1e-10)
 
 
 @every_pooler
@@ -150,9 +150,9 @@ def test_bf16_is_close(name):
     pooler.float()
     hidden, mask = states(pooler, dtype=torch.bfloat16)
     with torch.autocast("cpu", torch.bfloat16):
-        found = pooler(hidden, mask)
-    assert found.isfinite().all()
-    torch.testing.assert_close(found.double(), exact, rtol=2e-2, atol=2e-2)
+        result = pooler(hidden, mask)
+    assert result.isfinite().all()
+    torch.testing.assert_close(result.double(), exact, rtol=2e-2, atol=2e-2)
 
 
 def naive_mean(row):
@@ -175,17 +175,17 @@ def test_equals_the_formula_over_the_last_layer(name, sign):
     assert pooler.tokens == ("first" if name == "cls" else "all")
     hidden, mask = states(pooler, padding=3, junk=0.0)
     hidden = {layer: sign * state for layer, state in hidden.items()}
-    found = pooler(hidden, mask)
+    actual = pooler(hidden, mask)
     for i, length in enumerate(LENGTHS):
         expected = NAIVE[name](hidden[LAYERS][i, :length].tolist())
-        assert found[i].tolist() == pytest.approx(expected, rel=1e-12)
+        assert actual[i].tolist() == pytest.approx(expected, rel=1e-12)
 
 
 def test_mean_of_bf16_states_is_taken_in_fp32():
     pooler = make("mean")
     state = torch.randn(2, 300, D, generator=torch.Generator().manual_seed(0)).bfloat16() + 3
-    found = pooler({LAYERS: state}, torch.ones(2, 300, dtype=torch.int64))
-    torch.testing.assert_close(found.double(), state.double().mean(1), rtol=1e-6, atol=1e-6)
+    result = pooler({LAYERS: state}, torch.ones(2, 300, dtype=torch.int64))
+    torch.testing.assert_close(result.double(), state.double().mean(1), rtol=1e-6, atol=1e-6)
 
 
 def test_tokens_are_the_last_layer_as_it_is():

@@ -28,12 +28,12 @@ def runs(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     settings = {"base": (0.3, (1, 2, 3)), "good": (0.1, (1, 2, 3)), "odd": (0.1, (7, 8))}
     settings["alone"] = (0.5, (1,))
-    found = {}
+    result = {}
     for number, (name, (noise, seeds)) in enumerate(settings.items()):
-        found[name] = [root / f"{name}-{seed}" for seed in seeds]
-        for directory, seed in zip(found[name], seeds, strict=True):
+        result[name] = [root / f"{name}-{seed}" for seed in seeds]
+        for directory, seed in zip(result[name], seeds, strict=True):
             write_run(directory, rows=ROWS, seed=seed, noise=noise, lr=number)
-    return found
+    return result
 
 
 def naive_differences(task, base, other, seeds, resamples):
@@ -64,10 +64,10 @@ def naive_differences(task, base, other, seeds, resamples):
 
 @pytest.mark.parametrize(("other", "seeds"), [("good", (1, 2, 3)), ("odd", (7, 8))])
 def test_differences_equal_a_naive_paired_bootstrap(other, seeds, runs):
-    found = compare(
+    actual = compare(
         [Group("base", runs["base"]), Group("other", runs[other])], "base", resamples=30
     )
-    base, entry = found["groups"]
+    base, entry = actual["groups"]
     overall = []
     for task in TASKS:
         naive = naive_differences(task, runs["base"], runs[other], ((1, 2, 3), seeds), 30)
@@ -83,13 +83,13 @@ def test_differences_equal_a_naive_paired_bootstrap(other, seeds, runs):
 
 
 def test_scores_are_those_of_the_reports(runs):
-    found = compare(group_runs([*runs["base"], *runs["alone"]]), "base", resamples=20)
-    assert [group["name"] for group in found["groups"]] == ["base", "alone"]
+    result = compare(group_runs([*runs["base"], *runs["alone"]]), "base", resamples=20)
+    assert [group["name"] for group in result["groups"]] == ["base", "alone"]
     reports = [json.loads((run / "report.json").read_text()) for run in runs["base"]]
-    base, alone = found["groups"]
+    base, alone = result["groups"]
     assert base["seeds"] == [1, 2, 3] and base["runs"] == [str(run) for run in runs["base"]]
     for task in TASKS:
-        metric = found["tasks"][task]["metric"]
+        metric = result["tasks"][task]["metric"]
         values = [report["tasks"][task]["dev"][metric] for report in reports]
         assert base["tasks"][task]["values"] == values
         assert base["tasks"][task]["mean"] == pytest.approx(np.mean(values))
@@ -103,23 +103,23 @@ def test_scores_are_those_of_the_reports(runs):
 
 def test_comparisons_are_plain_json_and_repeat(runs):
     groups = group_runs([run for own in runs.values() for run in own])
-    found = compare(groups, "base", resamples=50)
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert compare(groups, "base", resamples=50) == found
+    result = compare(groups, "base", resamples=50)
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    assert compare(groups, "base", resamples=50) == result
     # the other groups do not change what two of them say of each other, but for Holm
     fewer = compare(groups[:2], "base", resamples=50)
     keys = ("value", "low", "high", "p")
     for task in TASKS:
-        many, few = (f["groups"][1]["tasks"][task]["difference"] for f in (found, fewer))
+        many, few = (f["groups"][1]["tasks"][task]["difference"] for f in (result, fewer))
         assert [many[key] for key in keys] == [few[key] for key in keys]
         assert many["p_holm"] >= few["p_holm"] == few["p"]
 
 
 def test_holm_corrects_over_the_groups_of_each_column(runs):
-    found = compare(group_runs([r for own in runs.values() for r in own]), "base", resamples=200)
+    result = compare(group_runs([r for own in runs.values() for r in own]), "base", resamples=200)
     for column in (*TASKS, None):
         entries = [
-            group["tasks"][column] if column else group["overall"] for group in found["groups"][1:]
+            group["tasks"][column] if column else group["overall"] for group in result["groups"][1:]
         ]
         ranked = sorted((e["difference"]["p"], e["difference"]["p_holm"]) for e in entries)
         assert ranked[0][1] == pytest.approx(min(1, 3 * ranked[0][0]))
@@ -130,22 +130,22 @@ def test_identical_groups_differ_by_nothing(tmp_path, runs):
     for seed in (1, 2, 3):
         write_run(tmp_path / f"same-{seed}", rows=ROWS, seed=seed, noise=0.3, lr=99)
     groups = group_runs([*runs["base"], *(tmp_path / f"same-{seed}" for seed in (1, 2, 3))])
-    found = compare(groups, "base", resamples=100)["groups"][1]
+    result = compare(groups, "base", resamples=100)["groups"][1]
     zero = {"value": 0.0, "low": 0.0, "high": 0.0, "p": 1.0, "p_holm": 1.0}
-    assert [found["tasks"][task]["difference"] for task in TASKS] == [zero] * 3
-    assert found["overall"]["difference"] == zero
+    assert [result["tasks"][task]["difference"] for task in TASKS] == [zero] * 3
+    assert result["overall"]["difference"] == zero
 
 
 def test_a_task_that_a_group_lacks_is_a_gap(tmp_path, runs):
     write_run(tmp_path / "pair-1", rows=ROWS, seed=1, only=("sst", "sts"))
-    found = compare(group_runs([*runs["base"], tmp_path / "pair-1"]), "base", resamples=20)
-    base, pair = found["groups"]
+    result = compare(group_runs([*runs["base"], tmp_path / "pair-1"]), "base", resamples=20)
+    base, pair = result["groups"]
     assert set(pair["tasks"]) == {"sst", "sts"} and pair["overall"] is None
     assert pair["tasks"]["sst"]["difference"] and base["overall"]
     assert not base["tasks"]["para"]["best"]  # it has no rival
     # the baseline may be the one that lacks it
-    found = compare(group_runs([*runs["base"], tmp_path / "pair-1"]), "pair", resamples=20)
-    base, pair = found["groups"]
+    result = compare(group_runs([*runs["base"], tmp_path / "pair-1"]), "pair", resamples=20)
+    base, pair = result["groups"]
     assert base["tasks"]["para"]["difference"] is None and base["overall"]["difference"] is None
     assert base["tasks"]["sst"]["difference"] and pair["tasks"]["sst"]["difference"] is None
 
@@ -157,15 +157,15 @@ def test_an_undefined_score_is_no_score_and_never_the_best(tmp_path, runs):
     edited(tmp_path / "flat-1", lambda r: r["tasks"]["sts"]["dev"].update(pearson=None))
     groups = group_runs([*runs["base"], tmp_path / "flat-1", tmp_path / "flat-2"])
     for baseline in ("base", "flat"):
-        found = compare(groups, baseline, resamples=20)
-        base, flat = found["groups"]
+        result = compare(groups, baseline, resamples=20)
+        base, flat = result["groups"]
         assert flat["tasks"]["sts"]["values"][0] is None and flat["tasks"]["sts"]["values"][1]
         for entry in (flat["tasks"]["sts"], flat["overall"]):
             assert [entry[key] for key in ("mean", "sd", "low", "high")] == [None] * 4
             assert not entry["best"] and entry["difference"] is None
         assert base["tasks"]["sts"]["difference"] is None
         assert (flat if baseline == "base" else base)["tasks"]["sst"]["difference"]
-        assert any("sts has no score" in note and "flat-1" in note for note in found["notes"])
+        assert any("sts has no score" in note and "flat-1" in note for note in result["notes"])
 
 
 def test_a_diverged_run_with_null_predictions_is_shown(tmp_path):
@@ -180,8 +180,8 @@ def test_the_unclipped_scores_count_as_in_the_report(tmp_path, runs):
     """Saved numbers are clipped to the label range, reported correlations are not."""
     write_run(tmp_path / "a", rows=ROWS, seed=1)
     rewritten(tmp_path / "a", "sts", lambda i, r: r | {"prediction": 0.0 if i % 2 else 5.0})
-    found = compare(group_runs([*runs["base"], tmp_path / "a"]), "base", resamples=20)
-    assert found["groups"][1]["tasks"]["sts"]["difference"]["low"] is not None
+    result = compare(group_runs([*runs["base"], tmp_path / "a"]), "base", resamples=20)
+    assert result["groups"][1]["tasks"]["sts"]["difference"]["low"] is not None
 
 
 def test_the_axes_points_and_settings_of_a_grid_are_kept(runs):
@@ -193,15 +193,15 @@ def test_the_axes_points_and_settings_of_a_grid_are_kept(runs):
         Group(name, runs[name], {"lr": label, "x": "a"})
         for name, label in (("base", "lr_0"), ("good", "lr_1"))
     ]
-    found = compare(groups, "base", axes=axes, resamples=20)
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert found["axes"] == [
+    result = compare(groups, "base", axes=axes, resamples=20)
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    assert result["axes"] == [
         {"key": "lr", "labels": ["lr_0", "lr_1"], "values": [0, None]},
         {"key": "x", "labels": ["a"], "values": [{"u": 1}]},
     ]
-    assert [group["point"] for group in found["groups"]] == [group.point for group in groups]
-    assert [group["settings"] for group in found["groups"]] == [{"lr": 0}, {"lr": 1}]
-    assert found["marginals"] == []
+    assert [group["point"] for group in result["groups"]] == [group.point for group in groups]
+    assert [group["settings"] for group in result["groups"]] == [{"lr": 0}, {"lr": 1}]
+    assert result["marginals"] == []
     plain = compare(group_runs(runs["base"]), "base", resamples=20)
     assert (plain["axes"], plain["groups"][0]["point"]) == ([], {})
 

@@ -9,9 +9,9 @@ pytestmark = pytest.mark.usefixtures("no_warnings")
 
 
 def entry(mean, **changes):
-    found = {"values": [mean - 0.01, mean + 0.01], "mean": mean, "low": mean - 0.03,
+    result = {"values": [mean - 0.01, mean + 0.01], "mean": mean, "low": mean - 0.03,
              "high": mean + 0.02, "best": False}  # fmt: skip
-    return found | changes
+    return result | changes
 
 
 def made(groups, tasks=("sst", "sts")):

@@ -61,7 +61,7 @@ def alone_of(root):
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """Comparison, folder and text of the page, by kind."""
-    found = {}
+    result = {}
     for name, make in (("grid", grid_of), ("subsets", subsets_of), ("alone", alone_of)):
         root = tmp_path_factory.mktemp(name)
         comparison = make(root)
@@ -69,8 +69,8 @@ def written(tmp_path_factory):
             warnings.simplefilter("error")
             paths = write_comparison(root / f"out <b> {name}", comparison)
         assert paths[-1].name == "report.html"
-        found[name] = (comparison, paths[-1].parent, paths[-1].read_text(encoding="utf-8"))
-    return found
+        result[name] = (comparison, paths[-1].parent, paths[-1].read_text(encoding="utf-8"))
+    return result
 
 
 @pytest.fixture(params=["grid", "subsets", "alone"])

@@ -101,18 +101,18 @@ def test_tasks_that_are_only_evaluated_do_not_count_in_the_mean():
     tasks = {task: made_up(task) for task in KINDS}
     one, *others = KINDS
     alone = gains(["a", "b", "c"], {one: tasks[one]}, resamples=20)
-    found = gains(["a", "b", "c"], tasks, evaluate_only=others, resamples=20)
-    assert found["overall"] == alone["overall"] and set(found["tasks"]) == set(KINDS)
+    result = gains(["a", "b", "c"], tasks, evaluate_only=others, resamples=20)
+    assert result["overall"] == alone["overall"] and set(result["tasks"]) == set(KINDS)
     every = gains(["a", "b", "c"], tasks, evaluate_only=KINDS, resamples=20)
     assert every["overall"] == gains(["a", "b", "c"], tasks, resamples=20)["overall"]
 
 
 def test_gains_equal_a_naive_paired_bootstrap():
     tasks = {task: made_up(task) for task in KINDS}
-    found = gains(["a", "b", "c"], tasks, resamples=40)
+    result = gains(["a", "b", "c"], tasks, resamples=40)
     drawn_means, drawn_bests, points = [], [], []
     for task, (ensemble, members) in tasks.items():
-        entry = found["tasks"][task]
+        entry = result["tasks"][task]
         every = np.arange(ROWS)
         values = [naive_score(task, member, every) for member in members]
         own = naive_score(task, ensemble, every)
@@ -141,7 +141,7 @@ def test_gains_equal_a_naive_paired_bootstrap():
             low, high = np.percentile(differences, (2.5, 97.5))
             wanted = {"value": own - base, "low": low, "high": high}
             assert entry[key] == pytest.approx(wanted, abs=1e-9)
-    overall = found["overall"]
+    overall = result["overall"]
     means = np.mean(points, axis=0)
     assert [overall["ensemble"], *overall["members"]] == pytest.approx(means)
     wanted = np.percentile(np.mean(drawn_means, axis=0), (2.5, 97.5))
@@ -153,7 +153,7 @@ def test_gains_equal_a_naive_paired_bootstrap():
     gain = overall["gain_over_best"]
     assert (gain["low"], gain["high"]) == pytest.approx(tuple(wanted), abs=1e-9)
     assert overall["best_run"] == "abc"[best]
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -164,8 +164,8 @@ def test_a_run_with_itself_gains_nothing(count):
         label_type = KINDS[task][0]
         scores = average(task_type(label_type), [member.scores] * count)[1]
         tasks[task] = (one(task, "all", member.rows.labels, scores), [member] * count)
-    found = gains(["same"] * count, tasks, resamples=50)
-    for entry in (*found["tasks"].values(), found["overall"]):
+    result = gains(["same"] * count, tasks, resamples=50)
+    for entry in (*result["tasks"].values(), result["overall"]):
         for key in ("gain_over_mean", "gain_over_best"):
             assert entry[key] == pytest.approx({"value": 0, "low": 0, "high": 0}, abs=1e-12)
 
@@ -174,25 +174,25 @@ def test_an_undefined_member_has_no_gain_and_is_never_best():
     ensemble, members = made_up("sts", 2)
     labels = members[0].rows.labels
     flat = one("sts", "flat", labels, np.full((ROWS, 1), 2.5))
-    found = gains(["flat", "good"], {"sts": (ensemble, [flat, members[0]])}, resamples=20)
-    entry = found["tasks"]["sts"]
+    result = gains(["flat", "good"], {"sts": (ensemble, [flat, members[0]])}, resamples=20)
+    entry = result["tasks"]["sts"]
     assert entry["members"][0] is None and entry["mean"] is None and entry["best_run"] == "good"
     assert entry["gain_over_mean"] == {"value": None, "low": None, "high": None}
     assert entry["gain_over_best"]["value"] == pytest.approx(entry["ensemble"] - entry["best"])
-    found = gains(["flat", "flat"], {"sts": (flat, [flat, flat])}, resamples=20)
-    entry = found["tasks"]["sts"]
+    result = gains(["flat", "flat"], {"sts": (flat, [flat, flat])}, resamples=20)
+    entry = result["tasks"]["sts"]
     assert entry["best"] is None and entry["best_run"] is None and entry["ensemble"] is None
-    assert "- [-, -]" in gains_table(found)
+    assert "- [-, -]" in gains_table(result)
 
 
 def test_the_table_shows_every_task_and_their_mean():
     tasks = {task: made_up(task) for task in KINDS}
-    found = gains(["runs/a", "runs/b", "runs/c"], tasks, resamples=20)
-    lines = gains_table(found).splitlines()
+    result = gains(["runs/a", "runs/b", "runs/c"], tasks, resamples=20)
+    lines = gains_table(result).splitlines()
     for line, name in zip(
         lines[2:6], ("sst accuracy", "para accuracy", "sts pearson"), strict=False
     ):
-        entry = found["tasks"][name.split()[0]]
+        entry = result["tasks"][name.split()[0]]
         assert line.startswith(name) and f"{entry['ensemble']:.3f}" in line
         assert f"{entry['best']:.3f} {entry['best_run']}" in line
         assert f"{entry['gain_over_mean']['value']:+.3f} [" in line

@@ -45,12 +45,12 @@ def random_grid(sizes, missing=(), seed=0):
 
 def test_two_axes_make_one_map_of_the_cells_with_gaps_where_no_score_is():
     scores, comparison = random_grid((2, 3), missing={(1, 2)})
-    (found,) = heatmaps(comparison, "a")
+    (actual,) = heatmaps(comparison, "a")
     expected = scores.mean(axis=-1)
     expected[1, 2] = math.nan
-    np.testing.assert_allclose(found.values, expected)
-    assert (found.rows, found.columns) == ("key.0", "key.1")
-    assert (found.row_labels, found.column_labels) == (["0-0", "0-1"], ["1-0", "1-1", "1-2"])
+    np.testing.assert_allclose(actual.values, expected)
+    assert (actual.rows, actual.columns) == ("key.0", "key.1")
+    assert (actual.row_labels, actual.column_labels) == (["0-0", "0-1"], ["1-0", "1-1", "1-2"])
     assert np.isnan(heatmaps(comparison, None)[0].values).all()
 
 
@@ -62,8 +62,8 @@ def test_three_axes_make_a_map_for_each_pair_averaged_over_the_third():
         ("key.0", "key.2"),
         ("key.1", "key.2"),
     ]
-    for found, other in zip(maps, (2, 1, 0), strict=True):
-        np.testing.assert_allclose(found.values, scores.mean(axis=(other, 3)))
+    for result, other in zip(maps, (2, 1, 0), strict=True):
+        np.testing.assert_allclose(result.values, scores.mean(axis=(other, 3)))
 
 
 @given(data=st.data())
@@ -75,7 +75,7 @@ def test_a_place_with_a_gap_is_left_out_for_all_cells_of_the_map(data):
     long = [i for i, size in enumerate(sizes) if size > 1]
     maps = heatmaps(comparison, "a")
     assert len(maps) == math.comb(len(long), 2)
-    for (row, column), found in zip(itertools.combinations(long, 2), maps, strict=True):
+    for (row, column), result in zip(itertools.combinations(long, 2), maps, strict=True):
         rest = [i for i in range(len(sizes)) if i not in (row, column)]
         places = list(itertools.product(*(range(sizes[i]) for i in rest)))
 
@@ -92,9 +92,9 @@ def test_a_place_with_a_gap_is_left_out_for_all_cells_of_the_map(data):
                     total += scores[at(r, c, place)].mean()
                     count += 1
             if count:
-                assert found.values[r, c] == pytest.approx(total / count)
+                assert result.values[r, c] == pytest.approx(total / count)
             else:
-                assert math.isnan(found.values[r, c])
+                assert math.isnan(result.values[r, c])
 
 
 def test_marginal_means_are_over_cells_and_their_deviation_over_seeds():

@@ -15,7 +15,7 @@ from tests.support.fabricated_run import write_run
 
 def hold_out(run):
     """Every second dev row stands for the holdout; returns the naive score of each task."""
-    found = {}
+    result = {}
     for file in sorted((run / "predictions").glob("*.dev.jsonl")):
         records = load_lines(file)[::2]
         task = file.name.split(".")[0]
@@ -23,20 +23,20 @@ def hold_out(run):
         file.with_name(f"{task}.holdout.jsonl").write_text(text)
         gold = [record["label"] for record in records]
         if task == "sts":
-            found[task] = pearsonr(gold, [record["scores"][0] for record in records]).statistic
+            result[task] = pearsonr(gold, [record["scores"][0] for record in records]).statistic
         else:
-            found[task] = accuracy_score(gold, [record["prediction"] for record in records])
-    return found
+            result[task] = accuracy_score(gold, [record["prediction"] for record in records])
+    return result
 
 
 @pytest.fixture
 def groups(tmp_path):
-    found = {}
+    result = {}
     for name, noise in (("one", 0.5), ("two", 0.1), ("none", 0.2)):
-        found[name] = Group(name, [tmp_path / f"{name}-{seed}" for seed in (1, 2)])
-        for seed, run in enumerate(found[name].runs, 1):
+        result[name] = Group(name, [tmp_path / f"{name}-{seed}" for seed in (1, 2)])
+        for seed, run in enumerate(result[name].runs, 1):
             write_run(run, rows=60, seed=seed, noise=noise)
-    return found
+    return result
 
 
 def test_scores_are_those_of_the_held_out_rows(groups):

@@ -20,33 +20,33 @@ def test_equal_runs_have_none():
 
 
 def test_selection_on_dev_names_up_to_three_runs_or_says_every():
-    found = reports()
-    found[0][1]["selection_split"] = "dev"
-    (note,) = notes(found)
+    result = reports()
+    result[0][1]["selection_split"] = "dev"
+    (note,) = notes(result)
     assert "selected on the dev rows" in note and note.endswith(": runs/a-0.")
-    for _, report in found[:4]:
+    for _, report in result[:4]:
         report["selection_split"] = "dev"
-    (note,) = notes(found)
+    (note,) = notes(result)
     assert note.endswith(": runs/a-0, runs/a-1, runs/a-2 and 1 more.")
     (note,) = notes(reports(selection_split="dev"))
     assert note.endswith(": every run.")
 
 
 def test_several_commits_are_named():
-    found = reports()
-    found[1][1]["git_revision"] = None
-    assert notes(found) == ["The runs come from several commits: abc, None."]
+    result = reports()
+    result[1][1]["git_revision"] = None
+    assert notes(result) == ["The runs come from several commits: abc, None."]
 
 
 def test_probes_are_composed():
-    found = reports()
-    found[4][1]["probe"] = True
-    (note,) = notes(found)
+    result = reports()
+    result[4][1]["probe"] = True
+    (note,) = notes(result)
     assert note.startswith("Rows composed of probes: runs/a-4. Each task's projection and head")
 
 
 def test_undefined_scores_are_named():
-    found = reports()
-    found[2][1]["tasks"] = {"sst": {"metric": "mcc", "dev": {"mcc": None}}}
-    (note,) = notes(found)
+    result = reports()
+    result[2][1]["tasks"] = {"sst": {"metric": "mcc", "dev": {"mcc": None}}}
+    (note,) = notes(result)
     assert note == "sst has no score (constant or undefined predictions): runs/a-2."

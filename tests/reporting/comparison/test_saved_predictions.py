@@ -37,12 +37,12 @@ def dev_rows(run, task="sst"):
 
 @pytest.mark.parametrize(("task", "metric"), [("sst", "accuracy"), ("sts", "pearson")])
 def test_the_rows_give_the_reported_score(task, metric, run):
-    found = dev_rows(run, task)
+    result = dev_rows(run, task)
     reported = RunDirectory(run).load_report()["tasks"][task]["dev"][metric]
-    assert (found.metric, len(found.rows)) == (metric, ROWS)
-    assert found.value() == pytest.approx(reported)
+    assert (result.metric, len(result.rows)) == (metric, ROWS)
+    assert result.value() == pytest.approx(reported)
     saved = load_lines(run / "predictions" / f"{task}.dev.jsonl")
-    assert found.rows.ids == [record["id"] for record in saved]
+    assert result.rows.ids == [record["id"] for record in saved]
 
 
 def test_test_rows_without_labels_have_no_score_and_are_read(run):
@@ -50,8 +50,8 @@ def test_test_rows_without_labels_have_no_score_and_are_read(run):
     records = [r | {"label": None} for r in load_lines(run / "predictions" / "sst.dev.jsonl")]
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
     result = RunDirectory(run).load_report()["tasks"]["sst"]
-    found = load_split(run, "sst", "test", result)
-    assert found.rows.labels is None and len(found.rows) == ROWS
+    outcome = load_split(run, "sst", "test", result)
+    assert outcome.rows.labels is None and len(outcome.rows) == ROWS
 
 
 def test_dev_rows_that_are_cut_short_are_refused(run):
@@ -100,10 +100,10 @@ def test_other_metrics_cannot_stand_in_one_column(run, other):
 
 def test_runs_are_resampled_together(run, other):
     both = [dev_rows(run), dev_rows(other)]
-    found = resampled_metric("sst", both, 7)
-    assert found.shape == (7, 2)
-    np.testing.assert_array_equal(found, resampled_metric("sst", both, 7))
-    np.testing.assert_array_equal(found[:, :1], resampled_metric("sst", both[:1], 7))
+    result = resampled_metric("sst", both, 7)
+    assert result.shape == (7, 2)
+    np.testing.assert_array_equal(result, resampled_metric("sst", both, 7))
+    np.testing.assert_array_equal(result[:, :1], resampled_metric("sst", both[:1], 7))
     drawn = np.arange(ROWS)[None, ::2]
     rows = both[1].rows.labels[::2], both[1].predictions[::2]
     assert both[1].values(drawn)[0] == pytest.approx(accuracy_score(*rows))

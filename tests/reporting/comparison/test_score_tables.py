@@ -44,9 +44,9 @@ def test_the_text_is_aligned_and_marks_the_best(comparison):
         for line in (header, *rows)
     ]
     assert cells[0] == ["group", "seeds", "sst accuracy", "para accuracy", "sts pearson", "mean"]
-    for group, found in zip(comparison["groups"], cells[1:], strict=True):
-        assert found[:2] == [group["name"], str(len(group["seeds"]))]
-        for task, cell in zip(comparison["tasks"], found[2:5], strict=True):
+    for group, result in zip(comparison["groups"], cells[1:], strict=True):
+        assert result[:2] == [group["name"], str(len(group["seeds"]))]
+        for task, cell in zip(comparison["tasks"], result[2:5], strict=True):
             entry = group["tasks"].get(task)
             if entry is None:
                 assert cell == "-"
@@ -70,12 +70,12 @@ def test_markdown_is_escaped_and_bold(comparison):
     (row,) = lines_of(page, r"| good\|&lt;i&gt; | 2 |")
     entry = best["overall"]
     assert f"**{entry['mean']:.3f} ± {entry['sd']:.3f}**" in row
-    found = [block.splitlines() for block in page.split("\n\n") if block.startswith("| ")]
-    assert len(found) == 4  # scores, differences, gains, matrix
-    for table in found:
+    result = [block.splitlines() for block in page.split("\n\n") if block.startswith("| ")]
+    assert len(result) == 4  # scores, differences, gains, matrix
+    for table in result:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
-    assert "Δm" in found[2][0]
-    assert [line.split(" | ")[0] for line in found[3][2:]] == ["| sst", "| sts"]
+    assert "Δm" in result[2][0]
+    assert [line.split(" | ")[0] for line in result[3][2:]] == ["| sst", "| sts"]
 
 
 def test_latex_is_escaped_and_every_row_has_its_columns(comparison):

@@ -37,8 +37,8 @@ def test_a_task_that_some_lack_is_true_and_differs_among_those_that_have_it():
         {"sst": {"lr": 2, "rows": 5}},
         {"sts": {"lr": 1}},
     ]
-    found = differing_settings([{"tasks": each} for each in tasks])
-    assert found == [
+    result = differing_settings([{"tasks": each} for each in tasks])
+    assert result == [
         {"tasks.sst": True, "tasks.sst.lr": 1, "tasks.sts": True},
         {"tasks.sst": True, "tasks.sst.lr": 2},
         {"tasks.sts": True},

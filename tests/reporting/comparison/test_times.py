@@ -17,14 +17,14 @@ MACHINE = {"device": "cpu", "processes": 1, "threads": 2}
 
 @pytest.fixture
 def groups(tmp_path):
-    found = []
+    result = []
     for number, (name, times) in enumerate(SECONDS.items()):
         runs = [tmp_path / f"{name}-{seed}" for seed in range(1, 4)]
         for seed, (run, seconds) in enumerate(zip(runs, times, strict=True), 1):
             write_run(run, rows=60, seed=seed, noise=0.1 * number, lr=number)
             edited(run, **MACHINE, **({"epoch_seconds": seconds} if seconds else {}))
-        found.append(Group(name, runs))
-    return found
+        result.append(Group(name, runs))
+    return result
 
 
 def edited(run, **changes):

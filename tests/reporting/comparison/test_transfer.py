@@ -18,7 +18,7 @@ def made(**groups):
 
 
 def test_delta_m_and_the_matrix_of_a_task_subset_grid():
-    found = transfer(
+    result = transfer(
         made(
             a={"sst": 0.5},
             b={"qqp": 0.8},
@@ -28,13 +28,13 @@ def test_delta_m_and_the_matrix_of_a_task_subset_grid():
             abc={"sst": 0.6, "qqp": 0.84, "sts": 0.3},
         )
     )
-    assert found["singles"] == {"sst": "a", "qqp": "b", "sts": "c"}
-    gains = found["gains"]
+    assert result["singles"] == {"sst": "a", "qqp": "b", "sts": "c"}
+    gains = result["gains"]
     assert gains["ab"]["tasks"] == pytest.approx({"sst": 10, "qqp": -5})
     assert gains["ab"]["delta_m"] == pytest.approx(2.5)
     assert gains["abc"]["delta_m"] == pytest.approx((20 + 5 - 25) / 3)
     assert list(gains) == ["ab", "bc", "abc"]
-    matrix = found["matrix"]
+    matrix = result["matrix"]
     assert matrix["qqp"]["sst"] == {"change": pytest.approx(0.05), "group": "ab"}
     assert matrix["sst"]["qqp"]["change"] == pytest.approx(-0.04)
     assert matrix["sts"]["qqp"]["change"] == 0.0
@@ -50,22 +50,22 @@ def test_a_task_that_was_never_trained_alone_leaves_a_group_out():
 
 
 def test_undefined_scores_and_those_not_above_zero_have_no_relative_gain():
-    found = transfer(
+    result = transfer(
         made(a={"sst": None}, b={"qqp": 0.5}, c={"sts": -0.1},
              ab={"sst": 0.5, "qqp": 0.6}, bc={"qqp": 0.5, "sts": 0.2})
     )  # fmt: skip
-    assert found["gains"]["ab"] == {
+    assert result["gains"]["ab"] == {
         "delta_m": None,
         "tasks": {"sst": None, "qqp": pytest.approx(20)},
     }
-    assert found["gains"]["bc"]["delta_m"] is None
-    assert found["matrix"]["qqp"]["sst"]["change"] is None
-    assert found["matrix"]["qqp"]["sts"]["change"] == pytest.approx(0.3)
+    assert result["gains"]["bc"]["delta_m"] is None
+    assert result["matrix"]["qqp"]["sst"]["change"] is None
+    assert result["matrix"]["qqp"]["sts"]["change"] == pytest.approx(0.3)
 
 
 def test_the_first_of_several_single_task_groups_stands_for_the_task():
-    found = transfer(made(first={"a": 0.5}, second={"a": 0.6}, b={"b": 0.5}, ab={"a": 1, "b": 1}))
-    assert found["singles"] == {"a": "first", "b": "b"}
+    result = transfer(made(first={"a": 0.5}, second={"a": 0.6}, b={"b": 0.5}, ab={"a": 1, "b": 1}))
+    assert result["singles"] == {"a": "first", "b": "b"}
 
 
 def test_a_comparison_of_runs_holds_its_transfer(tmp_path):
@@ -78,7 +78,7 @@ def test_a_comparison_of_runs_holds_its_transfer(tmp_path):
         group["name"]: {task: entry["mean"] for task, entry in group["tasks"].items()}
         for group in comparison["groups"]
     }
-    found = comparison["transfer"]
-    assert list(found["gains"]) == ["sst_sts"]  # para was never trained alone
+    result = comparison["transfer"]
+    assert list(result["gains"]) == ["sst_sts"]  # para was never trained alone
     change = means["sst_sts"]["sts"] - means["sts"]["sts"]
-    assert found["matrix"]["sst"]["sts"]["change"] == pytest.approx(change)
+    assert result["matrix"]["sst"]["sts"]["change"] == pytest.approx(change)

@@ -46,11 +46,11 @@ def words(axes):
 @settings(deadline=None, max_examples=8)
 @given(total=st.integers(3, 300), layers=st.sampled_from([1, 6, 12]))
 def test_every_token_and_weight_is_drawn_once_in_order(total, layers):
-    found = made(total, layers)
-    strips = panels(draw_mean(found, "a run"))
+    result = made(total, layers)
+    strips = panels(draw_mean(result, "a run"))
     assert len(strips) == -(-total // attention_map.MAX_ACROSS)
-    np.testing.assert_array_equal(np.hstack([cells(axes) for axes in strips]), found.mean)
-    assert [word for axes in strips for word in words(axes)] == found.tokens
+    np.testing.assert_array_equal(np.hstack([cells(axes) for axes in strips]), result.mean)
+    assert [word for axes in strips for word in words(axes)] == result.tokens
     for axes in strips:
         assert axes.get_ylim() == (layers, 0)  # layer 1 on top
         assert axes.get_yticklabels()[0].get_text() == "layer 1"
@@ -60,20 +60,20 @@ def test_every_token_and_weight_is_drawn_once_in_order(total, layers):
 
 @pytest.mark.parametrize("total", [5, 60])
 def test_each_head_has_a_panel_in_the_same_colours(total):
-    found = made(total)
-    drawn = panels(draw_heads(found, "a run"))
+    result = made(total)
+    drawn = panels(draw_heads(result, "a run"))
     assert [axes.get_title() for axes in drawn] == ["head 1", "head 2", "head 3", "head 4"]
     for head, axes in enumerate(drawn):
-        np.testing.assert_array_equal(cells(axes), found.weights[:, head])
-        assert words(axes) == found.tokens
+        np.testing.assert_array_equal(cells(axes), result.weights[:, head])
+        assert words(axes) == result.tokens
     norms = [axes.collections[0].norm for axes in drawn]
     assert {(norm.vmin, norm.vmax) for norm in norms} == {(0.001, 1)}
 
 
 def test_few_tokens_have_their_numbers_in_percent():
-    found = made(6)
-    texts = [text.get_text() for text in panels(draw_mean(found, "a run"))[0].texts]
-    assert texts == [f"{100 * weight:.0f}" for weight in found.mean.ravel()]
+    result = made(6)
+    texts = [text.get_text() for text in panels(draw_mean(result, "a run"))[0].texts]
+    assert texts == [f"{100 * weight:.0f}" for weight in result.mean.ravel()]
     assert not panels(draw_mean(made(60), "a run"))[0].texts
 
 
@@ -106,8 +106,8 @@ def test_no_label_lies_on_another_or_outside(draw, total):
     boxes = [axes.get_tightbbox() for axes in figure.axes if axes.get_visible()]
     boxes.append(figure._suptitle.get_window_extent())
     for box in boxes:
-        found = box.transformed(figure.transFigure.inverted())
-        assert min(found.x0, found.y0) >= -1e-6 and max(found.x1, found.y1) <= 1 + 1e-6
+        result = box.transformed(figure.transFigure.inverted())
+        assert min(result.x0, result.y0) >= -1e-6 and max(result.x1, result.y1) <= 1 + 1e-6
     places = [axes.get_tightbbox() for axes in drawn]
     for i, box in enumerate(places):
         assert not any(box.overlaps(other) for other in places[:i])
@@ -122,9 +122,9 @@ def test_any_character_is_drawn(tmp_path):
 
 
 def test_weights_of_exactly_zero_are_drawn():
-    found = made(5)
-    found.weights[0, :, 2:] = 0
-    draw_mean(found, "a run").draw_without_rendering()
+    result = made(5)
+    result.weights[0, :, 2:] = 0
+    draw_mean(result, "a run").draw_without_rendering()
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,11 @@ def test_more_tokens_than_anyone_can_read_are_refused(draw, total, message):
 
 
 def test_the_json_holds_the_arrays():
-    found = made(7)
-    plain = json.loads(json.dumps(found.to_json(heads=False)))
+    result = made(7)
+    plain = json.loads(json.dumps(result.to_json(heads=False)))
     assert list(plain) == ["tokens", "separators", "mean"]
-    whole = json.loads(json.dumps(found.to_json(heads=True)))
+    whole = json.loads(json.dumps(result.to_json(heads=True)))
     assert list(whole) == [*plain, "heads"]
-    assert (whole["tokens"], whole["separators"]) == (found.tokens, [6])
-    np.testing.assert_array_equal(np.array(whole["heads"], np.float32), found.weights)
-    np.testing.assert_array_equal(np.array(whole["mean"], np.float32), found.mean)
+    assert (whole["tokens"], whole["separators"]) == (result.tokens, [6])
+    np.testing.assert_array_equal(np.array(whole["heads"], np.float32), result.weights)
+    np.testing.assert_array_equal(np.array(whole["mean"], np.float32), result.mean)

@@ -44,14 +44,14 @@ def drawn(figure):
 
 @pytest.mark.parametrize("layers", [2, 12, 24])
 def test_a_row_a_task_and_a_column_a_state(layers, tmp_path):
-    found = [made("sst", layers), made("qqp", layers, seed=1)]
-    figure = draw_tasks(found, ["sst", "qqp"])
+    result = [made("sst", layers), made("qqp", layers, seed=1)]
+    figure = draw_tasks(result, ["sst", "qqp"])
     values, rows, columns = drawn(figure)
-    np.testing.assert_allclose(values, [one.mean for one in found])
+    np.testing.assert_allclose(values, [one.mean for one in result])
     assert rows == ["sst", "qqp"]
     assert columns == ["embeddings", *(f"layer {n}" for n in range(1, layers + 1))]
     texts = [text.get_text() for text in figure.axes[0].texts]
-    assert texts == [f"{100 * weight:.1f}" for one in found for weight in one.mean]
+    assert texts == [f"{100 * weight:.1f}" for one in result for weight in one.mean]
     save_figure(figure, tmp_path / "map.png")
 
 
@@ -78,19 +78,19 @@ def test_tasks_of_encoders_of_different_depth_share_the_columns():
 
 
 def test_a_row_an_example():
-    found = made(examples=5)
-    found.texts[2] = "$ a very long text, " * 10
-    values, rows, columns = drawn(draw_examples(found, "sst"))
-    np.testing.assert_allclose(values, found.weights)
+    result = made(examples=5)
+    result.texts[2] = "$ a very long text, " * 10
+    values, rows, columns = drawn(draw_examples(result, "sst"))
+    np.testing.assert_allclose(values, result.weights)
     assert rows[0] == "1  text 0" and len(columns) == 7
     assert rows[2].startswith("3  \\$ a very long") and len(rows[2]) < 50
 
 
 def test_a_row_for_short_texts_and_one_for_long_ones():
-    found = [made("sst"), made("qqp", states=[0, 2], seed=1)]
-    values, rows, columns = drawn(draw_lengths(found, ["first sst", "second qqp"]))
-    np.testing.assert_allclose(values[:2], [found[0].short, found[0].long])
-    np.testing.assert_allclose(values[2:, [0, 2]], [found[1].short, found[1].long])
+    result = [made("sst"), made("qqp", states=[0, 2], seed=1)]
+    values, rows, columns = drawn(draw_lengths(result, ["first sst", "second qqp"]))
+    np.testing.assert_allclose(values[:2], [result[0].short, result[0].long])
+    np.testing.assert_allclose(values[2:, [0, 2]], [result[1].short, result[1].long])
     assert np.isnan(values[2:, 1]).all() and len(columns) == 7
     assert rows == [
         f"{name}, {kind}"
@@ -102,25 +102,25 @@ def test_a_row_for_short_texts_and_one_for_long_ones():
 @given(st.lists(st.tuples(st.integers(3, 9), st.floats(0, 1)), min_size=1, max_size=12))
 def test_lengths_are_split_at_their_median(rows):
     weights = np.array([[share, 1 - share] for _, share in rows])
-    found = by_length(weights, np.array([length for length, _ in rows]))
+    result = by_length(weights, np.array([length for length, _ in rows]))
     ordered = sorted(length for length, _ in rows)
     middle = (ordered[(len(rows) - 1) // 2] + ordered[len(rows) // 2]) / 2
     short = [share for length, share in rows if length <= middle]
     long = [share for length, share in rows if length > middle]
     if not long:
-        assert found == {}
+        assert result == {}
         return
-    assert (found["median"], found["short_rows"]) == (middle, len(short))
+    assert (result["median"], result["short_rows"]) == (middle, len(short))
     for name, shares in (("short", short), ("long", long)):
         mean = sum(shares) / len(shares)
-        assert found[name] == pytest.approx([mean, 1 - mean], abs=1e-12)
+        assert result[name] == pytest.approx([mean, 1 - mean], abs=1e-12)
 
 
 def test_saved_numbers_draw_the_same_picture():
-    found = made()
-    again = Importance(**json.loads(json.dumps(asdict(found))))
-    assert again == found
-    np.testing.assert_array_equal(drawn(draw_examples(again, "x"))[0], found.weights)
+    result = made()
+    again = Importance(**json.loads(json.dumps(asdict(result))))
+    assert again == result
+    np.testing.assert_array_equal(drawn(draw_examples(again, "x"))[0], result.weights)
 
 
 def test_the_log_is_read_at_the_step_asked_for(tmp_path):
@@ -132,8 +132,8 @@ def test_the_log_is_read_at_the_step_asked_for(tmp_path):
         line | {"step": 8, "task": "sst", "mean": [0.25, 0.5, 0.25], "above_0": 0.3},
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
-    (found,) = read_log(tmp_path, {"sst": 8})
-    assert (found.mean, found.above_0, found.split, found.texts, found.median) == (
+    (result,) = read_log(tmp_path, {"sst": 8})
+    assert (result.mean, result.above_0, result.split, result.texts, result.median) == (
         [0.25, 0.5, 0.25],
         0.3,
         "holdout",

@@ -10,15 +10,15 @@ from multitask.reporting.figures.layer_curves import draw_domains, draw_layers
 def test_pictures_show_every_suite_and_subset():
     values = {"cls": [None, 0.2, 0.3], "mean": [0.4, 0.5, 0.6], "max": [0.1, 0.1, math.nan]}
     entry = {**values, "first-last mean": 0.55}
-    found = {
+    result = {
         "STS12": {"all": entry, "subsets": {"MSRpar": entry, "MSRvid": entry}},
         "SICK-R": {"all": {**entry, "first-last mean": None}, "subsets": {"test": entry}},
     }
-    figure = draw_layers(found, "costs $5")
+    figure = draw_layers(result, "costs $5")
     assert [axes.get_title() for axes in figure.axes] == ["STS12", "SICK-R"]
     line = figure.axes[0].lines[1]
     np.testing.assert_allclose(line.get_ydata(), [40, 50, 60])
-    (axes,) = draw_domains(found, "costs $5").axes
+    (axes,) = draw_domains(result, "costs $5").axes
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == ["STS12 MSRpar", "STS12 MSRvid", "SICK-R"]
     assert len(axes.collections) == 4

@@ -51,8 +51,8 @@ def legend(labels, first=()):
 
 
 def test_the_legend_holds_each_label_once_and_the_wanted_ones_first():
-    (found,) = legend([["a", "b"], ["c", "b"]], first=["c", "a", "absent"]).legends
-    assert [text.get_text() for text in found.get_texts()] == ["c", "a", "b"]
+    (result,) = legend([["a", "b"], ["c", "b"]], first=["c", "a", "absent"]).legends
+    assert [text.get_text() for text in result.get_texts()] == ["c", "a", "b"]
     assert not legend([[], []]).legends
 
 

@@ -61,10 +61,10 @@ def test_the_official_average_is_the_servers_score(values, printed):
     ]
     tasks = "cola sst mrpc mrpc qqp qqp sts sts mnli mnli qnli rte wnli".split()
     columns = [c.model_copy(update={"of": t}) for c, t in zip(columns, tasks, strict=True)]
-    found = paper_table_module.average(
+    result = paper_table_module.average(
         [c.of or c.task for c in columns], [float(value) for value in values.split()]
     )
-    assert found == pytest.approx(printed, abs=0.06)
+    assert result == pytest.approx(printed, abs=0.06)
 
 
 def test_the_glue_layout_has_nine_tasks():
@@ -99,7 +99,7 @@ LAYOUT = {
 def runs(tmp_path_factory) -> dict[str, list[list[Path]]]:
     """`base` and `good` with three seeds on sst, and on para and sts; `good` lacks sts."""
     root = tmp_path_factory.mktemp("runs")
-    found: dict[str, list[list[Path]]] = {}
+    result: dict[str, list[list[Path]]] = {}
     for name, noise, second in (("base", 0.4, ("para", "sts")), ("good", 0.1, ("para",))):
         sets = []
         for only in (("sst",), second):
@@ -110,8 +110,8 @@ def runs(tmp_path_factory) -> dict[str, list[list[Path]]]:
                 report["epoch_seconds"] = 10.0 * seed * (1 + (name == "good"))
                 report["dev_seconds"] = dict.fromkeys(only, 0.5)
                 (run / "report.json").write_text(json.dumps(report))
-        found[name] = sets
-    return found
+        result[name] = sets
+    return result
 
 
 def made(runs, **changes):
@@ -142,10 +142,10 @@ def test_differences_are_those_of_a_comparison_of_that_metric(runs):
     groups = [Group(name, sets[1]) for name, sets in runs.items()]
     direct = compare(groups, "base", metrics={"para": "f1"}, resamples=100)
     wanted = direct["groups"][1]["tasks"]["para"]["difference"]
-    found = table["rows"][1]["cells"][2]["difference"]
-    assert found["p_holm"] == wanted["p_holm"]
+    result = table["rows"][1]["cells"][2]["difference"]
+    assert result["p_holm"] == wanted["p_holm"]
     for key in ("value", "low", "high"):
-        assert found[key] == pytest.approx(100 * wanted[key])
+        assert result[key] == pytest.approx(100 * wanted[key])
     assert list(direct["tasks"]) == ["para"] and direct["tasks"]["para"]["metric"] == "f1"
 
 
@@ -195,11 +195,11 @@ def test_the_averages_stand_in_the_csv_file(runs, statistic):
     lines = list(csv.DictReader(io.StringIO(paper_files.paper_csv(table))))
     assert len(lines) == 4 + 3 + 2 * 2
     for average in table["averages"]:
-        found = {line["row"]: line for line in lines if line["column"] == average["title"]}
+        result = {line["row"]: line for line in lines if line["column"] == average["title"]}
         for name in ("base", "good"):
-            assert float(found[name][statistic]) == average["values"][name]
+            assert float(result[name][statistic]) == average["values"][name]
             printed = average["printed"][name]
-            assert found[name]["printed"] == ("" if printed is None else str(printed))
+            assert result[name]["printed"] == ("" if printed is None else str(printed))
 
 
 def test_differences_of_more_columns_than_rows_are_turned_in_latex(runs):

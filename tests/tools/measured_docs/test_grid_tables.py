@@ -18,12 +18,12 @@ def test_our_half_of_a_papers_table_is_its_values_and_differences_alone():
 def test_a_partial_grid_says_so_on_the_papers_page(tmp_path, monkeypatch):
     monkeypatch.setattr(grid_tables, "GRIDS", tmp_path)
     entry = {"mean": 0.5, "sd": 0.01}
-    found = {
+    result = {
         "groups": [{"name": "multitask", "tasks": {"sst": entry}}],
         "notes": ["Interrupted: 1 of 18 runs are finished."],
         "source": {"command": "c", "commits": ["abc1234"], "runs": 1, "minutes": 2},
     }
-    (tmp_path / "multitask_minibert.json").write_text(json.dumps(found))
+    (tmp_path / "multitask_minibert.json").write_text(json.dumps(result))
     tables = grid_tables.minibert("")
     assert "| MultiTask BERT | 0.480 | 0.500 ± 0.010 | 0.835 | - |" in tables
     assert "\n\n- Interrupted: 1 of 18 runs are finished.\n\n`c`, commit abc1234" in tables

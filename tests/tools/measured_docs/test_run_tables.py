@@ -17,7 +17,7 @@ def test_the_conflict_of_several_seeds(monkeypatch):
     def report(mean, below, measured):
         return {"conflict": {"a-b": {"mean": mean, "below_0": below, "measured": measured}}}
 
-    found = {"joint": [report(0.1, 0.5, 10), report(-0.1, 1.0, 30)]}
-    monkeypatch.setattr(run_tables, "load_reports", lambda: found)
+    result = {"joint": [report(0.1, 0.5, 10), report(-0.1, 1.0, 30)]}
+    monkeypatch.setattr(run_tables, "load_reports", lambda: result)
     assert "| a-b | 0.000 ± 0.141 | 88 % | 40 |" in run_tables.conflict("joint")
     assert run_tables.conflict("other") is None

@@ -84,13 +84,13 @@ def test_a_task_of_a_grid_is_saved_under_both_names(tmp_path):
     asked = load_grid(config, ["data_dir=/data", "encoder.kernels=compiled"])
     (grid / "grid.yaml").write_text(dump_yaml(asked.resolved))
     (grid / "tasks" / "cola").mkdir(parents=True)
-    found = {"groups": [{"name": "rate_1e-4-hire", "runs": [run]}]}
-    (grid / "tasks" / "cola" / "comparison.json").write_text(json.dumps(found))
+    result = {"groups": [{"name": "rate_1e-4-hire", "runs": [run]}]}
+    (grid / "tasks" / "cola" / "comparison.json").write_text(json.dumps(result))
     store(grid / "tasks" / "cola", tmp_path)
     saved = json.loads((tmp_path / "grids" / "minilm_rate_cola.json").read_text())
     command = "ablate configs/hire/minilm_rate.yaml data_dir=DIR encoder.kernels=compiled"
     assert saved["source"]["command"] == f"python run_multitask.py {command}"
-    assert saved["source"]["runs"] == 1 and saved["groups"] == found["groups"]
+    assert saved["source"]["runs"] == 1 and saved["groups"] == result["groups"]
 
 
 def test_importance_is_saved_without_examples_and_shown_by_length(tmp_path, monkeypatch):
