@@ -67,9 +67,8 @@ def check_vocabulary(encoder: Encoder, tokenizer: Any, name: str) -> None:
     """Raise UserError for a tokenizer with ids that the encoder has no embedding of."""
     size = encoder.word_embedding.num_embeddings
     with _explained(name):
-        added = [
-            id for id in tokenizer("a", "a")["input_ids"] if id >= size
-        ]  # special tokens around a text
+        # also the special tokens around a text
+        added = [id for id in tokenizer("a", "a")["input_ids"] if id >= size]
     numbers = {token: id for token, id in tokenizer.get_vocab().items() if id >= size}
     if numbers or added:
         token, number = next(iter(numbers.items()), ("a special token", max(added, default=0)))
