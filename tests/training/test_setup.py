@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 from multitask.config import load_config
 from multitask.training.setup import build_model, check, load_data, plan, set_up
@@ -79,3 +80,5 @@ def test_the_config_stays_as_it_was_loaded(configure):
     made = set_up(config, CPU, said.append)
     assert config.model_dump() == before and made.config is config
     assert said == [f"encoder: {config.encoder.name}"]
+    with pytest.raises(ValidationError, match="frozen"):
+        config.tasks["sst"].batch_size = 2
