@@ -190,8 +190,8 @@ def test_yaml_of_the_training_page_is_valid(tmp_path):
     blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     assert len(blocks) == 3
     for block in blocks:
-        whole = "tasks:" in block and "stages:" not in block
-        preset = "" if whole else f"extends: {ROOT / 'configs' / 'cs224n.yaml'}\n"
+        complete = "tasks:" in block and "stages:" not in block
+        preset = "" if complete else f"extends: {ROOT / 'configs' / 'cs224n.yaml'}\n"
         file = tmp_path / "page.yaml"
         file.write_text(preset + block)
         assert load_config(file).tasks

@@ -141,11 +141,13 @@ def test_each_source_file_has_its_test_file_or_names_another():
     untested, wrong = set(), []
     for file in filter(has_code, sources()):
         name, named = name_of(file), TESTED_BY.match(file.read_text(encoding="utf-8"))
-        own = (ROOT / mirrored(name)).is_file()
-        if named is None and not own:
+        has_test = (ROOT / mirrored(name)).is_file()
+        if named is None and not has_test:
             untested.add(name)
-        if named is not None and (own or not (ROOT / named[1]).is_file()):
-            wrong.append(f"{name}: {named[1]}" + (f", but it has {mirrored(name)}" if own else ""))
+        if named is not None and (has_test or not (ROOT / named[1]).is_file()):
+            wrong.append(
+                f"{name}: {named[1]}" + (f", but it has {mirrored(name)}" if has_test else "")
+            )
     assert not wrong
     assert not untested, "write tests/..., or name the test in the first line"
 

@@ -50,12 +50,12 @@ def expected(directory: Path, encoder_dir: Path, weights: Path | None, *texts: s
     """[CLS] rows [L, h, T] by `transformers`, with the encoder's tensors in ``weights``."""
     model = transformers.AutoModel.from_pretrained(encoder_dir, attn_implementation="eager").eval()
     if weights is not None:
-        own = bert_weights.encoder_from_config(str(directory / "encoder"))
+        encoder = bert_weights.encoder_from_config(str(directory / "encoder"))
         actual = load_file(weights)
-        own.load_state_dict(
+        encoder.load_state_dict(
             {n.removeprefix("encoder."): t for n, t in actual.items() if n.startswith("encoder.")}
         )
-        model.load_state_dict(bert_weights.to_transformers(own.state_dict()), strict=False)
+        model.load_state_dict(bert_weights.to_transformers(encoder.state_dict()), strict=False)
     ready = transformers.AutoTokenizer.from_pretrained(encoder_dir)(*texts, return_tensors="pt")
     with torch.no_grad():
         return torch.stack(model(**ready, output_attentions=True).attentions)[:, 0, :, 0].numpy()

@@ -101,9 +101,9 @@ def test_a_run_gives_pictures_and_numbers(run_dir, tmp_path, capsys):
         assert (result["rows"], result["states"]) == (len(distinct), states)
         assert (len(distinct) < len(weights)) == (sides == 2)  # questions repeat
         np.testing.assert_allclose(result["mean"], weights[distinct].mean(0), rtol=1e-5)
-        kept = 4 * sides
-        assert len(result["texts"]) == kept
-        np.testing.assert_allclose(result["weights"], weights[:kept], rtol=1e-5)
+        shown = 4 * sides
+        assert len(result["texts"]) == shown
+        np.testing.assert_allclose(result["weights"], weights[:shown], rtol=1e-5)
         assert 0 <= result["above_0"] <= 1
 
 

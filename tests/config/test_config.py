@@ -97,9 +97,9 @@ def test_the_roles_of_tasks(files):
 def test_what_is_written_in_a_task_is_no_default(files):
     files(a=ROLES)
     config = load_config("a.yaml", ["tasks.b.dropout=0.2"])
-    own = [("a", "batch_size"), ("b", "dropout"), ("scored", "data")]
+    written = [("a", "batch_size"), ("b", "dropout"), ("scored", "data")]
     shared = [("b", "batch_size"), ("a", "dropout"), ("scored", "smart")]
-    assert not any(config.is_default(("tasks", *path)) for path in own)
+    assert not any(config.is_default(("tasks", *path)) for path in written)
     assert all(config.is_default(("tasks", *path)) for path in shared)
 
 

@@ -10,8 +10,8 @@ SETTINGS = ["tasks.sst.data.labels=null"]
 
 def test_only_what_changes_a_run_counts(tmp_path):
     before, now = (
-        load_config(ROOT / "configs" / "demo.yaml", [*SETTINGS, *own])
-        for own in (["seed=3"], ["seed=4", "training.lr=1e-4", f"data_dir={tmp_path}"])
+        load_config(ROOT / "configs" / "demo.yaml", [*SETTINGS, *changes])
+        for changes in (["seed=3"], ["seed=4", "training.lr=1e-4", f"data_dir={tmp_path}"])
     )
     before = before.model_copy(update={"output_dir": str(tmp_path)})
     save_config(before, RunDirectory(tmp_path))

@@ -113,20 +113,20 @@ def test_a_tables_rows_and_columns_are_cells_and_tasks_of_its_grids(layout, grid
 @pytest.mark.parametrize("folder", ["maxpoolbert", "hire"])
 def test_a_page_names_every_grid_and_layout(folder):
     page = (ROOT / "docs" / f"{folder}.md").read_text()
-    own = {path.name for path in GRIDS if path.parent.name == folder}
-    own |= {f"{name.split('/')[1]}.yaml" for name, _ in TABLES if name.startswith(folder)}
-    assert not [name for name in own if f"`{name}`" not in page]
+    names = {path.name for path in GRIDS if path.parent.name == folder}
+    names |= {f"{name.split('/')[1]}.yaml" for name, _ in TABLES if name.startswith(folder)}
+    assert not [name for name in names if f"`{name}`" not in page]
 
 
 def test_what_is_measured_on_minilm_has_a_table_on_a_page():
-    own = {layout: grids.split() for layout, grids in TABLES if layout.endswith("_minilm")}
+    of_minilm = {layout: grids.split() for layout, grids in TABLES if layout.endswith("_minilm")}
     measured = {f"{path.parent.name}/{path.stem}" for path in GRIDS if "minilm" in path.stem}
     chosen = {name for name in measured if name.endswith("_rate")}  # has another kind of table
-    assert measured - chosen == {name for grids in own.values() for name in grids}
+    assert measured - chosen == {name for grids in of_minilm.values() for name in grids}
     for folder, name in (path.split("/") for path in chosen):
         page = (ROOT / "docs" / f"{folder}.md").read_text()
         assert f"<!-- measured: grid {name}_cola -->" in page
-    for layout in own:
+    for layout in of_minilm:
         folder, name = layout.split("/")
         page = (ROOT / "docs" / f"{folder}.md").read_text()
         assert f"<!-- measured: paper {name} -->" in page
@@ -160,7 +160,9 @@ def test_the_figures_of_hire_are_drawn_from_cells_that_there_are():
     assert len(drawn) == 2
     for run in " ".join(drawn).split():
         output, _, cell = run.removesuffix("/seed-1").partition("/cells/")
-        assert fnmatch.filter([own.name for own in trained[output].cells], cell), run
+        assert fnmatch.filter(
+            [cells_of_grid.name for cells_of_grid in trained[output].cells], cell
+        ), run
 
 
 def test_a_grid_of_two_poolings_becomes_a_table(tiny_encoder, tmp_path, monkeypatch, capsys):

@@ -123,9 +123,9 @@ def test_an_answer_of_whole_words_goes_to_tokens_and_back(tiny_encoder, data):
     most = data.draw(st.integers(6, 40))
     tokens = tokenize(rows, tokenizer, siamese=False, max_length=most, characters=True)
     placed, cut = placed_answers(rows, tokens)
-    kept = most - 3 - len(tokenizer.tokenize("who ?"))  # tokens of the context
+    room = most - 3 - len(tokenizer.tokenize("who ?"))  # tokens of the context
     needed = len(tokenizer.tokenize(context[:end]))
-    assert cut == (needed > kept)
+    assert cut == (needed > room)
     assert placed.count(np.array([0])) == 1 - cut
     if not cut:
         assert characters_of(rows, tokens, placed.answers, [0]).tolist() == [[start, end]]

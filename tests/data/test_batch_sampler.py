@@ -46,8 +46,8 @@ def test_a_pass_holds_every_row_once_in_full_batches_but_one(lengths, batch_size
     batches = length_grouped_batches(lengths, batch_size, np.random.default_rng(seed))
     assert sorted(row for batch in batches for row in batch.tolist()) == list(range(len(lengths)))
     sizes = Counter(map(len, batches))
-    whole, left = divmod(len(lengths), batch_size)
-    assert sizes == Counter({batch_size: whole} | ({left: 1} if left else {}))
+    full, left = divmod(len(lengths), batch_size)
+    assert sizes == Counter({batch_size: full} | ({left: 1} if left else {}))
 
 
 @relaxed
@@ -204,5 +204,5 @@ def test_later_passes_with_a_token_budget_still_hold_every_row_once():
     seen = []
     while stream.passes < 3:
         seen += np.concatenate(stream.next()).tolist()
-    whole = seen[: 3 * 200]
-    assert Counter(whole) == Counter(dict.fromkeys(range(200), 3))
+    three = seen[: 3 * 200]
+    assert Counter(three) == Counter(dict.fromkeys(range(200), 3))

@@ -50,10 +50,10 @@ def test_tasks_on_the_same_rows_share_their_inputs(loader):
 def test_shares_of_a_step_add_up_and_count_labels(loader):
     batches = [by_task(micro_batch) for micro_batch in loader.next(["mood", "stars"])]
     for task, count in (("mood", 5), ("stars", 3)):
-        own = [result[task] for result in batches if task in result]
-        assert {batch.step_rows for batch in own} == {count}
-        assert sum(batch.share for batch in own) == pytest.approx(1)
-        assert sum(len(batch.gold) for batch in own) == count
+        parts = [result[task] for result in batches if task in result]
+        assert {batch.step_rows for batch in parts} == {count}
+        assert sum(batch.share for batch in parts) == pytest.approx(1)
+        assert sum(len(batch.gold) for batch in parts) == count
 
 
 def test_only_the_streams_of_the_given_tasks_move(loader):

@@ -30,8 +30,8 @@ def texts(words, special=True):
     for text in words:
         inner = [token for word in text for token in word]
         ids += [CLS, *inner, SEP] if special else inner
-        own = [number for number, word in enumerate(text) for _ in word]
-        numbers += [-1, *own, -1] if special else own
+        numbers_of_words = [number for number, word in enumerate(text) for _ in word]
+        numbers += [-1, *numbers_of_words, -1] if special else numbers_of_words
         lengths.append(len(inner) + 2 * special)
     flat = np.array(ids, dtype=np.int32)
     return Tokens(
@@ -93,11 +93,11 @@ def test_share_and_fates_over_many_texts(share, whole):
     actual = hidden.sum() / open_.sum()
     assert actual == pytest.approx(share, abs=0.006)  # about 65,000 tokens
     is_mask = masked.ids[hidden] == MASK
-    kept = masked.ids[hidden] == masked.targets[hidden]
+    unchanged = masked.ids[hidden] == masked.targets[hidden]
     expected = [0.8, 0.1 + 0.1 / (V - 5), 0.1 - 0.1 / (V - 5)]
-    shares = [is_mask.mean(), kept.mean(), (~is_mask & ~kept).mean()]
+    shares = [is_mask.mean(), unchanged.mean(), (~is_mask & ~unchanged).mean()]
     assert shares == pytest.approx(expected, abs=0.015)
-    random = masked.ids[hidden][~is_mask & ~kept]
+    random = masked.ids[hidden][~is_mask & ~unchanged]
     assert len(set(random.tolist())) > 0.9 * (V - 5) * (1 - np.exp(-len(random) / (V - 5)))
 
 

@@ -30,27 +30,27 @@ def texts(rows: Rows) -> list[str]:
 def test_holdout_divides_the_rows(words, share):
     rows = rows_of(*words, labels=list(range(len(words))))
     rows.unlabelled_dropped = 4
-    kept, held = split_holdout(rows, share)
+    trained, held = split_holdout(rows, share)
     # every row once, in file order, with its own id and label
-    assert sorted([*kept.ids, *held.ids], key=int) == rows.ids
-    for part in (kept, held):
+    assert sorted([*trained.ids, *held.ids], key=int) == rows.ids
+    for part in (trained, held):
         numbers = [int(name) for name in part.ids]
         assert numbers == sorted(numbers)
         assert part.labels.tolist() == numbers
         assert texts(part) == [words[i] for i in numbers]
     # equal texts stand on one side, and the size is that share of the distinct ones
-    assert not set(texts(kept)) & set(texts(held))
+    assert not set(texts(trained)) & set(texts(held))
     assert len(set(texts(held))) == round(share * len(set(words)))
-    assert (kept.unlabelled_dropped, held.unlabelled_dropped) == (4, 0)
+    assert (trained.unlabelled_dropped, held.unlabelled_dropped) == (4, 0)
     assert split_holdout(rows, share)[1].ids == held.ids
 
 
 def test_holdout_keeps_a_pair_and_its_mirror_together():
     pairs = [(f"a{i}", f"b{i}") for i in range(20)]
-    kept, held = split_holdout(rows_of(*pairs, *[(b, a) for a, b in pairs]), 0.3)
+    trained, held = split_holdout(rows_of(*pairs, *[(b, a) for a, b in pairs]), 0.3)
     assert len(held) == 12
     assert Counter(map(row_key, held.texts)).most_common()[-1][1] == 2
-    assert len(kept) == 28
+    assert len(trained) == 28
 
 
 def test_holdout_is_drawn_at_random_but_always_the_same():

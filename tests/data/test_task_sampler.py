@@ -139,13 +139,13 @@ def test_oversampling_while_the_training_score_is_low(rows, scores, joint):
     rule = {"while_train_score_below": 0.5}
     sampler = make("round_robin", sizes, joint, oversample=rule)
     assert sampler.needs_scores
-    whole = max(sizes.steps.values())
-    assert counts(sampler, 0) == dict.fromkeys(rows, whole)  # nothing is known yet
+    full = max(sizes.steps.values())
+    assert counts(sampler, 0) == dict.fromkeys(rows, full)  # nothing is known yet
     result = counts(sampler, 1, scores)
     for task, steps in sizes.steps.items():
         low = task not in scores or scores[task] < 0.5
-        assert result[task] == (whole if low else steps)
-    assert counts(sampler, 1, dict.fromkeys(rows, math.nan)) == dict.fromkeys(rows, whole)
+        assert result[task] == (full if low else steps)
+    assert counts(sampler, 1, dict.fromkeys(rows, math.nan)) == dict.fromkeys(rows, full)
 
 
 @relaxed

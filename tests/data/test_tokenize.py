@@ -150,8 +150,8 @@ def test_a_text_without_any_token_is_refused(rows, siamese, tiny_encoder):
     bare.backend_tokenizer.post_processor = processors.Sequence([])
     with pytest.raises(UserError, match=r"^file, row 3: a text without tokens, .* \[CLS\]: "):
         tokenize(rows, bare, siamese=siamese, max_length=32)
-    kept = tokenize(rows_of(*rows.texts[:2]), bare, siamese=siamese, max_length=32)
-    assert sequences(kept)[0] == words(bare, rows.texts[0][0])
+    tokens = tokenize(rows_of(*rows.texts[:2]), bare, siamese=siamese, max_length=32)
+    assert sequences(tokens)[0] == words(bare, rows.texts[0][0])
 
 
 def test_a_tokenizer_that_fails_is_named_with_the_rows():
@@ -232,25 +232,25 @@ def test_a_damaged_cache_file_is_ignored_and_replaced(damage, tokenizer, tmp_pat
 
     fresh = tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=tmp_path)
     (file,) = tmp_path.iterdir()
-    whole = file.read_bytes()
+    content = file.read_bytes()
 
     def written(data: bytes) -> bytes:
         return hashlib.sha256(data).digest() + data
 
     damaged = {
         "older layout": written(save({"ids": np.zeros(3, dtype=np.int32)})),
-        "newer layout": written(save({**load(whole[32:]), "more": np.zeros(3)})),
+        "newer layout": written(save({**load(content[32:]), "more": np.zeros(3)})),
         "not safetensors": written(b"\xff" * 40),
         "empty": b"",
-        "half": whole[: len(whole) // 2],
+        "half": content[: len(content) // 2],
         "foreign": b"not a tensor file at all",
-        "a flipped bit": whole[:-1] + bytes([whole[-1] ^ 1]),
+        "a flipped bit": content[:-1] + bytes([content[-1] ^ 1]),
         "other tensors": save({"ids": np.zeros(3, dtype=np.int32)}),
     }
     file.write_bytes(damaged[damage])
     assert same(tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=tmp_path), fresh)
     assert len(counted) == 2
-    assert file.read_bytes() == whole
+    assert file.read_bytes() == content
 
 
 @pytest.mark.parametrize("place", ["/proc/no-cache", "file"])

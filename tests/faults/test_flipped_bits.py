@@ -46,7 +46,7 @@ def check_scored(run, chance, capsys, count, files, flips) -> None:
     """Flip bits in a finished run and evaluate it."""
     expected = run.evaluation("dev").read_text()
     for file in files:
-        whole = file.read_bytes()
+        content = file.read_bytes()
         for _ in range(flips):
             flip(file, chance)
             code, said = said_of(["evaluate", str(run.path)], capsys)
@@ -55,7 +55,7 @@ def check_scored(run, chance, capsys, count, files, flips) -> None:
                 assert said.count("error: ") == 1 and "Traceback" not in said
             elif run.evaluation("dev").read_text() != expected:
                 assert file.name in said, f"{file}: other scores, and nothing is said"
-            file.write_bytes(whole)
+            file.write_bytes(content)
             count("bits flipped in a finished run, which is evaluated")
 
 

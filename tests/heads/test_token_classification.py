@@ -52,10 +52,10 @@ def test_outcomes_say_the_likeliest_tag_its_probability_and_the_golds_loss():
     head = build("head", "token_classification", {}, {"dim": 3, "num_labels": 3})
     scores = torch.tensor([[0.0, 2.0, 1.0], [5.0, -5.0, 0.0]])
     result = head.outcomes(scores, torch.tensor([2, 0]))
-    whole = [sum(torch.tensor(row).exp()).item() for row in scores.tolist()]
+    totals = [sum(torch.tensor(row).exp()).item() for row in scores.tolist()]
     assert result[:, 0].tolist() == [1, 0]
-    assert result[:, 1].tolist() == pytest.approx([7.38906 / whole[0], 148.41316 / whole[1]])
-    losses = [-torch.tensor(x).log().item() for x in (2.71828 / whole[0], 148.41316 / whole[1])]
+    assert result[:, 1].tolist() == pytest.approx([7.38906 / totals[0], 148.41316 / totals[1]])
+    losses = [-torch.tensor(x).log().item() for x in (2.71828 / totals[0], 148.41316 / totals[1])]
     assert result[:, 2].tolist() == pytest.approx(losses, abs=1e-5)
     assert result[:, 2].mean().item() == pytest.approx(
         head.loss(scores, torch.tensor([2, 0])).item()

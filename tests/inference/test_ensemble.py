@@ -316,13 +316,13 @@ def test_a_run_with_its_copy_gains_nothing_and_writes_what_it_wrote(trained, tmp
     files = sorted((run / "predictions").glob("*-output.csv"))
     assert len(files) == 6
     for file in files:
-        own, again = (
+        first, again = (
             [line.split(" , ") for line in (folder / file.name).read_text().split("\n")[1:-1]]
             for folder in (run / "predictions", tmp_path / "twice" / "predictions")
         )
-        assert [row[0] for row in own] == [row[0] for row in again]
+        assert [row[0] for row in first] == [row[0] for row in again]
         # numbers: saved with six decimals, written with six digits
-        values = [float(row[1]) for row in own]
+        values = [float(row[1]) for row in first]
         assert [float(row[1]) for row in again] == pytest.approx(values, abs=2e-5)
 
 
@@ -331,11 +331,11 @@ def test_a_run_with_its_copy_gains_nothing_and_writes_what_it_wrote(trained, tmp
 )
 def test_texts_of_the_user_get_the_average(task, text, trained, tmp_path, capsys):
     (tmp_path / "mine.txt").write_text(text)
-    own = ("--task", task, "--file", tmp_path / "mine.txt")
+    options = ("--task", task, "--file", tmp_path / "mine.txt")
     result = []
     for runs in ([trained[0]], [trained[1]], trained):
         capsys.readouterr()
-        assert main("predict", *runs, *own) == 0
+        assert main("predict", *runs, *options) == 0
         result.append(json.loads(capsys.readouterr().out))
     one, two, both = result
     mean = np.mean([one["scores"], two["scores"]], axis=0)

@@ -34,10 +34,10 @@ def test_they_are_the_formulas_of_wang_and_isola(count, width, seed):
 
 def test_chunks_leave_no_pair_out(monkeypatch):
     vectors = np.random.default_rng(0).normal(size=(23, 5))
-    whole = similarity.uniformity(vectors)
+    unchunked = similarity.uniformity(vectors)
     for size in (1, 4, 22):
         monkeypatch.setattr(similarity, "CHUNK", size)
-        assert similarity.uniformity(vectors) == pytest.approx(whole, abs=1e-12)
+        assert similarity.uniformity(vectors) == pytest.approx(unchunked, abs=1e-12)
 
 
 def test_single_precision_is_close_to_double():

@@ -85,8 +85,8 @@ def test_pairs_seen_in_training_are_counted_and_left_out():
     ]
     entry = score_suites({"STS12": suite}, hashed, training)["STS12"]
     assert entry["in_training"] == 2
-    kept = [pairs[i] for i in (1, 3, 4, 5)]
-    similarity = cosines(hashed([a for a, _ in kept]), hashed([b for _, b in kept]))
+    unseen = [pairs[i] for i in (1, 3, 4, 5)]
+    similarity = cosines(hashed([a for a, _ in unseen]), hashed([b for _, b in unseen]))
     assert headline(entry) is entry["clean"]
     assert entry["clean"]["pairs"] == 4
     assert entry["clean"]["all"]["spearman"] == pytest.approx(
@@ -113,7 +113,7 @@ def test_a_subset_that_was_seen_completely_is_left_out_of_the_clean_averages():
     entry = score_suites({"STS12": suite}, hashed, [rows([("a", "b")], [0])])["STS12"]
     assert list(entry["clean"]["subsets"]) == ["y"]
     assert math.isfinite(entry["clean"]["mean"]["spearman"])
-    everything = [rows([pair for own in suite.values() for pair in own.texts], [0] * 4)]
+    everything = [rows([pair for score in suite.values() for pair in score.texts], [0] * 4)]
     entry = score_suites({"STS12": suite}, hashed, everything)["STS12"]
     assert entry["in_training"] == 4 and math.isnan(headline(entry)["all"]["spearman"])
 
@@ -175,5 +175,5 @@ def test_complete_suites_have_the_scores_of_the_reference():
         scores = result[suite]["scores"]
         assert scores["all"]["spearman"] == pytest.approx(reference[suite], abs=1e-4)
         for name in subsets:
-            own = scores["subsets"][name]["spearman"]
-            assert own == pytest.approx(reference[f"{suite}/{name}"], abs=1e-4), name
+            score = scores["subsets"][name]["spearman"]
+            assert score == pytest.approx(reference[f"{suite}/{name}"], abs=1e-4), name

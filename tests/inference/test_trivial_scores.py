@@ -178,19 +178,19 @@ def test_the_seed_alone_decides(model, task, monkeypatch):
     losses = []
 
     def recorded(seed):
-        kept = []
+        values = []
         head = type(model.head(task))
         original = head.loss
 
         def loss(self, scores, labels):
             value = original(self, scores, labels)
-            kept.append(value.item())
+            values.append(value.item())
             return value
 
         with monkeypatch.context() as patch:
             patch.setattr(head, "loss", loss)
             result = frozen(model, task, seed=seed)
-        losses.append(kept)
+        losses.append(values)
         return result
 
     torch.manual_seed(5)

@@ -49,8 +49,8 @@ def mnli_run(glue_files, tiny_encoder, tmp_path_factory) -> Path:
 
 
 def prepared(encoder: Path, glue_files: Path, *overrides: str, task: str = "rte"):
-    own = small(encoder, glue_files, task)
-    config = load_config(GLUE / f"{task}.yaml", [*own, *overrides])
+    tiny = small(encoder, glue_files, task)
+    config = load_config(GLUE / f"{task}.yaml", [*tiny, *overrides])
     return set_up(config, torch.device("cpu"), lambda line: None)
 
 
@@ -126,24 +126,24 @@ def refused(capsys, *arguments: object) -> str:
 
 def test_another_encoder_is_one_line(mnli_run, glue_files, tmp_path, capsys):
     wide = save_tiny_encoder(tmp_path / "wide", hidden_size=48)
-    own = small(wide, glue_files, "rte")
-    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    tiny = small(wide, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={mnli_run}")
     assert f"{mnli_run} was trained with the encoder" in error and "this config names" in error
     assert ", 32] there, [" in error and ", 48] here" in error
 
 
 def test_another_encoder_of_the_same_shapes_is_one_line(mnli_run, glue_files, tmp_path, capsys):
     fewer = save_tiny_encoder(tmp_path / "fewer", num_attention_heads=1)
-    own = small(fewer, glue_files, "rte")
-    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    tiny = small(fewer, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={mnli_run}")
     assert "num_attention_heads is 4 there, 1 here" in error
 
 
 def test_another_architecture_is_one_line(mnli_run, glue_files, tmp_path, capsys):
     """It also runs in another implementation, which is not what is wrong."""
     other = save_tiny_encoder(tmp_path / "distilbert", kind="distilbert")
-    own = small(other, glue_files, "rte")
-    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    tiny = small(other, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={mnli_run}")
     assert "model_type is bert there, distilbert here" in error
 
 
@@ -152,8 +152,8 @@ def test_another_vocabulary_is_one_line(mnli_run, tiny_encoder, glue_files, tmp_
     shutil.copytree(tiny_encoder, other)
     file = other / "tokenizer.json"
     file.write_text(file.read_text().replace('"cat"', '"kitten"'))
-    own = small(other, glue_files, "rte")
-    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    tiny = small(other, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={mnli_run}")
     assert "their vocabularies differ" in error
 
 
@@ -176,9 +176,9 @@ def test_a_copy_of_the_encoder_elsewhere_is_the_same_one(
     ],
 )
 def test_mistakes_are_one_line(value, words, mnli_run, tiny_encoder, glue_files, capsys):
-    own = small(tiny_encoder, glue_files, "rte")
+    tiny = small(tiny_encoder, glue_files, "rte")
     setting = f"init_from={value.format(run=mnli_run)}"
-    assert words.format(run=mnli_run) in refused(capsys, GLUE / "rte.yaml", *own, setting)
+    assert words.format(run=mnli_run) in refused(capsys, GLUE / "rte.yaml", *tiny, setting)
 
 
 @pytest.mark.parametrize(
@@ -193,12 +193,12 @@ def test_a_head_of_the_same_classes_in_another_order(
 ):
     alone = ["tasks.mnli_mm=null", "tasks.ax=null", "tasks.mnli.glue_file=null"]
     alone.append(f"tasks.mnli.data.labels={labels}")
-    own = [*small(tiny_encoder, glue_files, "mnli"), *alone]
+    tiny = [*small(tiny_encoder, glue_files, "mnli"), *alone]
     start = f"init_from={{run: {mnli_run}, take: head}}"
     if fits:
         prepared(tiny_encoder, glue_files, *alone, start, task="mnli")
         return
-    error = refused(capsys, GLUE / "mnli.yaml", *own, start)
+    error = refused(capsys, GLUE / "mnli.yaml", *tiny, start)
     assert "knows the classes of task mnli as entailment, neutral, contradiction, this" in error
     assert "config as neutral, entailment, contradiction; `take: pooling` leaves" in error
     without = start.replace("head", "pooling")
@@ -208,8 +208,8 @@ def test_a_head_of_the_same_classes_in_another_order(
 def test_fresh_layers_and_another_runs_exclude_each_other(
     mnli_run, tiny_encoder, glue_files, capsys
 ):
-    own = [*small(tiny_encoder, glue_files, "rte"), "encoder.reinit_layers=1"]
-    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    tiny = [*small(tiny_encoder, glue_files, "rte"), "encoder.reinit_layers=1"]
+    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={mnli_run}")
     assert "encoder.reinit_layers" in error
 
 
@@ -219,14 +219,14 @@ def test_a_run_that_is_not_finished_is_one_line(
     killed = tmp_path / "killed"
     shutil.copytree(mnli_run, killed)
     (killed / "report.json").unlink()
-    own = small(tiny_encoder, glue_files, "rte")
-    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={killed}")
+    tiny = small(tiny_encoder, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={killed}")
     assert f"{killed} is not finished: train it to its end with --resume" in error
 
 
 def test_the_other_implementation_is_named(mnli_run, tiny_encoder, glue_files, capsys):
-    own = [*small(tiny_encoder, glue_files, "rte"), "encoder.implementation=transformers"]
-    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={mnli_run}")
+    tiny = [*small(tiny_encoder, glue_files, "rte"), "encoder.implementation=transformers"]
+    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={mnli_run}")
     assert "was trained with `encoder.implementation: own`, not transformers: set the" in error
 
 
@@ -237,9 +237,9 @@ def test_a_head_of_other_labels_is_one_line(tiny_encoder, glue_files, tmp_path, 
         main(GLUE / "rte.yaml", *small(tiny_encoder, glue_files, "rte"), f"output_dir={run}") == 0
     )
     capsys.readouterr()
-    own = small(tiny_encoder, glue_files, "stsb")
+    tiny = small(tiny_encoder, glue_files, "stsb")
     start = f"init_from={{run: {run}, take: head}}"
-    error = refused(capsys, GLUE / "stsb.yaml", *own, start)
+    error = refused(capsys, GLUE / "stsb.yaml", *tiny, start)
     assert "is for labels of the kind 'binary', task stsb has 'number'; `take: pooling`" in error
     prepared(tiny_encoder, glue_files, start.replace("take: head", "take: pooling"), task="stsb")
 
@@ -248,6 +248,6 @@ def test_weights_that_were_removed_are_told(mnli_run, tiny_encoder, glue_files, 
     bare = tmp_path / "bare"
     shutil.copytree(mnli_run, bare)
     shutil.rmtree(bare / "encoder")
-    own = small(tiny_encoder, glue_files, "rte")
-    error = refused(capsys, GLUE / "rte.yaml", *own, f"init_from={bare}")
+    tiny = small(tiny_encoder, glue_files, "rte")
+    error = refused(capsys, GLUE / "rte.yaml", *tiny, f"init_from={bare}")
     assert "init_from" in error and "--keep-weights" in error

@@ -107,13 +107,13 @@ def test_padding_never_changes_scores_loss_or_gradients(make, pooling, task):
 @every_task
 def test_batch_equals_single(make, task):
     model = make().double().eval()
-    whole = batch(task)
-    scores = scores_of(model, task, whole)
-    for i in range(whole.rows):
-        rows = [i + side * whole.rows for side in range(whole.sides)]
-        width = int(whole.attention_mask[rows].sum(1).max())
-        tensors = (whole.input_ids, whole.attention_mask, whole.token_type_ids)
-        alone = Batch(*(tensor[rows][:, :width] for tensor in tensors), None, whole.sides, 0)
+    undivided = batch(task)
+    scores = scores_of(model, task, undivided)
+    for i in range(undivided.rows):
+        rows = [i + side * undivided.rows for side in range(undivided.sides)]
+        width = int(undivided.attention_mask[rows].sum(1).max())
+        tensors = (undivided.input_ids, undivided.attention_mask, undivided.token_type_ids)
+        alone = Batch(*(tensor[rows][:, :width] for tensor in tensors), None, undivided.sides, 0)
         torch.testing.assert_close(
             scores_of(model, task, alone)[0], scores[i], rtol=1e-10, atol=1e-10
         )
@@ -153,10 +153,15 @@ def test_a_step_follows_the_weighted_mean_over_all_its_rows(
     """Unequal parts and class weights included; the loss weight is on the gradient alone."""
     head = "tasks.sst.head={name: classification, class_weights: balanced}"
     reference, model = make(head).double().eval(), make(head).double().eval()
-    whole = batch("sst", rows=5)
-    expected = task_loss(reference, "sst", whole)
+    undivided = batch("sst", rows=5)
+    expected = task_loss(reference, "sst", undivided)
     (weight * expected).backward()
-    tensors = (whole.input_ids, whole.attention_mask, whole.token_type_ids, whole.labels)
+    tensors = (
+        undivided.input_ids,
+        undivided.attention_mask,
+        undivided.token_type_ids,
+        undivided.labels,
+    )
     parts = [
         separate({"sst": Batch(*(t[start:end] for t in tensors), 1, 0, share=(end - start) / 5)})
         for start, end in pairwise(cuts)
@@ -251,11 +256,11 @@ def test_autocast_stops_before_projection_and_head(make, task, pooling):
     def watch(name):
         return lambda module, args: seen.update({name: (args[0], torch.is_autocast_enabled("cpu"))})
 
-    own = model.tasks[task]
+    task_module = model.tasks[task]
     # as of a pooler that ends in a matrix product
-    own.pooler.register_forward_hook(lambda module, args, output: output.bfloat16())
-    own.projection.register_forward_pre_hook(watch("projection"))
-    own.head.register_forward_pre_hook(watch("head"))
+    task_module.pooler.register_forward_hook(lambda module, args, output: output.bfloat16())
+    task_module.projection.register_forward_pre_hook(watch("projection"))
+    task_module.head.register_forward_pre_hook(watch("head"))
     linear = model.encoder.layers[1].feed_forward.down
     linear.register_forward_hook(lambda module, args, output: seen.update(encoder=output.dtype))
     scores = scores_of(model, task, batch(task))

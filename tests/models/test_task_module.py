@@ -94,11 +94,11 @@ def test_a_head_may_want_the_projection_for_training_alone(only):
 
 def test_another_tasks_pooling_under_a_head_on_shared_pooling():
     base = TaskModule(nn.Linear(3, 3), nn.Linear(3, 3), Difference(), 0.0, 1)
-    own = HeadOnSharedPooling(base, nn.Linear(3, 1), 0.0, sides=1, eval_sides=1)
-    assert own.pooler is own.pooler_in_use is own.scoring_pooler is base.pooler
-    assert torch.equal(own(VECTORS), own.head(base.projection(VECTORS)))
+    sharing = HeadOnSharedPooling(base, nn.Linear(3, 1), 0.0, sides=1, eval_sides=1)
+    assert sharing.pooler is sharing.pooler_in_use is sharing.scoring_pooler is base.pooler
+    assert torch.equal(sharing(VECTORS), sharing.head(base.projection(VECTORS)))
     # the weights below have one owner
-    assert {name for name, _ in own.named_parameters()} == {"head.weight", "head.bias"}
+    assert {name for name, _ in sharing.named_parameters()} == {"head.weight", "head.bias"}
     pair = HeadOnSharedPooling(base, Difference(), 0.0, sides=2, eval_sides=2)
     projected = base.projection(VECTORS)
     assert torch.equal(pair(VECTORS), projected[:2] - projected[2:])

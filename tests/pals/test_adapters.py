@@ -31,10 +31,10 @@ every_token = pytest.mark.parametrize("tokens", ["all", "first"])
 @pytest.mark.parametrize("layers", [None, [2], [3, 1]], ids=str)
 def test_hidden_states_and_gradients_equal_the_formulas(name, tokens, layers):
     """For every layer, ragged sentences, and each parameter of encoder and adapter."""
-    bert, own = encoder(), trained(name, layers=layers)
+    bert, adapter = encoder(), trained(name, layers=layers)
     given, mask = embedded()
     given.requires_grad_()
-    result = bert.encode(given, mask, range(LAYERS + 1), tokens, own)
+    result = bert.encode(given, mask, range(LAYERS + 1), tokens, adapter)
     weights = torch.randn(
         LAYERS + 1, *given.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(4)
     )
@@ -42,7 +42,7 @@ def test_hidden_states_and_gradients_equal_the_formulas(name, tokens, layers):
     # leaves of the naive computation, under the same names
     encoder_state, adapter_state = (
         {n: p.detach().clone().requires_grad_() for n, p in part.named_parameters()}
-        for part in (bert, own)
+        for part in (bert, adapter)
     )
     inputs = [row.detach().clone().requires_grad_() for row in sentences(given, mask)]
     for row, sentence in enumerate(inputs):
@@ -63,7 +63,7 @@ def test_hidden_states_and_gradients_equal_the_formulas(name, tokens, layers):
         torch.testing.assert_close(
             given.grad[row, : len(sentence)], sentence.grad, rtol=1e-8, atol=1e-10
         )
-    for part, leaves in ((bert, encoder_state), (own, adapter_state)):
+    for part, leaves in ((bert, encoder_state), (adapter, adapter_state)):
         for key, parameter in part.named_parameters():
             if leaves[key].grad is None:  # embeddings
                 assert parameter.grad is None
@@ -78,11 +78,11 @@ def test_hidden_states_and_gradients_equal_the_formulas(name, tokens, layers):
 
 @every_adapter
 def test_before_the_first_step_the_encoder_is_as_it_was(name):
-    bert, own = encoder(), fresh(name)
+    bert, adapter = encoder(), fresh(name)
     given, mask = embedded()
     for tokens in ("all", "first"):
         plain = bert.encode(given, mask, range(LAYERS + 1), tokens)
-        result = bert.encode(given, mask, range(LAYERS + 1), tokens, own)
+        result = bert.encode(given, mask, range(LAYERS + 1), tokens, adapter)
         for layer, state in plain.items():
             if name == "houlsby":
                 assert not torch.equal(result[layer], state) or layer == 0
@@ -103,11 +103,11 @@ def test_it_changes_what_the_encoder_says(name):
 @every_adapter
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
 def test_padding_never_changes_the_output(name, left):
-    bert, own = encoder(), trained(name)
+    bert, adapter = encoder(), trained(name)
     result = []
     for padding, side in ((0, False), (5, left)):
         given, mask = embedded(padding=padding, left=side)
-        states = bert.encode(given, mask, (1, LAYERS), "all", own)
+        states = bert.encode(given, mask, (1, LAYERS), "all", adapter)
         assert all(not states[layer][mask == 0].any() for layer in states)
         result.append([torch.cat(sentences(states[layer], mask)) for layer in states])
     for one, other in zip(*result, strict=True):
@@ -116,21 +116,21 @@ def test_padding_never_changes_the_output(name, left):
 
 @every_adapter
 def test_batch_equals_single(name):
-    bert, own = encoder(), trained(name)
+    bert, adapter = encoder(), trained(name)
     given, mask = embedded()
-    together = bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS]
+    together = bert.encode(given, mask, (LAYERS,), "all", adapter)[LAYERS]
     for row, length in enumerate(LENGTHS):
         part = (given[row : row + 1, :length], mask[row : row + 1, :length])
-        alone = bert.encode(*part, (LAYERS,), "all", own)[LAYERS]
+        alone = bert.encode(*part, (LAYERS,), "all", adapter)[LAYERS]
         torch.testing.assert_close(alone[0], together[row, :length], rtol=1e-10, atol=1e-10)
 
 
 @every_adapter
 def test_the_first_tokens_alone_are_those_of_all(name):
-    bert, own = encoder(), trained(name)
+    bert, adapter = encoder(), trained(name)
     given, mask = embedded()
-    every = bert.encode(given, mask, range(LAYERS + 1), "all", own)
-    first = bert.encode(given, mask, range(LAYERS + 1), "first", own)
+    every = bert.encode(given, mask, range(LAYERS + 1), "all", adapter)
+    first = bert.encode(given, mask, range(LAYERS + 1), "first", adapter)
     for layer, state in first.items():
         torch.testing.assert_close(state, every[layer][:, :1], rtol=1e-10, atol=1e-10)
 
@@ -138,31 +138,31 @@ def test_the_first_tokens_alone_are_those_of_all(name):
 @every_adapter
 @every_token
 def test_gradients_are_finite_and_reach_every_parameter(name, tokens):
-    bert, own = encoder().train(), trained(name).train()
+    bert, adapter = encoder().train(), trained(name).train()
     given, mask = embedded(padding=2)
-    bert.encode(given, mask, (LAYERS,), tokens, own)[LAYERS].square().sum().backward()
-    for key, parameter in own.named_parameters():
+    bert.encode(given, mask, (LAYERS,), tokens, adapter)[LAYERS].square().sum().backward()
+    for key, parameter in adapter.named_parameters():
         assert parameter.grad is not None and parameter.grad.isfinite().all(), key
         assert parameter.grad.any(), key
 
 
 @every_adapter
 def test_eval_is_deterministic(name):
-    bert, own = encoder(dropout=0.1), trained(name)
+    bert, adapter = encoder(dropout=0.1), trained(name)
     given, mask = embedded()
     before = torch.get_rng_state()
-    result = [bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS] for _ in range(2)]
+    result = [bert.encode(given, mask, (LAYERS,), "all", adapter)[LAYERS] for _ in range(2)]
     assert torch.equal(*result)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 @every_adapter
 def test_bf16_is_close(name):
-    bert, own = encoder().float(), trained(name).float()
+    bert, adapter = encoder().float(), trained(name).float()
     given, mask = embedded()
-    exact = bert.encode(given.float(), mask, (LAYERS,), "all", own)[LAYERS]
+    exact = bert.encode(given.float(), mask, (LAYERS,), "all", adapter)[LAYERS]
     with torch.autocast("cpu", torch.bfloat16):
-        result = bert.encode(given.float(), mask, (LAYERS,), "all", own)[LAYERS]
+        result = bert.encode(given.float(), mask, (LAYERS,), "all", adapter)[LAYERS]
     assert result.dtype == torch.float32
     torch.testing.assert_close(result, exact, rtol=0.05, atol=0.1)
 
@@ -175,15 +175,15 @@ def test_gradient_checkpointing_changes_no_gradient(name, tokens, frozen):
     given, mask = embedded()
     gradients = []
     for checkpointing in (False, True):
-        bert, own = encoder(dropout=0.1).train(not frozen), trained(name).train()
+        bert, adapter = encoder(dropout=0.1).train(not frozen), trained(name).train()
         bert.requires_grad_(not frozen)
         bert.gradient_checkpointing = checkpointing
         calls = []
         bert.layers[0].register_forward_pre_hook(lambda m, a, calls=calls: calls.append(1))
         torch.manual_seed(5)
-        bert.encode(given, mask, (LAYERS,), tokens, own)[LAYERS].square().sum().backward()
+        bert.encode(given, mask, (LAYERS,), tokens, adapter)[LAYERS].square().sum().backward()
         assert len(calls) == 1 + checkpointing
-        gradients.append([p.grad for p in (*bert.parameters(), *own.parameters())])
+        gradients.append([p.grad for p in (*bert.parameters(), *adapter.parameters())])
     for plain, checkpointed in zip(*gradients, strict=True):
         assert (plain is None and checkpointed is None) or torch.equal(plain, checkpointed)
 
@@ -191,14 +191,14 @@ def test_gradient_checkpointing_changes_no_gradient(name, tokens, frozen):
 @every_adapter
 def test_all_of_it_learns_within_two_steps(name):
     """Not the bug of two zero matrices in a row, which never get a gradient."""
-    bert, own = encoder(), fresh(name)
+    bert, adapter = encoder(), fresh(name)
     given, mask = embedded()
-    optimizer = torch.optim.SGD(own.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(adapter.parameters(), lr=0.1)
     for step in (1, 2):
         optimizer.zero_grad()
-        result = bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS]
+        result = bert.encode(given, mask, (LAYERS,), "all", adapter)[LAYERS]
         (result * torch.arange(D)).sum().backward()
-        for key, parameter in own.named_parameters():
+        for key, parameter in adapter.named_parameters():
             starts = name == "houlsby" or key.startswith("up.") or ".up." in key
             assert parameter.grad.any() == (starts or step == 2), (step, key)
         optimizer.step()
@@ -231,10 +231,10 @@ def test_parameters_follow_the_formula_and_are_saved_once(name, layers, tmp_path
 
 @every_adapter
 def test_only_the_chosen_layers_have_one(name):
-    bert, own = encoder(), trained(name, layers=[2])
+    bert, adapter = encoder(), trained(name, layers=[2])
     given, mask = embedded()
     plain = bert.encode(given, mask, range(LAYERS + 1))
-    result = bert.encode(given, mask, range(LAYERS + 1), "all", own)
+    result = bert.encode(given, mask, range(LAYERS + 1), "all", adapter)
     assert torch.equal(result[1], plain[1])
     assert not torch.allclose(result[2], plain[2], atol=1e-2)
 

@@ -17,26 +17,26 @@ from tests.support.small_adapters import (
 
 
 def test_a_pal_without_activation_equals_its_formula():
-    bert, own = encoder(), trained("pal", activation="none")
+    bert, adapter = encoder(), trained("pal", activation="none")
     given, mask = embedded()
     formulas = (same, same, lambda s, n, h: pal_term(s, n, h, last=lambda x: x))
-    actual = bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS]
+    actual = bert.encode(given, mask, (LAYERS,), "all", adapter)[LAYERS]
     for row, sentence in enumerate(sentences(given, mask)):
-        expected = naive(bert.state_dict(), own.state_dict(), sentence, formulas)[-1]
+        expected = naive(bert.state_dict(), adapter.state_dict(), sentence, formulas)[-1]
         torch.testing.assert_close(actual[row, : len(sentence)], expected, rtol=1e-10, atol=1e-10)
     other = bert.encode(given, mask, (LAYERS,), "all", trained("pal"))[LAYERS]
     assert not torch.allclose(actual, other, atol=1e-3)
 
 
 def test_a_pal_drops_attention_weights_in_training_beside_an_encoder_at_rest():
-    bert, own = encoder(dropout=0.1), trained("pal", dropout=0.5)
+    bert, adapter = encoder(dropout=0.1), trained("pal", dropout=0.5)
     given, mask = embedded()
 
     def run():
-        return bert.encode(given, mask, (LAYERS,), "all", own)[LAYERS]
+        return bert.encode(given, mask, (LAYERS,), "all", adapter)[LAYERS]
 
     assert torch.equal(run(), run())
-    own.train()
+    adapter.train()
     assert not torch.allclose(run(), run(), atol=1e-3)
     without = trained("pal", dropout=0.0)
     torch.testing.assert_close(

@@ -34,7 +34,7 @@ def test_the_pages_parameter_table_is_what_is_built():
     assert len(rows) == 4
     with torch.device("meta"):
         base = BertEncoder(vocab_size=30522, dim=768, num_layers=12, heads=12)
-    whole = sum(parameter.numel() for parameter in base.parameters())
+    parameters = sum(parameter.numel() for parameter in base.parameters())
     for name, size, *shown, share in rows:
         for (dim, layers), number in zip(((384, 6), (768, 12)), shown, strict=True):
             with torch.device("meta"):
@@ -43,7 +43,7 @@ def test_the_pages_parameter_table_is_what_is_built():
                 )
             count = sum(parameter.numel() for parameter in made.parameters())
             assert f"{count:,}" == number
-        assert f"{count / whole:.1%}" == f"{share}%"
+        assert f"{count / parameters:.1%}" == f"{share}%"
 
 
 @pytest.mark.parametrize("preset", ["cs224n_pals", "cs224n_pals_staged"])

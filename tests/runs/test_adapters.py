@@ -206,11 +206,11 @@ def test_stages_freeze_and_release_adapters(prepared, tmp_path):
     assert [stage.tasks for stage in made.stages] == [["sst", "qqp"], *[list(TASKS)] * 3]
     names = set(model.state_dict())
     encoder, heads = ({n for n in names if n.startswith(p)} for p in ("encoder.", "tasks."))
-    own = {task: adapter_names(model, task) for task in TASKS}
-    adapters = set().union(*own.values())
+    by_task = {task: adapter_names(model, task) for task in TASKS}
+    adapters = set().union(*by_task.values())
     assert names == encoder | heads | adapters
-    qqp = {n for n in heads if n.startswith("tasks.qqp")} | own["qqp"]
-    expected = [heads, adapters, names - own["sst"] - qqp, names]
+    qqp = {n for n in heads if n.startswith("tasks.qqp")} | by_task["qqp"]
+    expected = [heads, adapters, names - by_task["sst"] - qqp, names]
     loop = build_trainer(made, tmp_path, lambda line: None)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     at_end = {}
@@ -257,8 +257,10 @@ def test_an_adapter_has_a_frozen_baseline_beside_it(tiny_overrides, tmp_path):
 def test_a_killed_run_with_adapters_resumes_to_the_same_numbers(tiny_overrides, tmp_path):
     more = [*MIXED, STAGES, "training.frozen_baseline=false", "training.checkpoint_steps=4"]
     directories = [tmp_path / "whole", tmp_path / "killed"]
-    whole, killed = ([str(PRESET), *tiny_overrides, *more, f"output_dir={d}"] for d in directories)
-    assert run_multitask.main(whole) == 0
+    unbroken, killed = (
+        [str(PRESET), *tiny_overrides, *more, f"output_dir={d}"] for d in directories
+    )
+    assert run_multitask.main(unbroken) == 0
     kill_inside("multitask.training.trainer:train_step", "after", 14, killed)
     assert run_multitask.main([*killed, "--resume"]) == 0
     assert events(directories[0]) == events(directories[1])

@@ -91,18 +91,18 @@ def test_from_scratch_and_init_from_exclude_each_other(configure):
 def test_killed_gradual_run_resumes_to_the_same_numbers(tiny_overrides, tmp_path):
     """lambda comes from the step: killed half way up, every loss is the same to the last bit."""
     settings = [PRESET, *tiny_overrides, *SST, "training.epochs=4", "training.checkpoint_steps=2"]
-    whole, killed, plain = (tmp_path / name for name in ("whole", "killed", "plain"))
-    assert main(*settings, GRADUAL, f"output_dir={whole}") == 0
+    unbroken, killed, plain = (tmp_path / name for name in ("whole", "killed", "plain"))
+    assert main(*settings, GRADUAL, f"output_dir={unbroken}") == 0
     command = [*map(str, settings), GRADUAL, f"output_dir={killed}"]
     kill_inside("multitask.training.trainer:train_step", "after", 4, command)
     assert not (killed / "report.json").exists()
     assert main(*command, "--resume") == 0
-    assert losses(killed) == losses(whole) and len(losses(whole)) == 12
-    reports = [json.loads((run / "report.json").read_text()) for run in (whole, killed)]
+    assert losses(killed) == losses(unbroken) and len(losses(unbroken)) == 12
+    reports = [json.loads((run / "report.json").read_text()) for run in (unbroken, killed)]
     assert reports[0]["tasks"] == reports[1]["tasks"]
     assert main(*settings, f"output_dir={plain}") == 0
-    assert losses(plain)[0] == losses(whole)[0]  # lambda is 0
-    assert losses(plain)[1] != losses(whole)[1]
+    assert losses(plain)[0] == losses(unbroken)[0]  # lambda is 0
+    assert losses(plain)[1] != losses(unbroken)[1]
 
 
 @pytest.fixture(scope="module")
@@ -114,13 +114,13 @@ def trained(tiny_encoder, course_files, tmp_path_factory):
               "training.head_lr=1e-2", "training.epochs=1"]  # fmt: skip
     plain, run = directory / "plain", directory / "bits"
     assert main(PRESET, *common, "training.precision=fp32", f"output_dir={plain}") == 0
-    own = [
+    quantised = [
         "encoder.bitlinear={}",
         f"init_from={plain}",
         "training.epochs=12",
         "training.eval_steps=18",
     ]
-    assert main(PRESET, *common, *own, "training.precision=bf16", f"output_dir={run}") == 0
+    assert main(PRESET, *common, *quantised, "training.precision=bf16", f"output_dir={run}") == 0
     return run
 
 

@@ -46,8 +46,8 @@ def test_the_dev_share_is_taken_out_of_train_and_where_keeps_rows(
     train, dev = (made.data.splits["views"][name].rows for name in ("train", "dev"))
     assert 0 < len(dev) < len(train) and len(train) + len(dev) == len(every)
     assert not {t[0] for t in train.texts} & {t[0] for t in dev.texts}
-    kept = prepared(contrastive_config("siamese"), "tasks.views.data.where={kind: 1}")
-    both = [kept.data.splits["views"][name].rows for name in ("train", "dev")]
+    sizes = prepared(contrastive_config("siamese"), "tasks.views.data.where={kind: 1}")
+    both = [sizes.data.splits["views"][name].rows for name in ("train", "dev")]
     wanted = {line.split("\t")[0] for line in every if line.endswith("1.0")}
     assert {texts[0] for rows in both for texts in rows.texts} == wanted
 
@@ -59,8 +59,8 @@ def test_texts_of_other_tasks_and_of_a_text_file(contrastive_config, contrastive
     (contrastive_files / "one.txt").write_text(
         "a good film\n\na bad film\n" * 3 + "the cat sees a dog\n"
     )
-    own = "{train: one.txt, dev: one.txt, text: text}"
-    actual = prepared(contrastive_config(data=own)).data.splits["views"]["train"].rows.texts
+    data = "{train: one.txt, dev: one.txt, text: text}"
+    actual = prepared(contrastive_config(data=data)).data.splits["views"]["train"].rows.texts
     assert actual == [("a good film",), ("a bad film",), ("the cat sees a dog",)]
 
 

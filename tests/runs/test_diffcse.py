@@ -58,8 +58,8 @@ def test_the_detection_trains_the_encoder_and_leaves_the_generator_alone(config)
     (filler,) = head._generator
     assert all(p.grad is None for p in filler.parameters())
     assert not {id(p) for p in filler.parameters()} & {id(p) for p in model.parameters()}
-    whole = task_losses(model, batches)["views"].loss
-    assert whole > 10  # both terms are in it
+    complete = task_losses(model, batches)["views"].loss
+    assert complete > 10  # both terms are in it
 
 
 @pytest.fixture(scope="module")

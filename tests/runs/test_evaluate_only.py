@@ -178,8 +178,8 @@ def test_pairs_that_any_task_trains_on_are_counted(
 
 
 def test_a_head_without_weights_scores_another_tasks_vectors(config, tiny_encoder, course_files):
-    own = "share_pooling: qqp\n    head: cosine_regression\n    input: siamese\n"
-    text = config.read_text().replace("share_head: sts\n", own)
+    sharing = "share_pooling: qqp\n    head: cosine_regression\n    input: siamese\n"
+    text = config.read_text().replace("share_head: sts\n", sharing)
     config.write_text(
         text.replace("      label: score", "      label: score\n      label_range: [0, 5]")
     )
@@ -219,8 +219,8 @@ def test_the_smart_of_defaults_is_for_the_tasks_that_train(config):
 def test_bad_input_is_one_line(override, message, config, tiny_encoder, course_files, capsys):
     if override == "tasks.suite.share_head=null":
         head = "head: {name: cosine_regression, linear: true}\n"
-        own = f"share_pooling: sts\n    {head}    input: siamese\n"
-        config.write_text(config.read_text().replace("share_head: sts\n", own))
+        sharing = f"share_pooling: sts\n    {head}    input: siamese\n"
+        config.write_text(config.read_text().replace("share_head: sts\n", sharing))
         override, message = "tasks.suite.data.label_range=[0, 5]", "weights would never be trained"
     assert train(config, tiny_encoder, course_files, override, command="check") == 2
     (line,) = capsys.readouterr().err.splitlines()

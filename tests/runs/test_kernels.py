@@ -18,8 +18,8 @@ def test_a_run_names_its_kernels_and_goes_on_with_them(tiny_overrides, tmp_path)
     """A killed run has the numbers of the whole one; torch's operators say nearly the same."""
     command = [str(ROOT / "configs" / "cs224n.yaml"), *tiny_overrides, "encoder.kernels=compiled"]
     command += ["training.max_steps=12", "training.checkpoint_steps=3", "training.eval_steps=6"]
-    whole, cut = ([*command, f"output_dir={tmp_path / name}"] for name in ("whole", "cut"))
-    assert run_multitask.main(whole) == 0
+    unbroken, cut = ([*command, f"output_dir={tmp_path / name}"] for name in ("whole", "cut"))
+    assert run_multitask.main(unbroken) == 0
     kill_inside("multitask.training.trainer:train_step", "before", 8, cut)
     assert run_multitask.main([*cut, "--resume"]) == 0
     reports = [report_of(tmp_path / name) for name in ("whole", "cut")]

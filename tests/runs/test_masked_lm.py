@@ -87,7 +87,7 @@ def test_the_shipped_grid_trains_both_cells_on_the_same_labelled_rows(overrides,
     for task in ("sst", "qqp", "sts"):
         assert one["tasks"][task]["data"] == other["tasks"][task]["data"]
     made = set_up(grid.config(grid.cells[0], 1, tmp_path), torch.device("cpu"), lambda line: None)
-    rows = [row for own in made.data.splits.values() for row in own["train"].rows.texts]
+    rows = [row for data in made.data.splits.values() for row in data["train"].rows.texts]
     assert other["tasks"]["mlm"]["data"]["train"]["rows"] == len({t for row in rows for t in row})
     config = grid.config(grid.cells[1], 1, tmp_path)
     assert config.tasks["mlm"].max_rows is None and config.tasks["sst"].max_rows == 3000
@@ -101,10 +101,10 @@ def test_the_shipped_grid_trains_both_cells_on_the_same_labelled_rows(overrides,
 def test_masked_lm_does_not_enter_the_mean_that_selects(run_dir):
     for event in events(run_dir):
         if event["event"] == "eval":
-            own = {task: result["accuracy" if task != "sts" else "pearson"]
+            scores = {task: result["accuracy" if task != "sts" else "pearson"]
                    for task, result in event["tasks"].items()}  # fmt: skip
-            assert set(own) == set(EVERY_TASK)
-            three = np.mean([own[task] for task in ("sst", "qqp", "sts")])
+            assert set(scores) == set(EVERY_TASK)
+            three = np.mean([scores[task] for task in ("sst", "qqp", "sts")])
             assert event["joint"] == pytest.approx(three)
     report = report_of(run_dir)
     metric = {task: entry["dev"][entry["metric"]] for task, entry in report["tasks"].items()}
@@ -191,10 +191,10 @@ def test_comparison_and_ensemble_with_a_run_that_has_no_masked_lm(
 
 def test_masked_lm_alone_selects_by_its_own_accuracy(overrides, tmp_path, course_files):
     directory = tmp_path / "run"
-    own = "{train: ids-sst-train.csv, dev: ids-sst-dev.csv, text: sentence, format: tsv}"
+    data = "{train: ids-sst-train.csv, dev: ids-sst-dev.csv, text: sentence, format: tsv}"
     config = tmp_path / "alone.yaml"
     config.write_text(
-        f"encoder: {{dropout: 0.0}}\ntasks:\n  mlm:\n    data: {own}\n    max_length: 48\n"
+        f"encoder: {{dropout: 0.0}}\ntasks:\n  mlm:\n    data: {data}\n    max_length: 48\n"
         "    pooling: tokens\n    head: masked_lm\n"
     )
     words = [word for word in overrides if not word.startswith("tasks.")]

@@ -58,8 +58,8 @@ def test_texts_are_those_of_the_tasks_split_by_split(overrides):
 
 
 def test_texts_of_a_separate_file(overrides, course_files):
-    own = "{texts_of: null, train: ids-sst-test-student.csv, dev: ids-sst-dev.csv, text: sentence}"
-    made = prepared(*overrides, f"tasks.mlm.data={own}")
+    data = "{texts_of: null, train: ids-sst-test-student.csv, dev: ids-sst-dev.csv, text: sentence}"
+    made = prepared(*overrides, f"tasks.mlm.data={data}")
     assert len(made.data.splits["mlm"]["train"].rows) == 6  # it has no column of labels
     dev = [text for (text,) in made.data.splits["sst"]["dev"].rows.texts]
     masked = [text for (text,) in made.data.splits["mlm"]["dev"].rows.texts]

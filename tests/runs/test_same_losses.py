@@ -72,9 +72,9 @@ def test_fifty_steps_have_the_losses_of_a_plain_loop(
     encoder = BertModel.from_pretrained(directory, add_pooling_layer=False)
     linear = torch.nn.ModuleDict()
     for task in ("sst", "qqp"):
-        own = prepared.model.head(task).linear
-        linear[task] = torch.nn.Linear(own.in_features, own.out_features)
-        linear[task].load_state_dict(own.state_dict())
+        layer = prepared.model.head(task).linear
+        linear[task] = torch.nn.Linear(layer.in_features, layer.out_features)
+        linear[task].load_state_dict(layer.state_dict())
     optimizer = plain_optimizer(encoder, linear, config.training)
     schedule = get_linear_schedule_with_warmup(optimizer, round(0.1 * STEPS), STEPS)
 

@@ -53,9 +53,9 @@ def test_what_is_off_equals_the_plain_run_bit_for_bit(run):
     smoothed = run("smart", "defaults.smart={eps: 0.1, noise: 0.1, every: 2}")
     steps = [line for line in events(smoothed) if line["event"] == "step"]
     for task in ("sst", "qqp", "sts"):
-        own = [line for line in steps if line["task"] == task]
-        assert ["penalty" in line for line in own] == [i % 2 == 1 for i in range(len(own))]
-        assert all(line["penalty"] > 0 for line in own[1::2])
+        of_task = [line for line in steps if line["task"] == task]
+        assert ["penalty" in line for line in of_task] == [i % 2 == 1 for i in range(len(of_task))]
+        assert all(line["penalty"] > 0 for line in of_task[1::2])
     assert events(smoothed)[1] == events(plain)[1] and events(smoothed) != events(plain)
 
 
@@ -73,7 +73,7 @@ def test_killed_run_resumes_to_the_same_numbers(settings, run, tiny_overrides, t
     if JOINT[0] in settings:
         pytest.importorskip("torchjd")
     settings = [*settings, "training.checkpoint_steps=4", "training.epochs=3"]
-    whole, killed = run("whole", *settings), tmp_path / "killed"
+    unbroken, killed = run("whole", *settings), tmp_path / "killed"
     kill_inside(
         "multitask.training.trainer:train_step",
         "after",
@@ -81,7 +81,7 @@ def test_killed_run_resumes_to_the_same_numbers(settings, run, tiny_overrides, t
         command(tiny_overrides, killed, *settings),
     )
     assert run_multitask.main([*command(tiny_overrides, killed, *settings), "--resume"]) == 0
-    assert events(killed) == events(whole) and results(killed) == results(whole)
+    assert events(killed) == events(unbroken) and results(killed) == results(unbroken)
 
 
 def test_the_teacher_follows_every_step_at_the_models_strength(run, monkeypatch):
@@ -115,8 +115,8 @@ def test_the_teacher_follows_every_step_at_the_models_strength(run, monkeypatch)
         torch.testing.assert_close(actual, expected, rtol=0, atol=5e-6)
         beta = 0.99 if number <= 0.1 * steps else 0.999
         expected = beta * expected + (1 - beta) * models[number]
-    assert all(own == others for own, others in strengths)
-    assert [min(own) for own, _ in strengths[:2]] == [0.0, pytest.approx(2 / steps)]
+    assert all(taught == others for taught, others in strengths)
+    assert [min(taught) for taught, _ in strengths[:2]] == [0.0, pytest.approx(2 / steps)]
 
 
 @pytest.mark.parametrize(("combine", "frozen"), [("joint", 3), ("alternate", 6)])

@@ -172,12 +172,12 @@ def test_texts_of_the_user(run_dir, tmp_path, capsys):
     with pytest.raises(UserError, match="task ner looks at tokens and has no vector of a text"):
         run.encode(["a cat"], task="ner")
 
-    own = tmp_path / "own.txt"
-    own.write_text(" ".join(row["tokens"]) + "\n")
-    (line,) = main(capsys, "predict", run_dir, "--task", "ner", "--file", own).splitlines()
+    texts = tmp_path / "own.txt"
+    texts.write_text(" ".join(row["tokens"]) + "\n")
+    (line,) = main(capsys, "predict", run_dir, "--task", "ner", "--file", texts).splitlines()
     assert json.loads(line) == {"id": "0", "texts": [" ".join(row["tokens"])], **listed}
-    own.write_text(f"who is there ?\t{context}\n")
-    (line,) = main(capsys, "predict", run_dir, "--task", "qa", "--file", own).splitlines()
+    texts.write_text(f"who is there ?\t{context}\n")
+    (line,) = main(capsys, "predict", run_dir, "--task", "qa", "--file", texts).splitlines()
     assert json.loads(line) == {"id": "0", "texts": ["who is there ?", context], **result}
 
 
@@ -227,12 +227,12 @@ def test_joint_steps_with_unit_losses_and_gradient_conflict(config, tmp_path):
 @pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_numbers(config, tmp_path):
     more = [*FAST, "training.max_steps=12", "training.checkpoint_steps=3", "training.eval_steps=6"]
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    assert run_multitask.main([str(config), *more, f"output_dir={whole}"]) == 0
+    unbroken, cut = tmp_path / "whole", tmp_path / "cut"
+    assert run_multitask.main([str(config), *more, f"output_dir={unbroken}"]) == 0
     command = [str(config), *more, f"output_dir={cut}"]
     kill_inside("multitask.training.trainer:train_step", "before", 8, command)
     assert run_multitask.main([*command, "--resume"]) == 0
-    assert report_of(cut)["tasks"] == report_of(whole)["tasks"]
+    assert report_of(cut)["tasks"] == report_of(unbroken)["tasks"]
 
 
 @pytest.mark.slow
@@ -272,9 +272,9 @@ def test_what_has_no_average_is_left_out_of_an_ensemble(run_dir, tmp_path, capsy
     copy = shutil.copytree(run_dir, tmp_path / "copy")
     out = main(capsys, "predict", run_dir, copy)
     assert "Left out, as predictions of words are not averaged: ner, qa." in out
-    own = tmp_path / "own.txt"
-    own.write_text("the cat\n")
-    line = complaint(capsys, "predict", run_dir, copy, "--task", "ner", "--file", own)
+    texts = tmp_path / "own.txt"
+    texts.write_text("the cat\n")
+    line = complaint(capsys, "predict", run_dir, copy, "--task", "ner", "--file", texts)
     assert line == "task ner: predictions of words or of answers are not averaged: give one run"
 
 

@@ -127,17 +127,18 @@ def write_hub(directory: Path) -> Path:
             for kind in ("matched", "mismatched"):
                 splits |= {f"validation_{kind}": f"dev_{kind}", f"test_{kind}": f"test_{kind}"}
         splits = {"test": "test_ax"} if task == "ax" else splits
-        own = "mnli" if task == "ax" else task
+        same_form = "mnli" if task == "ax" else task
         entries = []
         for name, split in splits.items():
-            rows = rows_of(own, split)
+            rows = rows_of(same_form, split)
             columns: dict[str, list] = {
-                column: [texts[side] for texts, _ in rows] for side, column in enumerate(TEXTS[own])
+                column: [texts[side] for texts, _ in rows]
+                for side, column in enumerate(TEXTS[same_form])
             }
             hidden = name.startswith("test")
             numbers = [HUB_NUMBERS.get(str(label), label) for _, label in rows]
             columns["label"] = [-1 for _ in rows] if hidden else numbers
-            if own == "stsb":
+            if same_form == "stsb":
                 columns["label"] = [float(number) for number in columns["label"]]
             columns["idx"] = list(range(len(rows)))
             file = directory / task / f"{name}.parquet"

@@ -57,15 +57,15 @@ def embedded(lengths=LENGTHS, padding=0, left=False):
     states = torch.full((len(lengths), width, D), 1e3, dtype=torch.float64)
     mask = torch.zeros(len(lengths), width, dtype=torch.int64)
     for row, length in enumerate(lengths):
-        own = torch.randn(length, D, generator=generator, dtype=torch.float64)
+        states_of_row = torch.randn(length, D, generator=generator, dtype=torch.float64)
         place = slice(width - length, width) if left else slice(0, length)
-        states[row, place], mask[row, place] = own, 1
+        states[row, place], mask[row, place] = states_of_row, 1
     return states, mask
 
 
 def sentences(state, mask):
     """The real tokens of each row of [B, T, d]."""
-    return [row[own.bool()] for row, own in zip(state, mask, strict=True)]
+    return [row[tokens.bool()] for row, tokens in zip(state, mask, strict=True)]
 
 
 def product(state, name, rows):

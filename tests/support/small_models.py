@@ -48,13 +48,15 @@ def batch(task: str, rows: int = 4, padding: int = 0) -> Batch:
     return Batch(ids, mask, torch.zeros_like(ids), labels, sides, pad_id=0)
 
 
-def parted(whole: Batch, *sizes: int) -> list[Batch]:
+def parted(undivided: Batch, *sizes: int) -> list[Batch]:
     """The micro-batches of so many rows each that a batch is accumulated from."""
     parts = []
-    for rows in torch.arange(whole.rows).split(sizes):
-        places = torch.cat([rows + side * whole.rows for side in range(whole.sides)])
-        inputs = (whole.input_ids, whole.attention_mask, whole.token_type_ids)
-        own = [tensor[places] for tensor in inputs]
-        share = len(rows) / whole.rows
-        parts.append(Batch(*own, whole.labels[rows], whole.sides, whole.pad_id, share=share))
+    for rows in torch.arange(undivided.rows).split(sizes):
+        places = torch.cat([rows + side * undivided.rows for side in range(undivided.sides)])
+        inputs = (undivided.input_ids, undivided.attention_mask, undivided.token_type_ids)
+        part = [tensor[places] for tensor in inputs]
+        share = len(rows) / undivided.rows
+        parts.append(
+            Batch(*part, undivided.labels[rows], undivided.sides, undivided.pad_id, share=share)
+        )
     return parts

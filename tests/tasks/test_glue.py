@@ -148,14 +148,14 @@ def test_rte_from_snli_as_the_page_shows_it(tiny_encoder, tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     data = write_shared(tmp_path / "shared")
     for name, task in (("snli_minilm", "snli"), ("rte_from_snli_minilm", "rte")):
-        own = [*small(tiny_encoder, [task]), f"data_dir={data}"]
-        assert main(PRESETS / f"{name}.yaml", *own) == 0, capsys.readouterr().err
+        tiny = [*small(tiny_encoder, [task]), f"data_dir={data}"]
+        assert main(PRESETS / f"{name}.yaml", *tiny) == 0, capsys.readouterr().err
     report = json.loads((tmp_path / "runs" / "rte_from_snli_minilm" / "report.json").read_text())
     assert report["init_from"]["run"] == str(tmp_path / "runs" / "snli_minilm")
     snli = json.loads((tmp_path / "runs" / "snli_minilm" / "report.json").read_text())
     assert snli["tasks"]["snli"]["data"]["dev"]["unlabelled_dropped"] == 1
     assert any("dev rows are in train" in warning for warning in snli["warnings"])
-    grid = load_grid(PRESETS / "from_snli_minilm.yaml", [*small(tiny_encoder, ["rte"]), own[-1]])
+    grid = load_grid(PRESETS / "from_snli_minilm.yaml", [*small(tiny_encoder, ["rte"]), tiny[-1]])
     assert grid.seeds == [1, 2, 3, 4, 5] and grid.baseline == "rte"
     starts = {}
     for run in plan_runs(grid, Path("runs/from_snli_minilm"))[: len(grid.cells)]:
@@ -164,8 +164,8 @@ def test_rte_from_snli_as_the_page_shows_it(tiny_encoder, tmp_path, monkeypatch,
         starts[run.cell] = json.loads((run.directory / "report.json").read_text()).get("init_from")
     assert starts["rte"] is None and starts["rte_from_snli"] == report["init_from"]
     everything = ["cola", "mrpc", "rte", "wnli", "sst2", "sst5", "stsb_course"]
-    own = [*small(tiny_encoder, everything), f"data_dir={data}"]
-    assert main("check", PRESETS / "minilm.yaml", *own) == 0
+    tiny = [*small(tiny_encoder, everything), f"data_dir={data}"]
+    assert main("check", PRESETS / "minilm.yaml", *tiny) == 0
 
 
 LETTERS = {

@@ -41,12 +41,12 @@ def test_the_first_metric_is_the_default_and_errors_are_not_selectable():
 @pytest.mark.parametrize("label_type", SETS)
 def test_the_set_is_scored_as_a_whole_not_as_a_mean_over_batches(label_type):
     columns = SETS[label_type](rows=50)
-    whole = compute(task_type(label_type), columns)
+    scores = compute(task_type(label_type), columns)
     batches = [slice(0, 32), slice(32, 50)]
     parts = [
         compute(task_type(label_type), tuple(column[b] for column in columns)) for b in batches
     ]
-    for name, value in whole.items():
+    for name, value in scores.items():
         assert value != pytest.approx(np.mean([part[name] for part in parts]), abs=1e-6)
 
 

@@ -140,8 +140,8 @@ SERIES = (
 @pytest.mark.parametrize("cut", range(9))
 def test_restored_after_any_evaluation_it_goes_on_the_same(cut):
     """Through JSON, as in a checkpoint, where NaN has no place."""
-    whole = selection(3, 0.05)
-    expected = feed(whole, *SERIES)
+    unbroken = selection(3, 0.05)
+    expected = feed(unbroken, *SERIES)
     first = selection(3, 0.05)
     stopped = feed(first, *(series[:cut] for series in SERIES))
     state = json.loads(json.dumps(first.state_dict(), allow_nan=False))
@@ -150,8 +150,8 @@ def test_restored_after_any_evaluation_it_goes_on_the_same(cut):
     assert second.state_dict() == first.state_dict()
     stopped |= feed(second, *(series[cut:] for series in SERIES), start=cut + 1)
     assert stopped == expected
-    assert second.state_dict() == whole.state_dict()
-    assert second.best_steps() == whole.best_steps()
+    assert second.state_dict() == unbroken.state_dict()
+    assert second.best_steps() == unbroken.best_steps()
 
 
 def test_a_stop_is_remembered_until_a_later_stage_trains_the_task():
@@ -160,9 +160,9 @@ def test_a_stop_is_remembered_until_a_later_stage_trains_the_task():
     assert chosen.stopped == chosen.last_stops == {"a": 2, "b": 2}
     chosen.begin_anew(["b"])
     assert not chosen.stopped and chosen.last_stops == {"a": 2}
-    kept = selection(patience=1)
-    kept.load_state_dict(chosen.state_dict())
-    assert kept.last_stops == {"a": 2}
+    resumed = selection(patience=1)
+    resumed.load_state_dict(chosen.state_dict())
+    assert resumed.last_stops == {"a": 2}
 
 
 def test_a_state_is_a_copy():

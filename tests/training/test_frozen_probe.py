@@ -44,19 +44,19 @@ def test_vectors_are_those_of_the_complete_model(
     )
     pooler = model.module(task).pooler
     for split in splits_in_use(splits):
-        whole = states(pooler, split, None)
+        every = states(pooler, split, None)
         chosen = torch.tensor([3, 0, 11, 3])
         some = states(pooler, split, chosen)
         again = len(passes)
         torch.testing.assert_close(states(pooler, split, chosen), some)
         assert (len(passes) == again) == bool(kept)
-        assert not whole.isnan().any() and len(whole) == len(splits[split].rows)
-        torch.testing.assert_close(some, whole[chosen], rtol=1e-4, atol=1e-5)
+        assert not every.isnan().any() and len(every) == len(splits[split].rows)
+        torch.testing.assert_close(some, every[chosen], rtol=1e-4, atol=1e-5)
         for row in (0, 5):
             batch = collate(splits[split].tokens, chosen.new_tensor([row]).numpy(), pad_id=0)
             with torch.no_grad():
                 vectors = model.pooled(separate({task: batch}))[task]
-            torch.testing.assert_close(whole[row], vectors, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(every[row], vectors, rtol=1e-4, atol=1e-5)
 
 
 def test_gradients_reach_the_pooler_and_not_the_encoder(prepared):

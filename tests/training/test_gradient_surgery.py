@@ -56,21 +56,21 @@ def test_tasks_that_agree_are_added_up():
 
 def test_gradvac_goes_on_from_its_saved_state():
     rows = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    whole, parts = Surgery(gradient_surgery.gradvac()), Surgery(gradient_surgery.gradvac())
-    for keeper in (whole, parts):
+    unbroken, parts = Surgery(gradient_surgery.gradvac()), Surgery(gradient_surgery.gradvac())
+    for keeper in (unbroken, parts):
         torch.manual_seed(0)  # the order of the tasks
         gradients(*rows[0].tolist())[0].combine(keeper)
     resumed = Surgery(gradient_surgery.gradvac())
     resumed.load_state_dict(parts.state_dict())
     result = []
-    for keeper in (whole, resumed):
+    for keeper in (unbroken, resumed):
         torch.manual_seed(0)
-        own, shared = gradients(*rows[1].tolist())
-        own.combine(keeper)
+        gradient, shared = gradients(*rows[1].tolist())
+        gradient.combine(keeper)
         result.append(shared.grad)
     assert torch.equal(*result)
-    assert len(whole.phi) == 9 and whole.phi == resumed.phi
-    assert any(abs(cosine) > 1e-3 for cosine in whole.phi.values())
+    assert len(unbroken.phi) == 9 and unbroken.phi == resumed.phi
+    assert any(abs(cosine) > 1e-3 for cosine in unbroken.phi.values())
 
 
 def test_gradvacs_running_cosines_are_of_tasks_and_not_of_places():
@@ -180,11 +180,11 @@ def test_gradients_of_one_step_are_gathered_over_its_passes(make):
     model = make().eval()
     pairs = zip(*(parted(batch(task), 1, 3) for task in TASKS), strict=True)
     passes = [separate(dict(zip(TASKS, pair, strict=True))) for pair in pairs]
-    whole = stepped(
+    at_once = stepped(
         model, [separate({t: batch(t) for t in TASKS})], surgery=Surgery(gradient_surgery.pcgrad())
     )
     parts = stepped(model, passes, surgery=Surgery(gradient_surgery.pcgrad()))
-    for name, expected in whole.items():
+    for name, expected in at_once.items():
         torch.testing.assert_close(parts[name], expected, rtol=1e-6, atol=1e-10)
 
 
@@ -227,12 +227,12 @@ def test_parts_without_a_gradient_keep_none():
 
 
 def test_without_any_shared_gradient_there_is_nothing_to_combine():
-    shared, own = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
+    shared, unshared = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
     result = TaskGradients({"all": [shared]})
     for task in ("x", "y"):
-        result.backward(task, own.sum())
+        result.backward(task, unshared.sum())
     result.combine(Surgery(gradient_surgery.pcgrad()))
-    assert shared.grad is None and own.grad.tolist() == [2, 2, 2]
+    assert shared.grad is None and unshared.grad.tolist() == [2, 2, 2]
 
 
 def test_cosines_of_a_gramian():

@@ -167,9 +167,9 @@ def test_bregman_term_is_the_distance_from_the_teacher_without_dropout(make, tas
         model, separate({task: batch(task)}), {task: Smoothing(weight=0, bregman=2)}, teacher
     )
     torch.manual_seed(5)
-    own = model(separate({task: batch(task)}))[task]
+    computed = model(separate({task: batch(task)}))[task]
     theirs = teacher(separate({task: batch(task)}))[task]
-    expected = 2 * DIVERGENCES[model.head(task).divergence](own, theirs).mean()
+    expected = 2 * DIVERGENCES[model.head(task).divergence](computed, theirs).mean()
     torch.testing.assert_close(actual[task].penalty, expected)
     actual[task].penalty.backward()
     assert all(parameter.grad is None for parameter in teacher.parameters())
@@ -245,10 +245,10 @@ def test_without_dropout_the_term_and_its_gradient_are_those_in_evaluation(
         grads = torch.autograd.grad(term, list(model.parameters()), allow_unused=True)
         actual.append((term, grads))
         assert model.training == training
-    (expected, gradients), (term, own) = actual
+    (expected, gradients), (term, computed) = actual
     assert expected > 1e-8
     torch.testing.assert_close(term, expected)
-    for one, other in zip(own, gradients, strict=True):
+    for one, other in zip(computed, gradients, strict=True):
         assert (one is None) == (other is None)
         if one is not None:
             torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-12)
@@ -300,10 +300,10 @@ def test_accumulated_passes_equal_one_batch(make, monkeypatch, task):
         passes = [separate({task: rows}) for rows in passes]
         done = train_step(model, passes, optimizer, Objective({task: 1.0}, smoothing, teacher))
         actual.append((done, gradients))
-    (whole, expected), (parts, gradients) = actual
-    assert whole.penalties[task] > 1e-3
-    assert parts.penalties == pytest.approx(whole.penalties, rel=1e-9)
-    assert parts.losses == pytest.approx(whole.losses, rel=1e-9)
+    (at_once, expected), (parts, gradients) = actual
+    assert at_once.penalties[task] > 1e-3
+    assert parts.penalties == pytest.approx(at_once.penalties, rel=1e-9)
+    assert parts.losses == pytest.approx(at_once.losses, rel=1e-9)
     torch.testing.assert_close(gradients, expected, rtol=1e-7, atol=1e-12)
 
 

@@ -31,8 +31,8 @@ def test_time_goes_on_where_the_session_before_ended():
     resumed = Progress(CPU)
     resumed.load_state_dict(saved)
     assert saved["wall_seconds"] <= resumed.wall_seconds() < saved["wall_seconds"] + 10
-    kept = {key: value for key, value in resumed.state_dict().items() if key != "wall_seconds"}
-    assert kept == {key: value for key, value in saved.items() if key != "wall_seconds"}
+    counters = {key: value for key, value in resumed.state_dict().items() if key != "wall_seconds"}
+    assert counters == {key: value for key, value in saved.items() if key != "wall_seconds"}
     resumed.count(["a"], Stepped(losses={"a": 1.0}))
     assert resumed.trained == {"a": 4} and saved["trained"] == {"a": 3}
 

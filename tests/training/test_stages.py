@@ -113,8 +113,8 @@ def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides
     # what a sweep shows of it: the shorter epochs of the first stage are planned as such
     per_epoch = last.sampler.steps_per_epoch
     assert heads.steps < every.steps and per_epoch > 5
-    whole = pytest.approx(2 + 5 / per_epoch, abs=1e-4)
-    assert steps_done(tmp_path) == (loop.step, loop.stages.total_steps, whole, whole)
+    epochs = pytest.approx(2 + 5 / per_epoch, abs=1e-4)
+    assert steps_done(tmp_path) == (loop.step, loop.stages.total_steps, epochs, epochs)
 
 
 @pytest.mark.parametrize(
@@ -135,12 +135,12 @@ def test_each_stage_has_its_tasks_rates_schedule_and_frozen_parts(tiny_overrides
 def test_killed_in_any_stage_it_resumes_to_the_same_numbers(
     more, nth, tiny_overrides, tmp_path, capsys
 ):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    expected = train(tiny_overrides, whole, *more)
+    unbroken, killed = tmp_path / "whole", tmp_path / "killed"
+    expected = train(tiny_overrides, unbroken, *more)
     arguments = [PRESET, *tiny_overrides, *FAST, f"output_dir={killed}", *more]
     kill_inside("multitask.training.trainer:train_step", "after", nth, arguments)
     assert train(tiny_overrides, killed, *more, "--resume") == expected
-    assert results(killed) == results(whole)
+    assert results(killed) == results(unbroken)
 
 
 def test_patience_starts_anew_in_every_stage(tiny_overrides, tmp_path):

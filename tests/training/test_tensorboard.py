@@ -37,8 +37,8 @@ def expected(run_dir: Path) -> dict[str, list[tuple[int, float]]]:
             for task, values in line["tasks"].items():
                 for metric, value in values.items():
                     actual[f"{line['split']}/{metric}/{task}"].append((line["step"], value))
-    kept = {tag: [(s, v) for s, v in pairs if v is not None] for tag, pairs in actual.items()}
-    return {tag: pairs for tag, pairs in kept.items() if pairs}
+    defined = {tag: [(s, v) for s, v in pairs if v is not None] for tag, pairs in actual.items()}
+    return {tag: pairs for tag, pairs in defined.items() if pairs}
 
 
 def recorded(run_dir: Path) -> dict[str, list[tuple[int, float]]]:

@@ -171,13 +171,13 @@ def test_resume_refuses_changed_data(tiny_overrides, course_files, tmp_path, mon
     capsys.readouterr()
     for name in ("ids-sst-dev.csv", "ids-sst-train.csv"):
         file = data / name
-        whole = file.read_text()
-        lines = whole.splitlines(keepends=True)
+        content = file.read_text()
+        lines = content.splitlines(keepends=True)
         file.write_text("".join(lines[:-3]))
         assert run_multitask.main(command(tiny_overrides, here, "--resume")) == 2
         assert "the data of sst are not those" in error_line(capsys)
         if name == "ids-sst-dev.csv":
-            file.write_text(whole)
+            file.write_text(content)
     file.write_text("".join(lines[:-3]))
     assert run_multitask.main(command(tiny_overrides, here, "--resume")) == 2
     assert "the data of sst are not those" in error_line(capsys)
@@ -376,6 +376,6 @@ def test_checkpoints_are_pruned_and_disk_use_is_bounded(tiny_overrides):
     directory = run_dir(tiny_overrides)
     assert len(RunDirectory(directory).saved_checkpoints()) == 1
     best = json.loads((directory / "best.json").read_text())
-    kept = {int(file.stem.removeprefix("step-")) for file in (directory / "weights").iterdir()}
-    assert set(best.values()) <= kept and len(kept) <= 8
+    steps = {int(file.stem.removeprefix("step-")) for file in (directory / "weights").iterdir()}
+    assert set(best.values()) <= steps and len(steps) <= 8
     shutil.rmtree(directory)

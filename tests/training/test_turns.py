@@ -89,14 +89,14 @@ def test_a_streams_score_is_the_lowest_of_its_tasks(scores, known):
 
 
 def test_turns_go_on_from_their_saved_state_within_an_epoch():
-    whole, parts = Turns(MEMBERS, mean_error), Turns(MEMBERS, mean_error)
-    for turns in (whole, parts):
+    unbroken, parts = Turns(MEMBERS, mean_error), Turns(MEMBERS, mean_error)
+    for turns in (unbroken, parts):
         turns.train_scores = {"b": 0.25}
         turns.watch("a", torch.tensor([1.0]), torch.tensor([0.0]))
     resumed = Turns(MEMBERS, mean_error)
     resumed.load_state_dict(parts.state_dict())
     lines = []
-    for turns in (whole, resumed):
+    for turns in (unbroken, resumed):
         turns.watch("a", torch.tensor([4.0]), torch.tensor([1.0]))
         turns.next(stage(needs_scores=True), 2, lambda event, tasks: lines.append(dict(tasks)))
     assert lines == [{"a": 2.0, "b": 0.25}] * 2

@@ -229,9 +229,9 @@ def test_shards_hold_every_row_once(monkeypatch, world, rows):
     seen = []
     for rank in range(world):
         monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
-        own, counted = distributed.shard(np.arange(rows))
-        assert len(own) >= 1 and counted in (0, len(own))
-        seen += own[:counted].tolist()
+        part, counted = distributed.shard(np.arange(rows))
+        assert len(part) >= 1 and counted in (0, len(part))
+        seen += part[:counted].tolist()
     assert sorted(seen) == list(range(rows))
 
 

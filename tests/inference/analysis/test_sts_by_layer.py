@@ -68,8 +68,8 @@ def test_scores_are_spearmans_of_each_layer_and_of_all_pairs_together(tmp_path):
         actual = entry["all"] if name == "all" else entry["subsets"][name]
         for place, pooling in enumerate(POOLINGS):
             for layer in range(3):
-                own = cosines(first[:, place, layer], second[:, place, layer])
-                expected = spearmanr(gold[name], own).statistic
+                cosines_there = cosines(first[:, place, layer], second[:, place, layer])
+                expected = spearmanr(gold[name], cosines_there).statistic
                 assert actual[pooling][layer] == pytest.approx(expected)
         ends = [side[:, 1, 1] + side[:, 1, 2] for side in (first, second)]
         assert actual[FIRST_LAST] == pytest.approx(spearmanr(gold[name], cosines(*ends)).statistic)

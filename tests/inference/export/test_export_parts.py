@@ -57,10 +57,10 @@ def test_the_plain_encoder_is_the_runs_without_its_tanh_pooler(run_dir):
     ids = torch.randint(5, 40, (2, 6), generator=torch.Generator().manual_seed(0))
     mask = torch.ones_like(ids)
     last = parts.encoder.num_layers
-    own = parts.encoder.encode(parts.encoder.embed(ids, 0 * ids, mask), mask, (last,))[last]
+    ours = parts.encoder.encode(parts.encoder.embed(ids, 0 * ids, mask), mask, (last,))[last]
     with torch.no_grad():
         result = model(input_ids=ids, attention_mask=mask).last_hidden_state
-        torch.testing.assert_close(result, own, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(result, ours, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

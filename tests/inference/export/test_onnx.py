@@ -78,20 +78,20 @@ def test_onnx_carries_the_adapter_of_the_task(onnx, tiny_encoder, course_files, 
     changes = ["tasks.sts=null", f"tasks.sst.{pal}", f"tasks.qqp.{pal}", "tasks.qqp.input=cross"]
     changes += ["tasks.qqp.head=binary", "training.adapter_lr=0.05", "training.max_steps=4"]
     source = trained(tmp_path / "run", tiny_encoder, course_files, *changes)
-    logits, own, swapped = {}, {}, {}
+    logits, plain, swapped = {}, {}, {}
     for task, rows in (("sst", TEXTS), ("qqp", PAIRS)):
         assert main(source, tmp_path / task, "--format", "onnx", "--task", task) == 0
         cross = task == "qqp"
         given = rows if cross else [(text,) for text in rows]
         logits[task] = torch.from_numpy(graph(tmp_path / task / "model.onnx", given, cross))
         run = load(source)
-        own[task] = [one["scores"] for one in run.predict(task, rows)]
+        plain[task] = [one["scores"] for one in run.predict(task, rows)]
         adapters = run.model_for(task).adapters
         adapters["sst"], adapters["qqp"] = adapters["qqp"], adapters["sst"]
         swapped[task] = [one["scores"] for one in run.predict(task, rows)]
     result = {"sst": logits["sst"].softmax(-1), "qqp": logits["qqp"].sigmoid()[:, None]}
     for task, scores in result.items():
-        np.testing.assert_allclose(scores, own[task], atol=1e-4)
+        np.testing.assert_allclose(scores, plain[task], atol=1e-4)
         assert np.abs(scores.numpy() - swapped[task]).max() > 1e-2, task
 
 

@@ -86,8 +86,8 @@ def test_chunks_hold_every_text_with_its_line(size, lines):
         file.write_bytes("\n".join(lines).encode())
         result = list(chunks(file, size))
     assert all(len(chunk) == size for chunk in result[:-1])
-    kept = [(i, line.rstrip("\r")) for i, line in enumerate(lines, 1) if line.strip()]
-    assert [pair for chunk in result for pair in chunk] == kept
+    expected = [(i, line.rstrip("\r")) for i, line in enumerate(lines, 1) if line.strip()]
+    assert [pair for chunk in result for pair in chunk] == expected
 
 
 def test_chunks_are_encoded_one_after_the_other_and_lines_are_kept(tmp_path, monkeypatch):

@@ -222,11 +222,11 @@ def test_the_picture_is_drawn_of_the_tasks_attention(cross, served, monkeypatch)
     (picture,) = responses.attention(cross, "qqp", [TEXT, OTHER])
     assert picture.png.startswith(b"\x89PNG") and picture.note == ""
     assert picture.alt == f"What [CLS] attends to in “{TEXT}” and “{OTHER}”"
-    for (actual, source), (task, own) in zip(
+    for (actual, source), (task, inputs) in zip(
         drawn, [("sst", [TEXT]), ("sst", [OTHER]), ("qqp", [TEXT, OTHER])], strict=True
     ):
         encoder, adapter = cross.run.encoder(task)
-        expected = cls_attention(encoder, cross.run.tokenizer, own, adapter)
+        expected = cls_attention(encoder, cross.run.tokenizer, inputs, adapter)
         np.testing.assert_array_equal(actual.weights, expected.weights)
         assert actual.tokens == expected.tokens and source == f"run, task {task}"
     assert (drawn[0][0].mean != served_mean(cross, TEXT)).any()  # the adapter counts

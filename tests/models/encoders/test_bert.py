@@ -192,8 +192,8 @@ def test_what_was_not_asked_for_is_let_go(tokens, layers):
     ids, types, mask = ragged([5, 3], False)
     with torch.no_grad():
         encoder.encode(encoder.embed(ids, types, mask), mask, layers, tokens)
-    whole = layers if tokens == "all" else set()
-    assert alive == [{2} | (whole & {1, 2})]
+    complete = layers if tokens == "all" else set()
+    assert alive == [{2} | (complete & {1, 2})]
 
 
 def test_matrix_products_see_no_pads(directories):
@@ -223,12 +223,12 @@ def test_attention_equals_the_formula_sequence_by_sequence(single, heads):
     result = bert.packed_attention(query, key, value, packing, heads, 0.0)
     ends = torch.tensor(sorted(LENGTHS)).cumsum(0).tolist()
     for row, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        own = slice(row, row + 1) if single else slice(start, end)
+        queries = slice(row, row + 1) if single else slice(start, end)
         for head in range(heads):
             part = slice(head * 12 // heads, (head + 1) * 12 // heads)
-            scores = query[own, part] @ key[start:end, part].T / math.sqrt(12 / heads)
+            scores = query[queries, part] @ key[start:end, part].T / math.sqrt(12 / heads)
             weights = scores.exp() / scores.exp().sum(1, keepdim=True)
-            torch.testing.assert_close(result[own, part], weights @ value[start:end, part])
+            torch.testing.assert_close(result[queries, part], weights @ value[start:end, part])
 
 
 def test_softmax_is_zero_on_pads_sums_to_one_and_is_never_bf16():

@@ -40,8 +40,8 @@ def assert_weights_are_the_files(encoder, file):
     for name, tensor in state.items():
         assert tensor.dtype == torch.float32
         assert torch.equal(tensor, saved[name]), name
-    for own, theirs in zip(encoder.pooler_weights, pooler, strict=True):
-        assert torch.equal(own, theirs)
+    for ours, theirs in zip(encoder.pooler_weights, pooler, strict=True):
+        assert torch.equal(ours, theirs)
 
 
 @every_kind

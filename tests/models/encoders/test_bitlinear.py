@@ -46,7 +46,7 @@ def naive_layer(layer: BitLinear, hidden: torch.Tensor) -> list[list[float]]:
             matrix, scale = naive_ternary(rows[start : start + height])
             sums = (sum(w * x for w, x in zip(row, inputs, strict=True)) for row in matrix)
             outputs += [scale * total for total in sums]
-        result.append([total + own for total, own in zip(outputs, bias, strict=True)])
+        result.append([total + shift for total, shift in zip(outputs, bias, strict=True)])
     return result
 
 
@@ -220,13 +220,13 @@ def test_lambda_grows_with_the_share_of_the_training():
 def test_under_autocast_scales_and_master_weights_stay_fp32():
     encoder = encoder_of(dropout=0.0, attention_dropout=0.0).float()
     quantise(encoder)
-    whole = states(encoder)
+    exact = states(encoder)
     with torch.autocast("cpu", torch.bfloat16):
         rounded = states(encoder)
         (layer, *_) = bit_layers(encoder).values()
         assert layer(torch.randn(2, 8)).dtype == torch.bfloat16
         assert eight_bit(torch.randn(2, 8).bfloat16()).dtype == torch.float32
-    assert (rounded.float() - whole).abs().mean() < 0.1
+    assert (rounded.float() - exact).abs().mean() < 0.1
     rounded.float().square().sum().backward()
     assert {p.grad.dtype for p in encoder.parameters() if p.grad is not None} == {torch.float32}
 

@@ -80,9 +80,9 @@ def naive_attention(qkv, heads, factors):
     """float64; ``factors`` [h, n, n] of each sequence, in order of length."""
     out, start = [], 0
     for factor in factors:
-        own = qkv[start : start + factor.shape[1]]
+        sequence = qkv[start : start + factor.shape[1]]
         start += factor.shape[1]
-        q, k, v = (x.unflatten(1, (heads, -1)).transpose(0, 1) for x in own.chunk(3, dim=1))
+        q, k, v = (x.unflatten(1, (heads, -1)).transpose(0, 1) for x in sequence.chunk(3, dim=1))
         weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
         out.append((weights * factor @ v).transpose(0, 1).flatten(1))
     return torch.cat(out)
@@ -94,9 +94,9 @@ def test_attention_drops_weights_and_scales_the_rest():
     qkv = torch.randn(sum(LENGTHS), 36)
     torch.manual_seed(3)  # as ``gradients``
     dropped = round(RATE * LEVELS)
-    kept = draws(heads * sum(n * n for n in LENGTHS)) >= dropped - LEVELS // 2
-    factors = kept.double() * LEVELS / (LEVELS - dropped)
-    assert 0.85 < kept.double().mean() < 0.95
+    stay = draws(heads * sum(n * n for n in LENGTHS)) >= dropped - LEVELS // 2
+    factors = stay.double() * LEVELS / (LEVELS - dropped)
+    assert 0.85 < stay.double().mean() < 0.95
     parts = factors.split([heads * n * n for n in LENGTHS])
     parts = [one.view(heads, n, n) for one, n in zip(parts, LENGTHS, strict=True)]
     actual = gradients(lambda x: kernels.attention(x, packing, heads, RATE), qkv)

@@ -43,7 +43,7 @@ def test_packed_and_unpacked_is_the_same_batch(mask):
 def test_first_tokens_come_back_in_the_order_of_the_batch(mask):
     packing, batch = Packing(mask), numbered(mask)
     actual = packing.in_batch_order(packing.pack(batch)[packing.first])
-    expected = [row[own != 0][0] for row, own in zip(batch, mask, strict=True)]
+    expected = [row[inside != 0][0] for row, inside in zip(batch, mask, strict=True)]
     assert torch.equal(actual, torch.stack(expected))
 
 
@@ -58,13 +58,13 @@ def test_groups_cover_every_token_once_and_stay_narrow(mask):
     row = token = 0
     lengths = sorted(mask.sum(1).tolist())
     for group in packing.groups:
-        own = lengths[group.rows]
+        members = lengths[group.rows]
         assert (group.rows.start, group.tokens.start) == (row, token)
-        assert group.width == own[-1] <= STRETCH * own[0] + SLACK
+        assert group.width == members[-1] <= STRETCH * members[0] + SLACK
         padded = group.pad(packed)
-        assert padded.shape == (len(own), group.width, 2)
-        assert [(part != 0).any(-1).sum().item() for part in padded] == own
-        assert (group.mask is None) == (group.slots is None) == (own[0] == own[-1])
+        assert padded.shape == (len(members), group.width, 2)
+        assert [(part != 0).any(-1).sum().item() for part in padded] == members
+        assert (group.mask is None) == (group.slots is None) == (members[0] == members[-1])
         if group.mask is not None:
             assert torch.equal(group.mask.squeeze(1).squeeze(1), (padded != 0).any(-1))
         row, token = group.rows.stop, group.tokens.stop

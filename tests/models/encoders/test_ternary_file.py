@@ -95,12 +95,12 @@ def test_a_damaged_file_is_one_line(quantised, tmp_path):
     with pytest.raises(UserError, match="cannot be loaded"):
         load_ternary(tmp_path)
     save_ternary(quantised, tmp_path)
-    whole = (tmp_path / FILE).read_bytes()
-    (tmp_path / FILE).write_bytes(whole[:-7])
+    content = (tmp_path / FILE).read_bytes()
+    (tmp_path / FILE).write_bytes(content[:-7])
     with pytest.raises(UserError, match="cannot be loaded") as caught:
         load_ternary(tmp_path)
     assert "\n" not in str(caught.value)
-    (tmp_path / FILE).write_bytes(whole)
+    (tmp_path / FILE).write_bytes(content)
     tensors = load_file(tmp_path / FILE)
     save_file({n: t for n, t in tensors.items() if "norm" not in n}, tmp_path / FILE)
     with pytest.raises(UserError, match=r"do not fit config\.json") as caught:

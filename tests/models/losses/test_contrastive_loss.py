@@ -115,8 +115,8 @@ def test_equal_texts_are_no_negatives(texts, views, seed):
         """A row's own texts, and what goes with the same first text, in words."""
         if view == 1 and i == j:
             return False  # the right one
-        own = {texts[i][0], texts[i][1]}
-        return texts[j][view] in own or (view == 1 and texts[j][0] == texts[i][0])
+        pair = {texts[i][0], texts[i][1]}
+        return texts[j][view] in pair or (view == 1 and texts[j][0] == texts[i][0])
 
     z = vectors(len(texts), views, seed)
     labels = torch.tensor(texts)[:, :views]
@@ -139,10 +139,10 @@ def test_outcomes_are_those_of_blocks_in_file_order():
     for block in (range(0, 50), range(50, 100), range(100, 150)):
         for i in block:
             logits = [cosine(z[i, 0].numpy(), z[j, 1].numpy()) / 0.2 for j in block]
-            own = logits[i - block.start]
+            right = logits[i - block.start]
             others = [value for j, value in zip(block, logits, strict=True) if j != i]
-            assert result[i, 0].item() == (own > max(others))
-            chance = math.exp(own) / sum(map(math.exp, logits))
+            assert result[i, 0].item() == (right > max(others))
+            chance = math.exp(right) / sum(map(math.exp, logits))
             assert result[i, 1].item() == pytest.approx(chance, rel=1e-9)
 
 

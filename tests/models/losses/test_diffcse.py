@@ -66,7 +66,7 @@ def test_loss_is_the_mean_over_real_tokens_one_by_one(chunk):
     ids, masked, types, mask = inputs()
     total, count = 0.0, 0
     for row, length in enumerate(LENGTHS):
-        own = ids[row, :length]
+        tokens = ids[row, :length]
         seen = fill(masked, types, mask)[row, :length].clone()
         seen[0] = CLS
         ones = torch.ones(1, length, dtype=torch.int64)
@@ -76,7 +76,7 @@ def test_loss_is_the_mean_over_real_tokens_one_by_one(chunk):
             hidden = head.discriminator.encode(embedded, ones, (2,))[2]
             logits = head.detector(hidden)[0].tolist()
         for token in range(length):
-            right = int(seen[token] != own[token])
+            right = int(seen[token] != tokens[token])
             low, high = logits[token]
             total += math.log(math.exp(low) + math.exp(high)) - (high if right else low)
             count += 1
@@ -124,8 +124,8 @@ def test_the_gradient_reaches_h_and_the_discriminator(chunk):
 def test_the_discriminator_is_a_copy_with_separate_weights():
     encoder = BertEncoder(vocab_size=VOCABULARY, dim=D, num_layers=1, heads=2)
     head = DiffCSEHead(D, encoder, "g")
-    for own, other in zip(head.discriminator.parameters(), encoder.parameters(), strict=True):
-        assert torch.equal(own, other) and own is not other
+    for copied, other in zip(head.discriminator.parameters(), encoder.parameters(), strict=True):
+        assert torch.equal(copied, other) and copied is not other
     head.use_generator(nn.Linear(2, 2))
     assert not any("generator" in name for name in head.state_dict())
 

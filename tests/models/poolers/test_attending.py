@@ -45,12 +45,12 @@ def naive_mha(attention, sequence, heads):
     values = [naive_linear(weight[cut[2]], bias[cut[2]], token) for token in sequence]
     size, joined = dim // heads, []
     for head in range(heads):
-        own = range(head * size, (head + 1) * size)
-        scores = [math.fsum(query[j] * key[j] for j in own) / math.sqrt(size) for key in keys]
+        columns = range(head * size, (head + 1) * size)
+        scores = [math.fsum(query[j] * key[j] for j in columns) / math.sqrt(size) for key in keys]
         exps = [math.exp(score) for score in scores]
         joined += [
             math.fsum(e * value[j] for e, value in zip(exps, values, strict=True)) / math.fsum(exps)
-            for j in own
+            for j in columns
         ]
     return naive_linear(
         attention.out_proj.weight.tolist(), attention.out_proj.bias.tolist(), joined

@@ -118,8 +118,8 @@ def test_is_the_papers_formulas(scores, fusion_layers, layers):
     hidden, mask = sequences()
     actual = pooler({n: hidden[n] for n in pooler.layers}, mask)
     for i, length in enumerate(LENGTHS):
-        own = {n: state[i, :length].numpy() for n, state in hidden.items()}
-        expected, weights = naive_hire(pooler, own)
+        states = {n: state[i, :length].numpy() for n, state in hidden.items()}
+        expected, weights = naive_hire(pooler, states)
         assert actual[i].tolist() == pytest.approx(expected.tolist(), rel=1e-10, abs=1e-12)
         if weights is not None:
             importance = pooler.importance(hidden, mask)
@@ -223,10 +223,10 @@ def test_the_backward_half_of_the_first_token_is_its_final_state():
 
 @pytest.mark.parametrize("states_at_once", [1, 3, 4, 9])
 def test_chunks_change_neither_values_nor_gradients(states_at_once):
-    whole, cut = randomised(make()), randomised(make(states_at_once=states_at_once))
-    cut.load_state_dict(whole.state_dict())
+    uncut, cut = randomised(make()), randomised(make(states_at_once=states_at_once))
+    cut.load_state_dict(uncut.state_dict())
     result = []
-    for pooler in (whole, cut):
+    for pooler in (uncut, cut):
         hidden, mask = sequences()
         hidden = {n: state.requires_grad_() for n, state in hidden.items()}
         output = pooler(hidden, mask)
@@ -330,8 +330,8 @@ def test_parameters_of_the_build_on_roberta_large():
     together = count(encoder) + pooler_of_roberta + count(pooler)
     assert round(together / 1e6, 2) == 437.20
     assert count(projection) == 2048 * 1024 + 1024
-    own = count(encoder) + count(pooler) + count(projection) + count(head)
-    assert round(own / 1e6, 2) == 438.25
+    total = count(encoder) + count(pooler) + count(projection) + count(head)
+    assert round(total / 1e6, 2) == 438.25
 
 
 @pytest.mark.parametrize("scores", ["mean", "random", "none"])

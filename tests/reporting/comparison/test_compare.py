@@ -102,7 +102,7 @@ def test_scores_are_those_of_the_reports(runs):
 
 
 def test_comparisons_are_plain_json_and_repeat(runs):
-    groups = group_runs([run for own in runs.values() for run in own])
+    groups = group_runs([run for group in runs.values() for run in group])
     result = compare(groups, "base", resamples=50)
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     assert compare(groups, "base", resamples=50) == result
@@ -116,7 +116,9 @@ def test_comparisons_are_plain_json_and_repeat(runs):
 
 
 def test_holm_corrects_over_the_groups_of_each_column(runs):
-    result = compare(group_runs([r for own in runs.values() for r in own]), "base", resamples=200)
+    result = compare(
+        group_runs([r for members in runs.values() for r in members]), "base", resamples=200
+    )
     for column in (*TASKS, None):
         entries = [
             group["tasks"][column] if column else group["overall"] for group in result["groups"][1:]

@@ -115,10 +115,12 @@ def test_gains_equal_a_naive_paired_bootstrap():
         entry = result["tasks"][task]
         every = np.arange(ROWS)
         values = [naive_score(task, member, every) for member in members]
-        own = naive_score(task, ensemble, every)
-        points.append([own, *values])
+        averaged = naive_score(task, ensemble, every)
+        points.append([averaged, *values])
         assert (
-            entry["ensemble"] == pytest.approx(own) == pytest.approx(entry["dev"][KINDS[task][2]])
+            entry["ensemble"]
+            == pytest.approx(averaged)
+            == pytest.approx(entry["dev"][KINDS[task][2]])
         )
         assert entry["members"] == pytest.approx(values)
         assert entry["mean"] == pytest.approx(statistics.fmean(values))
@@ -139,7 +141,7 @@ def test_gains_equal_a_naive_paired_bootstrap():
             ("gain_over_best", over_best, values[best]),
         ):
             low, high = np.percentile(differences, (2.5, 97.5))
-            wanted = {"value": own - base, "low": low, "high": high}
+            wanted = {"value": averaged - base, "low": low, "high": high}
             assert entry[key] == pytest.approx(wanted, abs=1e-9)
     overall = result["overall"]
     means = np.mean(points, axis=0)

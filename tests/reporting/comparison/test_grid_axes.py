@@ -87,8 +87,8 @@ def test_a_place_with_a_gap_is_left_out_for_all_cells_of_the_map(data):
             total, count = 0.0, 0
             for place in places:
                 cells = [at(*each, place) for each in np.ndindex(sizes[row], sizes[column])]
-                whole = not missing & {*cells}
-                if whole or (len(places) == 1 and at(r, c, place) not in missing):
+                complete = not missing & {*cells}
+                if complete or (len(places) == 1 and at(r, c, place) not in missing):
                     total += scores[at(r, c, place)].mean()
                     count += 1
             if count:

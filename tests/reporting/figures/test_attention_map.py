@@ -143,8 +143,8 @@ def test_the_json_holds_the_arrays():
     result = made(7)
     plain = json.loads(json.dumps(result.to_json(heads=False)))
     assert list(plain) == ["tokens", "separators", "mean"]
-    whole = json.loads(json.dumps(result.to_json(heads=True)))
-    assert list(whole) == [*plain, "heads"]
-    assert (whole["tokens"], whole["separators"]) == (result.tokens, [6])
-    np.testing.assert_array_equal(np.array(whole["heads"], np.float32), result.weights)
-    np.testing.assert_array_equal(np.array(whole["mean"], np.float32), result.mean)
+    saved = json.loads(json.dumps(result.to_json(heads=True)))
+    assert list(saved) == [*plain, "heads"]
+    assert (saved["tokens"], saved["separators"]) == (result.tokens, [6])
+    np.testing.assert_array_equal(np.array(saved["heads"], np.float32), result.weights)
+    np.testing.assert_array_equal(np.array(saved["mean"], np.float32), result.mean)

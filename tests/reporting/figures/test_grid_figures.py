@@ -24,8 +24,8 @@ def shifted(folder, by, last=math.inf):
         for scores in event["tasks"].values() if event["event"] == "eval" else ():
             for name, value in scores.items():
                 scores[name] = None if value is None else value + by
-    kept = [event for event in events if event["step"] <= last]
-    file.write_text("".join(json.dumps(event) + "\n" for event in kept))
+    earlier = [event for event in events if event["step"] <= last]
+    file.write_text("".join(json.dumps(event) + "\n" for event in earlier))
     return folder
 
 
@@ -198,9 +198,9 @@ def test_the_gap_is_the_loss_above_the_training_loss_since_the_evaluation_before
         steps = {e["step"]: e["loss"] for e in events if e["event"] == "step" and e["task"] == task}
         before, expected = 0, []
         for event in evaluations(tmp_path / "run"):
-            own = [v for step, v in steps.items() if before < step <= event["step"]]
+            between = [v for step, v in steps.items() if before < step <= event["step"]]
             before = event["step"]
-            losses = [loss for loss in own if loss is not None]
+            losses = [loss for loss in between if loss is not None]
             if losses:
                 expected.append(event["tasks"][task]["loss"] - sum(losses) / len(losses))
         lines = {line.get_label(): line for line in drawn[f"{task}: loss gap"].lines}

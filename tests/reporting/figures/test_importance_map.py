@@ -26,9 +26,9 @@ def made(task="sst", layers=6, states=None, examples=3, seed=0):
     spread = np.random.default_rng(seed).exponential(size=(examples + 1, len(states)))
     weights = (spread / spread.sum(1, keepdims=True)).tolist()
     texts = [f"text {number}" for number in range(examples)]
-    kept = {"texts": texts, "weights": weights[1:]}
+    shown = {"texts": texts, "weights": weights[1:]}
     lengths = {"median": 7.5, "short_rows": 30, "short": weights[1], "long": weights[2]}
-    return Importance(task, "dev", layers, states, 40, weights[0], 0.5, **lengths, **kept)
+    return Importance(task, "dev", layers, states, 40, weights[0], 0.5, **lengths, **shown)
 
 
 def drawn(figure):

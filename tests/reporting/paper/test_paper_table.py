@@ -124,13 +124,13 @@ def test_cells_hold_the_statistic_of_the_reports_in_percent(runs, statistic):
     ways = {"mean": statistics.fmean, "median": statistics.median, "sd": statistics.stdev}
     for row, name in zip(table["rows"], ("base", "good"), strict=True):
         for column, cell in zip(LAYOUT["columns"], row["cells"], strict=True):
-            own = [r for r in runs[name] if column["task"] in str(r[0])]
+            trained = [r for r in runs[name] if column["task"] in str(r[0])]
             if column["task"] == "sts":
-                own = runs[name][1:] if name == "base" else []
-            if not own:
+                trained = runs[name][1:] if name == "base" else []
+            if not trained:
                 assert cell is None
                 continue
-            reports = [json.loads((run / "report.json").read_text()) for run in own[0]]
+            reports = [json.loads((run / "report.json").read_text()) for run in trained[0]]
             scores = [100 * r["tasks"][column["task"]]["dev"][column["metric"]] for r in reports]
             assert cell["values"] == pytest.approx(scores)
             assert cell["shown"] == pytest.approx(ways[statistic](scores))
