@@ -17,7 +17,9 @@ from multitask.utils.errors import (
     PeerLost,
     UserError,
     is_first_process,
+    is_out_of_memory,
     one_line,
+    reason_of,
     suggest,
 )
 from multitask.utils.terminal import escape_output
@@ -79,20 +81,35 @@ def main(arguments: list[str]) -> int:
         with contextlib.suppress(OSError):
             sys.stdout.flush()  # earlier output comes before the error
         if is_first_process() or isinstance(error, PeerLost):  # the others have the same error
-            print(f"error: {one_line(str(error))}", file=sys.stderr)
+            complain(str(error))
     except OSError as error:
-        if (
-            error.filename == STANDARD_OUTPUT
-        ):  # Python flushes once more at its end: no second error
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if error.filename == STANDARD_OUTPUT:
+            discard(1)
         place = f"{error.filename}: " if error.filename else ""
-        advice = ADVICE.get(error.errno or 0, "")
-        print(f"error: {one_line(f'{place}{error.strerror or error}{advice}')}", file=sys.stderr)
+        complain(f"{place}{error.strerror or error}{ADVICE.get(error.errno or 0, '')}")
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if not is_out_of_memory(error):
+            raise
+        remedy = "or lower `batch_size` or `max_length` of the tasks"
+        complain(f"too little memory ({reason_of(error, 200)}): {LIMITS[errno.ENOMEM]}, {remedy}")
     except KeyboardInterrupt:
         others = not arguments or arguments[0] in COMMANDS.keys() - {"train"}
         advice = "" if others else "; a run that has saved a checkpoint goes on with --resume"
-        print(f"error: interrupted{advice}", file=sys.stderr)
+        complain(f"interrupted{advice}")
     return 2
+
+
+def complain(message: str) -> None:
+    """Print an error in one line, if stderr can be written."""
+    try:
+        print(f"error: {one_line(message)}", file=sys.stderr)
+    except OSError:
+        discard(2)
+
+
+def discard(stream: int) -> None:
+    """Send a stream that cannot be written nowhere: Python flushes it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 
 def check_place() -> None:

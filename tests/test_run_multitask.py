@@ -1,6 +1,8 @@
 """The command line itself: help, and words that are no command."""
 
+import errno
 import io
+import os
 import subprocess
 import sys
 
@@ -56,3 +58,27 @@ def test_an_error_stands_below_what_was_said_before(monkeypatch):
     monkeypatch.setattr(run_multitask, "run", fails)
     assert run_multitask.main(["config.yaml"]) == 2
     assert log.getvalue().decode() == "encoder: x\nerror: no such encoder\n"
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory"
+        ),
+    ],
+)
+def test_too_little_memory_is_named(problem, monkeypatch, capsys):
+    def fails(arguments):
+        raise problem
+
+    monkeypatch.setattr(run_multitask, "run", fails)
+    assert run_multitask.main(["config.yaml"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ") and "ulimit -v" in line
+    problem = RuntimeError("a mistake of ours")
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        run_multitask.main(["config.yaml"])

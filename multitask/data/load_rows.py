@@ -5,7 +5,7 @@ dropped and counted.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -247,7 +247,7 @@ def rows_of_texts(texts: Iterable[str | Sequence[str]], sides: int, source: str)
     given = listed(texts, what, source)
     rows: list[tuple[str, ...]] = []
     for i, item in enumerate(given):
-        several = isinstance(item, Iterable) and not isinstance(item, Mapping)
+        several = isinstance(item, Iterable) and not isinstance(item, Mapping | Set)  # no order
         row = (item,) if isinstance(item, str) else tuple(item) if several else ()
         if len(row) != sides or not all(isinstance(text, str) for text in row):
             shown = " ".join(repr(item).split())  # a table has line breaks

@@ -1,6 +1,6 @@
 """Rows of sequence tagging: words with one tag each, and the tokens of the words."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,8 @@ def words_rows(texts: Iterable[str | Sequence[str]], sides: int, source: str) ->
 def _listed(words: Any) -> Any:
     if isinstance(words, str):
         return words.split()
-    return words if isinstance(words, Mapping) or not isinstance(words, Iterable) else [*words]
+    unfit = isinstance(words, Mapping | Set) or not isinstance(words, Iterable)
+    return words if unfit else [*words]
 
 
 def _with_words(data: DataConfig, columns: dict[str, list], source: str) -> Rows:

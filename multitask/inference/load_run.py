@@ -57,11 +57,15 @@ def load(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) ->
     Raises:
         UserError: no run there, or it has no weights yet.
     """
-    if isinstance(overrides, str | Mapping):
+    given: Any = [] if overrides is None else overrides
+    if not isinstance(given, str | Mapping) and isinstance(given, Iterable):
+        given = list(given)
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         message = 'overrides: expected a list such as ["device=cpu"]'
-        raise UserError(f"{message}, not {type(overrides).__name__}")
+        shown = repr(given)[:60] if isinstance(given, list) else type(given).__name__
+        raise UserError(f"{message}, not {shown}")
     directory = expand_home(os.fspath(run_dir))
-    return TrainedRun(directory, load_run_config(directory, overrides))
+    return TrainedRun(directory, load_run_config(directory, given))
 
 
 class TrainedRun:

@@ -13,7 +13,10 @@ from multitask.utils.terminal import without_controls
 LIMITS = {
     errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
     errno.EFBIG: "raise the limit of a file's size (`ulimit -f`)",
+    errno.ENOMEM: "free memory, or raise its limit (`ulimit -v`)",
 }
+# what libraries say, in many kinds of exceptions, when they get no memory
+NO_MEMORY = ("allocate memory", "failed to map segment", "could not create a primitive")
 SHOWN = 50  # known words that a message lists
 LONGEST = 2_000  # characters of a message
 STANDARD_OUTPUT = "standard output"  # the file name in an OSError about it
@@ -45,6 +48,11 @@ class PeerLost(UserError):
 def reason_of(error: BaseException, most: int | None = None) -> str:
     """Return an exception's message in one line, at most so many characters of it."""
     return " ".join(str(error).split())[:most]
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True for an exception because of too little memory."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY)
 
 
 @contextlib.contextmanager

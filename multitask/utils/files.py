@@ -158,6 +158,8 @@ def hold(path: Path, *, wait: bool = False) -> Iterator[bool]:
 
 def expand_home(name: str) -> Path:
     """Replace ``~`` in a path by the home directory. Raises UserError if it is unknown."""
+    if "\0" in name:
+        raise UserError(f"{name!r} is no path: it holds the character NUL")
     try:
         return Path(name).expanduser()
     except RuntimeError:

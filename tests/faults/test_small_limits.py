@@ -80,6 +80,13 @@ def test_a_closed_standard_output_is_named():
     assert line == "standard output is closed: send it to a file or /dev/null"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_an_error_that_cannot_be_printed_has_its_exit_code():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*PROGRAM, "no.yaml"], stderr=full, check=False)
+    assert done.returncode == 2
+
+
 @pytest.mark.parametrize("world", ["x", "0"])
 def test_a_number_of_processes_that_no_launcher_sets(world, tmp_path):
     environment = os.environ | {"WORLD_SIZE": world}

@@ -98,6 +98,10 @@ def test_what_a_notebook_may_get_wrong(course_run, monkeypatch):
         run.predict(None, ["a"])
     with pytest.raises(UserError, match=r"overrides: expected a list such as .*, not str"):
         load(course_run, "device=cpu")
+    with pytest.raises(UserError, match=r"overrides: expected a list such as .*, not \[3\]"):
+        load(course_run, [3])
+    with pytest.raises(UserError, match=r"is no path: it holds the character NUL"):
+        load("a\0b")
 
 
 @pytest.mark.parametrize("texts", ["great", [], [None], [float("nan")], [["a", "b"]]])
