@@ -30,4 +30,4 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 def without_controls(text: str) -> str:
     """Write control characters as ``\\x1b``: a text from a file must not command the terminal."""
-    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return CONTROL.sub(lambda sign: f"\\x{ord(sign[0]):02x}", text)

@@ -24,7 +24,7 @@ def classes(low, high, size):
     return RNG.integers(low, high, size)
 
 
-def found(train, dev, reader):
+def warning_of(train, dev, reader):
     return other_labels({"train": train, "dev": dev}, reader)
 
 
@@ -43,7 +43,7 @@ def found(train, dev, reader):
     ],
 )
 def test_numbers_on_another_scale(train, dev):
-    line = found(train.astype(float), dev.astype(float), NUMBERS)
+    line = warning_of(train.astype(float), dev.astype(float), NUMBERS)
     assert "are both on one scale?" in line
     assert f"from {dev.min():g} to {dev.max():g} in dev" in line
 
@@ -58,7 +58,7 @@ def test_numbers_on_another_scale(train, dev):
     ],
 )
 def test_numbers_on_one_scale(train, dev):
-    assert found(train, dev, NUMBERS) == ""
+    assert warning_of(train, dev, NUMBERS) == ""
 
 
 def test_chance_alone_seldom_warns():
@@ -67,10 +67,10 @@ def test_chance_alone_seldom_warns():
     for _ in range(400):
         sizes = [int(size) for size in RNG.integers(5, 300, 2)]
         train, dev = (RNG.beta(0.5, 3, size) * 100 for size in sizes)
-        warned += bool(found(train, dev, NUMBERS))
+        warned += bool(warning_of(train, dev, NUMBERS))
         shares = RNG.dirichlet(np.ones(10))
         train, dev = (RNG.choice(10, size, p=shares) for size in sizes)
-        warned += bool(found(train, dev, CLASSES))
+        warned += bool(warning_of(train, dev, CLASSES))
     assert warned < 4
 
 
@@ -85,7 +85,7 @@ def test_chance_alone_seldom_warns():
     ],
 )
 def test_classes_that_the_other_split_lacks(train, dev, part):
-    assert part in found(train, dev, CLASSES)
+    assert part in warning_of(train, dev, CLASSES)
 
 
 @pytest.mark.parametrize(
@@ -97,23 +97,25 @@ def test_classes_that_the_other_split_lacks(train, dev, part):
     ],
 )
 def test_classes_that_may_be_missing_by_chance(train, dev):
-    assert found(train, dev, CLASSES) == ""
+    assert warning_of(train, dev, CLASSES) == ""
 
 
 def test_many_rare_classes_may_be_missing_by_chance():
     many = LabelReader(task_type("class"), {}, tuple(map(str, range(300))))
-    assert found(classes(0, 300, 900), classes(0, 300, 100), many) == ""
+    assert warning_of(classes(0, 300, 900), classes(0, 300, 100), many) == ""
 
 
 def test_several_classes_are_counted_each():
     cells = np.eye(10)[classes(0, 3, 80)]
-    assert "classes that train does not have" in found(cells, np.roll(cells, 5, axis=1), SEVERAL)
-    assert found(cells, cells, SEVERAL) == ""
+    assert "classes that train does not have" in warning_of(
+        cells, np.roll(cells, 5, axis=1), SEVERAL
+    )
+    assert warning_of(cells, cells, SEVERAL) == ""
 
 
 def test_labels_without_classes_or_range_are_not_compared():
     reader = LabelReader(task_type("span"), {}, ())
-    assert found(np.zeros((9, 2), int), np.full((9, 2), 50), reader) == ""
+    assert warning_of(np.zeros((9, 2), int), np.full((9, 2), 50), reader) == ""
 
 
 @pytest.mark.parametrize("key", ["dev", "test"])

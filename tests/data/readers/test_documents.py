@@ -25,12 +25,12 @@ def pairs(documents):
     return list(zip(*(columns[name] for name in NAMES), strict=True))
 
 
-sizes = st.lists(st.integers(1, 6), min_size=2, max_size=8).filter(lambda found: max(found) > 1)
+sizes = st.lists(st.integers(1, 6), min_size=2, max_size=8).filter(lambda counts: max(counts) > 1)
 
 
 @given(sizes)
-def test_every_sentence_but_a_documents_last_begins_one_pair(found):
-    documents = [[f"{d}.{i}" for i in range(size)] for d, size in enumerate(found)]
+def test_every_sentence_but_a_documents_last_begins_one_pair(counts):
+    documents = [[f"{d}.{i}" for i in range(size)] for d, size in enumerate(counts)]
     made = pairs(documents)
     firsts = [first for first, _, _ in made]
     assert firsts == [sentence for document in documents for sentence in document[:-1]]

@@ -64,7 +64,7 @@ def test_the_plain_encoder_is_the_runs_without_its_tanh_pooler(run_dir):
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "difference"),
+    ("actual", "wanted", "difference"),
     [
         ([0.5, 0.25], [0.5, 0.5], 0.25),
         ([110.0], [100.0], 0.1),  # of large numbers the share
@@ -72,5 +72,5 @@ def test_the_plain_encoder_is_the_runs_without_its_tanh_pooler(run_dir):
         ([1.0, 2.0], [1.0], float("inf")),
     ],
 )
-def test_the_largest_difference(found, wanted, difference):
-    assert largest_difference(np.array(found), np.array(wanted)) == pytest.approx(difference)
+def test_the_largest_difference(actual, wanted, difference):
+    assert largest_difference(np.array(actual), np.array(wanted)) == pytest.approx(difference)

@@ -65,12 +65,12 @@ def at(tree, key):
 
 
 @given(configs)
-def test_two_configs_are_told_apart_just_if_they_differ_and_by_keys_that_do(found):
-    told = differing_settings(found)
-    for one, other in itertools.combinations(range(len(found)), 2):
-        assert (told[one] == told[other]) == (found[one] == found[other])
+def test_two_configs_are_told_apart_just_if_they_differ_and_by_keys_that_do(configs):
+    told = differing_settings(configs)
+    for one, other in itertools.combinations(range(len(configs)), 2):
+        assert (told[one] == told[other]) == (configs[one] == configs[other])
     for key in {key for settings in told for key in settings}:
-        there = [at(config, key) for config in found]
+        there = [at(config, key) for config in configs]
         assert any(value != there[0] for value in there)
 
 
