@@ -231,12 +231,13 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
     for file in Path(name).glob("*"):
         if not file.is_dir():
             check_regular(file)
+    architecture = load_architecture(name, revision)  # checked before AutoTokenizer reads it
     tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
     files = {"tokenizer.json", *tokenizer.vocab_files_names.values()}
     if Path(name).is_dir() and not any((Path(name) / file).is_file() for file in files):
         raise FileNotFoundError(f"{name} has no tokenizer.json")
     if tokenizer.pad_token_id is None:
-        _name_pad_token(tokenizer, name, revision)
+        _name_pad_token(tokenizer, architecture)
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.backend_tokenizer.no_truncation()
     # no limit here: lengths are checked against the encoder's positions
@@ -244,13 +245,12 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
     return tokenizer
 
 
-def _name_pad_token(tokenizer: Any, name: str, revision: str | None) -> None:
+def _name_pad_token(tokenizer: Any, architecture: Any) -> None:
     """Name the pad token of a tokenizer that names none. Raises ValueError if none is obvious."""
     vocabulary = tokenizer.get_vocab()
     candidates = [token for token in PAD_TOKENS if token in vocabulary]
     if not candidates:
-        config = load_architecture(name, revision)
-        number = getattr(config, "pad_token_id", None)
+        number = getattr(architecture, "pad_token_id", None)
         candidates = [token for token, its in vocabulary.items() if its == number]
     if not candidates:
         raise ValueError("the tokenizer has no pad token: name one in tokenizer_config.json")

@@ -23,6 +23,7 @@ DAMAGE = {
     "config.json": None,
     "half model.safetensors": lambda data: data[: len(data) // 2],
     "half config.json": lambda data: data[: len(data) // 2],
+    "bomb config.json": lambda data: data.replace(b"{", b'{"num_labels": 1' + b"0" * 30 + b",", 1),
     "foreign config.json": lambda data: b'{"model_type": "gpt2"}',
 }
 
