@@ -4,6 +4,7 @@ import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.utils.errors import UserError, check_regular, reason_of
 from multitask.utils.files import check_checksums, file_digest
+from multitask.utils.limits import SIZE
 from multitask.utils.names import PACKAGED_ENCODER
 
 PAD_TOKENS = ("[PAD]", "<pad>", "<|pad|>", "<|padding|>")
@@ -238,6 +240,9 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
         raise FileNotFoundError(f"{name} has no tokenizer.json")
     if tokenizer.pad_token_id is None:
         _name_pad_token(tokenizer, architecture)
+    token, largest = max(tokenizer.get_vocab().items(), key=itemgetter(1), default=("", 0))
+    if largest > SIZE:  # `tokenizers` fills the memory when it saves such a vocabulary
+        raise ValueError(f"the tokenizer gives {token!r} the id {largest:,}, the most is {SIZE:,}")
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.backend_tokenizer.no_truncation()
     # no limit here: lengths are checked against the encoder's positions

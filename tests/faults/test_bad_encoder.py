@@ -1,9 +1,12 @@
 """A name that is no encoder, or a damaged one: exit code 2 and one line that says what to do."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 
 def test_encoder_that_is_neither_directory_nor_reachable(refused):
@@ -39,6 +42,32 @@ def test_a_directory_with_an_incomplete_encoder(damage, refused, tiny_encoder, t
         file.write_bytes(change(file.read_bytes()))
     line = refused(f"encoder.name={encoder}")
     assert f"encoder.name: cannot load '{encoder}' as an encoder: " in line
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weight: weight.to(torch.int8), "integers in the place of weights"),
+        (lambda weight: weight > 0, "integers in the place of weights"),
+        (lambda weight: weight * float("inf"), "NaN or infinity in the place of a weight"),
+    ],
+)
+def test_values_that_are_no_weights(change, message, refused, tiny_encoder, tmp_path):
+    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+    file = encoder / "model.safetensors"
+    tensors = load_file(file)
+    name = next(key for key in tensors if key.endswith("query.weight"))
+    save_file(tensors | {name: change(tensors[name])}, file, {"format": "pt"})
+    assert message in refused(f"encoder.name={encoder}")
+
+
+def test_an_id_of_a_token_that_no_vocabulary_has(refused, tiny_encoder, tmp_path):
+    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+    file = encoder / "tokenizer.json"
+    values = json.loads(file.read_text())
+    values["model"]["vocab"]["huge"] = 2**31
+    file.write_text(json.dumps(values))
+    assert "'huge' the id 2,147,483,648, the most is" in refused(f"encoder.name={encoder}")
 
 
 def test_empty_directory_is_no_encoder(refused, tmp_path):

@@ -131,7 +131,7 @@ def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict[str, Tensor]:
     """Build the encoder's state dict, in fp32, from the tensors of ``read_weights``.
 
-    Raises ValueError if one is missing or has another shape.
+    Raises ValueError if one is missing, has another shape, or holds integers, NaN or infinity.
     """
     state_dict = {}
     for name, ours in encoder.state_dict().items():
@@ -143,6 +143,10 @@ def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict
         if state_dict[name].shape != ours.shape:
             shapes = f"{list(state_dict[name].shape)}, by config.json it is {list(ours.shape)}"
             raise ValueError(f"{' + '.join(theirs)}: the shape in the checkpoint is {shapes}")
+        if not all(state[key].is_floating_point() for key in theirs):
+            raise ValueError(f"{' + '.join(theirs)}: integers in the place of weights")
+        if not state_dict[name].isfinite().all():
+            raise ValueError(f"{' + '.join(theirs)}: NaN or infinity in the place of a weight")
     return state_dict
 
 
