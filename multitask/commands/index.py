@@ -52,7 +52,13 @@ def run(arguments: argparse.Namespace) -> None:
     )
     ivf = None if lists is None else (lists, probes or min(5, lists))
     facts = build(
-        arguments.texts, arguments.out, vectors.encode, dim=vectors.dim, origin=origin, ivf=ivf
+        arguments.texts,
+        arguments.out,
+        vectors.encode,
+        dim=vectors.dim,
+        origin=origin,
+        ivf=ivf,
+        overwrite=arguments.overwrite,
     )
     kind = "exact" if ivf is None else f"{lists} lists, {ivf[1]} searched"
     blank = f", {facts.blank_lines:,} blank lines left out" if facts.blank_lines else ""

@@ -179,6 +179,7 @@ def build(
     dim: int,
     origin: Origin,
     ivf: tuple[int, int] | None = None,
+    overwrite: bool = True,
 ) -> Facts:
     """Index a file with one text per line; blank lines are skipped and counted.
 
@@ -192,9 +193,11 @@ def build(
         dim: the width of a vector.
         origin: how ``encode`` makes vectors.
         ivf: (lists, searched lists), or None for an exact index.
+        overwrite: replace an older index.
 
     Raises:
-        UserError: there are no texts, too few for the lists, or FAISS is missing.
+        UserError: there are no texts, too few for the lists, FAISS is missing, or something else
+            is in ``directory`` by the end.
     """
     directory = directory.resolve()  # replace the directory behind a link, not the link
     vectors = exact_index(dim)
@@ -225,6 +228,7 @@ def build(
         facts = Facts(origin, count, blank, dim, lists, probes, sizes, sha256)
         facts = replace(facts, sha256={**sha256, FACTS: facts.checksum()})
         (scratch / FACTS).write_text(json.dumps(asdict(facts), indent=1), encoding="utf-8")
+        check_output(directory, overwrite)  # again: an index may take hours
     return facts
 
 

@@ -282,3 +282,20 @@ def test_nothing_but_an_index_is_ever_replaced(tmp_path):
         text_index.check_output(tmp_path, overwrite=True)
     with pytest.raises(UserError, match="is a file"):
         text_index.check_output(tmp_path / "texts.txt", overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("notes.txt", "holds no index"), ("index.json", "holds an index already")]
+)
+def test_what_came_while_the_index_was_made_is_not_replaced(name, message, tmp_path):
+    place = tmp_path / "index"
+
+    def slow(texts):
+        place.mkdir()
+        (place / name).write_text("mine")
+        return encode(texts)
+
+    file = corpus_file(tmp_path, 20)
+    with pytest.raises(UserError, match=message):
+        build(file, place, slow, dim=DIM, origin=ORIGIN, overwrite=False)
+    assert (place / name).read_text() == "mine"
