@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitask.utils.errors import UserError, suggest
-from multitask.utils.files import expand_home
 from multitask.utils.names import PACKAGED_ENCODER
+from multitask.utils.paths import expand_home
 
 if TYPE_CHECKING:
     from multitask.config import Config

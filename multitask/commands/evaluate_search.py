@@ -9,7 +9,7 @@ Writes search.md and search.json (docs/search.md).
 import argparse
 
 from multitask.commands import arguments as shared
-from multitask.utils.files import expand_home
+from multitask.utils.paths import expand_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitask.commands.arguments import add_overrides, add_run, add_task, check_task
-from multitask.utils.files import expand_home
+from multitask.utils.paths import expand_home
 
 if TYPE_CHECKING:
     from multitask.config import Config

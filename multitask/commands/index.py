@@ -5,7 +5,7 @@ import argparse
 from pathlib import Path
 
 from multitask.commands.arguments import add_pooling, add_source, add_task, check_number
-from multitask.utils.files import expand_home
+from multitask.utils.paths import expand_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

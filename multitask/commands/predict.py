@@ -9,7 +9,7 @@ from pathlib import Path
 
 from multitask.commands import arguments as shared
 from multitask.utils.errors import UserError, check_regular, no_file
-from multitask.utils.files import expand_home, write_text
+from multitask.utils.paths import expand_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,6 +103,7 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
 
     from multitask.inference.ensemble import predict_texts
     from multitask.inference.load_run import TrainedRun
+    from multitask.utils.files import write_text
 
     trained = (TrainedRun(run, config) for run, config in zip(runs, configs, strict=True))
     rows, predictions, reader = predict_texts(trained, task, file)

@@ -3,7 +3,7 @@
 import argparse
 
 from multitask.commands.arguments import add_output
-from multitask.utils.files import expand_home
+from multitask.utils.paths import expand_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from multitask.utils.files import expand_home
+from multitask.utils.paths import expand_home
 from multitask.utils.terminal import without_controls
 
 

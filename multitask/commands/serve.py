@@ -6,7 +6,7 @@ The page is on this machine's loopback address: no other machine can reach it (d
 import argparse
 
 from multitask.commands.arguments import add_run
-from multitask.utils.files import expand_home
+from multitask.utils.paths import expand_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

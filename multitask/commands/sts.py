@@ -6,7 +6,7 @@ Writes sts.md and sts.json; --layers also the scores of every layer and fixed po
 import argparse
 
 from multitask.commands import arguments as shared
-from multitask.utils.files import expand_home
+from multitask.utils.paths import expand_home
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,8 +13,8 @@ from multitask.config.validation_error import explain
 from multitask.config.yaml_merge import Tree, load_tree
 from multitask.config.yaml_reader import KeyPath
 from multitask.utils.errors import UserError, reading
-from multitask.utils.files import expand_home
 from multitask.utils.names import EMBEDDED
+from multitask.utils.paths import expand_home
 
 
 def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:

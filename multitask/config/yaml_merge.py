@@ -16,8 +16,9 @@ from typing import Any
 
 from multitask.config.yaml_reader import KeyPath, Node, parse
 from multitask.utils.errors import UserError, no_file, suggest
-from multitask.utils.files import expand_home, read_bounded
+from multitask.utils.files import read_bounded
 from multitask.utils.limits import CONFIG_BYTES, CONFIG_FILES
+from multitask.utils.paths import expand_home
 
 # keys that name a method: a name, or a mapping with name and options
 CHOICES = frozenset(

@@ -15,7 +15,8 @@ import numpy as np
 
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError, reason_of
-from multitask.utils.files import DAY, expand_home, remove_scraps, replacing
+from multitask.utils.files import DAY, remove_scraps, replacing
+from multitask.utils.paths import expand_home
 
 
 @dataclass

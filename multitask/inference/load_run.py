@@ -42,7 +42,7 @@ from multitask.tasks.rows import Rows
 from multitask.utils.device import pick_device, use_autocast
 from multitask.utils.distributed import planned_world
 from multitask.utils.errors import UserError, reading, suggest
-from multitask.utils.files import expand_home
+from multitask.utils.paths import expand_home
 
 Text = str | Sequence[str]
 

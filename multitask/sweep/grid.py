@@ -34,8 +34,8 @@ from multitask.config.run_start import flat
 from multitask.config.yaml_merge import Tree, load_extended, read_override
 from multitask.config.yaml_reader import KeyPath, Node, dump_override
 from multitask.utils.errors import UserError, no_file, suggest
-from multitask.utils.files import expand_home
 from multitask.utils.limits import CELLS, SEEDS
+from multitask.utils.paths import expand_home
 
 LONGEST_NAME = 100
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")

@@ -156,16 +156,6 @@ def hold(path: Path, *, wait: bool = False) -> Iterator[bool]:
         os.close(handle)
 
 
-def expand_home(name: str) -> Path:
-    """Replace ``~`` in a path by the home directory. Raises UserError if it is unknown."""
-    if "\0" in name:
-        raise UserError(f"{name!r} is no path: it holds the character NUL")
-    try:
-        return Path(name).expanduser()
-    except RuntimeError:
-        raise UserError(f"no home directory for {name!r}: write the complete path") from None
-
-
 def read_bounded(file: Path, limit: int) -> bytes:
     """Read a regular file of at most ``limit`` bytes.
 
