@@ -7,6 +7,7 @@ clipping. ``torchrun`` and ``accelerate launch`` start the processes and set the
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
@@ -44,6 +45,9 @@ def processes(device: torch.device) -> Iterator[None]:
     if planned_world() == 1:
         yield
         return
+    # transformers imports this later: then its default arguments would keep the group for ever, and
+    # a thread of the group could abort the process while Python ends
+    import_module("torch.distributed.nn.functional")
     if device.type == "cuda":
         torch.cuda.set_device(device)
     try:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,31 @@ def test_two_processes_equal_one_with_the_joined_batch(launcher, command, alone,
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["processes"] == 2
     assert result.stdout.count("report: ") == 1  # one rank speaks
+
+
+NO_THREAD_IS_LEFT = """
+import pathlib, torch
+from multitask.utils import distributed
+
+def threads():
+    return [file.read_text().strip() for file in pathlib.Path("/proc/self/task").glob("*/comm")]
+
+with distributed.processes(torch.device("cpu")):
+    import transformers.modeling_utils
+    assert distributed.gather(distributed.rank()) == [0, 1]
+    assert any("gloo" in name for name in threads()), threads()
+assert not any("gloo" in name for name in threads()), threads()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_thread_of_the_process_group_is_left(tmp_path):
+    """One that is left may ask for Python's lock when Python has ended: the process aborts."""
+    script = tmp_path / "script.py"
+    script.write_text(NO_THREAD_IS_LEFT)
+    result = launch(TORCHRUN, script)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.slow
