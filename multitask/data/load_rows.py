@@ -14,7 +14,13 @@ import numpy as np
 
 from multitask.config import TEXT_KEYS, Config, DataConfig
 from multitask.config.registry import head_type
-from multitask.data.readers.columns import class_names, column_of, read_columns, text_of
+from multitask.data.readers.columns import (
+    class_names,
+    column_of,
+    is_missing,
+    read_columns,
+    text_of,
+)
 from multitask.data.readers.tables import read_lines, table_of
 from multitask.data.texts import problem_of
 from multitask.tasks.base import TaskType
@@ -182,17 +188,18 @@ def load_together(
 def _cell_reader(data: DataConfig, task_type: TaskType) -> Callable[[Any], Sequence[str] | None]:
     """Return a function from a cell to its label values without padding; None: no label."""
     skip = set(map(canonical, data.unlabelled))
-    padding = data.padding_label
+    padding = canonical(data.padding_label)
 
     def read(cell: Any) -> Sequence[str] | None:
         values = task_type.values_in(cell, skip, data.label_separator)
-        if values is None or padding is None:
+        if values is None or data.padding_label is None:
             return values
-        filled = [canonical(value) == canonical(padding) for value in values]
-        if not task_type.per_row:  # tags: only after the last word, where it may also be a tag
-            end = len(values) - list(reversed(filled)).index(False) if False in filled else 0
-            return values[:end]
-        return [value for value, fills in zip(values, filled, strict=True) if not fills]
+        if task_type.per_row:
+            return [value for value in values if canonical(value) != padding]
+        end = len(values)  # of tags only the last ones are padding: it may also be a tag
+        while end and canonical(values[end - 1]) == padding:
+            end -= 1
+        return values[:end]
 
     return read
 
@@ -287,7 +294,7 @@ def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
     for key in keys:
         name, texts = getattr(data, key), []
         values = column_of(columns, data, key, source)
-        if missing := [row for row, v in enumerate(values, 1) if v is None or v != v]:
+        if missing := [row for row, value in enumerate(values, 1) if is_missing(value)]:
             what = f"{len(missing):,} without {name} (null), the first one is row {missing[0]:,}"
             warn(f"{source}: {what}: an empty text is used")
         for number, value in enumerate(values, 1):

@@ -1,7 +1,7 @@
 """Load encoder and tokenizer by ``encoder.name``: packaged weights, a directory or the hub."""
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from operator import itemgetter
@@ -238,9 +238,10 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
     files = {"tokenizer.json", *tokenizer.vocab_files_names.values()}
     if Path(name).is_dir() and not any((Path(name) / file).is_file() for file in files):
         raise FileNotFoundError(f"{name} has no tokenizer.json")
+    vocabulary = tokenizer.get_vocab()
     if tokenizer.pad_token_id is None:
-        _name_pad_token(tokenizer, architecture)
-    token, largest = max(tokenizer.get_vocab().items(), key=itemgetter(1), default=("", 0))
+        tokenizer.pad_token = _pad_token(vocabulary, architecture)
+    token, largest = max(vocabulary.items(), key=itemgetter(1), default=("", 0))
     if largest > SIZE:  # `tokenizers` fills the memory when it saves such a vocabulary
         raise ValueError(f"the tokenizer gives {token!r} the id {largest:,}, the most is {SIZE:,}")
     tokenizer.backend_tokenizer.no_padding()
@@ -250,16 +251,15 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
     return tokenizer
 
 
-def _name_pad_token(tokenizer: Any, architecture: Any) -> None:
-    """Name the pad token of a tokenizer that names none. Raises ValueError if none is obvious."""
-    vocabulary = tokenizer.get_vocab()
+def _pad_token(vocabulary: Mapping[str, int], architecture: Any) -> str:
+    """Find the pad token of a tokenizer that names none. Raises ValueError if none is obvious."""
     candidates = [token for token in PAD_TOKENS if token in vocabulary]
     if not candidates:
         number = getattr(architecture, "pad_token_id", None)
         candidates = [token for token, its in vocabulary.items() if its == number]
     if not candidates:
         raise ValueError("the tokenizer has no pad token: name one in tokenizer_config.json")
-    tokenizer.pad_token = candidates[0]
+    return candidates[0]
 
 
 def packaged_directory() -> Path:

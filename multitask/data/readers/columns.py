@@ -118,4 +118,9 @@ def text_of(value: Any) -> str:
     """Return a value as a text; an empty one if it is missing."""
     if isinstance(value, bool):
         return str(value).lower()
-    return "" if value is None or value != value else str(value)
+    return "" if is_missing(value) else str(value)
+
+
+def is_missing(value: Any) -> bool:
+    """Return True for null and NaN."""
+    return value is None or bool(value != value)
