@@ -9,7 +9,7 @@ from multitask.config.base import Choice, Strict, mistake
 from multitask.config.data_config import TEXT_KEYS, DataConfig
 from multitask.tasks.glue import FILES as GLUE_FILES
 from multitask.utils.errors import suggest
-from multitask.utils.limits import MOST_DROPOUT
+from multitask.utils.limits import COURSE_NAME, MOST_DROPOUT
 
 
 class EarlyStoppingConfig(Strict):
@@ -64,7 +64,7 @@ class SmartConfig(Strict):
 class CourseFileConfig(Strict):
     """The prediction file of the CS224N course: `predictions/NAME-SPLIT-output.csv`."""
 
-    name: str = Field(pattern=r"^[\w.-]+$", max_length=50)
+    name: str = Field(pattern=r"^[\w.-]+$", max_length=COURSE_NAME)
     """File name part, such as `para`."""
 
     column: str

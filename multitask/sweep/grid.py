@@ -34,10 +34,9 @@ from multitask.config.run_start import flat
 from multitask.config.yaml_merge import Tree, load_extended, read_override
 from multitask.config.yaml_reader import KeyPath, Node, dump_override
 from multitask.utils.errors import UserError, no_file, suggest
-from multitask.utils.limits import CELLS, SEEDS
+from multitask.utils.limits import CELL_NAME, CELLS, SEEDS
 from multitask.utils.paths import expand_home
 
-LONGEST_NAME = 100
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 # the keys of two special axes: named cells and tasks
 NAMED = "cells"
@@ -317,8 +316,8 @@ def _expand(
         labels = [label for label, *_ in chosen]
         label = "-".join(part for part in (task, name, *labels) if part)
         place: KeyPath = ("cells", name) if name else ("grid",)
-        if len(label) > LONGEST_NAME:
-            message = f"the cell's name is longer than {LONGEST_NAME} characters: {label}"
+        if len(label) > CELL_NAME:
+            message = f"the cell's name is longer than {CELL_NAME} characters: {label}"
             raise tree.error(place, f"{message}; give the values short labels, as LABEL: VALUE")
         if label.casefold() in cells:  # one directory where upper and lower case are one
             message = f"two cells are named {label!r}: give the values labels, as LABEL: VALUE"
