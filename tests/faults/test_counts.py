@@ -11,5 +11,5 @@ def test_the_docs_show_the_saved_output():
     counts = re.findall(r"^ *([\d,]+)  (.+)$", printed, re.MULTILINE)
     rows = re.findall(r"^\| (.+) \| ([\d,]+) \|$", page, re.MULTILINE)
     assert [(number, kind) for kind, number in rows] == counts
-    commits = [re.findall(r"commit (\w+)", text) for text in (printed, page)]
+    commits = [re.findall(r"commit\s+(\w+)", text) for text in (printed, page)]
     assert commits[0] == commits[1] and len(counts) > 10
