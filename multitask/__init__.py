@@ -4,8 +4,11 @@
 from typing import Any
 
 from multitask.utils.errors import UserError
+from multitask.utils.waiting import limit_spinning
 
 __all__ = ["UserError", "load"]
+
+limit_spinning()
 
 
 def __getattr__(name: str) -> Any:

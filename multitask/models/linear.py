@@ -1,11 +1,13 @@
-"""Linear layers of encoder and GRU, which use oneDNN for fp32 on a CPU with AVX-512.
+"""Linear layers of encoder and GRU, which use oneDNN for fp32 on an AMD CPU with AVX-512.
 
 Torch uses MKL there, which leaves AVX-512 unused on AMD processors. oneDNN, which torch uses for
-bf16, does not. With only AVX2, MKL is faster: docs/performance.md. The results differ in the order
-of summation. This file is the only one that calls two private functions of torch; without them it
-uses MKL.
+bf16, does not. On Intel processors, and with only AVX2, MKL is faster: docs/performance.md. The
+results differ in the order of summation, so the choice depends on the processor alone and never on
+a timing. This file is the only one that calls two private functions of torch; without them it uses
+MKL.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -20,10 +22,20 @@ def _has_private_parts() -> bool:
     return product and hasattr(torch._C, "_will_engine_execute_node")
 
 
+def prefers_onednn(cpu: Mapping[str, Any]) -> bool:
+    """Return True if oneDNN has the faster fp32 products on a CPU with these capabilities.
+
+    Args:
+        cpu: the value of ``torch.cpu.get_capabilities()``.
+    """
+    return bool(cpu.get("avx512_f")) and not str(cpu.get("cpu_name", "")).startswith("Intel")
+
+
 ONEDNN = (
     torch.backends.mkl.is_available()
     and torch.backends.mkldnn.is_available()
     and torch.backends.cpu.get_cpu_capability() == "AVX512"
+    and prefers_onednn(torch.cpu.get_capabilities())
     and _has_private_parts()
 )
 

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from multitask.models import linear as module
-from multitask.models.linear import Linear, linear
+from multitask.models.linear import Linear, linear, prefers_onednn
 
 onednn = pytest.mark.skipif(
     not torch.backends.mkldnn.is_available(), reason="this torch has no oneDNN"
@@ -109,3 +109,17 @@ def test_a_torch_without_the_private_functions_takes_its_usual_product(name, mon
     owner = torch.ops if name == "mkldnn" else torch
     monkeypatch.setattr(owner, name, object())
     assert not module._has_private_parts()
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "faster"),
+    [
+        ({"cpu_name": "AMD EPYC 9B14", "avx512_f": True}, True),
+        ({"cpu_name": "AMD EPYC 7B13", "avx512_f": False}, False),  # AVX2 alone
+        ({"cpu_name": "Intel Xeon", "avx512_f": True, "amx_bf16": True}, False),
+        ({"cpu_name": "Intel Xeon Gold 6154", "avx512_f": True}, False),
+        ({"architecture": "arm64"}, False),
+    ],
+)
+def test_onednn_is_chosen_by_vendor_and_capability(capabilities, faster):
+    assert prefers_onednn(capabilities) is faster
