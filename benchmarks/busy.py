@@ -139,7 +139,7 @@ def main() -> None:
     times: dict[tuple[str, int, str], list[float]] = {variant: [] for variant in variants}
     for _ in range(arguments.rounds):
         for name, spins, load in variants:
-            taken = measured(name, arguments.directory, spins, load, arguments.threads)
+            taken = measured(name, arguments.directory, spins, load, threads=arguments.threads)
             times[name, spins, load].append(taken)
             print(f"{name}, {spins} spins, {load}: {taken:.2f} s", file=sys.stderr, flush=True)
     print(headline(arguments.threads, arguments.rounds))

@@ -1,8 +1,8 @@
 """How long OpenMP's threads wait for one another without sleeping.
 
 Torch divides each operation among the threads of libgomp. A thread that has done its part spins
-until the others have theirs, 300,000 times before it sleeps: some 16 ms on the Intel Xeon that
-docs/performance.md measures. On a busy machine the core would have served the others meanwhile.
+until the others have theirs, 300,000 times (milliseconds) before it sleeps. On a busy machine the
+core would have served the others meanwhile: docs/performance.md.
 """
 
 import os
