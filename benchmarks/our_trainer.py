@@ -20,6 +20,7 @@ from multitask.training.trainer import Trainer
 
 CONFIG = Path(__file__).parent.parent / "configs" / "cs224n_minilm.yaml"
 ROWS = 3000
+TORCH = "encoder.kernels=torch"  # unless an override says otherwise
 FP32, BF16 = "training.precision=fp32", "training.precision=bf16"
 COMPILED = "encoder.kernels=compiled"
 BATCHING = "batching"  # its name in a profile
@@ -27,7 +28,8 @@ BATCHING = "batching"  # its name in a profile
 
 def loaded(directory: Path, overrides: Sequence[str], preset: Path = CONFIG) -> Config:
     """A preset on ``ROWS`` rows of each task, with these overrides."""
-    return load_config(preset, [f"data_dir={directory}", f"defaults.max_rows={ROWS}", *overrides])
+    settings = [f"data_dir={directory}", f"defaults.max_rows={ROWS}", TORCH]
+    return load_config(preset, [*settings, *overrides])
 
 
 def training_rows(directory: Path, overrides: Sequence[str]) -> dict[str, Rows]:

@@ -11,6 +11,7 @@ import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # tests need no network, and say so at once
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("MULTITASK_KERNELS", "torch")  # no test waits for a compiler by chance
 
 ROOT = Path(__file__).parent.parent
 COURSE_DATA = ROOT.parent / "shared" / "data" / "cs224n"

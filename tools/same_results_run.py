@@ -219,6 +219,7 @@ def environment(cache: Path) -> dict[str, str]:
             "HF_HUB_OFFLINE": "1",
             "TOKENIZERS_PARALLELISM": "false",
             "MULTITASK_CACHE": str(cache),
+            "MULTITASK_KERNELS": "torch",  # the compiled ones draw other dropout
             "PYTHONHASHSEED": "0",
             "MPLBACKEND": "Agg",
             "COLUMNS": "200",

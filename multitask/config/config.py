@@ -106,6 +106,13 @@ class Config(Strict):
                 tasks[name] = task.model_copy(update={"data": data})
         return self.model_copy(update={"tasks": tasks})
 
+    def with_kernels(self, kernels: str) -> "Config":
+        """Return a copy in which these kernels replace `auto`, so that a resumed run has them."""
+        if self.encoder.kernels != "auto":
+            return self
+        encoder = self.encoder.model_copy(update={"kernels": kernels})
+        return self.model_copy(update={"encoder": encoder})
+
     def data_path(self, name: str) -> Path:
         """Return the path of a data file; a relative ``name`` is in ``data_dir``."""
         root = EMBEDDED_DIR if self.data_dir == EMBEDDED else Path(self.data_dir)

@@ -133,6 +133,8 @@ def config_differences(config: Config, run_dir: Path) -> str:
     differing = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
     # a run and its data may be moved
     differing = [key for key in differing if key not in ("output_dir", "data_dir")]
+    if config.encoder.kernels == "auto":  # the saved config has the choice
+        differing = [key for key in differing if key != "encoder.kernels"]
     # if the config has no labels, the saved config has those of the data: not a difference
     inferred = tuple(
         f"tasks.{name}.data.labels." for name, t in config.tasks.items() if t.data.labels is None

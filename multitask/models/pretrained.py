@@ -15,6 +15,7 @@ from multitask.models.encoders import BertEncoder, Encoder, bert_weights, hf
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
+from multitask.models.encoders.kernels import automatic
 from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.utils.errors import UserError, check_regular, reason_of
 from multitask.utils.files import check_checksums, file_digest
@@ -143,7 +144,7 @@ def _change(config: Config, encoder: Encoder) -> None:
         return
     only_ours = ("reinit_layers", "from_scratch", "bitlinear", "gradient_checkpointing", "kernels")
     for option in only_ours:
-        if getattr(wanted, option) not in (0, False, None, "torch"):
+        if getattr(wanted, option) not in (0, False, None, "torch", "auto"):
             message = "our own encoder has it; this one runs in `transformers`"
             raise config.error(("encoder", option), message)
 
@@ -162,18 +163,25 @@ def use_kernels(
     config: Config, encoder: Encoder, device: torch.device, say: Callable[[str], None]
 ) -> None:
     """Use the kernels of ``encoder.kernels``; ``say`` is told if that is not possible."""
-    kind = config.encoder.kernels
-    if kind == "torch" or not isinstance(encoder, BertEncoder):
+    if not isinstance(encoder, BertEncoder):
+        return
+    kind: str = config.encoder.kernels
+    advice = "torch's operators are used"
+    if kind == "auto":
+        kind, reason = automatic(device)
+        if reason:
+            say(f"encoder.kernels: compiled kernels would be faster, but {reason}; {advice}")
+    if kind == "torch":
         return
     its = {"compiled": "cpu", "varlen": "cuda"}[kind]
     if device.type != its:
-        say(f"encoder.kernels: {kind} is for {its}, not for {device}: torch's operators are used")
+        say(f"encoder.kernels: {kind} is for {its}, not for {device}: {advice}")
         return
     try:
         encoder.use_kernels(kind)
     except Exception as error:  # no compiler, none that works, no place to write: many kinds
         reason = f"cannot be compiled ({reason_of(error, 200)})"
-        say(f"encoder.kernels: {reason}: torch's operators are used")
+        say(f"encoder.kernels: {reason}: {advice}")
 
 
 def saved_tokenizer(directory: Path) -> Any:

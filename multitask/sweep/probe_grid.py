@@ -255,7 +255,8 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
 def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | None) -> None:
     """Write the run's directory; ``report.json`` comes last, as it marks a finished run."""
     run.directory.mkdir(parents=True, exist_ok=True)
-    save_config(run.config.with_labels(plan.data.label_values()), run.files)
+    config = run.config.with_labels(plan.data.label_values())
+    save_config(config.with_kernels(plan.model.encoder.kernels), run.files)
     for task, probed in probes.items():
         rows, reader = plan.data.splits[task]["dev"].rows, plan.data.readers[task]
         write_predictions(run.files, task, "dev", rows=rows, scores=probed.probe.dev, reader=reader)

@@ -16,6 +16,7 @@ from multitask.sweep.ablation_table import write_table
 from multitask.sweep.claims import exclusive, held
 from multitask.sweep.grid import Grid
 from multitask.sweep.progress_bars import Progress
+from multitask.sweep.same_kernels import choose_kernels
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, plan_runs
 from multitask.utils.errors import UserError
 from multitask.utils.files import is_scrap, remove_scraps, write_text
@@ -51,6 +52,7 @@ def sweep(
     with exclusive(directory.grid_claim):
         remove_scraps(output)
         write_text(directory.grid, text)
+        choose_kernels(directory, runs)
     stopped = False
     failed: list[Failure] = []
     with Progress(len(runs), jobs) as progress:

@@ -29,6 +29,8 @@ class SweepDirectory:
     grid = Named("grid.yaml")
     # the claim of the process that writes the grid or the comparison
     grid_claim = Named("grid")
+    # what `encoder.kernels: auto` means for all runs
+    kernels = Named("grid.kernels")
     # the directory of the runs
     cells = Named("cells")
 

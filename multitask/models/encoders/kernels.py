@@ -1,11 +1,12 @@
 """Compiled CPU kernels for the operations of an encoder layer between its matrix products.
 
-An option (``encoder.kernels: compiled``). Torch's loader builds ``kernels.cpp`` on first use and
-stores it in ``TORCH_EXTENSIONS_DIR``. The kernels make a training step of MiniLM about 1.1 times as
-fast in fp32 and 1.3 times in bf16 on two cores: docs/performance.md.
+``encoder.kernels: auto`` uses them where they can be built. Torch's loader builds ``kernels.cpp``
+on first use and stores it in ``TORCH_EXTENSIONS_DIR``. The kernels make a training step of MiniLM
+about 1.2 times as fast in fp32 and 1.3 to 1.7 times in bf16: docs/performance.md.
 """
 
 import os
+import shutil
 import sys
 from functools import cache
 from hashlib import sha256
@@ -13,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from multitask.models.encoders.dropout import LEVELS, draws
 from multitask.models.encoders.packing import Packing
-from multitask.utils.files import replacing
+from multitask.utils.errors import UserError, reason_of
+from multitask.utils.files import replacing, write_text
 
 # one build per kind of processor, as several machines may share a home directory
 FLAGS = {
@@ -28,35 +31,117 @@ FLAGS = {
 SOURCE = Path(__file__).with_suffix(".cpp")
 
 
+VARIABLE = "MULTITASK_KERNELS"  # the meaning of `auto`, so that all runs of a sweep have the same
+
+
+def automatic(device: torch.device) -> tuple[str, str]:
+    """Return the kernels that `auto` means for our encoder, and why not "compiled", if so.
+
+    They depend on the machine alone, so that the same command gives the same numbers there. The
+    variable ``MULTITASK_KERNELS`` decides if it is set. A build that failed is not tried again.
+
+    Raises UserError if the variable asks for what there is not.
+    """
+    asked = os.environ.get(VARIABLE, "")
+    if asked not in ("", "torch", "compiled"):
+        raise UserError(f"{VARIABLE}={asked}: expected torch or compiled")
+    if asked == "torch" or device.type != "cpu" or sys.platform != "linux":
+        return "torch", ""
+    reason = _obstacle()
+    if reason and asked:
+        raise UserError(f"{VARIABLE}={asked}, but {reason}: set it to torch")
+    return ("torch", reason) if reason else ("compiled", "")
+
+
+def _obstacle() -> str:
+    """Load the kernels, or return why this machine cannot."""
+    from torch.utils.cpp_extension import get_cxx_compiler
+
+    library = _library()
+    if not library.is_file():
+        failed = _failure(library)
+        if failed.is_file():
+            return f"an earlier build has failed: {failed} says why; delete it to try again"
+        for tool in (get_cxx_compiler(), "ninja"):
+            if shutil.which(tool, path=_search_path()) is None:
+                return f"there is no {tool!r} to build them: install it"
+    try:
+        load_kernels(again=False)
+    except Exception as error:  # the compiler, the disk, the loader: many kinds
+        return f"they cannot be compiled ({reason_of(error, 200)})"
+    return ""
+
+
+def _library() -> Path:
+    """Return the place of the build. Its name is a hash of source, flags, torch and Python."""
+    from torch.utils.cpp_extension import get_default_build_root
+
+    made_of = "\n".join([SOURCE.read_text(), *_flags(), torch.__version__, sys.version])
+    kind = torch.backends.cpu.get_cpu_capability().lower()
+    name = f"multitask_kernels_{kind}_{sha256(made_of.encode()).hexdigest()[:12]}.so"
+    return Path(os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root()) / name
+
+
+def _failure(library: Path) -> Path:
+    """Return the file that says why a build has failed."""
+    return library.with_suffix(".failed")
+
+
+def _flags() -> list[str]:
+    kind = torch.backends.cpu.get_cpu_capability()
+    return ["-O3", "-fopenmp", "-ffast-math", *FLAGS.get(kind, "").split()]
+
+
+def _search_path() -> str:
+    """Return where to look for tools: pip puts ninja next to Python."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
+
+
 @cache
-def load_kernels() -> None:
+def load_kernels(*, again: bool = True) -> None:
     """Load the kernels as ``torch.ops.multitask``; build them if there is no build yet.
 
-    The name of a build is a hash of its source, flags, torch and Python. Each build has a scratch
-    directory, because torch's loader would wait forever for the lock of a build that was killed.
+    One process builds at a time. With ``again`` a build that failed before is tried again.
 
     Raises:
         RuntimeError, OSError, or another error of torch's loader: no compiler, or it failed.
     """
-    from torch.utils.cpp_extension import get_default_build_root, load
-
-    kind = torch.backends.cpu.get_cpu_capability()
-    flags = ["-O3", "-fopenmp", "-ffast-math", *FLAGS.get(kind, "").split()]
-    made_of = "\n".join([SOURCE.read_text(), *flags, torch.__version__, sys.version])
-    name = f"multitask_kernels_{kind.lower()}_{sha256(made_of.encode()).hexdigest()[:12]}"
-    root = Path(os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root())
-    library = root / f"{name}.so"
-    if library.is_file():
-        torch.ops.load_library(str(library))
+    if hasattr(torch.ops.multitask, "attention"):
         return
-    beside = str(Path(sys.executable).parent)  # where pip puts ninja
-    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), beside])
-    root.mkdir(parents=True, exist_ok=True)
-    with replacing(library) as built:
-        place = str(built.parent)
-        load(name, [str(SOURCE)], flags, build_directory=place, is_python_module=False)
-        (made,) = built.parent.glob("*.so")  # torch adds a number after a failed build
-        made.rename(built)
+    library = _library()
+    if not library.is_file():
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(library.with_suffix(".lock")):
+            failed = _failure(library)
+            if failed.is_file() and not again:
+                raise RuntimeError(failed.read_text(encoding="utf-8"))
+            if not library.is_file():
+                _build(library)
+                return
+    torch.ops.load_library(str(library))
+
+
+def _build(library: Path) -> None:
+    """Build and load the kernels, or write why that failed.
+
+    The build has a scratch directory, because torch's loader would wait forever for the lock of a
+    build that was killed.
+    """
+    from torch.utils.cpp_extension import load
+
+    os.environ["PATH"] = _search_path()
+    try:
+        with replacing(library) as built:
+            place = str(built.parent)
+            load(
+                library.stem, [str(SOURCE)], _flags(), build_directory=place, is_python_module=False
+            )
+            (made,) = built.parent.glob("*.so")  # torch adds a number after a failed build
+            made.rename(built)
+    except Exception as error:
+        write_text(_failure(library), reason_of(error))
+        raise
+    _failure(library).unlink(missing_ok=True)
 
 
 def add_norm(added: Tensor, residual: Tensor, norm: nn.LayerNorm, rate: float) -> Tensor:

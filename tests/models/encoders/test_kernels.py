@@ -12,6 +12,7 @@ from torch import nn
 from multitask.models.encoders import bert, kernels
 from multitask.models.encoders.dropout import LEVELS, draws
 from multitask.models.encoders.packing import Packing
+from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 
 LENGTHS = [1, 2, 7, 16, 17, 33]
@@ -149,3 +150,75 @@ def test_an_encoder_with_kernels_is_the_same_function():
     expected = states()
     encoder.use_kernels("compiled")
     close(states(), expected, 1e-5)
+
+
+@pytest.fixture
+def builds(tmp_path, monkeypatch):
+    """The directory of builds: an empty one, with no variable and nothing loaded."""
+    monkeypatch.delenv(kernels.VARIABLE, raising=False)
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    monkeypatch.setattr(kernels, "load_kernels", lambda again=True: None)
+    return tmp_path
+
+
+CPU = torch.device("cpu")
+
+
+def test_auto_is_compiled_where_there_is_a_compiler(builds, monkeypatch):
+    assert kernels.automatic(CPU) == ("compiled", "")
+    assert kernels.automatic(torch.device("cuda")) == ("torch", "")
+    monkeypatch.setattr(kernels.sys, "platform", "darwin")
+    assert kernels.automatic(CPU) == ("torch", "")
+
+
+def test_auto_is_torch_without_a_tool(builds, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    kind, reason = kernels.automatic(CPU)
+    assert kind == "torch" and "no 'no-such-compiler' to build them: install it" in reason
+    monkeypatch.delenv("CXX")
+    monkeypatch.setattr(kernels, "_search_path", lambda: str(builds))
+    assert kernels.automatic(CPU)[0] == "torch"
+
+
+def test_auto_does_not_try_again_what_has_failed(builds, monkeypatch):
+    failed = kernels._failure(kernels._library())
+    failed.write_text("no space left")
+    monkeypatch.setattr(kernels, "load_kernels", lambda again=True: pytest.fail("tried again"))
+    kind, reason = kernels.automatic(CPU)
+    assert kind == "torch" and f"{failed} says why; delete it to try again" in reason
+
+
+def test_the_variable_decides(builds, monkeypatch):
+    monkeypatch.setenv(kernels.VARIABLE, "torch")
+    assert kernels.automatic(CPU) == ("torch", "")
+    monkeypatch.setenv(kernels.VARIABLE, "compiled")
+    assert kernels.automatic(CPU) == ("compiled", "")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(UserError, match="MULTITASK_KERNELS=compiled, but there is no"):
+        kernels.automatic(CPU)
+    monkeypatch.setenv(kernels.VARIABLE, "fast")
+    with pytest.raises(UserError, match="MULTITASK_KERNELS=fast: expected torch or compiled"):
+        kernels.automatic(CPU)
+
+
+def test_a_failed_build_is_remembered_until_one_succeeds(tmp_path):
+    code = """if True:
+        import os, torch
+        from multitask.models.encoders import kernels
+        cpu = torch.device("cpu")
+        os.environ["CXX"] = os.path.join(os.environ["TORCH_EXTENSIONS_DIR"], "broken")
+        kind, reason = kernels.automatic(cpu)
+        assert kind == "torch" and "cannot be compiled" in reason, reason
+        del os.environ["CXX"]
+        kind, reason = kernels.automatic(cpu)
+        assert kind == "torch" and "an earlier build has failed" in reason, reason
+        kernels.load_kernels()  # `kernels: compiled` tries again
+        assert kernels.automatic(cpu) == ("compiled", "")
+        assert not kernels._failure(kernels._library()).exists()
+    """
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    environment = {k: v for k, v in os.environ.items() if k != kernels.VARIABLE}
+    environment["TORCH_EXTENSIONS_DIR"] = str(tmp_path)
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)

@@ -1,0 +1,60 @@
+"""All runs of a sweep have the same kernels: the choice is made once and saved."""
+
+import os
+
+import pytest
+
+from multitask.config import load_config
+from multitask.sweep import same_kernels
+from multitask.sweep.same_kernels import VARIABLE, choose_kernels
+from multitask.sweep.sweep_directory import Run, SweepDirectory
+from multitask.utils.errors import UserError
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """A function: runs of a sweep whose config has these kernels."""
+    monkeypatch.setenv(VARIABLE, "")  # so that it is restored
+    monkeypatch.delenv(VARIABLE)
+
+    def make(kernels, device="cpu"):
+        overrides = [f"encoder.kernels={kernels}", f"device={device}"]
+        config = load_config(ROOT / "configs" / "demo.yaml", overrides)
+        return [Run("a", 1, tmp_path / "cells" / "a" / "seed-1", config, ())]
+
+    return make
+
+
+def test_the_choice_is_saved_and_found_again(runs, tmp_path, monkeypatch):
+    directory = SweepDirectory(tmp_path)
+    monkeypatch.setattr(same_kernels, "ASK", "print('noise'); print('compiled')")
+    choose_kernels(directory, runs("auto"))
+    assert directory.kernels.read_text() == "compiled\n" and os.environ[VARIABLE] == "compiled"
+    monkeypatch.setattr(same_kernels, "ASK", "raise SystemExit(1)")  # it is not asked again
+    monkeypatch.delenv(VARIABLE)
+    choose_kernels(directory, runs("auto"))
+    assert os.environ[VARIABLE] == "compiled"
+
+
+def test_nothing_is_chosen_where_the_config_or_the_user_has(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(same_kernels, "ASK", "raise SystemExit(1)")
+    choose_kernels(SweepDirectory(tmp_path), runs("torch"))
+    assert VARIABLE not in os.environ
+    monkeypatch.setenv(VARIABLE, "torch")
+    choose_kernels(SweepDirectory(tmp_path), runs("auto"))
+    assert not SweepDirectory(tmp_path).kernels.exists()
+
+
+def test_a_failure_is_one_line(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(same_kernels, "ASK", "raise ValueError('no torch here')")
+    with pytest.raises(UserError, match="no torch here; set it to torch"):
+        choose_kernels(SweepDirectory(tmp_path), runs("auto"))
+
+
+def test_a_new_process_can_be_asked(runs, tmp_path, monkeypatch):
+    """Without a compiler the answer is torch, and nothing is built."""
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "builds"))
+    choose_kernels(SweepDirectory(tmp_path), runs("auto"))
+    assert os.environ[VARIABLE] == "torch" and not (tmp_path / "builds").exists()
