@@ -85,6 +85,8 @@ def test_label_that_is_no_class_names_file_and_row(label, message, split, tmp_pa
     config = make(tmp_path, {"test": "test.csv"})
     error = refusal(load_rows, config, "t", split, BINARY)
     advice = "(`data.labels` gives others a meaning)"
+    hint = f"; if it means 'no label', set `data.unlabelled: [\"\", \"{label}\"]`"
+    advice += hint if split == "test" else ""
     assert error == f"{tmp_path / split}.csv, row 2 (id x7): {message} {advice}"
 
 

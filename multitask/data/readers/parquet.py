@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from multitask.utils.errors import UserError, reading, reason_of
 
 
@@ -42,7 +44,10 @@ def _explained(file: Path) -> Iterator[None]:
 
 
 def arrow_columns(table: Any) -> dict[str, list]:
-    """Return the columns of an Arrow table. Bytes are decoded if they are UTF-8."""
+    """Return the columns of an Arrow table. Bytes are decoded if they are UTF-8.
+
+    A float32 becomes the shortest number that it is read from: 0.1, not 0.10000000149011612.
+    """
     columns: dict[str, list] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         columns.setdefault(name, [_text(value) for value in _values(column)])
@@ -56,9 +61,23 @@ def _values(column: Any) -> list:
         column = column.cast("string")
     try:
         values: list = column.to_pylist()
-        return values
     except (ValueError, OverflowError):
         return [_value(scalar) for scalar in column]
+    narrow = _narrow(column.type)
+    return [_shortest(value, narrow) for value in values] if narrow else values
+
+
+def _narrow(kind: Any) -> Any:
+    """Return numpy's type for a column of float16 or float32, or of lists of these; else None."""
+    while hasattr(kind, "value_type"):  # lists, and dictionaries of repeated values
+        kind = kind.value_type
+    return {"halffloat": np.float16, "float": np.float32}.get(str(kind))
+
+
+def _shortest(value: Any, narrow: Any) -> Any:
+    if isinstance(value, list):
+        return [_shortest(item, narrow) for item in value]
+    return value if value is None else float(str(narrow(value)))
 
 
 def _value(scalar: Any) -> Any:
