@@ -30,8 +30,8 @@ def describe_splits(
         described[name]["truncated_share"] = split.tokens.truncated_share
         if split.cut is not None:
             described[name]["cut"] = split.cut
-        if split.tokens.without_piece:
-            described[name]["without_piece"] = split.tokens.without_piece
+        if split.tokens.without_piece is not None and split.tokens.without_piece.any():
+            described[name]["without_piece"] = int(split.tokens.without_piece.sum())
         if split.tokens.owners is not None:
             described[name]["windows"] = len(split.tokens)
         described[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
@@ -87,7 +87,7 @@ def data_warnings(
                 lines.append(f"{part['empty_texts']} {split} rows with an empty text")
             if (share := part["truncated_share"]) >= 0.01:
                 lines.append(f"{share:.1%} of {split} inputs truncated at {limit} tokens")
-            lines += _unread(part, split, entry.input == "cross")
+            lines += unread(part, split, entry.input == "cross")
         if task not in trained and not entry.only_scored:
             left_out = named and not any(task in tasks for tasks in named)
             why = "in no stage" if left_out else "nothing to train (frozen encoder, no parameters)"
@@ -96,7 +96,7 @@ def data_warnings(
     return warnings
 
 
-def _unread(part: Mapping[str, Any], split: str, answers: bool) -> Iterator[str]:
+def unread(part: Mapping[str, Any], split: str, answers: bool) -> Iterator[str]:
     """Yield a line about the words, or answers, of a split that have no token."""
     dropped = part.get("without_piece", 0)
     if cut := part.get("cut", 0) - dropped:

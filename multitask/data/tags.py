@@ -126,14 +126,14 @@ def _with_words(data: DataConfig, columns: dict[str, list], source: str) -> Rows
 def placed_tags(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
     """Put each tag at the first token of its word; also count the words without a token.
 
-    A word has no token if it is beyond ``max_length``, or if the tokenizer drops all its characters;
-    ``without_piece`` counts the latter. ``words`` has the number of each token's word. Without labels every word gets tag 0, so that the
-    first tokens are marked.
+    A word has no token if it is beyond ``max_length``, or if the tokenizer drops all its
+    characters; ``without_piece`` counts the latter. ``words`` has the number of each token's word.
+    Without labels every word gets tag 0, so that the first tokens are marked.
     """
     assert tokens.spans is not None and rows.words is not None, "tags need words and characters"
     targets = np.full(len(tokens.ids), -1, dtype=np.int32)
     numbers = np.full(len(tokens.ids), -1, dtype=np.int32)
-    unseen = dropped = 0
+    unseen, dropped = 0, np.zeros(len(rows), dtype=np.int64)
     for i, words in enumerate(rows.words):
         start = tokens.offsets[i]
         begins, ends = tokens.spans[start : tokens.offsets[i + 1]].T
@@ -150,9 +150,9 @@ def placed_tags(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
         unseen += len(words) - len(seen)
         # in a sequence that was cut, the words after the last seen one are beyond `max_length`
         end = max(seen, default=-1) + 1 if tokens.truncated[i] else len(words)
-        dropped += int(end) - len(seen)
-    marked = {"targets": targets, "words": numbers, "spans": None, "without_piece": dropped}
-    return replace(tokens, **marked), unseen
+        dropped[i] = end - len(seen)
+    tokens = replace(tokens, targets=targets, words=numbers, spans=None, without_piece=dropped)
+    return tokens, unseen
 
 
 def tags_of_output(

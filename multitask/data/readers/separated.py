@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from multitask.config import DataConfig
 from multitask.utils.errors import UserError, warn
@@ -157,7 +158,7 @@ def _ends_mixed(text: str, separator: str, quoting: bool) -> bool:
     """Return True if a text is rows of one width when carriage returns end rows too."""
     if "\r" not in text:
         return False
-    how = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
+    how: Any = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, quoting=how)
     try:
         return len({len(cells) for cells in rows if cells}) == 1

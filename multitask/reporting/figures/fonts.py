@@ -56,9 +56,9 @@ def _name(letter: str) -> str:
 
 
 def _package(letter: str) -> str:
-    """Name the package of Debian with a font for a character; "" for control characters."""
+    """Name the package of Debian with a font for a character; "" for one that has no picture."""
     kind = unicodedata.category(letter)
-    if kind.startswith("C"):
+    if kind.startswith("C") or not _code_point(letter):
         return ""
     if _name(letter).startswith(EAST_ASIAN):
         return "fonts-noto-cjk"
@@ -70,8 +70,8 @@ def _advise(package: str, letters: list[str]) -> None:
         _named.add(package)
         shown = "".join(letters[:10]) + ("..." if len(letters) > 10 else "")
         warn(
-            f"no installed font has the characters {shown}: figures show code points such as "
-            f"{_code_point(letters[0])}; install a font that has them, such as the package {package}"
+            f"no installed font has the characters {shown}: figures show code points, such as "
+            f"{_code_point(letters[0])}; install a font with them, such as the package {package}"
         )
 
 
@@ -102,7 +102,9 @@ def _installed() -> list[Any]:
     from matplotlib import font_manager
 
     manager = font_manager.fontManager
-    for file in sorted({*font_manager.findSystemFonts()} - {font.fname for font in manager.ttflist}):
+    for file in sorted(
+        {*font_manager.findSystemFonts()} - {font.fname for font in manager.ttflist}
+    ):
         with contextlib.suppress(Exception):  # the library raises many kinds for damaged files
             manager.addfont(file)
 

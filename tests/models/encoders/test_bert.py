@@ -98,7 +98,7 @@ def test_default_positions_are_those_of_transformers(directories, kind):
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
 @pytest.mark.parametrize("kind", (*KINDS, *SAME_AS_ROBERTA))
 def test_a_pad_token_in_a_text_is_read_as_transformers_reads_it(directories, kind, left):
-    """RoBERTa does not count it; BERT does. The mask is 1, as the tokenizer gives it for `<pad>`."""
+    """RoBERTa does not count it; BERT does. Its mask is 1, as the tokenizer says."""
     plain, encoder = load(directories[kind])
     ids, types, mask = ragged(LENGTHS, left)
     pads = torch.zeros_like(mask).bernoulli_(0.3, generator=torch.Generator().manual_seed(2)) * mask
