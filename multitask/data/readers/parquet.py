@@ -59,25 +59,42 @@ def _values(column: Any) -> list:
 
     if column.type == pyarrow.time64("ns"):  # a time of Python has microseconds
         column = column.cast("string")
+    narrow = _innermost(column.type)
+    if narrow == pyarrow.float32():
+        for kind in (pyarrow.string(), pyarrow.float64()):
+            column = column.cast(_with_innermost(column.type, kind))
     try:
         values: list = column.to_pylist()
     except (ValueError, OverflowError):
         return [_value(scalar) for scalar in column]
-    narrow = _narrow(column.type)
-    return [_shortest(value, narrow) for value in values] if narrow else values
+    return list(map(_shortest, values)) if narrow == pyarrow.float16() else values
 
 
-def _narrow(kind: Any) -> Any:
-    """Return numpy's type for a column of float16 or float32, or of lists of these; else None."""
-    while hasattr(kind, "value_type"):  # lists, and dictionaries of repeated values
-        kind = kind.value_type
-    return {"halffloat": np.float16, "float": np.float32}.get(str(kind))
+def _innermost(kind: Any) -> Any:
+    """Return the type of the values in lists of lists, or of repeated values."""
+    from pyarrow.types import is_dictionary, is_nested
+
+    holds = (is_nested(kind) or is_dictionary(kind)) and hasattr(kind, "value_type")
+    return _innermost(kind.value_type) if holds else kind
 
 
-def _shortest(value: Any, narrow: Any) -> Any:
+def _with_innermost(kind: Any, innermost: Any) -> Any:
+    """Return the type of the same lists with another type of values."""
+    import pyarrow
+
+    if not pyarrow.types.is_nested(kind):
+        return innermost
+    inner = _with_innermost(kind.value_type, innermost)
+    if pyarrow.types.is_fixed_size_list(kind):
+        return pyarrow.list_(inner, kind.list_size)
+    return pyarrow.large_list(inner) if pyarrow.types.is_large_list(kind) else pyarrow.list_(inner)
+
+
+def _shortest(value: Any) -> Any:
+    """Return the shortest number of a float16, or of a list of them; pyarrow writes all digits."""
     if isinstance(value, list):
-        return [_shortest(item, narrow) for item in value]
-    return value if value is None else float(str(narrow(value)))
+        return [_shortest(item) for item in value]
+    return value if value is None else float(str(np.float16(value)))
 
 
 def _value(scalar: Any) -> Any:

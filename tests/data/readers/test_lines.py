@@ -65,6 +65,11 @@ def test_every_command_reads_the_same_texts_of_a_file_with_mixed_line_ends(parts
     assert trained == [line for _, line in expected]
 
 
+def test_the_ending_may_be_in_capitals(tmp_path):
+    (tmp_path / "X.TXT").write_text("a film\ta dog\n")
+    assert texts_from_file(DataConfig(text2="b"), tmp_path / "X.TXT").texts == [("a film", "a dog")]
+
+
 @pytest.mark.parametrize("form", ["jsonl", "conll", "documents"])
 def test_other_formats_have_the_same_line_ends(form, tmp_path):
     text = {

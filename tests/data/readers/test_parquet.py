@@ -130,7 +130,12 @@ def test_other_narrow_numbers(tmp_path):
     half = pyarrow.array(np.array([0.1, 2.5], np.float16))
     repeated = pyarrow.array([0.1, 0.1], pyarrow.float32()).dictionary_encode()
     wide = pyarrow.array([np.float64(np.float32(0.1)), 0.1])
-    result = read_parquet(write(tmp_path, half=half, repeated=repeated, wide=wide))
+    tensor = pyarrow.fixed_shape_tensor(pyarrow.float32(), [2])  # a picture: it is not changed
+    vectors = pyarrow.array([[0.5, 1.0]] * 2, pyarrow.list_(pyarrow.float32(), 2))
+    columns = {"half": half, "repeated": repeated, "wide": wide}
+    picture = pyarrow.ExtensionArray.from_storage(tensor, vectors)
+    result = read_parquet(write(tmp_path, **columns, picture=picture))
+    assert list(map(list, result.pop("picture"))) == [[0.5, 1.0]] * 2
     assert result == {
         "half": [0.1, 2.5], "repeated": [0.1, 0.1], "wide": [0.10000000149011612, 0.1],
     }  # fmt: skip

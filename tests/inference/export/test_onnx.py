@@ -40,6 +40,7 @@ def test_onnx_and_its_int8_variant_score_siamese_pairs(onnx, run_dir, tmp_path, 
     assert "int8 on 12 dev rows: accuracy" in said and "rows/s" in said
     card = (target / "README.md").read_text()
     assert "int8 on 12 dev rows: accuracy" in card
+    assert all("int8 scores of a text depend on its batch" in text for text in (said, card))
     reading = "One logit per row. Its sigmoid is the probability of paraphrase."
     session = pytest.importorskip("onnxruntime").InferenceSession(target / "model.onnx")
     assert reading in card and session.get_modelmeta().custom_metadata_map["reading"] == reading
