@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.inference.search.text_index import check_origin, open_index
-    from multitask.utils.errors import UserError, check_text
+    from multitask.utils.errors import UserError, check_text, warn
 
     for query in arguments.queries:
         check_text(query, "the query")
@@ -49,3 +49,9 @@ def run(arguments: argparse.Namespace) -> None:
             if place >= 0:
                 text = without_controls(index.texts[place])
                 print(f"{score:6.3f}  line {index.lines[place]}: {text}")
+        if (count := int((nearest >= 0).sum())) < arguments.top:
+            warn(
+                f"{query!r:.60}: {count} of {arguments.top} texts: {index.facts.probes} of "
+                f"{index.facts.lists} lists were searched, and they hold no more; make the index "
+                "again with more --probes, or without --ivf"
+            )

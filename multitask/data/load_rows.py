@@ -4,6 +4,7 @@ Columns are selected by name. Labels are mapped and checked row by row. Rows wit
 dropped and counted.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
@@ -21,10 +22,11 @@ from multitask.data.readers.columns import (
     read_columns,
     text_of,
 )
-from multitask.data.readers.tables import read_lines, table_of
+from multitask.data.readers.lines import read_lines
+from multitask.data.readers.tables import table_of
 from multitask.data.texts import problem_of
 from multitask.tasks.base import TaskType
-from multitask.tasks.label_reader import LabelReader, canonical, number_of
+from multitask.tasks.label_reader import LabelReader, canonical, label_text, number_of
 from multitask.tasks.rows import Rows
 from multitask.utils import limits
 from multitask.utils.errors import UserError, warn
@@ -144,7 +146,7 @@ def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Row
         return rows
     if split == "test" and data.label not in columns:
         return rows
-    rows.labels = _labels(data, columns, rows, reader)
+    rows.labels = _labels(data, columns, rows, reader, split=split)
     if split == "test" and reader.task_type.missing(rows.labels).any():
         rows.labels = None  # a test split with an empty label is one to predict
         return rows
@@ -178,7 +180,10 @@ def load_together(
     """
     columns, source = read_columns(config, tasks[0], split)
     rows = rows_of(config.tasks[tasks[0]].data, columns, source)
-    labels = {t: _labels(config.tasks[t].data, columns, rows, readers[t]) for t in tasks}
+    labels = {
+        task: _labels(config.tasks[task].data, columns, rows, readers[task], split=split)
+        for task in tasks
+    }
     missing = [readers[task].task_type.missing(column) for task, column in labels.items()]
     nothing = np.all(missing, axis=0)
     rows = without(nothing, rows)
@@ -204,7 +209,9 @@ def _cell_reader(data: DataConfig, task_type: TaskType) -> Callable[[Any], Seque
     return read
 
 
-def _labels(data: DataConfig, columns: dict, rows: Rows, reader: LabelReader) -> np.ndarray:
+def _labels(
+    data: DataConfig, columns: dict, rows: Rows, reader: LabelReader, *, split: str
+) -> np.ndarray:
     """Read every row's label; missing ones are marked (see ``TaskType.missing``)."""
     task_type, read = reader.task_type, _cell_reader(data, reader.task_type)
     labels = task_type.unread(len(rows), reader)
@@ -215,8 +222,20 @@ def _labels(data: DataConfig, columns: dict, rows: Rows, reader: LabelReader) ->
                 labels[i] = task_type.read(values, reader)
         except ValueError as error:
             where = f"{rows.source}, row {i + 1} (id {rows.ids[i]})"
-            raise UserError(f"{where}: {data.label} {error}") from None
+            hint = hidden_label(data, cell, split)
+            raise UserError(f"{where}: {data.label} {error}{hint}") from None
     return labels
+
+
+def hidden_label(data: DataConfig, cell: Any, split: str) -> str:
+    """Return the rest of a message about a label that may mean "no label": -1, or one of a test."""
+    items = cell if isinstance(cell, list) else [cell]
+    if split != "test" and {canonical(item) for item in items} != {"-1"}:
+        return ""
+    if isinstance(cell, list):
+        return "; if it means 'no labels', write null instead"
+    values = json.dumps([*data.unlabelled, label_text(cell)], ensure_ascii=False)
+    return f"; if it means 'no label', set `data.unlabelled: {values}`"
 
 
 def texts_from_file(data: DataConfig, file: Path) -> Rows:
@@ -225,7 +244,7 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
     A ``.txt`` file has one text per line, or a pair separated by a tab. The ids are the line
     numbers, from 0. Blank lines are skipped.
     """
-    if file.suffix == ".txt":
+    if file.suffix.lower() == ".txt":
         ids, texts = [], []
         sides = 1 + bool(data.text2) + bool(data.text3)
         for number, line in enumerate(read_lines(file), 1):

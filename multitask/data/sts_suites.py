@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from multitask.config import DataConfig
-from multitask.data.readers.tables import read_lines, read_table
+from multitask.data.readers.lines import read_lines
+from multitask.data.readers.tables import read_table
 from multitask.tasks.label_reader import number_of
 from multitask.tasks.rows import Rows
 from multitask.tasks.sts_names import YEARS

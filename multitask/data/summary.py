@@ -1,7 +1,7 @@
 """Describe a run's data before training: counts for plan and report, and warnings."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
@@ -30,6 +30,8 @@ def describe_splits(
         described[name]["truncated_share"] = split.tokens.truncated_share
         if split.cut is not None:
             described[name]["cut"] = split.cut
+        if split.tokens.without_piece is not None and split.tokens.without_piece.any():
+            described[name]["without_piece"] = int(split.tokens.without_piece.sum())
         if split.tokens.owners is not None:
             described[name]["windows"] = len(split.tokens)
         described[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
@@ -85,18 +87,25 @@ def data_warnings(
                 lines.append(f"{part['empty_texts']} {split} rows with an empty text")
             if (share := part["truncated_share"]) >= 0.01:
                 lines.append(f"{share:.1%} of {split} inputs truncated at {limit} tokens")
-            if part.get("cut"):
-                what = "words are cut off, and predicted as O"
-                if entry.input == "cross":
-                    dropped = ": the rows are left out" if split == "train" else ""
-                    what = f"answers are cut off{dropped}"
-                lines.append(f"{part['cut']} {split} {what}")
+            lines += unread(part, split, entry.input == "cross")
         if task not in trained and not entry.only_scored:
             left_out = named and not any(task in tasks for tasks in named)
             why = "in no stage" if left_out else "nothing to train (frozen encoder, no parameters)"
             lines.append(f"{why}: only evaluated")
         warnings += [f"{task}: {line}" for line in lines]
     return warnings
+
+
+def unread(part: Mapping[str, Any], split: str, answers: bool) -> Iterator[str]:
+    """Yield a line about the words, or answers, of a split that have no token."""
+    dropped = part.get("without_piece", 0)
+    if cut := part.get("cut", 0) - dropped:
+        left_out = ": the rows are left out" if split == "train" else ""
+        words = "words are cut off, and predicted as O"
+        yield f"{cut} {split} " + (f"answers are cut off{left_out}" if answers else words)
+    if dropped:
+        why = "the tokenizer drops all their characters, such as control characters"
+        yield f"{dropped} {split} words have no token, and are predicted as O: {why}"
 
 
 def alike(names: Iterable[str]) -> list[list[str]]:

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from multitask.config import Config, DataConfig
-from multitask.data.load_rows import ids_if_any, listed, rows_of, texts_from_file, without
+from multitask.data.load_rows import (
+    hidden_label,
+    ids_if_any,
+    listed,
+    rows_of,
+    texts_from_file,
+    without,
+)
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.readers.tables import table_of
 from multitask.data.tokenize import Tokens
@@ -37,7 +44,8 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
         try:
             tags = _tags_in(cell, len(words[i]), data, reader)
         except ValueError as error:
-            raise UserError(f"{where}: {data.label} {error}") from None
+            hint = hidden_label(data, cell, split)
+            raise UserError(f"{where}: {data.label} {error}{hint}") from None
         if tags is None:
             continue
         if len(tags) != len(words[i]):
@@ -46,7 +54,9 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
             try:
                 labels[i, place] = reader.read(tag)
             except ValueError as error:
-                raise UserError(f"{where}: the tag of {word!r} is {tag!r:.60}: {error}") from None
+                message = f"the tag of {word!r} is {tag!r:.60}: {error}"
+                hint = hidden_label(data, tags, split)
+                raise UserError(f"{where}: {message}{hint}") from None
     missing = labels[:, 0] < 0
     if split == "test" and missing.any():
         return rows  # a test split to predict
@@ -71,7 +81,7 @@ def words_from_file(data: DataConfig, file: Path) -> Rows:
     The file is a table with the task's column of words, CoNLL columns, or ``.txt`` with one
     sentence per line and white space between words.
     """
-    if file.suffix == ".txt":
+    if file.suffix.lower() == ".txt":
         read = texts_from_file(data, file)
         return words_rows([text for (text,) in read.texts], 1, str(file))
     columns = table_of(data, file)
@@ -116,14 +126,14 @@ def _with_words(data: DataConfig, columns: dict[str, list], source: str) -> Rows
 def placed_tags(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
     """Put each tag at the first token of its word; also count the words without a token.
 
-    A word has no token if it is beyond ``max_length`` or the tokenizer drops all its characters.
-    ``words`` has the number of each token's word. Without labels every word gets tag 0, so that the
-    first tokens are marked.
+    A word has no token if it is beyond ``max_length``, or if the tokenizer drops all its
+    characters; ``without_piece`` counts the latter. ``words`` has the number of each token's word.
+    Without labels every word gets tag 0, so that the first tokens are marked.
     """
     assert tokens.spans is not None and rows.words is not None, "tags need words and characters"
     targets = np.full(len(tokens.ids), -1, dtype=np.int32)
     numbers = np.full(len(tokens.ids), -1, dtype=np.int32)
-    unseen = 0
+    unseen, dropped = 0, np.zeros(len(rows), dtype=np.int64)
     for i, words in enumerate(rows.words):
         start = tokens.offsets[i]
         begins, ends = tokens.spans[start : tokens.offsets[i + 1]].T
@@ -138,7 +148,11 @@ def placed_tags(rows: Rows, tokens: Tokens) -> tuple[Tokens, int]:
         places = start + np.flatnonzero(inside)[first]
         targets[places] = 0 if rows.labels is None else rows.labels[i, seen]
         unseen += len(words) - len(seen)
-    return replace(tokens, targets=targets, words=numbers, spans=None), unseen
+        # in a sequence that was cut, the words after the last seen one are beyond `max_length`
+        end = max(seen, default=-1) + 1 if tokens.truncated[i] else len(words)
+        dropped[i] = end - len(seen)
+    tokens = replace(tokens, targets=targets, words=numbers, spans=None, without_piece=dropped)
+    return tokens, unseen
 
 
 def tags_of_output(

@@ -43,6 +43,8 @@ class Tokens:
             -1 without an answer, int64 [N, 2].
         owners: the row of the split that each window belongs to, int64 [N], ascending; None
             without windows.
+        without_piece: the tagged words of each row of which the tokenizer keeps no character,
+            int64 [N]; None without tags.
     """
 
     ids: np.ndarray
@@ -55,6 +57,7 @@ class Tokens:
     spans: np.ndarray | None = None
     answers: np.ndarray | None = None
     owners: np.ndarray | None = None
+    without_piece: np.ndarray | None = None
 
     def __len__(self) -> int:
         return (len(self.offsets) - 1) // self.sides

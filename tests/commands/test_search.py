@@ -1,6 +1,7 @@
 """``index``, ``search`` and ``evaluate-search`` on a run and on an encoder, and bad input."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -73,7 +74,15 @@ def test_an_encoder_and_an_approximate_index(tiny_encoder, tmp_path, capsys):
     assert main(*words, "--ivf", 2, "--probes", 1) == 0
     assert "100 texts; 2 lists, 1 searched" in capsys.readouterr().out
     assert main("search", out, "a good film", "--top", 2) == 0
-    assert capsys.readouterr().out.count(": a good film\n") == 2
+    said = capsys.readouterr()
+    assert said.out.count(": a good film\n") == 2 and "warning" not in said.err
+    assert main("search", out, "a good film", "the dog runs", "--top", 100) == 0
+    said = capsys.readouterr()
+    counts = [
+        int(n) for n in re.findall(r"warning: '.*': (\d+) of 100 texts: 1 of 2 lists", said.err)
+    ]
+    assert len(counts) == 2 and sum(counts) == said.out.count("  line ") < 200
+    assert "make the index again with more --probes, or without --ivf" in said.err
     assert "holds an index already: --overwrite" in complaint(capsys, *words)
     assert main(*words, "--overwrite") == 0
     assert "exact" in capsys.readouterr().out
@@ -156,3 +165,15 @@ def test_an_encoders_training_is_not_known(tiny_encoder, course_files, tmp_path,
     pairs = course_files / "quora-train.csv"
     assert main("evaluate-search", tiny_encoder, "--pairs", pairs, "--output", tmp_path) == 0
     assert "how many of them are in its training data is unknown here" in capsys.readouterr().out
+
+
+def test_index_and_predict_read_the_same_texts(tiny_run, texts, tmp_path, capsys):
+    """Lines that end with a carriage return, alone or mixed with others."""
+    (tmp_path / "cr.txt").write_bytes("\r".join([*TEXTS[:3], "\n".join(TEXTS[3:])]).encode())
+    assert main("index", tiny_run, "--texts", tmp_path / "cr.txt", "--out", tmp_path / "i") == 0
+    assert ": 5 texts; exact" in capsys.readouterr().out
+    shown = []
+    for file in (texts, tmp_path / "cr.txt"):
+        assert main("predict", tiny_run, "--task", "sst", "--file", file) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] and shown[0].count("\n") == 5

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from multitask.config.registry import task_type
-from multitask.data.summary import alike, count_overlap, describe, row_key
+from multitask.data.summary import alike, count_overlap, describe, row_key, unread
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -73,3 +73,28 @@ def test_overlap_counts_rows_of_the_split():
 )
 def test_classes_that_look_alike(names, groups):
     assert alike(names) == groups
+
+
+@pytest.mark.parametrize(
+    ("part", "answers", "lines"),
+    [
+        ({"cut": 3}, False, ["3 dev words are cut off, and predicted as O"]),
+        ({"cut": 3}, True, ["3 dev answers are cut off"]),
+        (
+            {"cut": 3, "without_piece": 3},
+            False,
+            ["3 dev words have no token, and are predicted as O: the tokenizer drops all their"],
+        ),
+        (
+            {"cut": 3, "without_piece": 1},
+            False,
+            ["2 dev words are cut off, and predicted as O", "1 dev words have no token, and are"],
+        ),
+        ({"cut": 0}, False, []),
+        ({}, False, []),
+    ],
+)
+def test_words_without_a_token_are_told_by_their_reason(part, answers, lines):
+    result = list(unread(part, "dev", answers))
+    assert len(result) == len(lines)
+    assert all(one.startswith(line) for one, line in zip(result, lines, strict=True))

@@ -228,7 +228,7 @@ def test_a_word_without_a_piece_keeps_its_place_and_is_outside(tiny_encoder):
     rows.labels = np.array([[0, 1, 1], [2, -1, -1]])
     tokens = tokenize(rows, tokenizer, siamese=False, max_length=16, characters=True)
     tokens, unseen = placed_tags(rows, tokens)
-    assert unseen == 1
+    assert unseen == 1 and tokens.without_piece.tolist() == [1, 0]
     # tag, probability, loss of each word that has a piece
     output = np.array([[[0, 0.5, 0.7], [1, 0.25, 1.4]], [[2, 1.0, 0.0], [0, 0, 0]]])
     predictions, scores, loss = tags_of_output(output, rows, tokens)
@@ -247,6 +247,26 @@ def test_a_word_without_a_piece_keeps_its_place_and_is_outside(tiny_encoder):
     assert result == {"f1": 0, "precision": 0, "recall": 0, "accuracy": 0.75}
     gold, guessed = READER.task_type.confusion_columns(rows, READER, predictions)
     assert (gold.tolist(), guessed.tolist()) == ([0, 1, 1, 2], [0, 2, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("words", "most", "cut", "dropped"),
+    [
+        (["the", "cat"], 16, 0, 0),
+        (["", "\u200b", "\x1f"], 16, 0, 3),
+        (["the", "\u200b", "cat", "\x1f"], 16, 0, 2),
+        (["the", "\u200b", "cat", "man", "dog"], 4, 2, 1),
+        (["the", "cat", "man", "\u200b"], 3, 3, 0),  # of the rest it is not known
+    ],
+)
+def test_words_that_are_cut_off_and_words_without_a_piece_are_two_things(
+    words, most, cut, dropped, tiny_encoder
+):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    rows = words_rows([words], 1, "here")
+    tokens = tokenize(rows, tokenizer, siamese=False, max_length=most, characters=True)
+    placed, unseen = placed_tags(rows, tokens)
+    assert placed.without_piece.tolist() == [dropped] and unseen == cut + dropped
 
 
 def write_table(file, records):

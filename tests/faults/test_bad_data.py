@@ -1,10 +1,15 @@
 """Bad data at the command line: exit code 2 and one line that names file, row and column."""
 
+import json
+import re
 import shutil
 
 import pytest
 
+from multitask.config.registry import task_type
+from multitask.data.load_rows import label_reader, load_rows
 from tests.conftest import write_tsv
+from tests.support.data_files import make, refusal
 
 HEADER = ["id", "sentence", "sentiment"]
 
@@ -101,3 +106,35 @@ def test_json_lines(line, message, refused, tmp_path):
     (tmp_path / "x.jsonl").write_text(line + "\n")
     data = f"{{train: {tmp_path}/x.jsonl, format: jsonl}}"
     assert message in refused(f"tasks.sst.data={data}")
+
+
+@pytest.mark.parametrize("cell", ["-1", "-1.0", "?"])
+@pytest.mark.parametrize(
+    ("kind", "head", "options"),
+    [
+        ("binary", "binary", {}),
+        ("class", "classification", {"labels": ["a", "b"]}),
+        ("number", "regression", {"label_range": [0, 5]}),
+        ("labels", "multi_label", {"labels": ["a", "b"]}),
+    ],
+)
+def test_the_remedy_for_hidden_test_labels_works(cell, kind, head, options, tmp_path):
+    (tmp_path / "test.csv").write_text(f"id,sentence,label\n1,a film,{cell}\n2,a dog,{cell}\n")
+    data = {"test": "test.csv", **options}
+
+    def rows(**more):
+        config = make(tmp_path, {**data, **more}, head)
+        return load_rows(config, "t", "test", label_reader(config, "t", task_type(kind)))
+
+    remedy = re.search(r"`data\.unlabelled: (\[.*\])`$", refusal(rows))
+    assert remedy
+    labelled = rows(unlabelled=json.loads(remedy[1]))
+    assert labelled.labels is None and len(labelled) == 2
+
+
+def test_hidden_labels_in_a_list_get_their_own_remedy(tmp_path):
+    (tmp_path / "test.jsonl").write_text('{"id": 1, "sentence": "a film", "label": [-1, -1]}\n')
+    config = make(tmp_path, {"test": "test.jsonl", "labels": ["a", "b"]}, "multi_label")
+    reader = label_reader(config, "t", task_type("labels"))
+    message = refusal(load_rows, config, "t", "test", reader)
+    assert message.endswith("; if it means 'no labels', write null instead")

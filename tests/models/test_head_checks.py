@@ -9,6 +9,7 @@ import run_multitask
 from multitask.config import load_config
 from multitask.config.registry import task_type
 from multitask.data.collate import by_task
+from multitask.data.summary import data_warnings
 from multitask.models.head_checks import check_head
 from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
@@ -163,6 +164,18 @@ def test_check_shows_tags_answers_and_what_is_cut(config, capsys):
     out = capsys.readouterr().out
     for split in ("dev", "test"):
         assert re.search(rf"warning: ner: \d+ {split} words are cut off, and predicted as O", out)
+
+
+def test_words_that_the_tokenizer_drops_are_not_called_cut_off(config, tmp_path):
+    odd = {"tokens": ["the", "\u200b", "\x1f", "cat"], "ner_tags": ["O"] * 4}
+    write_lines(tmp_path / "dev.jsonl", [*tagged(5, 0), odd])
+    options = [f"tasks.ner.data.dev={tmp_path}/dev.jsonl", "tasks.qa=null"]
+    data = set_up(load_config(config, options), torch.device("cpu"), print).data
+    part = data.summary["ner"]["dev"]
+    assert (part["cut"], part["without_piece"]) == (2, 2)
+    lines = data_warnings(load_config(config), data.summary, ["ner"])
+    (line,) = [line for line in lines if "O:" in line or "cut off" in line]
+    assert line.startswith("ner: 2 dev words have no token, and are predicted as O: ")
 
 
 def test_rows_whose_answer_is_cut_leave_train_and_stay_in_dev(config):

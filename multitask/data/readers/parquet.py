@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from multitask.utils.errors import UserError, reading, reason_of
 
 
@@ -42,7 +44,10 @@ def _explained(file: Path) -> Iterator[None]:
 
 
 def arrow_columns(table: Any) -> dict[str, list]:
-    """Return the columns of an Arrow table. Bytes are decoded if they are UTF-8."""
+    """Return the columns of an Arrow table. Bytes are decoded if they are UTF-8.
+
+    A float32 becomes the shortest number that it is read from: 0.1, not 0.10000000149011612.
+    """
     columns: dict[str, list] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         columns.setdefault(name, [_text(value) for value in _values(column)])
@@ -54,11 +59,42 @@ def _values(column: Any) -> list:
 
     if column.type == pyarrow.time64("ns"):  # a time of Python has microseconds
         column = column.cast("string")
+    narrow = _innermost(column.type)
+    if narrow == pyarrow.float32():
+        for kind in (pyarrow.string(), pyarrow.float64()):
+            column = column.cast(_with_innermost(column.type, kind))
     try:
         values: list = column.to_pylist()
-        return values
     except (ValueError, OverflowError):
         return [_value(scalar) for scalar in column]
+    return list(map(_shortest, values)) if narrow == pyarrow.float16() else values
+
+
+def _innermost(kind: Any) -> Any:
+    """Return the type of the values in lists of lists, or of repeated values."""
+    from pyarrow.types import is_dictionary, is_nested
+
+    holds = (is_nested(kind) or is_dictionary(kind)) and hasattr(kind, "value_type")
+    return _innermost(kind.value_type) if holds else kind
+
+
+def _with_innermost(kind: Any, innermost: Any) -> Any:
+    """Return the type of the same lists with another type of values."""
+    import pyarrow
+
+    if not pyarrow.types.is_nested(kind):
+        return innermost
+    inner = _with_innermost(kind.value_type, innermost)
+    if pyarrow.types.is_fixed_size_list(kind):
+        return pyarrow.list_(inner, kind.list_size)
+    return pyarrow.large_list(inner) if pyarrow.types.is_large_list(kind) else pyarrow.list_(inner)
+
+
+def _shortest(value: Any) -> Any:
+    """Return the shortest number of a float16, or of a list of them; pyarrow writes all digits."""
+    if isinstance(value, list):
+        return [_shortest(item) for item in value]
+    return value if value is None else float(str(np.float16(value)))
 
 
 def _value(scalar: Any) -> Any:

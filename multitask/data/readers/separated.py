@@ -1,23 +1,35 @@
 """Read CSV, TSV and other separated values; the separator is detected from the header."""
 
 import csv
+import io
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from multitask.config import DataConfig
 from multitask.utils.errors import UserError, warn
 
 SEPARATORS = (",", "\t", ";", "|")
 UNQUOTE = "where a quote is an ordinary character, set `data.quoting: false`"
+MIXED = (
+    "some lines end with a carriage return (CR) and others with a line feed (LF): save the file "
+    "with one kind of line end"
+)
+# the first line that Excel reads, and some programs write for it, such as `sep=;`
+EXCEL = re.compile(r'"?sep=([^\r"])"?\r?', re.IGNORECASE)
 
 
 def read_separated(text: str, file: Path, declared: str, data: DataConfig) -> dict[str, list[str]]:
     """Read the columns of a table by name; detect the separator from the header line.
 
-    Blank lines are skipped. Raises UserError with file and line if a row has more or fewer cells
-    than the header, or if a quote does not enclose its cell.
+    Blank lines are skipped. A first line such as ``sep=;`` declares the separator. Raises UserError
+    with file and line if a row has more or fewer cells than the header or repeats it, or if a quote
+    does not enclose its cell.
     """
     lines = text.split("\n")
+    if excel := EXCEL.fullmatch(lines[0]):
+        declared, lines[0] = excel[1], ""
     separator = _separator(lines, file, declared, data)
     rows = list(_rows(lines, file, separator, data.quoting))
     if not rows:
@@ -25,6 +37,8 @@ def read_separated(text: str, file: Path, declared: str, data: DataConfig) -> di
     if data.header is not None and data.text not in rows[0][1]:
         rows.insert(0, (0, data.header))
     header = rows[0][1]
+    if not data.quoting and _ends_mixed(separator.join(header), separator, False):
+        raise UserError(f"{file}, line {rows[0][0]}: {MIXED}")
     for name in sorted(_texts(data) | _others(data)):
         if header.count(name) > 1:
             warn(f"{file}: several columns have the name {name!r}: the first one is used")
@@ -33,14 +47,38 @@ def read_separated(text: str, file: Path, declared: str, data: DataConfig) -> di
     for line, cells in rows:
         if len(cells) != width:
             message = f"{len(cells)} cells, but the header has {width}"
-            raise UserError(f"{file}, line {line}: {message}: {_advice(cells, width, data)}")
+            advice = _advice(cells, separator, width, data)
+            raise UserError(f"{file}, line {line}: {message}: {advice}")
+    _check_repeated(rows, header, file)
     columns: dict[str, list[str]] = {}
     for i, name in enumerate(header):
         columns.setdefault(name, [cells[i] for _, cells in rows])
     return columns
 
 
-def _advice(cells: Sequence[str], width: int, data: DataConfig) -> str:
+def _check_repeated(rows: list[tuple[int, list[str]]], header: list[str], file: Path) -> None:
+    """Raise UserError if a row is the header of another file that was appended.
+
+    In a file of one column it may be a text, so there it is a warning.
+    """
+
+    def name(cell: str) -> str:
+        return cell.strip('\ufeff" ').casefold()
+
+    names = sorted(map(name, header))
+    likely = ((line, cells) for line, cells in rows if name(cells[0]) in names)
+    for line, cells in likely:
+        if sorted(map(name, cells)) == names:
+            message = f"{file}, line {line}: the header again, as in files that were joined"
+            if len(names) > 1:
+                raise UserError(f"{message}: delete the line")
+            warn(f"{message}: delete the line if it is no text")
+            return
+
+
+def _advice(cells: Sequence[str], separator: str, width: int, data: DataConfig) -> str:
+    if not data.quoting and _ends_mixed(separator.join(cells), separator, False):
+        return MIXED
     if data.quoting and "\n" in "".join(cells):
         return UNQUOTE
     if len(cells) > width:
@@ -112,4 +150,17 @@ def _rows(
             message = f"a quote is opened and never closed; {UNQUOTE}"
         if "new-line" in str(error):
             message = "a carriage return is inside a cell: quote the cell"
+            message = MIXED if _ends_mixed("\n".join(lines), separator, True) else message
         raise UserError(f"{file}, line {start}: {message}") from error
+
+
+def _ends_mixed(text: str, separator: str, quoting: bool) -> bool:
+    """Return True if a text is rows of one width when carriage returns end rows too."""
+    if "\r" not in text:
+        return False
+    how: Any = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, quoting=how)
+    try:
+        return len({len(cells) for cells in rows if cells}) == 1
+    except csv.Error:
+        return False

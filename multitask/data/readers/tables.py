@@ -7,10 +7,10 @@ from multitask.config import DataConfig
 from multitask.data.readers.conll import read_conll
 from multitask.data.readers.documents import read_documents
 from multitask.data.readers.json_lines import read_json_lines
+from multitask.data.readers.lines import read_cells, read_lines, read_text
 from multitask.data.readers.parquet import read_parquet
 from multitask.data.readers.separated import read_separated
 from multitask.utils.errors import UserError, reading
-from multitask.utils.limits import DATA_BYTES
 
 FORMATS = {
     ".txt": "txt",
@@ -32,30 +32,6 @@ def table_of(data: DataConfig, file: Path) -> dict[str, list]:
     return read_table(file, form, data)
 
 
-def read_text(file: Path) -> str:
-    """Read a UTF-8 file without its byte order mark. Raises UserError if it cannot be read.
-
-    Carriage returns are not changed, because they may be part of a text. If a file has no line
-    feeds, they end its lines and become line feeds.
-    """
-    try:
-        if file.stat().st_size > DATA_BYTES:
-            message = f"larger than {DATA_BYTES:,} bytes, the most that is read: split it in files"
-            raise UserError(f"{file}: {message}, or save it as Parquet")
-        text = file.read_bytes().decode("utf-8-sig")
-        return text if "\n" in text else text.replace("\r", "\n")
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{file}: not UTF-8 at byte {error.start}: save it as UTF-8") from error
-
-
-def read_lines(file: Path) -> list[str]:
-    """Read the lines of a UTF-8 file; the last line end starts no new line."""
-    lines = [line.removesuffix("\r") for line in read_text(file).split("\n")]
-    return lines if lines[-1] else lines[:-1]
-
-
 def read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
     """Read a file's columns as ``data`` describes. Raises UserError with file and line."""
     with reading(file):
@@ -66,7 +42,7 @@ def _read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
     if form == "txt":
         return {data.text: [line for line in read_lines(file) if line.strip()]}
     if form in ("csv", "tsv"):
-        return read_separated(read_text(file), file, "," if form == "csv" else "\t", data)
+        return read_separated(read_cells(file), file, "," if form == "csv" else "\t", data)
     if form == "jsonl":
         return read_json_lines(read_text(file), file, data)
     if form == "documents":

@@ -23,6 +23,10 @@ from multitask.inference.export.onnx import (
 from multitask.tasks import metrics
 
 Records = Sequence[Mapping[str, Any]]
+PADDING = (
+    "int8 scores of a text depend on its batch: activations are scaled by the largest of the "
+    "batch, pads included; for scores that do not, run each text alone and without padding"
+)
 
 
 def _split_gemm(graph: Any) -> None:
@@ -105,6 +109,7 @@ def compare_int8(parts: Parts, directory: Path, texts: Texts, records: Records |
         f"int8 file: {small:.2f} MB, fp32 {plain:.2f} MB",
         f"int8 speed: {speeds[1]:.0f} rows/s, fp32 {speeds[0]:.0f} rows/s "
         f"(x {speeds[1] / speeds[0]:.2f}; {torch.get_num_threads()} CPU threads, no tokenizing)",
+        PADDING,
     ]
 
 

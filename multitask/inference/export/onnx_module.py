@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from multitask.inference.export.export_parts import Parts
 from multitask.models.encoders import BertEncoder
+from multitask.models.encoders.bert import roberta_positions
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -50,7 +51,10 @@ class PlainTask(nn.Module):
         padded = Padded(mask)
         if encoder.embeddings.token_type.num_embeddings == 1:
             types = torch.zeros_like(types)
-        hidden = encoder.embeddings(ids.flatten(), padded.positions, types.flatten())
+        positions = padded.positions
+        if first := encoder.embeddings.first_position:
+            positions = roberta_positions(ids, mask, first).flatten()
+        hidden = encoder.embeddings(ids.flatten(), positions, types.flatten())
         states = {0: padded.pad(hidden)}
         for number in range(1, max(self.pooler.layers) + 1):
             adapter = self.adapter

@@ -6,6 +6,7 @@ An index is a directory of three files: ``index.faiss``, ``texts.tsv`` (line num
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from pydantic import TypeAdapter
 from tqdm import tqdm
 
+from multitask.data.readers.lines import each_line
 from multitask.inference.similarity import unit
 from multitask.utils.errors import NotFinite, UserError, no_file
 from multitask.utils.files import (
@@ -265,17 +267,12 @@ def chunks(file: Path, size: int = CHUNK) -> Iterator[list[tuple[int, str]]]:
     Raises UserError with the number of a line that is not UTF-8.
     """
     chunk: list[tuple[int, str]] = []
-    with file.open("rb") as opened:
-        for number, line in enumerate(opened, 1):
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                raise UserError(f"{file}, line {number}: not UTF-8: save it as UTF-8") from error
-            if text.strip():
-                chunk.append((number, text))
-            if len(chunk) == size:
-                yield chunk
-                chunk = []
+    for number, text in enumerate(each_line(file), 1):
+        if text.strip():
+            chunk.append((number, text))
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
     if chunk:
         yield chunk
 
@@ -286,11 +283,10 @@ def _counted(file: Path) -> tuple[int, int]:
         raise UserError(f"--texts: {no_file(file)}")
     if file.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl", ".parquet"):
         raise UserError(f"{file}: expected a .txt file with one text a line, not a table")
-    count = sum(len(chunk) for chunk in chunks(file))
-    if not count:
+    counts = Counter(bool(text.strip()) for text in each_line(file))
+    if not counts[True]:
         raise UserError(f"{file}: no texts")
-    with file.open("rb") as opened:
-        return count, sum(1 for _ in opened) - count
+    return counts[True], counts[False]
 
 
 def open_index(directory: Path) -> TextIndex:

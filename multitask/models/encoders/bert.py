@@ -44,9 +44,19 @@ class Embeddings(nn.Module):
         self.first_position = first_position
 
     def forward(self, ids: Tensor, positions: Tensor, types: Tensor) -> Tensor:
-        """int64 [N] each, positions from 0 -> [N, d]."""
-        summed = self.word(ids) + self.position(positions + self.first_position)
+        """int64 [N] each, positions from ``first_position`` -> [N, d]."""
+        summed = self.word(ids) + self.position(positions)
         return self.dropout(self.norm(summed + self.token_type(types)))
+
+
+def roberta_positions(ids: Tensor, mask: Tensor, first: int) -> Tensor:
+    """Number the tokens of each sequence from ``first`` as RoBERTa does: int64 [B, T].
+
+    The pad token has the id ``first - 1``. Where a text contains it (`<pad>`), it is not counted
+    and its position is ``first - 1`` too.
+    """
+    counted = (mask != 0) & (ids != first - 1)
+    return torch.where(counted, counted.cumsum(1) + first - 1, first - 1)
 
 
 class FusedLinear(Linear):
@@ -195,7 +205,8 @@ class BertEncoder(nn.Module):
         inner: width of the feed-forward layers; 4 ``dim`` by default.
         positions: rows of the position embedding.
         token_types: rows of the token-type embedding.
-        first_position: position number of the first token: 0; 2 in RoBERTa.
+        first_position: position number of the first token: 0; in RoBERTa 2, the id of its pad token
+            plus 1.
         dropout: dropout rate of embeddings and layers.
         attention_dropout: dropout rate of the attention weights.
         eps: eps of the LayerNorms.
@@ -294,7 +305,10 @@ class BertEncoder(nn.Module):
         ids, types = packing.pack(input_ids), packing.pack(token_type_ids)
         if self.embeddings.token_type.num_embeddings == 1:
             types = torch.zeros_like(types)
-        return packing.unpack(self.embeddings(ids, packing.positions, types))
+        positions = packing.positions
+        if first := self.embeddings.first_position:
+            positions = packing.pack(roberta_positions(input_ids, mask, first))
+        return packing.unpack(self.embeddings(ids, positions, types))
 
     def encode(
         self,

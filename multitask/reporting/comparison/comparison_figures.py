@@ -76,12 +76,12 @@ def draw_comparison(comparison: dict[str, Any]) -> "style.Figure":
     """
     groups = comparison["groups"]
     names = [group["name"] for group in groups]
-    scores = {
-        style.metric_title(task, kind["metric"]): [group["tasks"].get(task) for group in groups]
+    scores = [
+        (style.metric_title(task, kind["metric"]), [group["tasks"].get(task) for group in groups])
         for task, kind in comparison["tasks"].items()
-    }
+    ]
     if len(scores) > 1:
-        scores["mean of the tasks"] = [group["overall"] for group in groups]
+        scores.append(("mean of the tasks", [group["overall"] for group in groups]))
     height = 1.3 + 0.3 * max(len(groups), 3)
     figure, axes = style.panels(
         len(scores),
@@ -90,10 +90,10 @@ def draw_comparison(comparison: dict[str, Any]) -> "style.Figure":
         sharey=True,
     )
     at = names.index(comparison["baseline"])
-    for place, (title, entries) in zip(axes, scores.items(), strict=False):
+    for place, (title, entries) in zip(axes, scores, strict=False):
         _panel(place, entries, at)
         place.set_title(title, fontsize=style.TITLE)
-    axes[0].set_yticks(range(len(names)), [style.label(name, width=44) for name in names])
+    axes[0].set_yticks(range(len(names)), style.labels(names, width=44))
     axes[0].set_ylim(len(names) - 0.5, -0.5)  # the first group on top
     for first in axes[::PANELS_IN_A_ROW]:
         first.get_yticklabels()[at].set_fontweight("bold")

@@ -19,7 +19,7 @@ def confusion(task: str, result: dict[str, Any], predictions: Path) -> "style.Fi
     counts = np.array(result["dev"]["confusion"])
     size = len(counts)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    names = [style.label(str(name), width=18) for name in result["classes"] or range(size)]
+    names = style.labels(map(str, result["classes"] or range(size)), width=18)
 
     side = min(max(0.85 * size, 2.4), 9.0)
     figure, axes = style.new_panel(side + 2.6, side + 1.5)

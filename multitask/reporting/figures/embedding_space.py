@@ -29,11 +29,11 @@ def draw_space(
     figure = style.new_figure(11.0, 3.4)
     steps = [event["step"] for event in evaluations]
     for axes, (measure, title) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
-        for place, task in enumerate(tasks):
+        for place, (task, name) in enumerate(zip(tasks, style.labels(tasks), strict=True)):
             values = style.numbers(
                 event["tasks"].get(task, {}).get(measure) for event in evaluations
             )
-            axes.plot(steps, values, label=style.label(task), **style.line_style(place))
+            axes.plot(steps, values, label=name, **style.line_style(place))
         axes.set_title(title, fontsize=style.HEADING)
         style.quiet_frame(axes)
         style.step_axis(axes, stages)

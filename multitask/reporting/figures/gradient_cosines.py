@@ -25,9 +25,10 @@ def draw_conflict(
     figure = style.new_figure(11.0, max(3.6, 0.34 * len(parts) + 1.6))
     over_time, by_layer = figure.subplots(1, 2, width_ratios=[3, 2])
     steps = [event["step"] for event in measured]
-    for place, pair in enumerate(pairs):
+    names = style.labels(pairs)
+    for place, (pair, name) in enumerate(zip(pairs, names, strict=True)):
         values = cosines(measured, "all", pair)
-        over_time.plot(steps, values, label=style.label(pair), **style.line_style(place))
+        over_time.plot(steps, values, label=name, **style.line_style(place))
     over_time.axhline(0, **style.LOOKS["zero"])
     over_time.set_ylabel("cosine of the encoder's gradients")
     over_time.set_title("below 0 the tasks pull apart", fontsize=style.HEADING)
@@ -37,7 +38,7 @@ def draw_conflict(
     widest = max(0.1, float(np.nanmax(np.abs(means))))
     image = by_layer.imshow(means, cmap=style.TWO_HUES, vmin=-widest, vmax=widest, aspect="auto")
     by_layer.set_yticks(range(len(parts)), [part.replace("_", " ") for part in parts])
-    by_layer.set_xticks(range(len(pairs)), [style.label(p) for p in pairs], rotation=30, ha="right")
+    by_layer.set_xticks(range(len(pairs)), names, rotation=30, ha="right")
     by_layer.set_title("mean over the training, by layer", fontsize=style.HEADING)
     if len(pairs) <= MAX_PAIRS_WITH_NUMBERS:
         texts = [[f"{value:.2f}" for value in row] for row in means]

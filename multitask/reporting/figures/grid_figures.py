@@ -77,9 +77,10 @@ def _heatmap(axes: "style.Axes", heatmap: Heatmap, scale: Any) -> None:
     shades = scale.to_rgba(cells)
     axes.imshow(shades, aspect="auto")
     axes.set(xlabel=_key_text(heatmap.columns), ylabel=_key_text(heatmap.rows))
-    axes.set_xticks(range(columns), [style.label(label) for label in heatmap.column_labels])
-    axes.set_yticks(range(rows), [style.label(label) for label in heatmap.row_labels])
-    if max(map(len, heatmap.column_labels), default=0) > 7:
+    across = style.labels(heatmap.column_labels)
+    axes.set_xticks(range(columns), across)
+    axes.set_yticks(range(rows), style.labels(heatmap.row_labels))
+    if max(map(len, across), default=0) > 7:
         style.tilt(axes, 35)
     style.separate_cells(axes, rows, columns)
     axes.spines[:].set_visible(False)
@@ -194,7 +195,8 @@ def draw_curve_bands(
         MAX_COLUMNS,
         lambda columns, rows: (max(5.5, 3.9 * columns), 3.3 * rows + 0.4 + legend),
     )
-    labels = [f"{style.label(n, width=40)} ({_seeds(len(logs))})" for n, logs in loaded.items()]
+    names = zip(style.labels(loaded, width=40), loaded.values(), strict=True)
+    labels = [f"{name} ({_seeds(len(logs))})" for name, logs in names]
     for axes, key in zip(places, keys, strict=False):
         for place, (logs, label) in enumerate(zip(loaded.values(), labels, strict=True)):
             curves = [log.curves[key] for log in logs if key in log.curves]

@@ -108,10 +108,9 @@ def draw_tasks(importances: Sequence[Importance], labels: Sequence[str]) -> "sty
     """Draw the mean scores: a row per task, a column per hidden state (HIRE, figure 2)."""
     states = max(one.layers for one in importances) + 1
     values = np.vstack([one.placed([one.mean], states) for one in importances])
-    rows = [style.label(label, width=TEXT) for label in labels]
-    return _map(
-        values, rows, f"Mean importance score of each hidden state ({_splits(importances)})"
-    )
+    rows = style.labels(labels, width=TEXT)
+    title = f"Mean importance score of each hidden state ({_splits(importances)})"
+    return _map(values, rows, title)
 
 
 def draw_lengths(importances: Sequence[Importance], labels: Sequence[str]) -> "style.Figure":
@@ -122,9 +121,8 @@ def draw_lengths(importances: Sequence[Importance], labels: Sequence[str]) -> "s
     states = max(one.layers for one in importances) + 1
     values = np.vstack([one.placed([one.short, one.long], states) for one in importances])
     rows = []
-    for one, label in zip(importances, labels, strict=True):
+    for one, name in zip(importances, style.labels(labels, width=TEXT), strict=True):
         for sign, count in (("≤", one.short_rows), (">", one.rows - one.short_rows)):
-            name = style.label(label, width=TEXT)
             rows.append(f"{name}, {sign} {one.median:g} tokens ({count:,})")
     return _map(values, rows, f"Mean importance score by length of text ({_splits(importances)})")
 

@@ -55,7 +55,7 @@ def draw_domains(suites: Mapping[str, Any], source: str) -> "style.Figure":
         last = [v[name][-1] if isinstance(v[name], list) else v[name] for _, v in rows]
         look = {"color": colour, "marker": marker, **style.LOOKS["domain"]}
         axes.scatter(100 * style.numbers(last), range(len(rows)), **look, label=title)
-    axes.set_yticks(range(len(rows)), [style.label(label, width=32) for label, _ in rows])
+    axes.set_yticks(range(len(rows)), style.labels([label for label, _ in rows], width=32))
     axes.tick_params(axis="y", labelsize=style.SMALL)
     axes.invert_yaxis()
     style.quiet_frame(axes)

@@ -6,9 +6,8 @@ print.
 
 import json
 import math
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitask.config.run_directory import RunDirectory
+from multitask.reporting.figures.fonts import drawable, use_fonts
 from multitask.utils.errors import UserError, check_regular
 from multitask.utils.files import replacing, write_text
 
@@ -118,18 +118,11 @@ def panels(
     return figure, places
 
 
-@contextmanager
-def boxes_for_glyphs() -> Iterator[None]:
-    """Silence the warning for characters that the font lacks, such as emojis; they become boxes."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
-        yield
-
-
 def save_figure(figure: "Figure", file: Path | BytesIO) -> None:
     """Write the figure; the file's ending chooses the format (a BytesIO gets PNG)."""
     target = nullcontext(file) if isinstance(file, BytesIO) else replacing(file)
-    with target as opened, boxes_for_glyphs():
+    use_fonts(figure)
+    with target as opened:
         figure.savefig(opened, dpi=DPI)
 
 
@@ -176,9 +169,21 @@ def _is_like(file: Path, numbers: str) -> bool:
 
 
 def label(text: str, width: int = 24) -> str:
-    """Shorten a text for a label and escape dollar signs, which would start mathematics."""
-    short = text if len(text) <= width else text[: width - 1] + "…"
-    return short.replace("$", r"\$")
+    """Shorten a text for a label and escape dollar signs, which would start mathematics.
+
+    Characters that no font has become code points.
+    """
+    return _shortened(drawable(_shortened(text, width)), width).replace("$", r"\$")
+
+
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def labels(texts: Iterable[str], width: int = 24) -> list[str]:
+    """Shorten names that must be told apart; where two would be equal, their numbers come first."""
+    short = [label(text, width) for text in texts]
+    return [f"{i}: {one}" if short.count(one) > 1 else one for i, one in enumerate(short)]
 
 
 def metric_title(task: str, metric: str) -> str:
@@ -258,8 +263,8 @@ def legend_below(figure: "Figure", first: Sequence[str] = ()) -> None:
             ncols=columns,
             frameon=False,
         )
-        with boxes_for_glyphs():
-            fits = legend.get_window_extent().width <= figure.bbox.width
+        use_fonts(figure)
+        fits = legend.get_window_extent().width <= figure.bbox.width
         if fits or columns == 1:
             return
         legend.remove()

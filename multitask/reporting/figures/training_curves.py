@@ -175,7 +175,7 @@ def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "style.Fi
             axes.vlines(stops, *height, **style.LOOKS["stopped"], label="stopped early")
 
     middles = np.arange(len(tasks)) + ROW_FILL / 2
-    axes.set_yticks(middles, [style.label(task) for task in reversed(tasks)])
+    axes.set_yticks(middles, style.labels(tasks)[::-1])
     totals = [report["tasks"][task]["turns"] for task in reversed(tasks)]
     right = axes.secondary_yaxis("right")
     texts = [f"{total['trained']:,} trained\n{total['skipped']:,} skipped" for total in totals]

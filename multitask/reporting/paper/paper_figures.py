@@ -86,7 +86,7 @@ def _scores(axes: "style.Axes", table: dict[str, Any], place: int) -> None:
         axes.plot(
             *zip(*printed, strict=True), **style.LOOKS["printed"], linestyle=joined, label="paper"
         )
-    titles = [style.label(row["title"]) for row in table["rows"]]
+    titles = style.labels([row["title"] for row in table["rows"]])
     axes.set_xticks(range(len(titles)), titles)
     if not table["curve"]:
         axes.tick_params(axis="x", rotation=90)
@@ -110,7 +110,8 @@ def draw_gains(table: dict[str, Any]) -> "style.Figure":
     every = sorted(itertools.chain(*series.values()), key=lambda gain: (gain.size, gain.title))
     ticks = list(dict.fromkeys(_tick(gain, by_size) for gain in every))
     figure, axes = style.new_panel(max(7.5, 1.6 + 1.1 * len(ticks)), 4.5)
-    for number, (name, gains) in enumerate(series.items()):
+    names = style.labels(series)
+    for number, gains in enumerate(series.values()):
         aside = 0.6 * ((number + 0.5) / len(series) - 0.5)
         value, low, high = np.array([(gain.value, gain.low, gain.high) for gain in gains]).T
         axes.errorbar(
@@ -121,7 +122,7 @@ def draw_gains(table: dict[str, Any]) -> "style.Figure":
             marker=style.MARKERS[number % len(style.MARKERS)],
             linestyle="-" if by_size else "none",
             **style.LOOKS["gain"],
-            label=style.label(name),
+            label=names[number],
         )
     axes.axhline(0, **style.LOOKS["no gain"])
     axes.set_xticks(range(len(ticks)), ticks)

@@ -1,5 +1,6 @@
 """Parquet cells: bytes are text or refused, never shown as ``b'...'``."""
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -101,3 +102,52 @@ def test_items_of_a_list_that_are_no_labels_are_refused(label, tmp_path):
     config = make(tmp_path, {"train": "x.parquet"}, "multi_label")
     found = refusal(label_reader, config, "t", task_type("labels"))
     assert ": label is [" in found and found.endswith("expected a list of labels")
+
+
+NARROW = [0.1, None, 5.2, 3.0, 1e-9, 16777216.0, float("inf")]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pyarrow.float32(),
+        pyarrow.list_(pyarrow.float32()),
+        pyarrow.large_list(pyarrow.list_(pyarrow.float32())),
+        pyarrow.list_(pyarrow.float32(), 1),
+    ],
+)
+def test_a_narrow_number_is_the_shortest_one(kind, tmp_path):
+    """As `str(numpy.float32(0.1))`; its digits in float64 would be another class name."""
+
+    def nested(number, kind):
+        return [nested(number, kind.value_type)] if hasattr(kind, "value_type") else number
+
+    cells = [nested(number, kind) for number in NARROW]
+    assert read_parquet(write(tmp_path, a=pyarrow.array(cells, kind)))["a"] == cells
+
+
+def test_other_narrow_numbers(tmp_path):
+    half = pyarrow.array(np.array([0.1, 2.5], np.float16))
+    repeated = pyarrow.array([0.1, 0.1], pyarrow.float32()).dictionary_encode()
+    wide = pyarrow.array([np.float64(np.float32(0.1)), 0.1])
+    tensor = pyarrow.fixed_shape_tensor(pyarrow.float32(), [2])  # a picture: it is not changed
+    vectors = pyarrow.array([[0.5, 1.0]] * 2, pyarrow.list_(pyarrow.float32(), 2))
+    columns = {"half": half, "repeated": repeated, "wide": wide}
+    picture = pyarrow.ExtensionArray.from_storage(tensor, vectors)
+    result = read_parquet(write(tmp_path, **columns, picture=picture))
+    assert list(map(list, result.pop("picture"))) == [[0.5, 1.0]] * 2
+    assert result == {
+        "half": [0.1, 2.5], "repeated": [0.1, 0.1], "wide": [0.10000000149011612, 0.1],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("head", ["classification", "regression"])
+def test_a_narrow_label_is_named_as_it_was_written(head, tmp_path):
+    label = pyarrow.array([0.1, 0.9, 0.1], pyarrow.float32())
+    columns = {name: pyarrow.array(["0", "1", "2"]) for name in ("sentence", "id")}
+    write(tmp_path, **columns, label=label)
+    data = {"train": "x.parquet"} | ({"label_range": [0.1, 0.9]} if head == "regression" else {})
+    config = make(tmp_path, data, head)
+    made = label_reader(config, "t", task_type("number" if head == "regression" else "class"))
+    labels = load_rows(config, "t", "train", made).labels.tolist()
+    assert (made.names, labels) in [(("0.1", "0.9"), [0, 1, 0]), ((), [0.1, 0.9, 0.1])]

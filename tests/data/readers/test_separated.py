@@ -67,3 +67,56 @@ def test_a_row_with_a_missing_cell_is_refused(quoting):
     data = DataConfig(text="a", label="y", quoting=quoting)
     result = refusal(read_separated, "a,b,y\n1,2,3\n\n1,2\n", Path("f.csv"), ",", data)
     assert result.startswith("f.csv, line 4: 2 cells, but the header has 3: ")
+
+
+@pytest.mark.parametrize("line", ["sep={}", '"sep={}"', "SEP={}", "sep={}\r"])
+@pytest.mark.parametrize("separator", [",", "\t", ";", "|", "^", ":"])
+@pytest.mark.parametrize("quoting", [True, False])
+def test_a_first_line_of_excel_names_the_separator(line, separator, quoting):
+    data = DataConfig(text="a", text2="b", label="y", quoting=quoting)
+    rows = [["a", "b", "y"], ["one", "two", "1"]]
+    text = "\n".join([line.format(separator), *map(separator.join, rows)])
+    expected = {"a": ["one"], "b": ["two"], "y": ["1"]}
+    assert read_separated(text, Path("f.csv"), ",", data) == expected
+    message = refusal(read_separated, text + f"\n1{separator}2", Path("f.csv"), ",", data)
+    assert message.startswith("f.csv, line 4: 2 cells, but the header has 3: ")
+
+
+def test_a_wrong_line_of_excel_does_no_harm():
+    assert read_separated("sep=,\na;b;y\n1;2;3", Path("f.csv"), ",", DATA)["y"] == ["3"]
+    assert refusal(read_separated, "sep=;", Path("f.csv"), ",", DATA) == "f.csv: the file is empty"
+
+
+@pytest.mark.parametrize("header", ["a,b,y", "\ufeffa,b,y", '\ufeff"a",b,y', "A, B ,Y", "b,y,a"])
+@pytest.mark.parametrize("quoting", [True, False])
+def test_a_header_in_the_middle_is_refused(header, quoting):
+    data = DataConfig(text="a", text2="b", label="y", quoting=quoting)
+    message = refusal(read_separated, f"a,b,y\n1,2,3\n{header}\n", Path("f.csv"), ",", data)
+    expected = "f.csv, line 3: the header again, as in files that were joined: delete the line"
+    assert message == expected
+
+
+def test_rows_with_some_names_of_the_header_are_rows(capsys):
+    assert read_separated("a,b,y\na,b,1\na,a,a\n", Path("f.csv"), ",", DATA)["y"] == ["1", "a"]
+    one = read_separated("a\nx\na\n", Path("f.csv"), ",", DataConfig(text="a"))
+    assert one == {"a": ["x", "a"]}  # it may be a text
+    assert "f.csv, line 3: the header again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "quoting", "line"),
+    [
+        ("a\ty\rx\t1\nz\t0\n", True, 1),
+        ("a\ty\nx\t1\rz\t0\n", True, 2),
+        ('a\ty\r"x\nw"\t1\rz\t0\r', True, 1),
+        ("a\ty\rx\t1\nz\t0\n", False, 1),
+        ("a\ty\nw\t1\nx\t1\rz\t0\n", False, 3),
+        ("a\rx\nz\n", False, 1),
+    ],
+)
+def test_mixed_line_ends_are_the_reason(text, quoting, line, tmp_path):
+    (tmp_path / "f.tsv").write_bytes(text.encode())
+    data = DataConfig(text="a", label="y", quoting=quoting)
+    message = refusal(read_table, tmp_path / "f.tsv", "tsv", data)
+    assert message.startswith(f"{tmp_path}/f.tsv, line {line}: ")
+    assert "some lines end with a carriage return (CR) and others with a line feed (LF)" in message

@@ -2,14 +2,34 @@
 
 import re
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from multitask import load
+from multitask.inference.export.onnx_module import PlainTask
 from multitask.inference.export.write_export import TEXTS as EXAMPLES
+from multitask.models.encoders.bert_weights import encoder_from_pretrained
+from multitask.models.poolers.mean import MeanPooler
 from tests.support.exports import PAIRS, TEXTS, complaint, graph, main, trained
+from tests.support.tiny_bert import ragged, random_checkpoint
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_the_padded_module_reads_a_pad_token_in_a_text_as_the_encoder_does(kind, tmp_path):
+    encoder = encoder_from_pretrained(str(random_checkpoint(tmp_path, kind))).eval()
+    pooler = MeanPooler(32, 2)
+    parts = SimpleNamespace(
+        encoder=encoder, adapter=None, pooler=pooler, projection=None, head=None, embeds=True
+    )
+    ids, types, mask = ragged([9, 4, 2, 17])
+    ids[:, 1] = encoder.config.pad_token_id
+    with torch.no_grad():
+        states = encoder.encode(encoder.embed(ids, types, mask), mask, (2,))
+        result = PlainTask(parts)(ids, mask, types)
+    torch.testing.assert_close(result, pooler(states, mask), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -20,6 +40,7 @@ def test_onnx_and_its_int8_variant_score_siamese_pairs(onnx, run_dir, tmp_path, 
     assert "int8 on 12 dev rows: accuracy" in said and "rows/s" in said
     card = (target / "README.md").read_text()
     assert "int8 on 12 dev rows: accuracy" in card
+    assert all("int8 scores of a text depend on its batch" in text for text in (said, card))
     reading = "One logit per row. Its sigmoid is the probability of paraphrase."
     session = pytest.importorskip("onnxruntime").InferenceSession(target / "model.onnx")
     assert reading in card and session.get_modelmeta().custom_metadata_map["reading"] == reading

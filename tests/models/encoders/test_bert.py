@@ -95,6 +95,24 @@ def test_default_positions_are_those_of_transformers(directories, kind):
     assert ((actual - expected) * mask.unsqueeze(-1)).abs().max() < 1e-10
 
 
+@pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
+@pytest.mark.parametrize("kind", (*KINDS, *SAME_AS_ROBERTA))
+def test_a_pad_token_in_a_text_is_read_as_transformers_reads_it(directories, kind, left):
+    """RoBERTa does not count it; BERT does. Its mask is 1, as the tokenizer says."""
+    plain, encoder = load(directories[kind])
+    ids, types, mask = ragged(LENGTHS, left)
+    pads = torch.zeros_like(mask).bernoulli_(0.3, generator=torch.Generator().manual_seed(2)) * mask
+    ids = torch.where(pads == 1, plain.config.pad_token_id, ids)
+    assert pads.any(1).sum() > 3
+    with torch.no_grad():
+        if kind == "bert":
+            expected = plain_states(plain, ids, types, mask)[2]
+        else:
+            expected = plain(input_ids=ids, attention_mask=mask).last_hidden_state
+        actual = encoder.encode(encoder.embed(ids, types, mask), mask, (2,))[2]
+    assert ((actual - expected) * mask.unsqueeze(-1)).abs().max() < 1e-10
+
+
 def assert_same_gradients(plain, encoder, lengths, left, dtype, tokens="all"):
     """Of a random sum over every state; each relative to the gradient's largest entry."""
     ids, types, mask = ragged(lengths, left)

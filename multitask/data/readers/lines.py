@@ -1,0 +1,121 @@
+"""Read text files: UTF-8, in lines that end with LF, CRLF or CR, and with nothing else.
+
+A form feed, U+0085 and U+2028 are part of a line. Every command reads files of texts here.
+"""
+
+import codecs
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from multitask.utils.errors import UserError
+from multitask.utils.limits import DATA_BYTES
+
+HEAD = 2**16  # bytes at the start of a file that show its encoding
+LINE_END = re.compile("\r\n?")
+NOT_DECODED = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8, by `surrogateescape`
+# UTF-32 before UTF-16, whose byte order mark is the beginning of the other one
+MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+
+
+def each_line(file: Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file of any size; the last line end starts no new line.
+
+    Raises UserError with the line's number if a line is not UTF-8.
+    """
+    with _explained(file):
+        with file.open("rb") as head:
+            _check_encoding(file, head.read(HEAD))
+        with file.open(encoding="utf-8-sig", errors="surrogateescape") as opened:
+            for number, line in enumerate(opened, 1):  # `open` translates the three line ends
+                if not line.isascii() and NOT_DECODED.search(line):
+                    raise UserError(f"{file}, line {number}: not UTF-8: save it as UTF-8")
+                yield line.removesuffix("\n")
+
+
+def read_lines(file: Path) -> list[str]:
+    """Return the lines of a file that fits into memory; see ``each_line``."""
+    _check_size(file)
+    return list(each_line(file))
+
+
+def read_text(file: Path) -> str:
+    """Read a UTF-8 file without its byte order mark; each line end becomes a line feed."""
+    return LINE_END.sub("\n", read_cells(file))
+
+
+def read_cells(file: Path) -> str:
+    """Read a UTF-8 file of a table; carriage returns stay, because a cell may contain them.
+
+    If a file has no line feeds, carriage returns end its lines and become line feeds. Raises
+    UserError if the file cannot be read.
+    """
+    _check_size(file)
+    with _explained(file):
+        raw = file.read_bytes()
+        _check_encoding(file, raw[:HEAD])
+        text = raw.decode("utf-8-sig")
+    return text if "\n" in text else text.replace("\r", "\n")
+
+
+@contextmanager
+def _explained(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file}: not UTF-8 at byte {error.start}: save it as UTF-8") from error
+
+
+def _check_size(file: Path) -> None:
+    with _explained(file):
+        size = file.stat().st_size
+    if size > DATA_BYTES:
+        message = f"larger than {DATA_BYTES:,} bytes, the most that is read: split it in files"
+        raise UserError(f"{file}: {message}, or save it as Parquet")
+
+
+def _check_encoding(file: Path, head: bytes) -> None:
+    """Raise UserError if the first bytes of a file are UTF-16 or UTF-32."""
+    if name := other_encoding(head):
+        advice = f"save it as UTF-8 (`iconv -f {name} -t UTF-8`)"
+        raise UserError(f"{file}: its encoding is {name}, not UTF-8: {advice}")
+
+
+def other_encoding(head: bytes) -> str:
+    """Name the encoding of a file that begins with these bytes, if it is UTF-16 or UTF-32; else "".
+
+    Without a byte order mark, letters of ASCII tell: in UTF-16 a zero byte comes with each.
+    """
+    for mark, name in MARKS.items():
+        if head.startswith(mark):
+            return name
+    if b"\0" not in head:
+        return ""
+    names = ("UTF-32LE", "UTF-32BE", "UTF-16LE", "UTF-16BE")
+    shares = {name: _ascii_share(head, name) for name in names}
+    best = max(shares, key=lambda name: shares[name])
+    return best if shares[best] > 0 else ""
+
+
+def _ascii_share(head: bytes, encoding: str) -> float:
+    """Return the share of ASCII in bytes of a text; 0 if they are not text in this encoding."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        text = decoder.decode(head, final=len(head) < HEAD)
+    except UnicodeDecodeError:
+        return 0.0
+    readable = sum(letter.isprintable() or letter.isspace() for letter in text)
+    if "\0" in text or readable < 0.95 * len(text):
+        return 0.0
+    ends, share = len(re.findall("[\r\n]", text)), sum(map(str.isascii, text)) / len(text)
+    # in a UTF-8 file with a few zero bytes the line ends would be half a character
+    in_lines = ends > 0 and 8 * ends >= len(re.findall(b"[\r\n]", head))
+    return share if share > 0.9 or (in_lines and share > 0.05) else 0.0
