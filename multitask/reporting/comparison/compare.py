@@ -113,7 +113,7 @@ def compare(
 def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     """Write comparison.json, table.md, .csv and .tex, the figures and report.html.
 
-    Returns their paths. Raises UserError if a run's log is damaged, or for a file of something else.
+    Returns their paths. Raises UserError for a damaged log of a run, and for a file of others.
     """
     check_comparison(directory)
     directory.mkdir(parents=True, exist_ok=True)

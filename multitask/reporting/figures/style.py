@@ -177,7 +177,7 @@ def _is_like(file: Path, numbers: str) -> bool:
     try:
         check_regular(file)
         return set() < keys(file.read_text(encoding="utf-8")) <= keys(numbers)
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, IndexError, RecursionError):
         return False
 
 
