@@ -63,6 +63,8 @@ def run(arguments: argparse.Namespace) -> None:
     output = arguments.output or (
         Path("attention") if config is None else run.pictures("attention")
     )
+    if config is not None:
+        trained.check_unchanged()
     head = {"source": arguments.run, "task": task, "texts": texts}
     numbers = json.dumps(head | attention.to_json(arguments.heads))
     write_pictures(output, "attention", pictures, numbers)

@@ -38,5 +38,6 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"{task:8} {name:18} {measured['dev'][name]:.4f}  [{low:.4f}, {high:.4f}]")
     if not results:
         raise UserError(f"{arguments.run}: no task has a labelled {arguments.split} split")
+    trained.check_unchanged()
     file = trained.files.write_json(trained.files.evaluation(arguments.split), results)
     print(f"written: {file}")

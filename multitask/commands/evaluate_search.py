@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     from multitask.reporting.search_report import markdown_page, terminal_table
     from multitask.utils.errors import UserError
     from multitask.utils.files import write_json, write_text
+    from multitask.utils.outputs import check_replaced
 
     import_faiss()
     shared.check_number("--limit", arguments.limit)
@@ -50,7 +51,8 @@ def run(arguments: argparse.Namespace) -> None:
             parts = zip(("trained_on", "selected"), vectors.known_rows(), strict=True)
             seen = {name: search_quality.known_pairs(questions, rows) for name, rows in parts}
     output = arguments.output or vectors.scores_directory
-    output.mkdir(parents=True, exist_ok=True)
+    ours = output / "search.json", ("gold_pairs_known", "pairs_file"), ("search.md",)
+    check_replaced(*ours)
     report = {**vectors.facts(), "pairs_file": str(arguments.pairs), "gold_pairs_known": seen}
     encode_all = partial(vectors.encode, title="questions")
     report |= search_quality.evaluate(questions, vectors.encode, encode_all)
@@ -58,6 +60,10 @@ def run(arguments: argparse.Namespace) -> None:
     print(terminal_table(report))
     if report["warning"]:
         print(f"warning: {report['warning']}")
+    if vectors.run is not None:
+        vectors.run.check_unchanged()
+    check_replaced(*ours)  # again: measuring takes a while
+    output.mkdir(parents=True, exist_ok=True)
     write_json(output / "search.json", report)
     write_text(output / "search.md", markdown_page(report))
     print(f"written: {output / 'search.md'}, search.json")

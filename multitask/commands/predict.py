@@ -61,12 +61,14 @@ def _splits(run_dir: Path, overrides: list[str]) -> None:
         entry = trained.config.tasks[task]
         for split in entry.data.scored:
             made = trained.load_split(task, split)
+            scores = trained.score_split(task, made)
+            trained.check_unchanged()
             written = write_predictions(
                 trained.files,
                 task,
                 split,
                 rows=made.rows,
-                scores=trained.score_split(task, made),
+                scores=scores,
                 reader=trained.readers[task],
                 entry=entry,
             )
@@ -116,6 +118,7 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
     if output is None:
         print("\n".join(lines))
     else:
+        _check_output(output, file)  # again: predicting takes a while
         write_text(output, "\n".join(lines) + "\n")
         print(f"written: {output}")
 

@@ -4,9 +4,12 @@ Writes sts.md and sts.json; --layers also the scores of every layer and fixed po
 """
 
 import argparse
+from pathlib import Path
 
 from multitask.commands import arguments as shared
 from multitask.utils.paths import expand_home
+
+FIGURES = ("layers", "domains")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     training, selecting = vectors.known_rows()
     output = arguments.output or vectors.scores_directory
-    output.mkdir(parents=True, exist_ok=True)
+    _check_output(output)
     entries = score_suites(
         suites,
         lambda texts: vectors.encode(texts, "sentences"),
@@ -67,14 +70,26 @@ def run(arguments: argparse.Namespace) -> None:
     print(vectors.describe())
     print(terminal_table(report))
     print("\n".join(f"note: {line}" for line in notes(report)))
+    if vectors.run is not None:
+        vectors.run.check_unchanged()
+    _check_output(output)  # again: scoring takes a while
+    output.mkdir(parents=True, exist_ok=True)
     write_json(output / "sts.json", report)
     write_text(output / "sts.md", markdown_page(report))
     print(f"written: {output / 'sts.md'}, sts.json")
     if arguments.layers:
         scores = without_nan(score_layers(suites, vectors.layers))
         write_text(output / "layers.json", json.dumps({"of": vectors.weights(), "suites": scores}))
-        figures = {"layers": draw_layers, "domains": draw_domains}
-        for name, draw in figures.items():
+        for name, draw in zip(FIGURES, (draw_layers, draw_domains), strict=True):
             for ending in ("png", "svg"):
                 save_figure(draw(scores, vectors.weights()), output / f"{name}.{ending}")
         print(f"written: {output / 'layers.json'}, layers.png, domains.png (and .svg)")
+
+
+def _check_output(output: Path) -> None:
+    """Raise UserError if scores would replace files that this command has not written."""
+    from multitask.utils.outputs import check_replaced
+
+    pictures = (f"{name}.{ending}" for name in FIGURES for ending in ("png", "svg"))
+    names = ("sts.md", "layers.json", *pictures)
+    check_replaced(output / "sts.json", ("average", "suites"), names)

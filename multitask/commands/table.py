@@ -28,10 +28,16 @@ def run(arguments: argparse.Namespace) -> None:
     layout = load_layout(arguments.layout)
 
     from multitask.reporting.paper.paper_figures import draw_paper_table
-    from multitask.reporting.paper.paper_files import paper_text, write_paper_table
+    from multitask.reporting.paper.paper_files import (
+        check_paper_table,
+        paper_text,
+        write_paper_table,
+    )
     from multitask.reporting.paper.paper_table import paper_table
     from multitask.utils.errors import reading
 
+    if arguments.output is not None:
+        check_paper_table(arguments.output)
     with reading(", ".join(map(str, arguments.directories))):  # damaged files lack keys
         rows, notes = _rows(arguments.directories)
         table = paper_table(layout, rows, notes=notes)
@@ -39,6 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output is None:
         print("--output DIR writes this as Markdown, CSV, LaTeX and JSON, with figures")
         return
+    check_no_run(arguments.output)  # again: comparing takes a while
     files = write_paper_table(arguments.output, table)
     for file in [*files, *draw_paper_table(arguments.output, table)]:
         print(f"written: {file}")

@@ -1,7 +1,7 @@
 """The files of a run: their paths, and how to read and write them."""
 
-import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config import Config, load_config
-from multitask.config.run_log import parse_event
+from multitask.config.checkpoint_state import is_foreign
+from multitask.config.run_log import load_lines, parse_event
 from multitask.utils.errors import UserError, check_regular, warn
 from multitask.utils.files import (
     file_digest,
@@ -24,6 +25,7 @@ from multitask.utils.files import (
 )
 
 JOINT = "joint"
+CHECKPOINT = re.compile(r"step-(\d{8,})\+*")  # its name; see `RunDirectory.checkpoint`
 
 
 class Named:
@@ -81,8 +83,9 @@ class RunDirectory:
 
     def saved_weights(self) -> dict[int, Path]:
         """Return the files with weights by step; other files in the directory are ignored."""
-        files = self.weights.glob("step-*.safetensors")
-        return {int(step): f for f in files if (step := f.stem.removeprefix("step-")).isdecimal()}
+        files = {f: f.stem.removeprefix("step-") for f in self.weights.glob("step-*.safetensors")}
+        steps = {file: int(step) for file, step in files.items() if step.isdecimal()}
+        return {step: file for file, step in steps.items() if file == self.weights_of(step)}
 
     def checkpoint(self, step: int) -> Path:
         """Return the directory for a new checkpoint of a step.
@@ -95,12 +98,20 @@ class RunDirectory:
         return path
 
     def saved_checkpoints(self) -> list[Path]:
-        """Return the complete checkpoints, the oldest first."""
-        return sorted(self.checkpoints.glob("step-*"))
+        """Return the complete checkpoints of this run, the oldest first.
+
+        Some may be damaged. Copies under other names, and checkpoints of other runs, are left out.
+        """
+        steps, run = {}, self.identity
+        for path in self.checkpoints.glob("step-*"):
+            name = CHECKPOINT.fullmatch(path.name)
+            if name and not is_foreign(state_of(path), int(name[1]), run):
+                steps[path] = int(name[1])
+        return sorted(steps, key=lambda path: (steps[path], path.name))
 
     def checkpoints_of(self, step: int) -> list[Path]:
         """Return the complete checkpoints of a step, the newest first."""
-        return sorted(self.checkpoints.glob(f"step-{step:08d}*"), reverse=True)
+        return [path for path in reversed(self.saved_checkpoints()) if step_of(path) == step]
 
     def damaged(self, checkpoint: Path) -> Path:
         """Return the path to move a damaged checkpoint to."""
@@ -144,13 +155,21 @@ class RunDirectory:
     def finished(self) -> bool:
         return self.report.is_file()
 
+    @property
+    def identity(self) -> str | None:
+        """A checksum of what the run was started with; None without ``run.json``."""
+        return file_digest(self.marker) if self.marker.is_file() else None
+
     # --- reading and writing ---
 
-    def make(self, folder: Path) -> Path:
-        """Make a directory of the run if it does not exist.
+    @property
+    def folders(self) -> list[Path]:
+        """The directories that a training writes to."""
+        folders = [self.encoder, self.weights, self.checkpoints, self.figures, self.predictions]
+        return [*folders, self.tensorboard]
 
-        Raises UserError for a link: a run made by somebody else could point to other files.
-        """
+    def check_folder(self, folder: Path) -> None:
+        """Raise UserError for a link: a run made by somebody else could point to other files."""
         for path in (folder, *folder.parents):
             if path == self.path:
                 break
@@ -159,6 +178,10 @@ class RunDirectory:
                     f"{path} is a link, and what a run writes stays in its directory: put a "
                     "directory in its place"
                 )
+
+    def make(self, folder: Path) -> Path:
+        """Make a directory of the run if it does not exist. Raises UserError for a link."""
+        self.check_folder(folder)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -306,6 +329,11 @@ class RunDirectory:
         return best
 
 
+def step_of(checkpoint: Path) -> int:
+    """Return the step in the name of a checkpoint."""
+    return int(checkpoint.name.removeprefix("step-").rstrip("+"))
+
+
 def state_of(checkpoint: Path) -> Path:
     """Return the file of a checkpoint with all values that are not tensors, and the file names."""
     return checkpoint / "state.json"
@@ -314,16 +342,6 @@ def state_of(checkpoint: Path) -> Path:
 def tensors_of(checkpoint: Path, part: str) -> Path:
     """Return the file of a checkpoint with the tensors of one part of the run."""
     return checkpoint / f"{part}.safetensors"
-
-
-def load_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a JSON-lines file. Raises ValueError if a line is not an object."""
-    check_regular(path)
-    with path.open(encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines]
-    if not all(isinstance(record, dict) for record in records):
-        raise ValueError("a line is no object")
-    return records
 
 
 def selected_steps(

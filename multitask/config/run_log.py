@@ -1,9 +1,12 @@
 # Tested by tests/config/test_run_directory.py
-"""Parse the lines of a run's log, and detect damaged ones."""
+"""Parse the lines of a run's log and of its predictions, and detect damaged ones."""
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
+
+from multitask.utils.errors import check_regular
 
 # the keys that each event must have, in addition to "event" and "step"
 EVENTS: dict[str, tuple[str, ...]] = {
@@ -45,3 +48,13 @@ def parse_event(line: bytes) -> dict[str, Any] | None:
 def stage_begins(events: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:
     """Return the last step before each stage except the first, and the name of the stage."""
     return [(event["step"], event["stage"]) for event in events if event["event"] == "stage"]
+
+
+def load_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a JSON-lines file. Raises ValueError if a line is not an object."""
+    check_regular(path)
+    with path.open(encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines]
+    if not all(isinstance(record, dict) for record in records):
+        raise ValueError("a line is no object")
+    return records

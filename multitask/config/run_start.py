@@ -1,7 +1,8 @@
 """Prepare a run directory: never overwrite other files, resume only with the same config."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,16 @@ from multitask.config import Config
 from multitask.config.describe_config import as_written
 from multitask.config.run_directory import RunDirectory
 from multitask.utils.errors import UserError
+from multitask.utils.file_system import check_no_volume_in
 from multitask.utils.files import (
     ANYWHERE,
+    entries,
     finish_replacing,
     hold,
-    is_scrap,
+    read_json,
     remove_scraps,
     replacing,
+    text_digest,
 )
 
 
@@ -28,7 +32,7 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
         return
     if not run_dir.is_dir():
         raise UserError(f"{run_dir} is a file: choose another output_dir=DIR")
-    run, filled = RunDirectory(run_dir), not all(map(is_scrap, run_dir.iterdir()))
+    run, filled = RunDirectory(run_dir), bool(entries(run_dir))
     if filled and not run.marker.exists():
         raise UserError(f"{run_dir} is not empty and holds no run: choose another output_dir=DIR")
     # a run that was killed before its first step can be started again
@@ -38,8 +42,14 @@ def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
             f"{run_dir} holds a run already: go on with --resume, replace it with --overwrite, or "
             "choose another output_dir=DIR"
         )
-    if filled and overwrite and run_dir.resolve() == Path.cwd():
-        raise UserError(f"{run_dir} is where you are, so it is not replaced: start from elsewhere")
+    if filled and overwrite:
+        if run_dir.resolve() == Path.cwd():
+            message = "is where you are, so it is not replaced: start from elsewhere"
+            raise UserError(f"{run_dir} {message}")
+        check_no_volume_in(run_dir)
+        return
+    for folder in run.folders:
+        run.check_folder(folder)
 
 
 @contextlib.contextmanager
@@ -86,39 +96,60 @@ def check_distinct(run_dirs: Sequence[Path]) -> None:
         seen.add(run.resolve())
 
 
-def start_directory(config: Config, *, resume: bool, overwrite: bool) -> Path:
+def start_directory(
+    config: Config, *, resume: bool, overwrite: bool, started: Mapping[str, Any] | None = None
+) -> Path:
     """Make the run directory and save the resolved config in it.
 
-    A kill leaves the old run, the new run, or a directory in which the same command can start.
-
-    Raises UserError if the run to resume was started with another config.
+    ``started`` are checksums of what the run is started with. A kill leaves the old run, the new
+    run, or a directory in which the same command can start.
     """
     run_dir = Path(config.output_dir)
     place = run_dir.resolve()  # replace the directory behind a link, not the link
     run = RunDirectory(place)
-    if resume and run.holds_run:
-        differing = config_differences(config, run_dir)
-        if differing:
-            raise UserError(
-                f"{run_dir}: the run was started with another config: {differing}; resume with "
-                "the same values, or choose another output_dir=DIR"
-            )
     place.mkdir(parents=True, exist_ok=True)
     remove_scraps(place, ANYWHERE)
     remove_scraps(place.parent)
     if overwrite:
         with replacing(place) as made:
             made.mkdir()
-            _begin(config, RunDirectory(made))
+            _begin(config, RunDirectory(made), started)
     elif not (resume and run.holds_run):  # a resume saves the config once it has succeeded
-        _begin(config, run)
+        _begin(config, run, started)
     return run_dir
 
 
-def _begin(config: Config, run: RunDirectory) -> None:
+def _begin(config: Config, run: RunDirectory, started: Mapping[str, Any] | None) -> None:
     """Write the first files of a run."""
-    run.write_text(run.marker, '{"format": 1}\n')
+    write_marker(config, run, started)
     save_config(config, run)
+
+
+def write_marker(config: Config, run: RunDirectory, started: Mapping[str, Any] | None) -> None:
+    """Write the file that marks a directory as this run."""
+    moved = {"output_dir": "", "data_dir": ""}  # a run and its data may be
+    digest = text_digest(config.model_copy(update=moved).dump())
+    values = {"format": 1, "started_with": {"config": digest, **(started or {})}}
+    run.write_text(run.marker, json.dumps(values) + "\n")
+
+
+def started_with(run: RunDirectory) -> dict[str, Any]:
+    """Return the checksums of what a run was started with; those of older versions have none."""
+    try:
+        started = read_json(run.marker)["started_with"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return {}
+    return started if isinstance(started, dict) else {}
+
+
+def check_same_config(config: Config, run: RunDirectory) -> None:
+    """Raise UserError if a run was started with another config."""
+    differing = config_differences(config, run.path) if run.holds_run else ""
+    if differing:
+        raise UserError(
+            f"{run.path}: the run was started with another config: {differing}; resume with the "
+            "same values, or choose another output_dir=DIR"
+        )
 
 
 def save_config(config: Config, run: RunDirectory) -> None:

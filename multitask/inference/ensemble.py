@@ -27,7 +27,8 @@ from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
-from multitask.utils.files import write_text
+from multitask.utils.files import entries, write_text
+from multitask.utils.outputs import has_keys
 
 FACTS = "ensemble.json"
 Output = dict[tuple[str, str], ScoredRows]  # by task and split
@@ -108,12 +109,14 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
 def check_output(directory: Path) -> None:
     """Raise UserError if the ensemble's files would overwrite something else."""
     check_no_run(directory)
-    if directory.is_dir() and any(directory.iterdir()) and not (directory / FACTS).exists():
+    ours = has_keys(directory / FACTS, ("format", "notes"))
+    if directory.is_dir() and entries(directory) and not ours:
         raise UserError(f"{directory} holds other files: choose another --output DIR")
 
 
 def write_ensemble(directory: Path, averaged: Ensemble) -> list[Path]:
     """Write ensemble.json and prediction files like those of a run; return their paths."""
+    check_output(directory)  # again: predicting takes a while
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / FACTS
     write_text(file, json.dumps(averaged.gains, indent=1, ensure_ascii=False) + "\n")

@@ -42,6 +42,7 @@ from multitask.tasks.rows import Rows
 from multitask.utils.device import pick_device, use_autocast
 from multitask.utils.distributed import planned_world
 from multitask.utils.errors import UserError, reading, suggest
+from multitask.utils.files import file_digest
 from multitask.utils.paths import expand_home
 
 Text = str | Sequence[str]
@@ -82,6 +83,7 @@ class TrainedRun:
     def __init__(self, directory: Path, config: Config) -> None:
         self.directory = directory
         self.config = config
+        self._loaded_from = self._found()
         self.tasks = list(config.tasks)
         if planned_world() > 1:
             raise UserError("a trained run is loaded by one process: start without a launcher")
@@ -116,6 +118,17 @@ class TrainedRun:
     def files(self) -> RunDirectory:
         """The files of the run."""
         return RunDirectory(self.directory)
+
+    def check_unchanged(self) -> None:
+        """Raise UserError if another run has taken the place of this one since it was loaded."""
+        if self._found() != self._loaded_from:
+            message = "another run has taken its place, so nothing is written: repeat the command"
+            raise UserError(f"{self.directory}: {message}")
+
+    def _found(self) -> list[str]:
+        """Return checksums that tell the run in the directory from others."""
+        files = (self.files.marker, self.files.config)
+        return [file_digest(file) for file in files if file.is_file()]
 
     def predict(self, task: str, texts: Iterable[Text]) -> list[dict[str, Any]]:
         """Predict texts, or pairs of texts, in order.

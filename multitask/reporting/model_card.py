@@ -11,6 +11,7 @@ from multitask.config.run_directory import RunDirectory
 from multitask.config.yaml_merge import load_tree
 from multitask.reporting import run_report
 from multitask.reporting.page import Code, Lines, Page, Section, Text, markdown_page
+from multitask.utils.files import ANYWHERE, remove_scraps
 
 # the hub's names of packaged weights
 HUB_NAMES = {"packaged-minilm": "sentence-transformers/all-MiniLM-L6-v2"}
@@ -52,6 +53,14 @@ class Exported:
     config: str = ""
     command: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def complete_pages(run: RunDirectory) -> None:
+    """Write the pages of a finished run whose training was killed before it wrote them."""
+    remove_scraps(run.path, ANYWHERE)
+    if not all(page.is_file() for page in (run.markdown_page, run.html_page, run.card)):
+        run_report.write_reports(run.path)
+        write_card(run.path)
 
 
 def write_card(run_dir: Path) -> Path:

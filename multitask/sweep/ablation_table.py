@@ -4,12 +4,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from multitask.reporting.comparison.replaced_files import check_comparison
 from multitask.sweep.grid import TASKS, Grid
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, finished_cells
 from multitask.utils.errors import UserError
 
 Runs = Sequence[Run]
 Failures = Sequence[Failure]
+
+
+def check_tables(grid: Grid, output: Path) -> None:
+    """Raise UserError if the comparisons would replace files of another program."""
+    for label in dict.fromkeys(cell.task for cell in grid.cells):
+        check_comparison(SweepDirectory(output).comparison(label))
 
 
 def write_table(grid: Grid, runs: Runs, output: Path, failed: Failures) -> list[Path]:

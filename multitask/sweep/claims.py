@@ -2,6 +2,8 @@
 
 - A claim on ``seed-1`` is the file ``seed-1.claim-N`` with the highest N. It contains host, process
   and time; its holder renews its modification time.
+- The number of a process counts in its PID namespace only: two containers may have the same host
+  name, and each has a process 1.
 - To claim, a process creates the next number with O_EXCL, which the file system grants only once.
 - A stale claim is taken over in the same way. Nobody deletes or renames another process's file, so
   a slow process that acts on an old listing finds its number taken.
@@ -13,7 +15,6 @@ import contextlib
 import json
 import os
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from multitask.utils.file_system import time_of as _now
 from multitask.utils.files import write_text
 
 STALE_AFTER = 600.0  # seconds without renewal
@@ -79,7 +81,7 @@ def try_claim(base: Path) -> Claim | None:
         return None
     file = _file(base, number + 1)
     try:
-        handle = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        handle = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     except FileExistsError:
         return None
     with os.fdopen(handle, "w", encoding="utf-8") as opened:
@@ -90,6 +92,11 @@ def try_claim(base: Path) -> Claim | None:
 def held(base: Path) -> bool:
     """Return True if a process holds ``base``."""
     return _holds(base, highest(base))
+
+
+def is_claim(path: Path, base: Path) -> bool:
+    """Return True for the path of a claim on ``base``."""
+    return path.name.startswith(f"{base.name}.claim-")
 
 
 def highest(base: Path) -> int:
@@ -110,11 +117,13 @@ def holder(base: Path) -> str:
 def is_stale(file: Path) -> bool:
     """Return True if a claim's holder is gone: its process is dead, or it stopped renewing.
 
-    On this host only the process counts: a suspended process must not find another one at work when
-    it continues. Its start time distinguishes it from a later process with the same number.
+    In this PID namespace only the process counts: a suspended process must not find another one at
+    work when it continues. Its start time distinguishes it from a later process with the same
+    number.
     """
     owner = _read(file)
-    if owner.get("host") == socket.gethostname():
+    here = owner.get("namespace", namespace()) == namespace()  # older claims do not name it
+    if here and owner.get("host") == socket.gethostname():
         return not any(alive(pid) and birth == start_of(pid) for pid, birth in owner["processes"])
     try:
         return _now(file.parent) - file.stat().st_mtime > STALE_AFTER
@@ -131,6 +140,18 @@ def alive(pid: int) -> bool:
     except PermissionError:
         pass
     return _stat(pid)[:1] not in (["Z"], ["X"])
+
+
+def namespace() -> str:
+    """Name the PID namespace of this process, such as ``pid:[4026531836] of boot 3c0f...``.
+
+    Empty without /proc.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{Path('/proc/self/ns/pid').readlink()} of boot {boot}"
+    except OSError:
+        return ""
 
 
 def start_of(pid: int) -> str | None:
@@ -200,6 +221,7 @@ def _file(base: Path, number: int) -> Path:
 def _owner(*pids: int) -> dict[str, Any]:
     return {
         "host": socket.gethostname(),
+        "namespace": namespace(),
         "processes": [[pid, start_of(pid)] for pid in pids],
         "time": datetime.now().astimezone().isoformat(timespec="seconds"),
     }
@@ -212,9 +234,3 @@ def _read(file: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return owner if isinstance(owner, dict) else {}
-
-
-def _now(directory: Path) -> float:
-    """Return the time of the file system's clock, as the clocks of hosts may differ."""
-    with tempfile.TemporaryFile(dir=directory) as probe:
-        return os.fstat(probe.fileno()).st_mtime

@@ -23,6 +23,7 @@ from multitask.sweep.sweep_directory import (
     error_line,
     mean_score,
 )
+from multitask.utils.files import open_to_append
 from multitask.utils.signals import on_signal
 
 PROGRAM = Path(__file__).parents[2] / "run_multitask.py"
@@ -194,7 +195,7 @@ def start(run: Run, claim: Claim, slots: int) -> Child:
             if os.getppid() != parent:
                 os._exit(1)
 
-    with run.log.open("ab", buffering=0) as log:
+    with open_to_append(run.log) as log:
         log.write(f"# start {when} on {socket.gethostname()}: {shlex.join(command)}\n".encode())
         process = subprocess.Popen(
             command,

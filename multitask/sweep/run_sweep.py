@@ -7,19 +7,20 @@ trains the run.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from multitask.config.run_start import config_differences
 from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
-from multitask.sweep.ablation_table import write_table
-from multitask.sweep.claims import exclusive, held
+from multitask.sweep.ablation_table import check_tables, write_table
+from multitask.sweep.claims import exclusive, held, is_claim
 from multitask.sweep.grid import Grid
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.same_kernels import choose_kernels
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, plan_runs
 from multitask.utils.errors import UserError
-from multitask.utils.files import is_scrap, remove_scraps, write_text
+from multitask.utils.files import entries, remove_scraps, write_text
 from multitask.utils.signals import on_signal
 
 
@@ -43,13 +44,13 @@ def sweep(
             some runs failed (after the others are done); the sweep was interrupted. Then the table
             of the finished runs is written, unless other processes continue and will write it.
     """
-    _check_output(output)
-    _check_kind(grid, output)
     runs = plan_runs(grid, output)
-    _check_saved(runs)
+    check = partial(_check, grid, output, runs)
+    check()
     output.mkdir(parents=True, exist_ok=True)
     text, directory = dump_yaml(grid.resolved), SweepDirectory(output)
     with exclusive(directory.grid_claim):
+        check()  # again: another process may have been faster
         remove_scraps(output)
         write_text(directory.grid, text)
         choose_kernels(directory, runs)
@@ -80,14 +81,23 @@ def sweep(
         raise UserError(f"{message}; the same command tries them again")
 
 
+def _check(grid: Grid, output: Path, runs: Sequence[Run]) -> None:
+    """Raise UserError if the sweep would change what it has not made."""
+    _check_output(output)
+    _check_kind(grid, output)
+    _check_saved(runs)
+    check_tables(grid, output)
+
+
 def _check_output(output: Path) -> None:
     if not output.exists():
         return
     if not output.is_dir():
         raise UserError(f"{output} is a file: choose another --output DIR")
-    # another process may be about to write grid.yaml: its claim is grid.claim-1
-    names = [path.name for path in output.iterdir() if not is_scrap(path)]
-    if names and not any(name.startswith("grid.") for name in names):
+    directory = SweepDirectory(output)
+    # a process that is about to write grid.yaml has a claim on it
+    others = [path for path in entries(output) if not is_claim(path, directory.grid_claim)]
+    if others and not directory.grid.is_file():
         raise UserError(f"{output} is not empty and holds no ablation: choose another --output DIR")
 
 

@@ -2,20 +2,16 @@
 
 import contextlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from multitask.config.run_directory import RunDirectory
+from multitask.config.checkpoint_state import Damaged, read_state
+from multitask.config.run_directory import RunDirectory, state_of, step_of
 from multitask.models.weights import intact_weights, read_checked, write_tensors
 from multitask.training.callbacks import Callback, Evaluation
-from multitask.training.checkpoint_format import (
-    Damaged,
-    load_checkpoint,
-    read_state,
-    save_checkpoint,
-)
+from multitask.training.checkpoint_format import load_checkpoint, save_checkpoint
 from multitask.training.early_stopping import Selection
 from multitask.training.step import Stepped
 from multitask.utils import distributed
@@ -117,26 +113,16 @@ class Checkpoints(Callback):
         prune(self.run, self.keep)
         prune_weights(self.run, set(best.values()))
 
-    def restore(self) -> bool:
-        """Restore the newest intact checkpoint; return False if there is none.
+    def restore(self, checkpoint: Path) -> None:
+        """Restore a checkpoint that ``find_intact`` has found.
 
-        If a checkpoint is damaged, warn and try the one before it.
-
-        Raises:
-            UserError: every checkpoint is damaged, or the run cannot continue from this one.
+        Raises UserError if the run cannot continue from it.
         """
-        path = distributed.on_first(lambda: newest_intact(self.run, self.say))
-        if path is None:
-            return False
-        states = load_checkpoint(path)
+        states = load_checkpoint(checkpoint)
         for name, part in self.parts.items():
-            try:
-                with reading("its state"):
-                    part.load_state_dict(states[name])
-            except UserError as error:
-                raise UserError(f"{path}: {error}") from error
-        self.saved_at = int(path.name.removeprefix("step-").rstrip("+"))
-        return True
+            with naming(checkpoint), reading("its state"):
+                part.load_state_dict(states[name])
+        self.saved_at = step_of(checkpoint)
 
     def newest(self) -> Path | None:
         """Return the newest checkpoint; None if there is none."""
@@ -144,56 +130,105 @@ class Checkpoints(Callback):
         return saved[-1] if saved else None
 
 
+@contextlib.contextmanager
+def naming(checkpoint: Path) -> Iterator[None]:
+    """Name the checkpoint in a UserError of the block."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{checkpoint}: {error}") from error
+
+
 def prune(run: RunDirectory, keep: int) -> None:
-    """Remove all but the newest ``keep`` checkpoints."""
-    for old in run.saved_checkpoints()[:-keep]:
-        shutil.rmtree(old)
+    """Remove all but the newest ``keep`` checkpoints; damaged ones stay."""
+    saved = run.saved_checkpoints()
+    for old in saved[:-keep]:
+        with contextlib.suppress(Damaged):
+            read_state(state_of(old))
+            shutil.rmtree(old)
 
 
-def newest_intact(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
-    """Return the newest complete checkpoint; None if the run has none.
+class Intact(NamedTuple):
+    """The newest checkpoint that a run can go on from.
 
-    Damaged ones are renamed, and ``say`` prints a warning. Raises UserError if all are damaged.
+    Attributes:
+        path: the checkpoint; None if the run has none.
+        damaged: newer checkpoints, which are damaged.
+        copies: damaged or missing weights of the best steps, and for each the file with a copy.
+    """
+
+    path: Path | None = None
+    damaged: tuple[Path, ...] = ()
+    copies: Mapping[Path, Path] = {}
+
+
+def find_intact(
+    run: RunDirectory,
+    say: Callable[[str], None],
+    check: Callable[[Mapping[str, Any]], None] = lambda states: None,
+) -> Intact:
+    """Find the newest complete checkpoint; ``say`` prints a warning for each damaged one.
+
+    Nothing is written. Raises UserError if all are damaged, or ``check`` refuses the states of the
+    run's parts.
     """
     saved = run.saved_checkpoints()
-    damaged = []
+    damaged: list[Path] = []
     for path in reversed(saved):
         try:
-            load_checkpoint(path)
-            _restore_weights(run, path)
+            states = load_checkpoint(path)
+            copies = _copies(run, path)
         except Damaged as problem:
             say(f"warning: {problem}; falling back to the checkpoint before it")
             damaged.append(path)
             continue
-        for other in damaged:  # new checkpoints need the names; not deleted
-            other.rename(run.damaged(other))
-        return path
+        with naming(path), reading("its state"):
+            check(states)
+        return Intact(path, tuple(damaged), copies)
     if saved:
         raise UserError(f"{run.path}: every checkpoint is damaged: start again with --overwrite")
-    return None
+    return Intact()
 
 
-def _restore_weights(run: RunDirectory, checkpoint: Path) -> None:
-    """Repair missing or damaged weights of the best steps from checkpoints that hold a copy.
+def mend(run: RunDirectory, found: Intact) -> None:
+    """Set damaged checkpoints aside, and write damaged weights of the best steps again."""
+    for other in found.damaged:  # new checkpoints need the names; not deleted
+        other.rename(run.damaged(other))
+    for file, copy in found.copies.items():
+        write_tensors(run.make(run.weights) / file.name, read_checked(copy))
 
-    Raises Damaged if no checkpoint does: the run could not finish from this one.
+
+def newest_intact(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
+    """Find the newest complete checkpoint and mend what is damaged; see ``find_intact``."""
+    found = find_intact(run, say)
+    mend(run, found)
+    return found.path
+
+
+def _copies(run: RunDirectory, checkpoint: Path) -> dict[Path, Path]:
+    """Return missing or damaged weights of the best steps, and checkpoints' copies of them.
+
+    Raises Damaged if no checkpoint has a copy: the run could not finish from this one.
     """
-    for step in sorted({*read_state(checkpoint)["best_steps"].values()} - {0}):  # 0: not evaluated
+    copies = {}
+    best = read_state(state_of(checkpoint))["best_steps"]
+    for step in sorted({*best.values()} - {0}):  # 0: not evaluated
         file = run.weights_of(step)
         try:
             intact = intact_weights(run, step)
-            if intact != file:
-                write_tensors(file, read_checked(intact))
         except UserError as error:
             message = f"{checkpoint} needs {file}, which is missing or damaged"
             raise Damaged(message) from error
+        if intact != file:
+            copies[file] = intact
+    return copies
 
 
 def prune_weights(run: RunDirectory, wanted: set[int]) -> None:
     """Delete saved weights unless the step is in ``wanted`` or is a best step of a checkpoint."""
     for path in run.saved_checkpoints():
         with contextlib.suppress(Damaged):  # a damaged one protects no weights
-            wanted = wanted | set(read_state(path)["best_steps"].values())
+            wanted = wanted | set(read_state(state_of(path))["best_steps"].values())
     for step, file in run.saved_weights().items():
         if step not in wanted:
             file.unlink()

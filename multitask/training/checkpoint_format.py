@@ -16,23 +16,21 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from multitask.config.run_directory import RunDirectory, state_of, tensors_of
+from multitask.config.checkpoint_state import (
+    FORMAT,
+    WITHOUT_CHECKSUM,
+    Damaged,
+    State,
+    checksum,
+    read_state,
+)
+from multitask.config.run_directory import RunDirectory, state_of, step_of, tensors_of
 from multitask.models.weights import Tensors, check_header, write_tensors
 from multitask.utils.errors import UserError, reason_of
-from multitask.utils.files import file_digest, read_json, replacing, sync, text_digest, write_text
-
-FORMAT = 5
-WITHOUT_CHECKSUM = 4  # like 5, but state.json has no checksum of itself
-
-State = dict[str, Any]  # nested dicts of tensors and JSON values
-
+from multitask.utils.files import file_digest, replacing, sync, write_text
 
 # what the readers of a damaged file raise
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError, UserError)
-
-
-class Damaged(Exception):
-    """A checkpoint is truncated, altered or incomplete; the message says where."""
 
 
 def save_checkpoint(
@@ -52,29 +50,10 @@ def save_checkpoint(
                 file = tensors_of(scratch, name)
                 write_tensors(file, tensors)
                 digests[file.name] = file_digest(file)
-        saved = {"format": FORMAT, "best_steps": best, "parts": parts, "sha256": digests}
+        saved: State = {"format": FORMAT, "run": run.identity, "best_steps": best}
+        saved |= {"parts": parts, "sha256": digests}
         write_text(state_of(scratch), json.dumps(saved | {"checksum": checksum(saved)}))
     sync(run.checkpoints)
-
-
-def checksum(saved: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the JSON in ``state.json``, without the checksum itself."""
-    rest = {key: value for key, value in saved.items() if key != "checksum"}
-    return text_digest(json.dumps(rest))
-
-
-def read_state(path: Path) -> State:
-    """Read ``state.json`` of a checkpoint. Raises Damaged if it is missing or altered."""
-    file = state_of(path)
-    try:
-        saved: State = read_json(file)
-        intact = saved["checksum"] == checksum(saved) if saved["format"] == FORMAT else True
-        intact = intact and saved.get("checksum", checksum(saved)) == checksum(saved)
-    except UNREADABLE as error:
-        raise Damaged(f"{file} is damaged ({reason_of(error)})") from error
-    if not intact:
-        raise Damaged(f"{file} is damaged (its checksum is another one)")
-    return saved
 
 
 def load_checkpoint(path: Path) -> dict[str, State]:
@@ -84,7 +63,7 @@ def load_checkpoint(path: Path) -> dict[str, State]:
         Damaged: something is missing or altered.
         UserError: another version of this program wrote it, in a format that is unknown here.
     """
-    saved, file = read_state(path), path
+    saved, file = read_state(state_of(path)), path
     try:
         for name, digest in saved["sha256"].items():
             file = path / name
@@ -117,7 +96,7 @@ def _states(tensors: Mapping[str, Tensors], saved: State) -> dict[str, State]:
 
 def _check_numbers(path: Path, states: Mapping[str, State]) -> None:
     """Raise Damaged for impossible counters; older checkpoints have no checksum of them."""
-    step = int(path.name.removeprefix("step-").rstrip("+"))
+    step = step_of(path)
     progress, stage = states["progress"], states["optimizer"]
     counts = [stage["index"], stage["began_after"], progress["evaluated_at"]]
     counts += [*progress["trained"].values(), *progress["skipped"].values()]

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,23 +12,20 @@ from multitask.training.loss import learned_weights
 from multitask.training.optimizer import encoder_rate
 from multitask.training.step import Stepped
 from multitask.utils import distributed
-from multitask.utils.errors import UserError, check_regular, warn
-from multitask.utils.files import without_nan
+from multitask.utils.errors import UserError, warn
+from multitask.utils.files import open_to_append, without_nan
 
 if TYPE_CHECKING:
     from multitask.training.trainer import Trainer
 
 
-def _append(file: Path) -> FileIO:
-    """Open a file for appending. Raises UserError for a link, a pipe or a device."""
-    if file.is_symlink():
+def check_log(file: Path, state: Mapping[str, Any]) -> None:
+    """Raise UserError if a log lacks lines that it had when its ``state`` was saved."""
+    if (file.stat().st_size if file.is_file() else 0) < state["size"]:
         raise UserError(
-            f"{file} is a link, and what a run writes stays in its directory: remove it"
+            f"{file} is shorter than when this checkpoint was saved: put it back, or choose "
+            "another output_dir=DIR"
         )
-    check_regular(file)
-    return FileIO(
-        file, "ab", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)
-    )
 
 
 class MetricLog(Callback):
@@ -41,7 +37,7 @@ class MetricLog(Callback):
     def __init__(self, file: Path) -> None:
         self.file = file
         # unbuffered: each line reaches the file at once, and a full disk raises at once
-        self._opened = _append(file) if distributed.rank() == 0 else None
+        self._opened = open_to_append(file) if distributed.rank() == 0 else None
         self._digest = hashlib.sha256(file.read_bytes() if self._opened else b"")
         self._rates: dict[str, float] = {}  # learning rates of this step, by parameter group
 
@@ -119,11 +115,7 @@ class MetricLog(Callback):
         return {"size": self.size(), "sha256": self._digest.hexdigest()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if distributed.on_first(self.size) < state["size"]:
-            raise UserError(
-                f"{self.file} is shorter than when this checkpoint was saved: put it back, or "
-                "choose another output_dir=DIR"
-            )
+        distributed.on_first(lambda: check_log(self.file, state))
         self.truncate(state["size"])
         # checkpoints of older versions have no checksum of the log
         if self._opened and state.get("sha256") not in (None, self._digest.hexdigest()):

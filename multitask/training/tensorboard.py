@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from multitask.training.trainer import Trainer
 
 
+OURS = ".multitask"  # the end of the files' names
+
+
 def check_installed(config: Config) -> None:
     """Raise UserError if the config asks for event files and the package is not installed."""
     if config.training.tensorboard and importlib.util.find_spec("tensorboard") is None:
@@ -54,10 +57,10 @@ class TensorBoard(Callback):
             return
         from torch.utils.tensorboard import SummaryWriter
 
-        for old in self.folder.glob("events.out.tfevents.*"):
+        for old in self.folder.glob(f"events.out.tfevents.*{OURS}"):
             old.unlink()
         # purge_step makes an open TensorBoard forget what it has shown
-        self._writer = SummaryWriter(str(self.folder), purge_step=0)
+        self._writer = SummaryWriter(str(self.folder), purge_step=0, filename_suffix=OURS)
         self._follow()
 
     def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:

@@ -5,22 +5,34 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from tqdm import tqdm
 
 from multitask.config import Config
 from multitask.config.run_directory import RunDirectory
-from multitask.config.run_start import check_directory, locked, save_config, start_directory
+from multitask.config.run_start import (
+    check_directory,
+    locked,
+    save_config,
+    start_directory,
+    write_marker,
+)
+from multitask.reporting.model_card import complete_pages
 from multitask.reporting.run_report import terminal_table
 from multitask.training.build_trainer import build_trainer
+from multitask.training.checkpoint_callback import mend
 from multitask.training.describe_plan import describe_data
 from multitask.training.frozen_baselines import run_baselines
 from multitask.training.report_json import save_results
+from multitask.training.resuming import Left, checksums, examine, is_intact, write_encoder
 from multitask.training.setup import Plan, set_up
+from multitask.training.trainer import Trainer
 from multitask.utils import distributed
 from multitask.utils.device import pick_device
-from multitask.utils.files import replacing, write_checksums
+from multitask.utils.errors import warn
+from multitask.utils.files import replacing
 from multitask.utils.versions import git_revision
 
 
@@ -49,37 +61,79 @@ def train(
         plan = set_up(config, device, say)
         resolved = config.with_labels(plan.data.label_values())
 
-        def start() -> None:
+        def start() -> Left:
             held.enter_context(locked(run_dir))
-            start_directory(resolved, resume=resume, overwrite=overwrite)
-            if overwrite:  # the directory is a new one: lock that too
+            check()  # again: loading takes a while
+            left = examine(resolved, plan, run, say) if resume else Left()
+            if left.finished:
+                complete_pages(run)
+                return left
+            locked_place, started = run_dir.stat().st_ino, checksums(plan)
+            start_directory(resolved, resume=resume, overwrite=overwrite, started=started)
+            if run_dir.stat().st_ino != locked_place:  # a new directory: lock that too
                 held.enter_context(locked(run_dir))
+            mend(run, left.checkpoint)
+            return left
 
-        distributed.on_first(start)
-        for line in describe_data(plan):
-            say(line)
-        for warning in plan.warnings:
-            say(f"warning: {warning}")
-        distributed.on_first(lambda: save_encoder(plan, run))
-        baselines = run_baselines(plan, run, resume, say)
-        distributed.on_first(run.unseal_log)
-        trainer = build_trainer(plan, run_dir, say)
-        revision = git_revision()  # now: the working tree may change while the run trains
-        with closing(trainer.log):
-            torch.manual_seed(config.seed + distributed.rank())  # each rank: other dropout masks
-            if resume and trainer.checkpoints.restore():
-                say(f"resuming {run_dir} at step {trainer.step} of {trainer.stages.total_steps}")
-            else:
-                trainer.log.truncate(0)
-                if resume:
-                    say(f"{run_dir} has no checkpoint yet: starting from the first step")
-            distributed.on_first(lambda: save_config(resolved, run))  # data_dir may have moved
-            trainer.run()
-        report = save_results(plan, trainer, baselines, revision)
-        say(terminal_table(report))
+        left = distributed.on_first(start)
+        if left.finished:
+            say(f"{run_dir} is finished: nothing is left to do")
+        else:
+            report = _train(plan, resolved, left, resume=resume, say=say)
+            say(terminal_table(report))
         say(f"for the browser: {run.html_page}")
         say(f"report: {run.markdown_page}")
     return run_dir
+
+
+def _train(
+    plan: Plan, config: Config, left: Left, *, resume: bool, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Train from the first step or a checkpoint, save the results and return report.json.
+
+    ``config`` is the plan's config with the labels of the data.
+    """
+    run, checkpoint = RunDirectory(Path(config.output_dir)), left.checkpoint.path
+    for line in describe_data(plan):
+        say(line)
+    for warning in plan.warnings:
+        say(f"warning: {warning}")
+    if not left.encoder:
+        distributed.on_first(lambda: save_encoder(plan, run))
+    baselines = run_baselines(plan, run, resume, say)
+    distributed.on_first(run.unseal_log)
+    trainer = build_trainer(plan, run.path, say)
+    revision = git_revision()  # now: the working tree may change while the run trains
+    with closing(trainer.log):
+        torch.manual_seed(config.seed + distributed.rank())  # each rank: other dropout masks
+        if checkpoint is not None:
+            trainer.checkpoints.restore(checkpoint)
+            say(f"resuming {run.path} at step {trainer.step} of {trainer.stages.total_steps}")
+        else:
+            trainer.log.truncate(0)
+            if resume:
+                say(f"{run.path} has no checkpoint yet: starting from the first step")
+        distributed.on_first(lambda: save_config(config, run))  # data_dir may have moved
+        trainer.run()
+    keep = partial(keep_loadable, plan, config, trainer)
+    distributed.on_first(keep)
+    report = save_results(plan, trainer, baselines, revision)
+    distributed.on_first(keep)  # again: scoring takes a while
+    return report
+
+
+def keep_loadable(plan: Plan, config: Config, trainer: Trainer) -> None:
+    """Write what loading a run needs again, if it was deleted or damaged while the run trained."""
+    run = trainer.checkpoints.run
+    if not run.marker.is_file():
+        write_marker(config, run, checksums(plan))
+    if not run.config.is_file():
+        save_config(config, run)
+    if not run.best.is_file():
+        run.write_json(run.best, trainer.selection.best_steps())
+    if not is_intact(run.encoder):
+        warn(f"{run.encoder} was changed while the run trained: it is written again")
+        save_encoder(plan, run)
 
 
 def _silent(line: str) -> None:
@@ -88,16 +142,9 @@ def _silent(line: str) -> None:
 
 def save_encoder(plan: Plan, run: RunDirectory) -> None:
     """Save the encoder's architecture and tokenizer, so that the run loads without the original."""
-    tokenizer = plan.data.tokenizer
-    # tokenizer.json includes the last padding and truncation, which depend on the token cache:
-    # reset them, so that a resumed run saves the same file
-    tokenizer.backend_tokenizer.no_padding()
-    tokenizer.backend_tokenizer.no_truncation()
     run.make(run.encoder)
     try:
         with replacing(run.encoder) as made:
-            plan.model.encoder.config.save_pretrained(made)
-            tokenizer.save_pretrained(made)
-            write_checksums(made)
+            write_encoder(plan, made)
     except Exception as error:  # the Rust tokenizer raises a bare Exception on a full disk
         raise OSError(f"{run.encoder}: {error}") from error

@@ -12,12 +12,20 @@ import shutil
 import stat
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from multitask.utils.errors import UserError, check_regular
+from multitask.utils.file_system import (
+    OF_VOLUME,
+    check_no_volume_in,
+    make_like,
+    stays,
+    time_of,
+    usual_mode,
+)
 from multitask.utils.limits import JSON_BYTES
 
 # how the names of scratch directories start and end
@@ -26,45 +34,92 @@ SCRATCH, ENDING = ".multitask-", ".tmp"
 ANYWHERE = f"**/.*{ENDING}"
 # what the name of an old directory gets, in a scratch directory, where the system cannot swap two
 BEFORE = ".before"
+# the same for the old content of a directory that stays in its place: while it is moved away, and
+# when all of it is away
+LEAVING, LEFT = ".leaving", ".left"
 CHECKSUMS = "SHA256SUMS"
 DAY = 24 * 60 * 60.0
 
 
 @contextlib.contextmanager
-def replacing(target: Path) -> Iterator[Path]:
+def replacing(target: Path, *, fresh: bool = False) -> Iterator[Path]:
     """Yield a path for a new file or directory; it replaces ``target`` after the block.
 
     ``target`` is never half written: after an exception, a full disk or a kill it is unchanged. The
     path is in a new directory with a random name that only this user can enter, so two processes
-    can write the same file. If ``target`` was a directory, the old one is deleted.
+    can write the same file. If ``target`` was a directory, the old one is deleted; the new one gets
+    its mode and group. A volume stays in its place: its content is replaced.
+
+    With ``fresh``, raise UserError if ``target`` is a directory with content by then.
 
     An OSError names ``target``.
     """
     try:
-        with _scratch_in(target.parent) as scratch:
+        old = target if target.is_dir() else None
+        inside = old is not None and stays(old)
+        if old is not None:
+            check_no_volume_in(old)
+        if inside:
+            remove_scraps(target)
+        with _scratch_in(target if inside else target.parent, old) as scratch:
             made = scratch / target.name
             yield made
-            for path in (made, *made.rglob("*")):
-                sync(path)
-            if not (target.is_dir() and _exchange(made, target)):
-                if target.is_dir():
-                    target.rename(made.with_name(target.name + BEFORE))
-                made.replace(target)  # a kill before this line: see `finish_replacing`
+            _complete(made, scratch)
+            if inside:
+                made.with_name(made.name + LEAVING).mkdir()
+                _move_content(scratch)  # a kill before its end: see `finish_replacing`
+            else:
+                _put(made, target, fresh)
     except OSError as error:
+        if fresh and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise UserError(f"{target}: something is there already: choose another name") from error
         if error.errno and (error.filename is None or SCRATCH in str(error.filename)):
             error.filename, error.filename2 = str(target), None
         raise
 
 
+def _put(made: Path, target: Path, fresh: bool) -> None:
+    """Move a complete file or directory to its place."""
+    if target.is_dir():
+        make_like(made, target)
+        if not fresh and _exchange(made, target):
+            return
+        if not fresh:
+            target.rename(made.with_name(target.name + BEFORE))
+    made.replace(target)  # a kill before this line: see `finish_replacing`
+
+
+def _complete(made: Path, scratch: Path) -> None:
+    """Wait until everything is on disk; files of libraries get the mode that the umask leaves.
+
+    Some libraries make files that only this user can read.
+    """
+    usual = 0
+    for path in (made, *made.rglob("*")):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if not mode & 0o077:
+            usual = usual or usual_mode(scratch)
+            searched = (usual & 0o444) >> 2 if path.is_dir() else 0
+            path.chmod(mode | usual | searched)
+        sync(path)
+
+
 @contextlib.contextmanager
-def _scratch_in(directory: Path) -> Iterator[Path]:
-    """Make a directory for the block and lock it, so that ``remove_scraps`` does not delete it."""
+def _scratch_in(directory: Path, like: Path | None) -> Iterator[Path]:
+    """Make a directory for the block and lock it, so that ``remove_scraps`` does not delete it.
+
+    What is made in it gets the group of ``like``, if that directory gives its group to new files.
+    """
     with contextlib.ExitStack() as stack:
         while True:
             made = Path(tempfile.mkdtemp(ENDING, SCRATCH, directory))
             with contextlib.suppress(FileNotFoundError):  # another process was faster
                 if stack.enter_context(hold(made)) and made.is_dir():
                     break
+        if like is not None and like.stat().st_mode & stat.S_ISGID:
+            with contextlib.suppress(PermissionError):
+                os.chown(made, -1, like.stat().st_gid)
+                made.chmod(0o700 | stat.S_ISGID)
         try:
             yield made
         finally:
@@ -92,24 +147,50 @@ def _clear(scratch: Path) -> None:
         target = scratch.with_name(made.name)
         if made.exists() and not target.exists():
             made.rename(target)
+    _move_content(scratch)
     shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _move_content(scratch: Path) -> None:
+    """Replace the content of the directory around ``scratch`` by the complete one in ``scratch``.
+
+    The old content moves first. After a kill, a second call goes on.
+    """
+    for old in scratch.glob(f"*{LEAVING}"):
+        if old.with_name(old.name.removesuffix(LEAVING)).is_dir():
+            for path in entries(scratch.parent):
+                path.rename(old / path.name)
+            old.rename(old.with_name(old.name.removesuffix(LEAVING) + LEFT))
+    for old in scratch.glob(f"*{LEFT}"):
+        made = old.with_name(old.name.removesuffix(LEFT))
+        if made.is_dir():
+            for path in made.iterdir():
+                path.rename(scratch.with_name(path.name))
 
 
 def finish_replacing(target: Path) -> None:
     """Put a directory in its place if the process that replaced it was killed between two renames.
 
-    Where the system can swap two directories in one step, that does not occur.
+    Where the system can swap two directories in one step, that occurs for volumes only.
     """
     place = target.resolve()
     if not place.exists():
         name = glob.escape(place.name + BEFORE)
         for before in place.parent.glob(f"{SCRATCH}*{ENDING}/{name}"):
             remove_scraps(place.parent, before.parent.name)
+    for ending in (LEAVING, LEFT):
+        for old in place.glob(f"{SCRATCH}*{ENDING}/*{ending}"):
+            remove_scraps(place, old.parent.name)
 
 
 def is_scrap(path: Path) -> bool:
     """Return True for the name of a scratch file or directory; a killed process leaves those."""
     return path.name.startswith(".") and path.name.endswith(ENDING)
+
+
+def entries(directory: Path) -> list[Path]:
+    """List a directory, without scratch files and without what the file system keeps there."""
+    return [path for path in directory.iterdir() if not is_scrap(path) and path.name != OF_VOLUME]
 
 
 def remove_scraps(
@@ -123,7 +204,8 @@ def remove_scraps(
     for scrap in list(directory.glob(pattern)):
         # another process was faster, or it is of another user
         with contextlib.suppress(FileNotFoundError, PermissionError):
-            if scrap.lstat().st_mtime > time.time() - seconds:
+            # a file from the future is as old: nobody writes it now
+            if seconds and abs(time_of(directory) - scrap.lstat().st_mtime) < seconds:
                 continue
             if scrap.is_symlink() or not scrap.is_dir():
                 scrap.unlink()
@@ -131,6 +213,25 @@ def remove_scraps(
             with hold(scrap) as ours:
                 if ours:
                     _clear(scrap)
+
+
+def open_to_append(file: Path) -> FileIO:
+    """Open a file of a run to append to it, unbuffered.
+
+    If the file has other names, as in a backup of hard links, it is replaced by a copy first.
+    Raises UserError for a link, a pipe or a device.
+    """
+    if file.is_symlink():
+        raise UserError(
+            f"{file} is a link, and what a run writes stays in its directory: remove it"
+        )
+    check_regular(file)
+    if file.exists() and file.stat().st_nlink > 1:
+        with replacing(file) as copy:
+            shutil.copy(file, copy)
+    return FileIO(
+        file, "ab", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)
+    )
 
 
 @contextlib.contextmanager

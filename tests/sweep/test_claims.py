@@ -202,3 +202,39 @@ def test_exclusive_frees_when_the_block_fails(base):
         assert try_claim(base) is None
         raise ValueError
     assert highest(base) == 0
+
+
+def test_a_process_number_counts_in_its_namespace_only(base, monkeypatch):
+    """Two containers with one host name: process 1 is another one in each."""
+    monkeypatch.setattr(claims, "namespace", lambda: "pid:[1] of boot a")
+    claim = claimed(base)
+    claim.share(dead_pid())
+    for other in ("pid:[2] of boot a", "pid:[1] of boot b", ""):
+        monkeypatch.setattr(claims, "namespace", lambda other=other: other)
+        assert not is_stale(claim.file) and try_claim(base) is None
+    when = claim.file.stat().st_mtime - 700
+    os.utime(claim.file, (when, when))
+    assert is_stale(claim.file)
+
+
+def test_a_live_process_of_another_namespace_is_stale_after_its_silence(base, monkeypatch):
+    claim = claimed(base)
+    monkeypatch.setattr(claims, "namespace", lambda: "pid:[2] of boot a")
+    assert not is_stale(claim.file)
+    os.utime(claim.file, (0, 0))
+    assert is_stale(claim.file)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the namespace")
+def test_a_namespace_is_named_by_its_number_and_boot():
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    number = Path("/proc/self/ns/pid").stat().st_ino
+    assert claims.namespace() == f"pid:[{number}] of boot {boot}"
+
+
+def test_a_claim_has_the_mode_that_the_umask_leaves(base):
+    before = os.umask(0o002)
+    try:
+        assert claimed(base).file.stat().st_mode & 0o777 == 0o664
+    finally:
+        os.umask(before)

@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from multitask.utils import files
+from multitask.utils.errors import UserError
 from multitask.utils.files import (
+    entries,
     finish_replacing,
     hold,
+    open_to_append,
     remove_scraps,
     replacing,
     write_json,
@@ -256,3 +259,120 @@ def test_json_is_standard(tmp_path):
     write_json(tmp_path / "x.json", {"a": [float("nan"), (1, float("inf"))]})
     text = (tmp_path / "x.json").read_text()
     assert json.loads(text) == {"a": [None, [1, None]]} and "NaN" not in text
+
+
+# --- modes, clocks and links ---
+
+
+@pytest.mark.parametrize("mask", [0o002, 0o022, 0o027, 0o077])
+def test_files_that_a_library_keeps_to_the_user_get_the_mode_of_others(mask, tmp_path):
+    """As safetensors makes them."""
+    before = os.umask(mask)
+    try:
+        with replacing(tmp_path / "made") as scratch:
+            scratch.mkdir()
+            (scratch / "file").touch(0o600)
+            (scratch / "deep").mkdir(0o700)
+        (tmp_path / "as usual").touch()
+        (tmp_path / "as usual, too").mkdir()
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes["file"] == modes["as usual"]
+    assert modes["deep"] == modes["made"] == modes["as usual, too"]
+
+
+def test_a_directory_keeps_its_mode_and_group_and_gives_them_to_its_files(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    if os.getuid() == 0:
+        os.chown(run, -1, 1234)
+    run.chmod(0o2770)
+    group = run.stat().st_gid
+    with replacing(run) as scratch:
+        scratch.mkdir()
+        (scratch / "file").touch()
+    assert run.stat().st_mode & 0o7777 == 0o2770
+    assert {path.stat().st_gid for path in (run, run / "file")} == {group}
+
+
+@pytest.mark.parametrize("seconds", [-86_400 * 300, 3600, 86_400 * 300])
+def test_scraps_go_whatever_the_clock_of_the_machine_says(seconds, tmp_path, monkeypatch):
+    scrap = tmp_path / ".multitask-x.tmp"
+    scrap.mkdir()
+    now = scrap.stat().st_mtime
+    monkeypatch.setattr("time.time", lambda: now - seconds)
+    remove_scraps(tmp_path)
+    assert not scrap.exists()
+
+
+@pytest.mark.parametrize(
+    ("age", "stays"), [(0, True), (50, True), (70, False), (-50, True), (-(10**8), False)]
+)
+def test_the_age_of_a_scrap_is_measured_on_the_file_systems_clock(age, stays, tmp_path):
+    scrap = tmp_path / ".multitask-x.tmp"
+    scrap.mkdir()
+    when = scrap.stat().st_mtime - age
+    os.utime(scrap, (when, when))
+    remove_scraps(tmp_path, seconds=60)
+    assert scrap.exists() is stays
+
+
+def test_a_killed_replacement_is_finished_whatever_the_clock_says(killed):
+    (scratch,) = killed.parent.iterdir()
+    later = scratch.stat().st_mtime + 10**6
+    os.utime(scratch, (later, later))
+    finish_replacing(killed)
+    assert names(killed) == ["new"]
+
+
+def test_a_fresh_directory_replaces_an_empty_one_alone(tmp_path):
+    (tmp_path / "made").mkdir()
+    with replacing(tmp_path / "made", fresh=True) as scratch:
+        scratch.mkdir()
+        (scratch / "new").touch()
+    assert names(tmp_path / "made") == ["new"]
+    with (
+        pytest.raises(UserError, match="made: something is there already"),
+        replacing(tmp_path / "made", fresh=True) as scratch,
+    ):
+        scratch.mkdir()
+    assert names(tmp_path / "made") == ["new"] and names(tmp_path) == ["made"]
+
+
+def test_what_appears_while_a_fresh_directory_is_made_is_left_alone(tmp_path):
+    with (
+        pytest.raises(UserError, match="something is there already"),
+        replacing(tmp_path / "made", fresh=True) as scratch,
+    ):
+        scratch.mkdir()
+        (tmp_path / "made").mkdir()
+        (tmp_path / "made" / "mine").touch()
+    assert names(tmp_path / "made") == ["mine"]
+
+
+def test_a_file_with_another_name_is_copied_before_it_grows(tmp_path):
+    file, backup = tmp_path / "log", tmp_path / "backup"
+    file.write_text("one\n")
+    file.chmod(0o640)
+    backup.hardlink_to(file)
+    for _ in range(2):
+        with open_to_append(file) as opened:
+            opened.write(b"two\n")
+            opened.truncate(4 + 4)
+    assert (file.read_text(), backup.read_text()) == ("one\ntwo\n", "one\n")
+    assert file.stat().st_mode & 0o777 == 0o640 and file.stat().st_nlink == 1
+
+
+def test_a_file_with_one_name_grows_in_place(tmp_path):
+    (tmp_path / "log").write_text("one\n")
+    number = (tmp_path / "log").stat().st_ino
+    open_to_append(tmp_path / "log").close()
+    open_to_append(tmp_path / "new").close()
+    assert (tmp_path / "log").stat().st_ino == number and (tmp_path / "new").read_text() == ""
+
+
+def test_what_a_volume_has_of_its_own_is_no_entry(tmp_path):
+    for name in ("lost+found", ".multitask-x.tmp", "a"):
+        (tmp_path / name).mkdir()
+    assert [path.name for path in entries(tmp_path)] == ["a"]

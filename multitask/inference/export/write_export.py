@@ -16,7 +16,7 @@ from multitask.models.encoders import BertEncoder
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
 from multitask.reporting.model_card import Exported, card
 from multitask.utils.errors import UserError
-from multitask.utils.files import remove_scraps, replacing, write_text
+from multitask.utils.files import entries, remove_scraps, replacing, write_text
 from multitask.utils.versions import command_line, git_revision, versions
 
 CHECKED, MEASURED = 64, 1000  # rows, evenly spread over dev
@@ -49,7 +49,7 @@ def check_target(directory: Path) -> None:
     """Raise UserError if ``directory`` has content that an export would overwrite."""
     if directory.resolve() == Path.cwd():
         raise UserError(f"{directory} is where you are: name a new directory")
-    if directory.is_file() or (directory.is_dir() and any(directory.iterdir())):
+    if directory.is_file() or (directory.is_dir() and entries(directory)):
         raise UserError(f"{directory}: something is there already: choose another directory")
 
 
@@ -90,7 +90,7 @@ def write_export(
     directory.parent.mkdir(parents=True, exist_ok=True)
     place = directory.resolve()  # if it is a link, keep the link
     remove_scraps(place.parent)
-    with replacing(place) as scratch:
+    with replacing(place, fresh=True) as scratch:
         scratch.mkdir()
         exported = make[form](parts, scratch, directory, rows)
         exported = replace(

@@ -20,6 +20,7 @@ from multitask.data.readers.lines import each_line
 from multitask.inference.similarity import unit
 from multitask.utils.errors import NotFinite, UserError, no_file
 from multitask.utils.files import (
+    entries,
     file_digest,
     finish_replacing,
     read_bounded,
@@ -28,6 +29,7 @@ from multitask.utils.files import (
 )
 from multitask.utils.limits import JSON_BYTES
 from multitask.utils.optional import optional
+from multitask.utils.outputs import has_keys
 
 if TYPE_CHECKING:
     from multitask.inference.embeddings import Vectors
@@ -208,7 +210,7 @@ def build(
         _check_lists(file, ivf[0], count)
     directory.parent.mkdir(parents=True, exist_ok=True)
     remove_scraps(directory.parent)
-    with replacing(directory) as scratch:
+    with replacing(directory, fresh=not overwrite) as scratch:
         scratch.mkdir()
         with (
             (scratch / TEXTS).open("w", encoding="utf-8", newline="\n") as texts_file,
@@ -249,8 +251,10 @@ def check_output(directory: Path, overwrite: bool) -> None:
     """Raise UserError if an index would overwrite other files."""
     if directory.exists() and not directory.is_dir():
         raise UserError(f"{directory} is a file: choose another --out")
-    names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
-    if names and FACTS not in names:
+    names = {path.name for path in entries(directory)} if directory.is_dir() else set()
+    # a damaged index is one, too
+    ours = names >= {FACTS, VECTORS, TEXTS} or has_keys(directory / FACTS, ("origin", "texts"))
+    if names and not ours:
         raise UserError(f"{directory} is not empty and holds no index: choose another --out")
     others = sorted(names - {FACTS, VECTORS, TEXTS})
     if others:

@@ -22,6 +22,7 @@ from multitask.reporting.comparison.grid_axes import marginals
 from multitask.reporting.comparison.groups import Group, group_runs, is_probe, run_config
 from multitask.reporting.comparison.holdout import held_out, over_seeds
 from multitask.reporting.comparison.notes import notes
+from multitask.reporting.comparison.replaced_files import FACTS, check_comparison
 from multitask.reporting.comparison.saved_predictions import (
     ScoredRows,
     check_same_rows,
@@ -112,12 +113,13 @@ def compare(
 def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     """Write comparison.json, table.md, .csv and .tex, the figures and report.html.
 
-    Returns their paths. Raises UserError if a run's log is damaged.
+    Returns their paths. Raises UserError for a damaged log of a run, and for a file of others.
     """
+    check_comparison(directory)
     directory.mkdir(parents=True, exist_ok=True)
     remove_scraps(directory)
     texts = {
-        "comparison.json": json.dumps(comparison, indent=1, ensure_ascii=False) + "\n",
+        FACTS: json.dumps(comparison, indent=1, ensure_ascii=False) + "\n",
         "table.md": score_tables.markdown_text(comparison),
         "table.csv": score_tables.csv_text(comparison),
         "table.tex": score_tables.latex_text(comparison),

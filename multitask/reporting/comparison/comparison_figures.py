@@ -6,12 +6,12 @@ from typing import Any
 
 from multitask.config.run_directory import RunDirectory
 from multitask.reporting.comparison.grid_axes import heatmaps, long_axes
+from multitask.reporting.comparison.replaced_files import CURVES, GAPS
 from multitask.reporting.comparison.score_tables import columns
 from multitask.reporting.figures import style
 from multitask.reporting.figures.grid_figures import draw_curve_bands, draw_heatmaps, loss_gaps
 
 PANELS_IN_A_ROW = 4
-CURVES, GAPS = "curves.png", "gaps.png"
 # More curves than colours are hard to tell apart.
 MAX_CURVES = len(style.GROUPS)
 

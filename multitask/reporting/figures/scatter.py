@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config.registry import task_type
-from multitask.config.run_directory import load_lines
+from multitask.config.run_log import load_lines
 from multitask.reporting.figures import style
 
 

@@ -142,16 +142,22 @@ def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", nu
     file, run = output.with_name(f"{output.name}.json"), RunDirectory(output.parent)
     if run.holds_run and file in (run.marker, run.best, run.report, run.baselines):
         raise UserError(f"{file} is a file of the run: choose another --output NAME")
-    if file.exists() and not file.is_symlink() and not _is_like(file, numbers):
-        raise UserError(f"{file} exists and holds other values: choose another --output NAME")
+    files = {
+        output.with_name(f"{output.name}{part}.{ending}"): figure
+        for part, figure in pictures.items()
+        for ending in ("png", "svg")
+    }
+    if not _is_like(file, numbers):
+        for other in (file, *files):
+            if other.exists() and not other.is_symlink():
+                what = "holds other values" if other == file else f"belongs to no {file.name}"
+                raise UserError(f"{other} exists and {what}: choose another --output NAME")
     output.parent.mkdir(parents=True, exist_ok=True)
-    for part, figure in pictures.items():
-        for ending in ("png", "svg"):
-            picture = output.with_name(f"{output.name}{part}.{ending}")
-            save_figure(figure, picture)
-            print(f"written: {picture}")
-    write_text(file, numbers)
-    print(f"written: {file}")
+    write_text(file, numbers)  # first: it says that the pictures are of this command
+    for picture, figure in files.items():
+        save_figure(figure, picture)
+    for written in (*files, file):
+        print(f"written: {written}")
 
 
 def _is_like(file: Path, numbers: str) -> bool:
@@ -164,7 +170,7 @@ def _is_like(file: Path, numbers: str) -> bool:
     try:
         check_regular(file)
         return set() < keys(file.read_text(encoding="utf-8")) <= keys(numbers)
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, IndexError, RecursionError):
         return False
 
 

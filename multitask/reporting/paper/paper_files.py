@@ -10,7 +10,9 @@ from multitask.reporting.comparison.score_tables import difference_cell
 from multitask.reporting.page import tables_page
 from multitask.reporting.table_formats import Table, latex_float, number, signed, text_page
 from multitask.utils.files import remove_scraps, write_text
+from multitask.utils.outputs import check_replaced
 
+FACTS = "paper.json"
 CSV_PARTS = ("mean", "median", "sd", "printed")
 DIFFERENCE_PARTS = ("value", "low", "high", "p", "p_holm")
 TIMES = ("epoch_seconds", "dev_seconds")
@@ -66,15 +68,22 @@ def paper_csv(table: dict[str, Any]) -> str:
     return Table(header, rows).csv()
 
 
+def check_paper_table(directory: Path) -> None:
+    """Raise UserError if a paper's table would replace files that none has written."""
+    names = ("paper.md", "paper.csv", "paper.tex", "paper_scores.png", "paper_gain.png")
+    check_replaced(directory / FACTS, ("statistic", "columns", "rows"), names)
+
+
 def write_paper_table(directory: Path, table: dict[str, Any]) -> list[Path]:
-    """Write paper.md, .csv, .tex and .json; returns their paths."""
+    """Write paper.json, .md, .csv and .tex; returns their paths."""
+    check_paper_table(directory)
     directory.mkdir(parents=True, exist_ok=True)
     remove_scraps(directory)
     texts = {
+        FACTS: json.dumps(table, indent=1, ensure_ascii=False) + "\n",
         "paper.md": paper_markdown(table),
         "paper.csv": paper_csv(table),
         "paper.tex": paper_latex(table),
-        "paper.json": json.dumps(table, indent=1, ensure_ascii=False) + "\n",
     }
     for name, text in texts.items():
         write_text(directory / name, text)

@@ -84,6 +84,16 @@ def test_pictures_replace_no_json_file_of_another_kind(text, tmp_path):
     assert file.read_text() == '{"texts": []}'
 
 
+def test_pictures_without_their_numbers_are_of_something_else(tmp_path):
+    (tmp_path / "a.png").write_text("mine")
+    with pytest.raises(UserError, match=r"a\.png exists and belongs to no a\.json: choose another"):
+        write_pictures(tmp_path / "a", "x", {"": new_figure(1, 1)}, '{"texts": []}')
+    assert (tmp_path / "a.png").read_text() == "mine" and not (tmp_path / "a.json").exists()
+    (tmp_path / "a.json").write_text('{"texts": []}')
+    write_pictures(tmp_path / "a", "x", {"": new_figure(1, 1)}, '{"texts": []}')
+    assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+
+
 LOOKS = "color colors facecolor edgecolors cmap fontsize labelsize size s alpha dpi capsize".split()
 LOOKS += "linewidth linewidths markersize markeredgecolor markeredgewidth".split()
 

@@ -1,0 +1,141 @@
+"""Resume a run: compare it with its start before anything is written, and find what is left to do.
+
+A run is resumed with the config, the data and the encoder that it was started with.
+"""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from multitask.config import Config
+from multitask.config.run_directory import RunDirectory
+from multitask.config.run_start import check_same_config, flat, started_with
+from multitask.data.splits import fingerprint
+from multitask.models.encoders.architecture import load_architecture
+from multitask.models.pretrained import load_tokenizer
+from multitask.models.weights import check_tensors
+from multitask.training.checkpoint_callback import Intact, SameData, find_intact
+from multitask.training.metric_log import check_log
+from multitask.training.setup import Plan
+from multitask.utils.errors import UserError
+from multitask.utils.files import check_checksums, read_digests, write_checksums
+
+# keys of config.json that say nothing about what the encoder computes; so do names with `_` first
+NOTES = ("architectures", "dtype", "torch_dtype", "transformers_version")
+
+
+class Left(NamedTuple):
+    """What is left to do in a run directory.
+
+    Attributes:
+        finished: nothing but the pages may be missing.
+        encoder: ``encoder/`` is there, and it is the run's.
+        checkpoint: the checkpoint to go on from, and what is to be mended.
+    """
+
+    finished: bool = False
+    encoder: bool = False
+    checkpoint: Intact = Intact()
+
+
+def examine(
+    config: Config, plan: Plan, run: RunDirectory, say: Callable[[str], None] = print
+) -> Left:
+    """Find out what is left to do in a run that is resumed. Nothing is written.
+
+    Raises UserError if the run was started with another config, data or encoder, or cannot go on.
+    """
+    data = SameData(checksums(plan)["data"])
+
+    def check(states: Mapping[str, Any]) -> None:
+        data.load_state_dict(states["data"])
+        check_log(run.metrics, states["log"])
+
+    check_same_config(config, run)
+    if saved := started_with(run).get("data"):
+        data.load_state_dict(saved)
+    encoder = same_encoder(plan, run)
+    if run.finished and is_complete(run):
+        return Left(finished=True)
+    return Left(encoder=encoder, checkpoint=find_intact(run, say, check))
+
+
+def checksums(plan: Plan) -> dict[str, Any]:
+    """Return checksums of what a run is started with, in addition to its config and encoder."""
+    return {"data": fingerprint(plan.config, plan.data.splits)}
+
+
+def is_complete(run: RunDirectory) -> bool:
+    """Return True for a finished run that is as it was written.
+
+    That includes a run whose checkpoints were removed, as `ablate` does.
+    """
+    try:
+        run.load_report()
+        if not run.saved_checkpoints():
+            return True
+        if not is_intact(run.encoder):
+            return False
+        for step in set(run.best_steps().values()) - {0}:
+            check_tensors(run.weights_of(step))
+    except (OSError, UserError):
+        return False
+    files = [run.path / name for name in read_digests(run.checksums)]
+    return all(file.is_file() and run.is_as_saved(file) for file in files)
+
+
+def is_intact(encoder: Path) -> bool:
+    """Return True for an ``encoder/`` directory whose files are as they were written."""
+    try:
+        check_checksums(encoder)
+    except (OSError, UserError):
+        return False
+    return encoder.is_dir()
+
+
+def same_encoder(plan: Plan, run: RunDirectory) -> bool:
+    """Return True if the run's ``encoder/`` is the plan's; False if it is missing or damaged.
+
+    Raises UserError if it is another one.
+    """
+    if not is_intact(run.encoder):
+        return False
+    try:
+        saved = _described(run.encoder)
+    except (OSError, UserError):
+        return False
+    with tempfile.TemporaryDirectory() as scratch:
+        write_encoder(plan, Path(scratch))
+        now = _described(Path(scratch))
+    differing = [key for key in {**saved, **now} if saved.get(key) != now.get(key)]
+    if differing:
+        raise UserError(
+            f"{run.path}: the encoder {plan.config.encoder.name} is not the one that the run was "
+            f"started with: other values of {', '.join(differing[:5])}: put it back, or choose "
+            "another output_dir=DIR"
+        )
+    return True
+
+
+def _described(encoder: Path) -> dict[str, Any]:
+    """Return what distinguishes the encoder in a directory from others, by name."""
+    architecture = flat(load_architecture(str(encoder)).to_dict())
+    tokenizer = load_tokenizer(str(encoder))
+    return {
+        **{key: value for key, value in architecture.items() if key not in NOTES and key[0] != "_"},
+        "tokenizer.json": tokenizer.backend_tokenizer.to_str(),
+        "the special tokens": tokenizer.special_tokens_map,
+    }
+
+
+def write_encoder(plan: Plan, directory: Path) -> None:
+    """Write the encoder's architecture and tokenizer, with checksums."""
+    tokenizer = plan.data.tokenizer
+    # tokenizer.json includes the last padding and truncation, which depend on the token cache:
+    # reset them, so that a resumed run saves the same file
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.backend_tokenizer.no_truncation()
+    plan.model.encoder.config.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    write_checksums(directory)

@@ -1,0 +1,168 @@
+"""What appears while a command loads and computes is not replaced without --overwrite."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import run_multitask
+from multitask.config.run_directory import RunDirectory
+from multitask.inference import ensemble, sts_scores
+from multitask.inference.export import write_export
+from multitask.inference.load_run import TrainedRun
+from multitask.inference.search import text_index
+from multitask.reporting.paper import paper_table
+from multitask.sweep import run_sweep
+from tests.conftest import ROOT
+from tests.support.sts_files import write_suites
+
+MINE = "years of work"
+
+
+@pytest.fixture
+def copy(tiny_run, tmp_path) -> RunDirectory:
+    """A finished run that may be changed."""
+    return RunDirectory(shutil.copytree(tiny_run, tmp_path / "run"))
+
+
+@pytest.fixture
+def texts(tmp_path) -> Path:
+    file = tmp_path / "texts.txt"
+    file.write_text("a good film\na dull story\n")
+    return file
+
+
+@pytest.fixture
+def out(tmp_path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """``meanwhile(owner, name, action)``: the function does the action first."""
+
+    def patch(owner, name, action) -> None:
+        original = getattr(owner, name)
+
+        def slow(*arguments, **options):
+            action()
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, slow)
+
+    return patch
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+
+
+def refused(capsys, *arguments) -> str:
+    capsys.readouterr()
+    assert run_multitask.main([str(argument) for argument in arguments]) == 2
+    (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith("error: ")]
+    return line
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["predict"], "load_split"),
+        (["evaluate"], "load_split"),
+        (["attention", "--text", "a film"], "encoder"),
+    ],
+)
+def test_a_run_that_takes_the_place_of_the_loaded_one(words, name, copy, meanwhile, capsys):
+    """As `train --overwrite` puts it there."""
+    states: list[dict[str, bytes]] = []
+
+    def overwrite() -> None:
+        if not states:
+            copy.config.write_text(copy.config.read_text().replace("seed: ", "seed: 7"))
+            states.append(contents(copy.path))
+
+    meanwhile(TrainedRun, name, overwrite)
+    assert "another run has taken its place" in refused(capsys, words[0], copy.path, *words[1:])
+    assert contents(copy.path) == states[0]
+
+
+def appears(out: Path, name: str):
+    def action() -> None:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(MINE)
+
+    return action
+
+
+def only_mine(out: Path) -> bool:
+    return [file.read_text() for file in out.rglob("*") if file.is_file()] == [MINE]
+
+
+def test_a_file_in_the_place_of_predictions(tiny_run, texts, out, meanwhile, capsys):
+    meanwhile(ensemble, "predict_texts", appears(out, "found.jsonl"))
+    words = ["predict", tiny_run, "--task", "sst", "--file", texts]
+    assert "holds no predictions" in refused(capsys, *words, "--output", out / "found.jsonl")
+    assert only_mine(out)
+
+
+@pytest.mark.parametrize("name", ["ensemble.json", "notes.md"])
+def test_files_in_the_place_of_an_ensemble(name, copy, tiny_run, out, meanwhile, capsys):
+    report = json.loads(copy.report.read_text())
+    copy.report.write_text(json.dumps(report | {"seed": 7}))
+    meanwhile(ensemble, "ensemble", appears(out, name))
+    assert "holds other files" in refused(capsys, "predict", tiny_run, copy.path, "--output", out)
+    assert only_mine(out)
+
+
+def test_a_file_in_the_place_of_an_export(tiny_run, out, meanwhile, capsys):
+    meanwhile(write_export, "card", appears(out, "model.safetensors"))
+    words = ["--format", "transformers", "--task", "sst", "--encoder-only"]
+    assert "something is there already" in refused(capsys, "export", tiny_run, out, *words)
+    assert only_mine(out)
+
+
+@pytest.mark.parametrize("name", ["index.json", "notes.md"])
+def test_a_file_in_the_place_of_an_index(name, tiny_run, texts, out, meanwhile, capsys):
+    pytest.importorskip("faiss")
+    meanwhile(text_index, "normalised", appears(out, name))
+    words = ["index", tiny_run, "--texts", texts, "--out", out, "--task", "sts"]
+    assert "holds no index" in refused(capsys, *words)
+    assert only_mine(out)
+    assert "holds no index" in refused(capsys, *words, "--overwrite")
+    assert only_mine(out)
+
+
+def test_an_index_that_another_process_has_made(tiny_run, texts, out, meanwhile, capsys):
+    pytest.importorskip("faiss")
+    words = ["index", tiny_run, "--texts", texts, "--out", out, "--task", "sts"]
+    assert run_multitask.main(list(map(str, words))) == 0
+    before = contents(out)
+    out.rename(out.with_name("made"))
+    meanwhile(text_index, "normalised", lambda: shutil.copytree(out.with_name("made"), out))
+    assert "holds an index already" in refused(capsys, *words)
+    assert contents(out) == before
+
+
+def test_a_file_in_the_place_of_a_paper_table(tiny_run, out, meanwhile, capsys):
+    meanwhile(paper_table, "paper_table", appears(out, "paper.md"))
+    words = ["table", ROOT / "configs" / "glue" / "table.yaml", tiny_run, "--output", out]
+    assert "paper.md was not written by this command" in refused(capsys, *words)
+    assert only_mine(out)
+
+
+def test_a_file_in_the_place_of_sts_scores(tiny_run, out, tmp_path, meanwhile, capsys):
+    write_suites(tmp_path / "suites")
+    meanwhile(sts_scores, "score_suites", appears(out, "sts.md"))
+    words = ["sts", tiny_run, "--data", tmp_path / "suites", "--output", out]
+    assert "sts.md was not written by this command" in refused(capsys, *words)
+    assert only_mine(out)
+
+
+@pytest.mark.parametrize("name", ["notes.md", "table.md", "grid.yaml/deep"])
+def test_files_in_the_place_of_a_sweep(name, tiny_overrides, out, tmp_path, meanwhile, capsys):
+    grid = tmp_path / "g.yaml"
+    grid.write_text(f"base: {ROOT / 'configs' / 'cs224n.yaml'}\nseeds: [1]\ncells: {{a: {{}}}}\n")
+    meanwhile(run_sweep, "exclusive", appears(out, name))
+    assert str(out) in refused(capsys, "ablate", grid, *tiny_overrides[:2], "--output", out)
+    assert only_mine(out)
