@@ -142,6 +142,11 @@ def started_with(run: RunDirectory) -> dict[str, Any]:
     return started if isinstance(started, dict) else {}
 
 
+def as_started(config: Config, run: RunDirectory) -> Config:
+    """Return the config with the kernels of the run to resume in place of `auto`."""
+    return config.with_kernels(run.load_config().encoder.kernels) if run.holds_run else config
+
+
 def check_same_config(config: Config, run: RunDirectory) -> None:
     """Raise UserError if a run was started with another config."""
     differing = config_differences(config, run.path) if run.holds_run else ""

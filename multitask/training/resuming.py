@@ -53,17 +53,31 @@ def examine(
         check_log(run.metrics, states["log"])
 
     check_same_config(config, run)
-    if saved := started_with(run).get("data"):
+    started = started_with(run)
+    if saved := started.get("data"):
         data.load_state_dict(saved)
     encoder = same_encoder(plan, run)
     if run.finished and is_complete(run):
         return Left(finished=True)
+    check_same_kernels(plan, run, started)
     return Left(encoder=encoder, checkpoint=find_intact(run, say, check))
 
 
 def checksums(plan: Plan) -> dict[str, Any]:
-    """Return checksums of what a run is started with, in addition to its config and encoder."""
-    return {"data": fingerprint(plan.config, plan.data.splits)}
+    """Return what a run is started with, in addition to its config and encoder."""
+    data = fingerprint(plan.config, plan.data.splits)
+    return {"data": data, "kernels": plan.model.encoder.kernels}
+
+
+def check_same_kernels(plan: Plan, run: RunDirectory, started: Mapping[str, Any]) -> None:
+    """Raise UserError if a run was started with kernels that this machine does not have."""
+    before, now = started.get("kernels"), plan.model.encoder.kernels
+    if before not in (None, now):
+        raise UserError(
+            f"{run.path}: the run was started with {before} kernels, and this process has {now} "
+            "ones, whose dropout differs: resume where it was started, or start anew with "
+            "--overwrite"
+        )
 
 
 def is_complete(run: RunDirectory) -> bool:

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from multitask.config import Config
 from multitask.config.run_directory import RunDirectory
 from multitask.config.run_start import (
+    as_started,
     check_directory,
     locked,
     save_config,
@@ -58,8 +59,10 @@ def train(
         run = RunDirectory(run_dir)
         check = partial(check_directory, run_dir, resume=resume, overwrite=overwrite)
         distributed.on_first(check)
-        plan = set_up(config, device, say)
-        resolved = config.with_labels(plan.data.label_values())
+        plan = set_up(as_started(config, run) if resume else config, device, say)
+        check_kernels(plan)
+        resolved = plan.config.with_labels(plan.data.label_values())
+        resolved = resolved.with_kernels(plan.model.encoder.kernels)
 
         def start() -> Left:
             held.enter_context(locked(run_dir))
@@ -120,6 +123,14 @@ def _train(
     report = save_results(plan, trainer, baselines, revision)
     distributed.on_first(keep)  # again: scoring takes a while
     return report
+
+
+def check_kernels(plan: Plan) -> None:
+    """Raise UserError if the processes of a run have different kernels, such as on two machines."""
+    kinds = sorted(set(distributed.gather(plan.model.encoder.kernels)))
+    if len(kinds) > 1:
+        message = f"some processes have {kinds[0]} kernels, others {kinds[1]}: set it to torch"
+        raise plan.config.error(("encoder", "kernels"), message)
 
 
 def keep_loadable(plan: Plan, config: Config, trainer: Trainer) -> None:

@@ -1,9 +1,11 @@
-"""``encoder.kernels: compiled`` in complete runs."""
+"""``encoder.kernels``: `compiled` and `auto` in complete runs."""
 
 import pytest
 
 import run_multitask
 from multitask import load
+from multitask.config.run_directory import RunDirectory
+from multitask.models.encoders import kernels
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside
 from tests.support.run_files import report_of
@@ -30,3 +32,34 @@ def test_a_run_names_its_kernels_and_goes_on_with_them(tiny_overrides, tmp_path)
     result = [load(tmp_path / "cut", [f"encoder.kernels={kind}"]).encode(texts, task="sts")
              for kind in ("torch", "compiled")]  # fmt: skip
     assert abs(result[0] - result[1]).max() < 0.02 * abs(result[0]).max()
+
+
+def test_auto_is_saved_and_a_resume_keeps_it_or_refuses(
+    tiny_overrides, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.delenv(kernels.VARIABLE, raising=False)
+    command = [str(ROOT / "configs" / "cs224n.yaml"), *tiny_overrides]
+    command += ["training.max_steps=6", "training.checkpoint_steps=2"]
+    kill_inside("multitask.training.trainer:train_step", "before", 4, command)
+    run = RunDirectory(tmp_path / "run")
+    assert run.load_config().encoder.kernels == "compiled"
+
+    def fail(again=True):
+        raise RuntimeError("no compiler")
+
+    before = {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()}
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels, "load_kernels", fail)
+        assert run_multitask.main([*command, "--resume"]) == 2
+    assert "was started with compiled kernels" in capsys.readouterr().err
+    assert before == {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()}
+
+    monkeypatch.setenv(kernels.VARIABLE, "torch")  # what `auto` would mean for a new run
+    assert run_multitask.main([*command, "--resume"]) == 0
+    assert run.load_report()["kernels"] == run.load_config().encoder.kernels == "compiled"
+
+
+def test_processes_with_different_kernels_are_refused(tiny_overrides, monkeypatch, capsys):
+    monkeypatch.setattr("multitask.utils.distributed.gather", lambda value: [value, "compiled"])
+    assert run_multitask.main([str(ROOT / "configs" / "cs224n.yaml"), *tiny_overrides]) == 2
+    assert "some processes have compiled kernels, others torch" in capsys.readouterr().err
