@@ -18,7 +18,7 @@ from multitask.models.weights import check_tensors
 from multitask.training.checkpoint_callback import Intact, SameData, find_intact
 from multitask.training.metric_log import check_log
 from multitask.training.setup import Plan
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, reading
 from multitask.utils.files import check_checksums, read_digests, write_checksums
 
 # keys of config.json that say nothing about what the encoder computes; so do names with `_` first
@@ -96,7 +96,8 @@ def is_complete(run: RunDirectory) -> bool:
     except (OSError, UserError):
         return False
     files = [run.path / name for name in read_digests(run.checksums)]
-    return all(file.is_file() and run.is_as_saved(file) for file in files)
+    sealed = not files or run.metrics in files  # older runs have no checksums
+    return sealed and all(file.is_file() and run.is_as_saved(file) for file in files)
 
 
 def is_intact(encoder: Path) -> bool:
@@ -105,7 +106,7 @@ def is_intact(encoder: Path) -> bool:
         check_checksums(encoder)
     except (OSError, UserError):
         return False
-    return encoder.is_dir()
+    return (encoder / "config.json").is_file()
 
 
 def same_encoder(plan: Plan, run: RunDirectory) -> bool:
@@ -116,7 +117,8 @@ def same_encoder(plan: Plan, run: RunDirectory) -> bool:
     if not is_intact(run.encoder):
         return False
     try:
-        saved = _described(run.encoder)
+        with reading(run.encoder):  # the libraries raise many kinds
+            saved = _described(run.encoder)
     except (OSError, UserError):
         return False
     with tempfile.TemporaryDirectory() as scratch:

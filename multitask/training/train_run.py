@@ -153,7 +153,7 @@ def _silent(line: str) -> None:
 
 def save_encoder(plan: Plan, run: RunDirectory) -> None:
     """Save the encoder's architecture and tokenizer, so that the run loads without the original."""
-    run.make(run.encoder)
+    run.check_folder(run.encoder)
     try:
         with replacing(run.encoder) as made:
             write_encoder(plan, made)

@@ -289,3 +289,24 @@ def test_a_damaged_file_of_the_encoder_is_not_intact(finished):
     (finished.encoder / "config.json").write_text("{}")
     assert not is_intact(finished.encoder) and not is_complete(finished)
     assert not is_intact(finished.path / "nowhere")
+
+
+def test_an_encoder_of_an_older_run_that_is_damaged_is_written_again(command, interrupted):
+    """Its directory has no checksums."""
+    (interrupted.encoder / "SHA256SUMS").unlink()
+    for name, text in (("tokenizer.json", "{"), ("config.json", "[]")):
+        before = (interrupted.encoder / name).read_text()
+        (interrupted.encoder / name).write_text(text)
+    assert run_multitask.main([*command, "--resume"]) == 0
+    assert (interrupted.encoder / name).read_text() == before
+
+
+def test_an_empty_directory_is_no_encoder(tmp_path):
+    assert not is_intact(tmp_path)
+
+
+def test_a_finish_that_was_repeated_and_killed_is_not_complete(finished):
+    finished.unseal_log()
+    assert not is_complete(finished)
+    finished.checksums.unlink()  # as in older runs
+    assert is_complete(finished)
