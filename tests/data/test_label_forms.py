@@ -9,8 +9,10 @@ import pyarrow.parquet
 import pytest
 from datasets import ClassLabel, Dataset, Features, Sequence, Value
 
+from multitask.config import load_config
 from multitask.config.registry import task_type
-from multitask.data.load_rows import label_reader, load_rows, load_together
+from multitask.config.yaml_reader import dump_yaml
+from multitask.data.load_rows import label_reader, label_readers, load_rows, load_together
 from tests.support.data_files import make, refusal
 
 SETS = task_type("labels")
@@ -174,3 +176,17 @@ def test_lists_that_are_filled_up_are_read_as_before(tmp_path):
     write(tmp_path, [[1, 0], [0, 0], [1, 1]], "dev.jsonl")
     rows, _ = read(tmp_path, data | {"dev": "dev.jsonl"}, "dev")
     assert rows.gold.tolist() == [[1, 0], [0, 0], [1, 0]]
+
+
+def test_a_task_that_shares_the_rows_has_its_own_labels(tmp_path):
+    rows = [{"sentence": "a", "label": one, "mood": str(i % 2)} for i, one in enumerate(VECTORS)]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    data = {"train": "train.jsonl", "dev": "train.jsonl", "id": None}
+    one = {"data": data | NAMED, "head": "multi_label", "pooling": "mean"}
+    other = {"data": {"same_rows_as": "one", "label": "mood"}, "head": "binary", "pooling": "mean"}
+    file = tmp_path / "two.yaml"
+    file.write_text(dump_yaml({"data_dir": str(tmp_path), "tasks": {"one": one, "other": other}}))
+    config = load_config(file)
+    rows_by_task = load_together(config, ["one", "other"], "train", label_readers(config))
+    assert rows_by_task["one"].gold.tolist() == VECTORS
+    assert rows_by_task["other"].gold.tolist() == [0, 1, 0, 1]

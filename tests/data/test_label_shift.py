@@ -182,3 +182,16 @@ def test_check_and_training_warn(key, tiny_overrides, tmp_path, capsys):
             f"warning: sts: the labels are from 0 to 5 in train and from 0 to 0.975 in {key}: 33 "
             f"of 40 in train are outside of those in {key}: are both on one scale?"
         ]
+
+
+def test_check_warns_of_padding_and_of_labels_that_look_alike(tiny_encoder, tmp_path, capsys):
+    cells = [["joy", "0"], ["joy\u200b", "0"], ["fear", "0"]]
+    rows = [{"sentence": f"t{i}", "label": cell} for i, cell in enumerate(cells)]
+    write_lines(tmp_path / "train.jsonl", rows)
+    data = {"train": "train.jsonl", "dev": "train.jsonl", "id": None}
+    make(tmp_path, data, "multi_label", pooling="mean", max_length=16)
+    changes = [f"encoder.name={tiny_encoder}", "training.frozen_baseline=false"]
+    assert run_multitask.main(["check", str(tmp_path / "config.yaml"), *changes]) == 0
+    shown = capsys.readouterr().out
+    assert "warning: t: 3 of 3 train rows have the class '0': if it fills up lists" in shown
+    assert "warning: t: 'joy' and 'joy\\u200b' (U+200B added) are different labels: give" in shown

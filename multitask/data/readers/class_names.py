@@ -8,7 +8,7 @@ from multitask.data.readers.columns import files_of, format_of
 from multitask.data.readers.parquet import parquet_features
 from multitask.tasks.label_reader import LabelReader, some_of
 from multitask.utils.errors import UserError
-from multitask.utils.look_alikes import look
+from multitask.utils.look_alikes import look, looks_like
 
 SPLITS = ("train", "dev", "test")
 
@@ -76,7 +76,10 @@ def _contradiction(one: tuple[str, Sequence[str]], other: tuple[str, Sequence[st
         if name != another:
             lists = f"the classes of {other[0]} are {some_of(other[1])}"
             lists += f", of {one[0]} {some_of(one[1])}"
-            return f"{lists}: number {number} is {another!r} in one and {name!r} in the other"
+            alike = looks_like(another, [name])
+            return (
+                f"{lists}: number {number} is {another!r} in one and {name!r} in the other{alike}"
+            )
     return ""
 
 

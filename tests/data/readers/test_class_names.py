@@ -6,7 +6,9 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from multitask.config import load_config
 from multitask.config.registry import task_type
+from multitask.config.yaml_reader import dump_yaml
 from multitask.data.load_rows import label_reader, label_readers, load_rows
 from multitask.data.splits import load_splits
 from multitask.data.tags import tagged_rows
@@ -164,6 +166,28 @@ def test_numbers_as_names_are_only_listed_by_the_config(tmp_path):
     write(tmp_path, train=["1", "2", "3"])
     data = {"train": "train.parquet", "dev": "train.parquet", "id": None}
     assert classes(tmp_path, data | {"labels": [0, 1, 2]}) == ("0", "1", "2")
+
+
+def test_names_that_look_alike_are_told_apart(tmp_path):
+    write(tmp_path, train_0=["a\u200b", "b"], train_1=["a", "b"], dev=None)
+    result = refusal(classes, tmp_path, FILES)
+    assert "number 0 is 'a' in one and 'a\\u200b' in the other" in result
+    assert "it looks like 'a\\u200b', but has U+200B left out" in result
+
+
+@pytest.mark.parametrize(("names", "fits"), [(ONE, True), (OTHER, False), (["no", "yes"], True)])
+def test_a_task_with_the_head_of_another_has_its_names(names, fits, tmp_path):
+    write(tmp_path, train=ONE, other=names)
+    entry = {"data": {"train": "train.parquet", "dev": "train.parquet", "id": None}}
+    entry |= {"pooling": "mean", "head": "classification"}
+    other = {"data": {"dev": "other.parquet", "id": None}, "share_head": "t", "evaluate_only": True}
+    file = tmp_path / "two.yaml"
+    file.write_text(dump_yaml({"data_dir": str(tmp_path), "tasks": {"t": entry, "u": other}}))
+    if fits:
+        assert names_of(load_config(file)) == tuple(ONE)
+    else:
+        result = refusal(names_of, load_config(file))
+        assert "other.parquet are good, bad, of `labels` bad, good" in result
 
 
 @pytest.mark.parametrize("kind", ["tags", "labels"])
