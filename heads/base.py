@@ -13,6 +13,8 @@ class Head(nn.Module):
 
     takes: ClassVar[str]
     task_type: ClassVar[str]
+    # True if the head uses the order of the classes
+    ordered: ClassVar[bool] = False
     # `problem_type` of a sequence classifier of `transformers` with this last layer; "" for none
     problem_type: ClassVar[str] = ""
     # How to read a prediction from the scores, for model cards; {names} and {last} of the classes

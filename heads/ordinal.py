@@ -18,7 +18,7 @@ class OrdinalHead(ClassScores):
     P(y = k) is the difference of two neighbours. The parameters are the middle of the thresholds
     and the logarithms of their gaps. So the thresholds stay in order, and they widen as fast as
     w . x grows in fine-tuning. Initially all classes are equally likely at w . x = 0. The order of
-    the classes is that of ``data.labels``.
+    the classes is that of ``data.labels``, or of numbers; words need ``data.labels``.
 
     Args:
         dim: width d of the vector.
@@ -26,6 +26,7 @@ class OrdinalHead(ClassScores):
     """
 
     takes: ClassVar[str] = "vector"
+    ordered: ClassVar[bool] = True
     divergence: ClassVar[str] = "symmetric_kl"  # for SMART
 
     def __init__(self, dim: int, num_labels: int) -> None:

@@ -119,6 +119,12 @@ class DataConfig(Strict):
     `[2, 6, 7, 0, 0]`. It means no label. In a list of tags only values after the last word are
     padding."""
 
+    label_vectors: bool | None = None
+    """Several classes per row: `true` reads a vector of one 0 or 1 per class, such as
+    `[0.0, 1.0, 0.0, 0.0]` or a text `0,1,0,0`. The classes are those of `labels`, in that order;
+    without `labels` their names are the numbers from 0. `false`: a list of 0 and 1 has the classes
+    0 and 1. Default: a column that seems to hold vectors is refused."""
+
     tag_scheme: Literal["IOB2", "IOB1", "IOE2", "IOE1", "IOBES", "BILOU"] = "IOB2"
     """How the tags of words mark entities. Tags that break the scheme mark no entity."""
 
@@ -171,6 +177,8 @@ class DataConfig(Strict):
             raise mistake("dev_share", "it replaces `dev` and `texts_of`: leave it out")
         if self.format in ("disk", "hub") and not self.path and not self.texts_of:
             raise mistake("format", f"format {self.format} needs `path`")
+        if self.label_vectors and self.padding_label is not None:
+            raise mistake("padding_label", "`label_vectors` need no padding: leave this out")
         if self.labels and self.label_range:
             message = "`labels` (classes) and `label_range` (numbers) exclude each other"
             raise mistake("label_range", f"{message}: set one of them to null")

@@ -15,6 +15,7 @@ NOT_SHARED_WITH_ROWS = (
     "labels",
     "label_separator",
     "padding_label",
+    "label_vectors",
     "tag_scheme",
     "label_range",
     "unlabelled",

@@ -1,4 +1,4 @@
-"""Warn if the labels of two splits cannot come from one distribution."""
+"""Warn of labels that may be misread: of splits with another distribution, and of padding."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,8 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.data.tokenize import Split
-from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.label_reader import LabelReader, number_of
+from multitask.tasks.label_vectors import has_sets
 
 # Labels that only one split has are suspicious if random splits of the same rows have as many of
 # them with a probability below CHANCE, or below DISJOINT if the splits have no label in common,
@@ -15,6 +16,7 @@ CHANCE, DISJOINT = 1e-3, 1e-2
 # and if they are at least this share of the split: a few rare labels do not mean another scale.
 SHARE = 0.1
 DRAWS = 2_000  # random splits that are tried for classes
+PADDED = 0.9  # a class that so many training rows have may fill up their lists
 SHOWN = 5  # the number of classes that a warning lists
 
 
@@ -123,3 +125,31 @@ def _both_ways(pair: Mapping[str, np.ndarray]) -> Sequence[tuple[str, str]]:
     """Return both orders, dev first: labels that train lacks hurt the dev score most."""
     train, other = pair
     return ((other, train), (train, other))
+
+
+def padding_warnings(
+    config: Config, splits: Mapping[str, Mapping[str, Split]], readers: Mapping[str, LabelReader]
+) -> list[str]:
+    """Return a line for each class that seems to fill up the lists of a task."""
+    warnings = []
+    for task, reader in readers.items():
+        data, kind = config.tasks[task].data, reader.task_type
+        train = splits[task].get("train")
+        if train is None or not has_sets(kind) or data.padding_label or data.label_vectors:
+            continue
+        labels = train.rows.gold
+        rows = int((~kind.missing(labels)).sum())
+        counts = kind.class_counts(labels, len(reader.names))
+        for value, number in reader.ids.items():
+            if counts[number] >= max(1, PADDED * rows) and _may_fill_up(value):
+                warnings.append(
+                    f"{task}: {counts[number]:,} of {rows:,} train rows have the class {value!r}: "
+                    f"if it fills up lists of one length, set `data.padding_label: {value}`"
+                )
+    return warnings
+
+
+def _may_fill_up(value: str) -> bool:
+    """Return True for 0, a negative number, and "pad" in any spelling such as ``[PAD]``."""
+    letters = "".join(filter(str.isalpha, value)).lower()
+    return number_of(value) <= 0 or letters in ("pad", "padding")

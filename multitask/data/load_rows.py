@@ -14,30 +14,44 @@ from typing import Any
 import numpy as np
 
 from multitask.config import TEXT_KEYS, Config, DataConfig
-from multitask.config.registry import head_type
-from multitask.data.readers.columns import (
-    class_names,
-    column_of,
-    is_missing,
-    read_columns,
-    text_of,
-)
+from multitask.config.registry import head_type, resolve
+from multitask.data.label_forms import count_classes, has_no_label, refuse_vectors
+from multitask.data.readers.class_names import check_names, class_names
+from multitask.data.readers.columns import column_of, read_columns, text_of
 from multitask.data.readers.lines import read_lines
 from multitask.data.readers.tables import table_of
 from multitask.data.texts import problem_of
 from multitask.tasks.base import TaskType
-from multitask.tasks.label_reader import LabelReader, canonical, label_text, number_of
+from multitask.tasks.label_reader import (
+    LabelReader,
+    canonical,
+    is_missing,
+    label_text,
+    number_of,
+    some_of,
+)
+from multitask.tasks.label_vectors import classes_in, has_sets
 from multitask.tasks.rows import Rows
 from multitask.utils import limits
 from multitask.utils.errors import UserError, warn
 
 
 def label_readers(config: Config) -> dict[str, LabelReader]:
-    """Return each task's label reader, for its head's task type; see ``label_reader``."""
-    return {
-        task: label_reader(config, task, head_type(entry.head.name))
-        for task, entry in config.tasks.items()
-    }
+    """Return each task's label reader, for its head's task type; see ``label_reader``.
+
+    Raises UserError if a head needs the order of the classes and it is unknown.
+    """
+    readers = {}
+    for task, entry in config.tasks.items():
+        reader = label_reader(config, task, head_type(entry.head.name))
+        unordered = [value for value in reader.ids if math.isnan(number_of(value))]
+        if unordered and entry.data.labels is None and resolve("head", entry.head.name).ordered:
+            message = f"head {entry.head.name!r} needs the order of {some_of(unordered)}"
+            advice = "list all classes from the lowest to the highest, such as [low, medium, high]"
+            message = f"{message}: {advice}"
+            raise config.error(("tasks", task, "data", "labels"), message)
+        readers[task] = reader
+    return readers
 
 
 def label_reader(config: Config, task: str, task_type: TaskType) -> LabelReader:
@@ -80,6 +94,9 @@ def _check_keys(config: Config, task: str, task_type: TaskType) -> None:
     if data.padding_label is not None and (not task_type.has_classes or task_type.one_value):
         message = "the head takes one label per row: leave this out"
         raise config.error((*path, "padding_label"), message)
+    if data.label_vectors is not None and not has_sets(task_type):
+        message = "the head does not take any number of classes per row: leave this out"
+        raise config.error((*path, "label_vectors"), message)
     if task_type.has_classes and data.label_range is not None:
         message = "the head predicts classes: give `labels`, not a range"
         raise config.error((*path, "label_range"), message)
@@ -89,9 +106,11 @@ def _class_of_value(config: Config, task: str, task_type: TaskType) -> Mapping[s
     """Return the class of each label value, if the config does not give `labels`."""
     if config.tasks[task].only_scored:  # it has no training rows
         task = config.tasks[task].share_head or task
+    data = config.tasks[task].data
+    if data.label_vectors:
+        return {str(number): str(number) for number in range(count_classes(config, task))}
     if named := class_names(config, task):
         mapping = {str(number): name for number, name in enumerate(named)}
-        data = config.tasks[task].data
         padding = [] if data.padding_label is None else [data.padding_label]
         keys = {"unlabelled": data.unlabelled, "padding_label": padding}
         for key, values in keys.items():
@@ -111,6 +130,7 @@ def _label_values(config: Config, task: str, task_type: TaskType) -> list[str]:
     read = _cell_reader(data, task_type)
     values: set[str] = set()
     cells = column_of(columns, data, "label", source)
+    refuse_vectors(config, task, cells, task_type, source=source, named=False)
     for row, cell in enumerate(cells, 1):
         try:
             values.update(read(cell) or ())
@@ -118,6 +138,8 @@ def _label_values(config: Config, task: str, task_type: TaskType) -> list[str]:
             raise UserError(f"{source}, row {row}: {data.label} {error}") from None
     skip = set(map(canonical, data.unlabelled))
     values = {value for value in values if canonical(value) not in skip}
+    if not task_type.one_value:
+        values.discard("")  # a missing item of a list is no class
     if not cells:
         raise UserError(f"{source}: no rows")
     if len(values) < 2:
@@ -146,6 +168,9 @@ def load_rows(config: Config, task: str, split: str, reader: LabelReader) -> Row
         return rows
     if split == "test" and data.label not in columns:
         return rows
+    check_names(config, task, reader, [split])
+    cells = columns.get(data.label, [])
+    refuse_vectors(config, task, cells, reader.task_type, source=source, named=True)
     rows.labels = _labels(data, columns, rows, reader, split=split)
     if split == "test" and reader.task_type.missing(rows.labels).any():
         rows.labels = None  # a test split with an empty label is one to predict
@@ -180,6 +205,9 @@ def load_together(
     """
     columns, source = read_columns(config, tasks[0], split)
     rows = rows_of(config.tasks[tasks[0]].data, columns, source)
+    for task in tasks:
+        cells = columns.get(config.tasks[task].data.label, [])
+        refuse_vectors(config, task, cells, readers[task].task_type, source=source, named=True)
     labels = {
         task: _labels(config.tasks[task].data, columns, rows, readers[task], split=split)
         for task in tasks
@@ -190,10 +218,19 @@ def load_together(
     return {task: replace(rows, labels=column[~nothing]) for task, column in labels.items()}
 
 
-def _cell_reader(data: DataConfig, task_type: TaskType) -> Callable[[Any], Sequence[str] | None]:
-    """Return a function from a cell to its label values without padding; None: no label."""
+def _cell_reader(
+    data: DataConfig, task_type: TaskType, classes: Sequence[str] = ()
+) -> Callable[[Any], Sequence[str] | None]:
+    """Return a function from a cell to its label values without padding; None: no label.
+
+    ``classes`` are the values that a label vector has numbers for.
+    """
     skip = set(map(canonical, data.unlabelled))
     padding = canonical(data.padding_label)
+
+    def read_vector(cell: Any) -> Sequence[str] | None:
+        missing = has_no_label(cell, skip)
+        return None if missing else classes_in(cell, classes, data.label_separator)
 
     def read(cell: Any) -> Sequence[str] | None:
         values = task_type.values_in(cell, skip, data.label_separator)
@@ -206,14 +243,14 @@ def _cell_reader(data: DataConfig, task_type: TaskType) -> Callable[[Any], Seque
             end -= 1
         return values[:end]
 
-    return read
+    return read_vector if data.label_vectors else read
 
 
 def _labels(
     data: DataConfig, columns: dict, rows: Rows, reader: LabelReader, *, split: str
 ) -> np.ndarray:
     """Read every row's label; missing ones are marked (see ``TaskType.missing``)."""
-    task_type, read = reader.task_type, _cell_reader(data, reader.task_type)
+    task_type, read = reader.task_type, _cell_reader(data, reader.task_type, [*reader.ids])
     labels = task_type.unread(len(rows), reader)
     for i, cell in enumerate(column_of(columns, data, "label", rows.source)):
         try:

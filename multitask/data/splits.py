@@ -12,6 +12,7 @@ from multitask.config import Config
 from multitask.config.registry import imported
 from multitask.data.load_rows import labelled_only, load_together
 from multitask.data.masking import Masking
+from multitask.data.readers.class_names import check_names
 from multitask.data.summary import describe_splits, row_key
 from multitask.data.texts import split_rows, unlabelled_rows
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
@@ -143,6 +144,9 @@ def load_splits(config: Config, readers: Mapping[str, LabelReader]) -> tuple[Spl
         The rows by task and split, and the shared training rows by the task that they belong to
         and the task of their labels.
     """
+    for task, reader in readers.items():
+        if reader.names:
+            check_names(config, task, reader)
     rows: SplitRows = {}
     together: SplitRows = {}
     apart = [task for task, reader in readers.items() if not reader.task_type.per_row]

@@ -1,7 +1,7 @@
 """Describe a run's data before training: counts for plan and report, and warnings."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -13,6 +13,7 @@ from multitask.data.tokenize import Split
 from multitask.tasks.glue import check_index
 from multitask.tasks.label_reader import LabelReader, number_of
 from multitask.tasks.rows import Rows
+from multitask.utils.look_alikes import difference, look
 
 
 def describe_splits(
@@ -71,8 +72,8 @@ def data_warnings(
         if entry.data.labels is None:
             for names in alike(parts.get("train", {}).get("label_counts", {})):
                 lines.append(
-                    f"{' and '.join(map(repr, names))} are different labels: give them one name in "
-                    "`data.labels` if they mean the same"
+                    f"{' and '.join(told_apart(names))} are different labels: give them one name "
+                    "in `data.labels` if they mean the same"
                 )
         if entry.data.corpus in seen:
             lines.append(
@@ -109,13 +110,19 @@ def unread(part: Mapping[str, Any], split: str, answers: bool) -> Iterator[str]:
 
 
 def alike(names: Iterable[str]) -> list[list[str]]:
-    """Group class names that differ only in case, white space or the spelling of a number."""
+    """Group class names that look alike, or are spellings of one number."""
     groups: dict[str | float, list[str]] = {}
     for name in names:
-        number = number_of(name)
-        key = name.strip().casefold() if math.isnan(number) else number
-        groups.setdefault(key, []).append(name)
+        number = number_of(look(name))
+        groups.setdefault(look(name) if math.isnan(number) else number, []).append(name)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """Return names that look alike in quotes, each with its code points that the first lacks."""
+    first, *others = names
+    notes = ((name, difference(name, first)) for name in others)
+    return [repr(first), *(f"{name!r} ({note})" if note else repr(name) for name, note in notes)]
 
 
 def glue_remarks(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> list[str]:

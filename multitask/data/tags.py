@@ -16,6 +16,7 @@ from multitask.data.load_rows import (
     texts_from_file,
     without,
 )
+from multitask.data.readers.class_names import check_names
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.readers.tables import table_of
 from multitask.data.tokenize import Tokens
@@ -37,6 +38,7 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
     rows = _with_words(data, columns, source)
     if split == "test" and data.label not in columns:
         return rows
+    check_names(config, task, reader, [split])
     words = rows.words or []
     labels = np.full((len(rows), max(map(len, words))), -1, dtype=np.int64)
     for i, cell in enumerate(column_of(columns, data, "label", source)):

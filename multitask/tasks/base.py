@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from multitask.tasks.label_reader import LabelReader, canonical, label_text
+from multitask.tasks.label_reader import LabelReader, canonical, is_missing, label_text
 from multitask.tasks.rows import Rows
 
 Array = npt.NDArray[Any]
@@ -111,7 +111,7 @@ class TaskType:
         if isinstance(cell, list | dict):
             raise ValueError("is a list or an object: this head takes one label a row")
         value = label_text(cell)
-        return None if canonical(value) in unlabelled else [value]
+        return None if is_missing(cell) or canonical(value) in unlabelled else [value]
 
     def read(self, values: Sequence[str], reader: LabelReader) -> Any:
         """Return the label for the values of a cell. Raises ValueError with what was expected."""

@@ -2,11 +2,14 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from multitask.utils.look_alikes import looks_like
 
 if TYPE_CHECKING:
     from multitask.tasks.base import TaskType
@@ -50,8 +53,8 @@ class LabelReader:
         if self.ids:
             known_as = self.ids.get(value, self._spellings.get(canonical(value)))
             if known_as is None:
-                labels = ", ".join([*self.ids][:SHOWN]) + (", ..." if len(self.ids) > SHOWN else "")
-                raise ValueError(f"expected one of {labels} (`data.labels` gives others a meaning)")
+                advice = f"(`data.labels` gives others a meaning){looks_like(value, self.ids)}"
+                raise ValueError(f"expected one of {some_of([*self.ids])} {advice}")
             return known_as
         number = number_of(value)
         if not self.low <= number <= self.high:  # NaN fails too
@@ -72,19 +75,28 @@ class LabelReader:
         return np.clip(predictions, self.low, self.high) if in_range else predictions
 
 
+def some_of(values: Sequence[str]) -> str:
+    """Return values for an error message; the first ones of many."""
+    return ", ".join(values[:SHOWN]) + (", ..." if len(values) > SHOWN else "")
+
+
+def is_missing(value: Any) -> bool:
+    """Return True for null, and for NaN and infinity: formats without a null write those."""
+    infinite = isinstance(value, float) and math.isinf(value)
+    return value is None or infinite or bool(value != value)
+
+
 def label_text(cell: Any) -> str:
-    """Return the label in a cell as text; ``''`` if the cell is blank.
+    """Return the label in a cell as text; ``''`` if the cell is blank or missing.
 
     Text is unchanged. Numbers of a typed file get one spelling per value: ``1`` and ``1.0`` are
     ``'1'``. ``True`` is ``'true'``.
     """
-    if cell is None:
+    if is_missing(cell):
         return ""
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, float):
-        if math.isnan(cell):
-            return ""
         return str(int(cell)) if cell.is_integer() else repr(cell)
     text = str(cell)
     return text if text.strip() else ""

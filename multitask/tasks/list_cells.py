@@ -7,6 +7,8 @@ import warnings
 from typing import Any
 
 ITEM = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'",;()\[\]{}]+"""
+# without quotes: the missing values of Python, JSON, numpy and pandas
+MISSING = {"None", "null", "<NA>", "NaT", "NaN", "nan", "Infinity", "-Infinity", "inf", "-inf"}
 LIST = re.compile(rf"\[\s*(?:(?:{ITEM})\s*(?:,\s*(?:{ITEM})\s*)*(?:,\s*)?)?\]", re.DOTALL)
 ITEMS = re.compile(ITEM, re.DOTALL)
 
@@ -14,8 +16,8 @@ ITEMS = re.compile(ITEM, re.DOTALL)
 def list_in(cell: str) -> list[str] | None:
     """Return the items of a cell with a list of JSON or Python; None for any other cell.
 
-    Numbers and words without quotes are returned as written. Raises ValueError for an incomplete
-    list, for a list of other values, and for a set or an object.
+    Numbers and words without quotes are returned as written, and a missing value as "". Raises
+    ValueError for an incomplete list, for a list of other values, and for a set or an object.
     """
     text = cell.strip()
     if not (text.startswith(("[", "{")) or text.endswith("]")):
@@ -29,7 +31,7 @@ def _unquoted(item: str) -> str:
     if item == "...":
         raise ValueError("holds '...': the list was shortened when it was printed")
     if item[0] not in "'\"":
-        return "" if item in ("None", "null") else item
+        return "" if item in MISSING else item
     try:
         text = str(_literal(item))
         text.encode()  # an escape may give half a character

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, saved_scores
-from multitask.tasks.label_reader import LabelReader, canonical, label_text
+from multitask.tasks.label_reader import LabelReader, canonical, is_missing, label_text
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.records import shares
 from multitask.tasks.rows import Rows
@@ -38,7 +38,7 @@ class MultiLabel(TaskType):
         """Return the items of a list, also of a list in text, or a text split at ``separator``."""
         if not isinstance(cell, list | dict):
             text = label_text(cell)
-            if cell is None or canonical(text) in unlabelled:
+            if is_missing(cell) or canonical(text) in unlabelled:
                 return None
             cell = list_in(text)
         if cell is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide
-from multitask.tasks.label_reader import LabelReader, canonical, label_text
+from multitask.tasks.label_reader import LabelReader, canonical, is_missing, label_text
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
@@ -61,7 +61,7 @@ class TokenClassification(TaskType):
     def values_in(
         self, cell: Any, unlabelled: Collection[str], separator: str
     ) -> Sequence[str] | None:
-        if isinstance(cell, str | None) and canonical(cell) in {"", *unlabelled}:
+        if is_missing(cell) or (isinstance(cell, str) and canonical(cell) in {"", *unlabelled}):
             return None
         tags = list_in(cell) if isinstance(cell, str) else cell
         if not isinstance(tags, list):

@@ -9,7 +9,7 @@ import torch
 
 from multitask.config import Config
 from multitask.data.dataloader import MultiTaskLoader, TrainRows, train_loaders
-from multitask.data.label_shift import label_warnings
+from multitask.data.label_shift import label_warnings, padding_warnings
 from multitask.data.load_rows import label_readers
 from multitask.data.splits import Data, load_splits, tokenize_splits
 from multitask.data.summary import data_warnings, glue_remarks
@@ -170,6 +170,7 @@ def plan(config: Config, model: MultiTaskModel, data: Data, device: torch.device
         warnings=[
             *data_warnings(config, data.summary, trained),
             *label_warnings(config, data.splits, data.readers),
+            *padding_warnings(config, data.splits, data.readers),
             *glue_remarks(config, data.splits),
         ],
     )

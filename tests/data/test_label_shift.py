@@ -1,13 +1,18 @@
 """Labels of two splits that cannot come from one distribution, and those that can."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import run_multitask
 from multitask.config.registry import task_type
-from multitask.data.label_shift import other_labels
+from multitask.data.label_shift import other_labels, padding_warnings
+from multitask.data.load_rows import label_readers, load_rows
 from multitask.tasks.label_reader import LabelReader
 from tests.conftest import ROOT, write_tsv
+from tests.support.data_files import make
+from tests.support.token_run import write_lines
 
 RNG = np.random.default_rng(0)
 NUMBERS = LabelReader(task_type("number"), {}, (), 0.0, 100.0)
@@ -118,6 +123,49 @@ def test_labels_without_classes_or_range_are_not_compared():
     assert warning_of(np.zeros((9, 2), int), np.full((9, 2), 50), reader) == ""
 
 
+def padding_of(directory, cells, head="multi_label", **data):
+    write_lines(directory / "x.jsonl", [{"text": f"t{i}", "label": cell} for i, cell in cells])
+    given = {"train": "x.jsonl", "dev": "x.jsonl", "text": "text", "id": None, **data}
+    config = make(directory, given, head)
+    readers = label_readers(config)
+    rows = load_rows(config, "t", "train", readers["t"])
+    return padding_warnings(config, {"t": {"train": SimpleNamespace(rows=rows)}}, readers)
+
+
+LISTS = [[1 + i % 3, 5, *[0] * (1 + i % 2), *[3] * (1 - i % 2)] for i in range(20)]
+
+
+@pytest.mark.parametrize("odd", [0, 2])
+@pytest.mark.parametrize("filler", [0, "0.0", -1, "[PAD]"])
+def test_a_class_that_fills_up_the_lists_is_named(odd, filler, tmp_path):
+    cells = [[filler if one == 0 else one for one in cell] for cell in LISTS]
+    cells[:odd] = [[1, 2, 3, 5]] * odd
+    (line,) = padding_of(tmp_path, enumerate(cells))
+    assert line == (
+        f"t: {20 - odd} of 20 train rows have the class '{filler}': if it fills up lists of one "
+        f"length, set `data.padding_label: {filler}`"
+    )
+    assert padding_of(tmp_path, enumerate(cells), labels=[*{one for cell in cells for one in cell}])
+    assert not padding_of(tmp_path, enumerate(cells), padding_label=filler)
+
+
+def test_classes_that_fill_up_nothing(tmp_path):
+    often = [[5, 0]] * 17 + [[5, 1]] * 3  # 5 is a class that every row has, 0 one of many rows
+    assert not padding_of(tmp_path, enumerate(often))
+    assert not padding_of(tmp_path, enumerate([0] * 19 + [1]), "classification")
+    vectors = [[1, 0, 0]] * 19 + [[0, 1, 1]]
+    assert not padding_of(tmp_path, enumerate(vectors), label_vectors=True)
+
+
+def test_the_paraphrase_types_of_the_real_files_are_filled_up(tmp_path):
+    file = ROOT.parent / "shared" / "data" / "dnlp" / "etpc-paraphrase-train.csv"
+    if not file.is_file():
+        pytest.skip(f"the file is not at hand ({file})")
+    keys = {"text": "sentence1", "label": "paraphrase_types", "train": str(file)}
+    (line,) = padding_of(tmp_path, [], **keys)
+    assert "2,019 of 2,019 train rows have the class '0'" in line
+
+
 @pytest.mark.parametrize("key", ["dev", "test"])
 def test_check_and_training_warn(key, tiny_overrides, tmp_path, capsys):
     """Shares where the training rows have stars."""
@@ -134,3 +182,16 @@ def test_check_and_training_warn(key, tiny_overrides, tmp_path, capsys):
             f"warning: sts: the labels are from 0 to 5 in train and from 0 to 0.975 in {key}: 33 "
             f"of 40 in train are outside of those in {key}: are both on one scale?"
         ]
+
+
+def test_check_warns_of_padding_and_of_labels_that_look_alike(tiny_encoder, tmp_path, capsys):
+    cells = [["joy", "0"], ["joy\u200b", "0"], ["fear", "0"]]
+    rows = [{"sentence": f"t{i}", "label": cell} for i, cell in enumerate(cells)]
+    write_lines(tmp_path / "train.jsonl", rows)
+    data = {"train": "train.jsonl", "dev": "train.jsonl", "id": None}
+    make(tmp_path, data, "multi_label", pooling="mean", max_length=16)
+    changes = [f"encoder.name={tiny_encoder}", "training.frozen_baseline=false"]
+    assert run_multitask.main(["check", str(tmp_path / "config.yaml"), *changes]) == 0
+    shown = capsys.readouterr().out
+    assert "warning: t: 3 of 3 train rows have the class '0': if it fills up lists" in shown
+    assert "warning: t: 'joy' and 'joy\\u200b' (U+200B added) are different labels: give" in shown

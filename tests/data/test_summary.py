@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from multitask.config.registry import task_type
-from multitask.data.summary import alike, count_overlap, describe, row_key, unread
+from multitask.data.summary import (
+    alike,
+    count_overlap,
+    describe,
+    row_key,
+    told_apart,
+    unread,
+)
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -69,8 +76,14 @@ def test_overlap_counts_rows_of_the_split():
         (["500", "5E2", "+500"], [["500", "5E2", "+500"]]),
         (["pos", "Pos ", "neg"], [["pos", "Pos "]]),
         (["nan", "inf", "1_1", "11"], []),
+        (["tr\xe8s bon", "tre\u0300s bon", "tr\xe8s\xa0bon", "bon"],
+         [["tr\xe8s bon", "tre\u0300s bon", "tr\xe8s\xa0bon"]]),
+        (["a\u200b", "a", "\ufeffa", "a\xad", "\u200ea", "b"],
+         [["a\u200b", "a", "\ufeffa", "a\xad", "\u200ea"]]),
+        (["\u2764", "\u2764\ufe0f", "\uff21", "A", "1\u200b", "1.0"],
+         [["\u2764", "\u2764\ufe0f"], ["\uff21", "A"], ["1\u200b", "1.0"]]),
     ],
-)
+)  # fmt: skip
 def test_classes_that_look_alike(names, groups):
     assert alike(names) == groups
 
@@ -98,3 +111,11 @@ def test_words_without_a_token_are_told_by_their_reason(part, answers, lines):
     result = list(unread(part, "dev", answers))
     assert len(result) == len(lines)
     assert all(one.startswith(line) for one, line in zip(result, lines, strict=True))
+
+
+def test_classes_that_look_alike_are_told_apart_by_code_points():
+    assert told_apart(["pos", "Pos "]) == ["'pos'", "'Pos '"]
+    shown = told_apart(["tr\xe8s", "tre\u0300s", "tr\xe8s\u200b"])
+    assert shown[0] == "'tr\xe8s'"
+    assert shown[1].endswith(" (U+0065 U+0300 instead of U+00E8)")
+    assert shown[2] == "'tr\xe8s\\u200b' (U+200B added)"

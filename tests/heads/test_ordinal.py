@@ -2,8 +2,11 @@
 
 import pytest
 import torch
+from datasets import ClassLabel, Dataset, Features, Value
 
 from multitask.config.registry import build
+from multitask.data.load_rows import label_readers
+from tests.support.data_files import make, refusal
 from tests.support.single_heads import CONTEXT, D, make_head, vectors
 
 
@@ -49,3 +52,35 @@ def test_ordinal_learns_a_scale_and_passes_through_the_classes_in_order():
     assert (predictions == gold).float().mean() > 0.9
     ordered = predictions[head.linear(vector)[:, 0].argsort()]
     assert (ordered.diff() >= 0).all() and set(ordered.tolist()) == set(range(5))
+
+
+def ordinal_classes(directory, values, **data):
+    lines = [f"text {i},{value}" for i, value in enumerate(values)]
+    (directory / "train.csv").write_text("\n".join(["sentence,label", *lines]))
+    return label_readers(make(directory, {"id": None, **data}, "ordinal"))["t"].names
+
+
+@pytest.mark.parametrize(
+    "values", [["medium", "low", "high"], ["1 star", "2 stars"], ["1", "2", "x"], ["I", "II"]]
+)
+def test_words_have_no_order_without_labels(values, tmp_path):
+    result = refusal(ordinal_classes, tmp_path, values)
+    assert "tasks.t.data.labels: head 'ordinal' needs the order of " in result
+    assert "from the lowest to the highest, such as [low, medium, high]" in result
+    assert ordinal_classes(tmp_path, values, labels=values) == tuple(values)
+    assert len(label_readers(make(tmp_path, {"id": None}, "classification"))["t"].names) == len(
+        values
+    )
+
+
+def test_numbers_have_an_order(tmp_path):
+    values = ["10", "9.5", "-1", "2", "1e1"]
+    assert ordinal_classes(tmp_path, values) == ("-1", "2", "9.5", "10", "1e1")
+
+
+def test_the_numbers_of_named_classes_have_an_order(tmp_path):
+    kinds = {"sentence": Value("string"), "label": ClassLabel(names=["low", "medium", "high"])}
+    columns = {"sentence": ["a", "b"], "label": [2, 0]}
+    Dataset.from_dict(columns, Features(kinds)).to_parquet(tmp_path / "x.parquet")
+    config = make(tmp_path, {"train": "x.parquet", "dev": "x.parquet", "id": None}, "ordinal")
+    assert label_readers(config)["t"].names == ("low", "medium", "high")

@@ -17,6 +17,7 @@ from tests.support.messages import complaint
 from tests.support.multi_label_run import labelled
 from tests.support.token_run import write_lines
 
+CLASSES = ["animal", "place", "size"]
 YAML = """
 data_dir: {data}
 output_dir: {output}
@@ -131,6 +132,32 @@ def test_prediction_files_and_a_loaded_run_agree(run_dir, capsys):
     assert dev["f1"] == reported["f1"]
     assert run_multitask.main(["evaluate", str(run_dir)]) == 0
     assert f"{reported['f1']:.3f}" in capsys.readouterr().out
+
+
+def test_label_vectors_train_the_run_of_the_lists(config, tmp_path):
+    """The same rows as lists of names, as vectors with names, and as vectors without."""
+    for split, rows in (("train", labelled(320, 1)), ("dev", labelled(80, 2))):
+        vectors = [[float(name in row["classes"]) for name in CLASSES] for row in rows]
+        records = [{**row, "classes": one} for row, one in zip(rows, vectors, strict=True)]
+        write_lines(config.parent / f"{split}-vectors.jsonl", records)
+    files = [f"tasks.about.data.{split}={split}-vectors.jsonl" for split in ("train", "dev")]
+    data = "tasks.about.data"
+    vectors = [*files, f"{data}.label_vectors=true"]
+    named = f"{data}.labels=[{', '.join(CLASSES)}]"
+    short = ["training.epochs=1", "training.frozen_baseline=false"]
+    scores = []
+    for name, changes in (("a", []), ("b", [*vectors, named]), ("c", vectors)):
+        run = tmp_path / name
+        assert run_multitask.main([str(config), *changes, *short, f"output_dir={run}"]) == 0
+        trained = load(run)
+        split = trained.load_split("about", "dev")
+        scored = trained.score_split("about", split)
+        dev = dev_results(scored, split.rows, trained.readers["about"])["dev"]
+        report = json.loads((run / "report.json").read_text())["tasks"]["about"]
+        assert dev["f1"] == report["dev"]["f1"]
+        assert report["classes"] == (["0", "1", "2"] if name == "c" else CLASSES)
+        scores.append(scored.scores.tolist())
+    assert scores[0] == scores[1] == scores[2]
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Labels as the file has them, and one spelling per value."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,8 @@ from multitask.tasks.label_reader import LabelReader, canonical
         ("01", "01"), ("007", "007"), ("0", "0"), ("0.50", "0.5"), (2**53 + 1, str(2**53 + 1)),
         ("2.50", "2.5"), ("1e2", "1e2"), ("1_1", "1_1"), ("١", "١"), ("-1.0", "-1"),
         (None, ""), (float("nan"), ""), ("", ""), (" x ", "x"),
-        ("nan", "nan"), ("inf", "inf"), (True, "true"), ("True", "true"), ("FALSE", "false"),
+        (math.inf, ""), (-math.inf, ""), ("nan", "nan"), ("inf", "inf"),
+        (True, "true"), ("True", "true"), ("FALSE", "false"),
         ("contradiction", "contradiction"), ("-", "-"),
     ],
 )  # fmt: skip
@@ -32,6 +35,20 @@ def test_an_error_names_some_of_many_classes():
     reader = LabelReader(task_type("class"), {f"c{i}": i for i in range(500)}, ())
     with pytest.raises(ValueError, match=r"expected one of c0, .*c19, \.\.\. \("):
         reader.read("d")
+
+
+def test_an_error_tells_look_alikes_apart():
+    reader = LabelReader(task_type("class"), {"bad": 0, "tr\xe8s bon": 1, "Good": 2}, ())
+    for value, points in (
+        ("tre\u0300s bon", "U+0065 U+0300 instead of U+00E8"),
+        ("tr\xe8s\xa0bon", "U+00A0 instead of U+0020"),
+        ("tr\xe8s bon\u200b", "U+200B added"),
+    ):
+        with pytest.raises(ValueError, match=r"expected one of bad, ") as caught:
+            reader.read(value)
+        assert str(caught.value).endswith(f"; it looks like 'tr\xe8s bon', but has {points}")
+    with pytest.raises(ValueError, match=r"meaning\)$"):  # a reader sees this
+        reader.read("good")
 
 
 def test_a_head_is_told_the_classes_and_their_counts():

@@ -20,6 +20,8 @@ from multitask.tasks.list_cells import list_in
         ('["\\ud83d\\ude00", "a\\/b"]', ["\U0001f600", "a/b"]),
         ("['\\d']", ["\\d"]),
         ("[joy, None, True]", ["joy", "", "True"]),
+        ("[nan, 'nan', NaN, \"NaN\", <NA>, NaT]", ["", "nan", "", "NaN", "", ""]),
+        ("[-inf, Infinity, 'inf', info, null]", ["", "", "inf", "info", ""]),
         ("[1,]", ["1"]),
         ("[1,\n 2]", ["1", "2"]),
         ("3,10", None),

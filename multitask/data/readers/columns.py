@@ -6,9 +6,8 @@ from typing import Any
 
 from multitask.config import Config, DataConfig
 from multitask.data.readers import hub
-from multitask.data.readers.parquet import parquet_features
 from multitask.data.readers.tables import FORMATS, joined, read_table
-from multitask.tasks.label_reader import canonical
+from multitask.tasks.label_reader import canonical, is_missing
 from multitask.utils.errors import UserError, no_file, suggest
 
 
@@ -53,51 +52,25 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
     if data.format in ("disk", "hub"):
         return hub.load_columns(config, task, name), f"{hub.place(config, task)}[{name}]"
     file = config.data_path(name)
-    files = _files(file)
+    files = files_of(file)
     missing = next((one for one in files or [file] if not one.is_file()), None)
     if missing is not None:
         without = "; null where there is none" if split == "test" else ""
         raise config.error(path, f"{no_file(missing)} (is `data_dir` right?{without})")
-    form = _format(data, file)
+    form = format_of(data, file)
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
     return joined([(str(one), read_table(one, form, data)) for one in files]), str(file)
 
 
-def _files(file: Path) -> list[Path]:
+def files_of(file: Path) -> list[Path]:
+    """Return the files of a name, in which ``*`` is a pattern, in the order of their names."""
     return sorted(file.parent.glob(file.name)) if "*" in file.name else [file]
 
 
-def _format(data: DataConfig, file: Path) -> str | None:
+def format_of(data: DataConfig, file: Path) -> str | None:
+    """Return the format of a file; None if its ending does not tell."""
     return FORMATS.get(file.suffix.lower()) if data.format == "auto" else data.format
-
-
-def class_names(config: Config, task: str) -> list[str]:
-    """Return the class names of the numbers in the label column, if the files contain them.
-
-    Raises UserError if two splits have different names.
-    """
-    data = config.tasks[task].data
-    first: list[str] = []
-    for name in filter(None, (data.train, data.dev, data.test)):
-        names = _class_names(config, task, name)
-        if first and names and names != first:
-            message = f"the classes of {name} are {', '.join(names)}, of train {', '.join(first)}"
-            raise config.error(("tasks", task, "data", "label"), message)
-        first = first or names
-    return first
-
-
-def _class_names(config: Config, task: str, name: str) -> list[str]:
-    data = config.tasks[task].data
-    if data.format in ("disk", "hub"):
-        features = hub.features_of(config, task, name)
-    else:
-        files = _files(config.data_path(name))
-        if not files or _format(data, files[0]) != "parquet" or not files[0].is_file():
-            return []
-        features = parquet_features(files[0])
-    return hub.class_names(features, data.label)
 
 
 def column_of(columns: dict[str, list], data: DataConfig, key: str, source: str) -> list:
@@ -119,8 +92,3 @@ def text_of(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "" if is_missing(value) else str(value)
-
-
-def is_missing(value: Any) -> bool:
-    """Return True for null and NaN."""
-    return value is None or bool(value != value)

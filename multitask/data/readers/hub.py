@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config import Config, DataConfig
-from multitask.data.readers.parquet import arrow_columns
+from multitask.data.readers.parquet import arrow_columns, arrow_features, parquet_features
 from multitask.data.readers.separated import SEPARATORS
 from multitask.data.readers.tables import joined, read_table
 from multitask.tasks.label_reader import label_text
 from multitask.utils.errors import UserError, reading, reason_of, warn
+from multitask.utils.look_alikes import looks_like
 
 # the builders of `datasets` whose files our readers read
 PLAIN = ("csv", "json")
+# those whose files may declare features, and the function that reads them
+SCHEMAS = {"parquet": parquet_features, "arrow": arrow_features}
 # what the card of a data set may say about these files, for our readers too
 KNOWN = ("name", "version", "data_dir", "data_files", "description", "features")
 KNOWN_CSV = ("sep", "delimiter", "names", "column_names")
@@ -46,15 +49,25 @@ def load_columns(config: Config, task: str, split: str) -> dict[str, list]:
         return arrow_columns(table.with_format("arrow")[:])
 
 
-def features_of(config: Config, task: str, split: str) -> Mapping[str, Any]:
-    """Return the features that a split declares. Raises UserError if it cannot be loaded."""
+def features_of(config: Config, task: str, split: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the features that a split and each of its files declare, with their names.
+
+    Raises UserError if the split cannot be loaded.
+    """
     data, where = config.tasks[task].data, place(config, task)
     with _loading(config, task, split):
         where, builder = _open(where, data)
         if _form(builder) is not None:
-            return builder.info.features or {}
-        features: Mapping[str, Any] = _load(where, builder, data, split).features
-        return features
+            return [(split, builder.info.features or {})]
+        if builder is not None and builder.name in SCHEMAS:
+            card, files = builder.info.features or {}, _files(builder)
+            read = SCHEMAS[builder.name]
+            parts = dict.fromkeys(p.splitname for p in _parts(split, dict.fromkeys(files, MANY)))
+            every = [pair for part in parts for pair in files[part]]
+            return [(f"the card of {where}", card), *((name, read(file)) for name, file in every)]
+        loaded = _load(where, builder, data, split)
+        saved = [] if builder is not None else [Path(one["filename"]) for one in loaded.cache_files]
+        return [(split, loaded.features), *((str(file), arrow_features(file)) for file in saved)]
 
 
 @contextmanager
@@ -129,18 +142,23 @@ def _unusual(builder: Any) -> list[str]:
 
 def _read(builder: Any, split: str, data: DataConfig) -> dict[str, list]:
     """Read a split, a part of one such as `train[:50%]`, or several with a `+` between."""
-    import datasets
-
     files = _files(builder)
-    instruction = datasets.ReadInstruction.from_spec("+".join(files) if split == "all" else split)
-    names = {part.splitname for part in instruction.to_absolute(dict.fromkeys(files, MANY))}
+    names = dict.fromkeys(part.splitname for part in _parts(split, dict.fromkeys(files, MANY)))
     tables = {name: _table(builder, files[name], data) for name in names}
     sizes = {name: len(next(iter(table.values()))) for name, table in tables.items()}
     parts = [
         (part.splitname, {k: v[part.from_ : part.to] for k, v in tables[part.splitname].items()})
-        for part in instruction.to_absolute(sizes)
+        for part in _parts(split, sizes)
     ]
     return joined(parts)
+
+
+def _parts(split: str, sizes: Mapping[str, int]) -> Any:
+    """Return the parts of splits, with so many rows, that an expression names."""
+    import datasets
+
+    names = "+".join(sizes) if split == "all" else split
+    return datasets.ReadInstruction.from_spec(names).to_absolute(dict(sizes))
 
 
 def _files(builder: Any) -> dict[str, list[tuple[str, Path]]]:
@@ -192,7 +210,8 @@ def _numbered(table: dict[str, list], builder: Any, source: str) -> dict[str, li
                 number = numbers.get(text, numbers.get(text.strip()))
                 if number is None:
                     message = f"{name} is {cell!r:.60}: expected one of {', '.join(feature.names)}"
-                    raise UserError(f"{source}, row {row + 1}: {message}")
+                    alike = looks_like(text, feature.names)
+                    raise UserError(f"{source}, row {row + 1}: {message}{alike}")
                 table[name][row] = number
     return table
 

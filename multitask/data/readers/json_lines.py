@@ -21,6 +21,7 @@ def read_json_lines(text: str, file: Path, data: DataConfig) -> dict[str, list]:
     """Read the columns of a file with one JSON object per line, or with one list of objects.
 
     A number becomes the text in the file: `1` and `1.0` are two texts and two classes, as in CSV.
+    `NaN` and `Infinity` without quotes are null.
     Raises UserError with file and line for anything else, and for a row without a text.
     """
     is_list = text.lstrip().startswith("[")
@@ -55,13 +56,17 @@ def _parsed(text: str, file: Path, line: int = 1) -> Any:
             object_pairs_hook=_distinct,
             parse_int=str,
             parse_float=str,
-            parse_constant=str,
+            parse_constant=_missing,
         )
     except json.JSONDecodeError as error:
         place = f"{file}, line {line + error.lineno - 1}"
         raise UserError(f"{place}: not JSON: {error.msg}") from error
     except (ValueError, RecursionError) as error:
         raise UserError(f"{file}, line {line}: not JSON: {error}") from error
+
+
+def _missing(name: str) -> None:
+    """Return null for NaN, Infinity and -Infinity, which Python writes for missing numbers."""
 
 
 def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -90,4 +95,5 @@ def _check_text(records: Sequence[Placed], name: str, data: DataConfig) -> None:
     for place, record in records:
         used = all(canonical(record.get(key)) == value for key, value in wanted.items())
         if used and record.get(name) is None:
-            raise UserError(f'{place}: {name!r} is missing or null: write "" for an empty text')
+            message = f'{name!r} is missing or null: write "" for an empty text'
+            raise UserError(f"{place}: {message} (NaN is read as null)")

@@ -23,13 +23,29 @@ def parquet_features(file: Path) -> Any:
 
     Raises UserError if the file cannot be read.
     """
-    import datasets
     import pyarrow.parquet
 
     with reading(file), _explained(file):
-        schema = pyarrow.parquet.read_schema(file)
-    by_datasets = b"huggingface" in (schema.metadata or {})
-    return datasets.Features.from_arrow_schema(schema) if by_datasets else {}
+        return _features(pyarrow.parquet.read_schema(file))
+
+
+def arrow_features(file: Path) -> Any:
+    """Return the features that `datasets` saved in an Arrow file; empty if there are none."""
+    import pyarrow
+
+    with reading(file), pyarrow.memory_map(str(file)) as source:
+        try:
+            return _features(pyarrow.ipc.open_stream(source).schema)
+        except pyarrow.ArrowInvalid:
+            return _features(pyarrow.ipc.open_file(source).schema)
+
+
+def _features(schema: Any) -> Any:
+    if b"huggingface" not in (schema.metadata or {}):
+        return {}
+    import datasets
+
+    return datasets.Features.from_arrow_schema(schema)
 
 
 @contextmanager

@@ -260,6 +260,8 @@ def test_declared_classes_have_names_and_numbers(tmp_path):
     )
     write_set(place, train="sentence,label\n007,1\nNA,worse\n")
     assert "row 2: label is 'worse': expected one of bad, good" in refusal(texts_of, config)
+    write_set(place, train="sentence,label\n007,1\nNA,bad\u200b\n")
+    assert refusal(texts_of, config).endswith("looks like 'bad', but has U+200B added")
 
 
 def test_without_a_network_the_files_of_an_earlier_load_are_read(tmp_path, monkeypatch):

@@ -1,11 +1,17 @@
 """JSON lines: numbers as they are written, the classes of CSV, and what is refused."""
 
 import json
+import math
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from multitask.config.registry import task_type
+from multitask.config import DataConfig
+from multitask.config.registry import imported, task_type
 from multitask.data.load_rows import label_reader, load_rows
+from multitask.data.readers.json_lines import read_json_lines
 from multitask.utils.limits import COLUMNS
 from tests.support.data_files import make, refusal, rows_of
 
@@ -77,7 +83,10 @@ GOOD = '{"id": 1, "sentence": "a", "label": 1}\n'
         (GOOD + '{"id": 2, "sentence": {"a": 1}, "label": 1}', "row 2: sentence is no text"),
         (GOOD + '{"id": 2, "sentence": "b", "label": [1]}', "row 2 (id 2): label is a list"),
         (GOOD + '{"id": 2, "sentence": "b", "label": 2.0}', "row 2 (id 2): label is '2.0'"),
-        (GOOD + '{"id": 2, "sentence": "b", "label": NaN}', "row 2 (id 2): label is 'NaN'"),
+        (GOOD + '{"id": 2, "sentence": NaN, "label": 1}', "line 2: 'sentence' is missing or null"),
+        (GOOD + '{"id": 2, "sentence": -Infinity}', "line 2: 'sentence' is missing or null"),
+        (GOOD + '{"id": 2, "sentence": [NaN], "label": 1}', "row 2: sentence is no text: [None]"),
+        (GOOD + "NaN", "line 2: expected an object"),
         ('{"sentence": "a", "label": 1, "label": 0}', "line 1: not JSON: the key 'label' is rep"),
         (GOOD + '{"a": {"b": 1, "b": 1}}', "line 2: not JSON: the key 'b' is repeated"),
         ('[{"sentence": "a"},\n {"sentence": }]', "line 2: not JSON: Expecting value"),
@@ -102,3 +111,59 @@ def test_rows_that_where_leaves_out_may_lack_the_text(tmp_path):
 def test_json_lines_have_only_so_many_keys(tmp_path):
     lines = "\n".join(f'{{"k{i}": 1}}' for i in range(COLUMNS + 1))
     assert "x.jsonl: 1,001 different keys" in refusal(rows_of, tmp_path, lines, "x.jsonl")
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "null"])
+def test_a_number_that_json_does_not_have_is_a_missing_label(value, tmp_path):
+    lines = [f'{{"sentence": "t", "label": {label}}}' for label in ('"a"', '"NaN"', value, '"b"')]
+    for text in ("\n".join(lines), f"[{', '.join(lines)}]"):
+        (tmp_path / "x.json").write_text(text)
+        texts, labels = rows_and_names(tmp_path, "x.json")
+        assert (len(texts), labels) == (3, ["a", "NaN", "b"])
+    config = make(tmp_path, {"train": "x.json", "id": None, "labels": ["a", "b", "NaN"]})
+    reader = label_reader(config, "t", task_type("class"))
+    assert load_rows(config, "t", "train", reader).unlabelled_dropped == 1
+
+
+@pytest.mark.parametrize("unlabelled", [[""], [], [-1]])
+def test_a_missing_label_is_no_class_whatever_else_means_no_label(unlabelled, tmp_path):
+    lines = [f'{{"sentence": "t", "label": {label}}}' for label in ('"a"', "NaN", '"b"', "null")]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    _, labels = rows_and_names(tmp_path, "x.jsonl", unlabelled=unlabelled)
+    assert labels == ["a", "b"]
+
+
+@pytest.mark.parametrize("unlabelled", [[""], []])
+@pytest.mark.parametrize(("head", "name"), [("labels", "names ''"), ("tags", "tag of 'v' is ''")])
+def test_a_missing_item_of_a_list_is_no_class(head, name, unlabelled, tmp_path):
+    texts = {"labels": '"v w"', "tags": '["v", "w"]'}[head]
+    rows = [
+        f'{{"sentence": {texts}, "label": {given}}}' for given in ('["O", "B-X"]', '[NaN, "O"]')
+    ]
+    (tmp_path / "x.jsonl").write_text("\n".join(rows))
+    config = make(tmp_path, {"train": "x.jsonl", "id": None, "unlabelled": unlabelled})
+    reader = label_reader(config, "t", task_type(head))
+    assert sorted(reader.names) == ["B-X", "O"]
+    read = imported(reader.task_type.load_rows)
+    assert f"row 2 (id 1): {name}" in refusal(read, config, "t", "train", reader).replace(
+        "label names", "names"
+    ).replace("the tag", "tag")
+
+
+@given(st.recursive(
+    st.sampled_from([math.nan, math.inf, -math.inf, None, "NaN", "Infinity", 1.5, True]),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from("abc"), inner),
+))  # fmt: skip
+def test_nan_is_null_wherever_it_is(value):
+    def expected(one):
+        if isinstance(one, list):
+            return [*map(expected, one)]
+        if isinstance(one, dict):
+            return {key: expected(item) for key, item in one.items()}
+        if isinstance(one, float):
+            return str(one) if math.isfinite(one) else None
+        return one
+
+    text = json.dumps({"text": "t", "x": value})
+    columns = read_json_lines(text, Path("x.jsonl"), DataConfig(text="text"))
+    assert columns == {"text": ["t"], "x": [expected(value)]}

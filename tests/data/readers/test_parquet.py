@@ -1,5 +1,7 @@
 """Parquet cells: bytes are text or refused, never shown as ``b'...'``."""
 
+import math
+
 import numpy as np
 import pyarrow
 import pyarrow.parquet
@@ -151,3 +153,20 @@ def test_a_narrow_label_is_named_as_it_was_written(head, tmp_path):
     made = label_reader(config, "t", task_type("number" if head == "regression" else "class"))
     labels = load_rows(config, "t", "train", made).labels.tolist()
     assert (made.names, labels) in [(("0.1", "0.9"), [0, 1, 0]), ((), [0.1, 0.9, 0.1])]
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("unlabelled", [[""], [], [-1]])
+def test_a_missing_number_is_a_missing_label(value, unlabelled, tmp_path):
+    columns = {"sentence": ["a", "b", "c"], "label": [1.0, value, 0.0], "id": ["0", "1", "2"]}
+    write(tmp_path, **columns)
+    data = {"train": "x.parquet", "unlabelled": unlabelled}
+    for head, classes in (("class", [1, 0]), ("labels", [[0, 1], [1, 0]])):
+        config = make(tmp_path, data, "classification")
+        result = label_reader(config, "t", task_type(head))
+        rows = load_rows(config, "t", "train", result)
+        assert (result.names, rows.gold.tolist(), rows.unlabelled_dropped) == (
+            ("0", "1"),
+            classes,
+            1,
+        )
