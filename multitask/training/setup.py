@@ -119,8 +119,8 @@ def load_data(config: Config) -> Data:
     readers = label_readers(config)
     check_shared_heads(config, readers)
     check_glue_labels(config, readers)
-    rows, shared = load_splits(config, readers)
     tokenizer = pretrained_tokenizer(config)
+    rows, shared = load_splits(config, readers, tokenizer)
     return tokenize_splits(config, rows, shared, readers=readers, tokenizer=tokenizer)
 
 
