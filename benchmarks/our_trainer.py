@@ -38,7 +38,7 @@ def training_rows(directory: Path, overrides: Sequence[str]) -> dict[str, Rows]:
     readers = {
         task: label_reader(config, task, task_type(head.task_type)) for task, head in heads.items()
     }
-    rows, _ = load_splits(config, readers, pretrained_tokenizer(config))
+    rows, _ = load_splits(config, readers, partial(pretrained_tokenizer, config))
     return {task: splits["train"] for task, splits in rows.items()}
 
 

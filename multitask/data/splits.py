@@ -1,7 +1,7 @@
 """Every task's splits: read, split into train and holdout, and tokenized."""
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -141,12 +141,13 @@ def streams(config: Config) -> dict[str, list[str]]:
 
 
 def load_splits(
-    config: Config, readers: Mapping[str, LabelReader], tokenizer: Any
+    config: Config, readers: Mapping[str, LabelReader], tokenizer: Callable[[], Any]
 ) -> tuple[SplitRows, SplitRows]:
     """Read every task's splits, and the training rows that several tasks share.
 
     A task that is only scored has no ``train``. It has ``dev`` and ``test`` only if the config
-    names them. The encoder's ``tokenizer`` tells which rows are equal when a holdout is drawn.
+    names them. ``tokenizer`` returns the encoder's, which tells which rows are equal when a holdout
+    is drawn.
 
     Returns:
         The rows by task and split, and the shared training rows by the task that they belong to
@@ -159,8 +160,8 @@ def load_splits(
         if host in apart:
             continue
         train = load_together(config, members, "train", readers)
-        held = _held(config, host, train[host], reader=readers[host], tokenizer=tokenizer)
-        parts = {task: _train_parts(config, host, part, held) for task, part in train.items()}
+        how: dict[str, Any] = {"reader": readers[host], "tokenizer": tokenizer}
+        parts = {task: _train_parts(config, host, part, **how) for task, part in train.items()}
         if len(members) > 1:
             together[host] = {task: parts[task]["train"] for task in members}
         for task in members:
@@ -191,7 +192,7 @@ def _texts(
     rows: Mapping[str, Mapping[str, Rows]],
     *,
     readers: Mapping[str, LabelReader],
-    tokenizer: Any,
+    tokenizer: Callable[[], Any],
 ) -> dict[str, Rows]:
     """Read the splits of a task that shares no rows; ``rows`` has the tasks read before."""
     entry = config.tasks[task]
@@ -206,36 +207,27 @@ def _texts(
             parts["train"] = subset(parts["train"], entry.max_rows)
     else:
         train = split_rows(config, task, "train", readers)
-        held = _held(config, task, train, reader=readers[task], tokenizer=tokenizer)
-        parts = _train_parts(config, task, train, held)
+        how: dict[str, Any] = {"reader": readers[task], "tokenizer": tokenizer}
+        parts = _train_parts(config, task, train, **how)
     return parts | _scored_parts(config, task, readers)
 
 
-def _held(
-    config: Config, host: str, rows: Rows, *, reader: LabelReader, tokenizer: Any
-) -> np.ndarray | None:
-    """Return the rows to hold out, bool [N]; None without ``holdout``."""
-    share = config.training.holdout
-    if not share:
-        return None
-    how: dict[str, Any] = {"reader": reader, "tokenizer": tokenizer}
-    tokens = _tokens(config, host, rows, cache=default_cache() / "tokens", **how)
-    held = held_out(rows, encoded_keys(Split(rows, tokens), separators(tokenizer)), share)
-    if held.all() or not held.any():
-        message = f"holdout {share} leaves task {host} an empty split"
-        raise config.error(("training", "holdout"), message)
-    return held
-
-
-def _train_parts(config: Config, host: str, rows: Rows, held: np.ndarray | None) -> dict[str, Rows]:
-    """Split rows into ``train`` and, if any are ``held`` out, ``holdout``."""
+def _train_parts(
+    config: Config, host: str, rows: Rows, *, reader: LabelReader, tokenizer: Callable[[], Any]
+) -> dict[str, Rows]:
+    """Split rows into ``train`` and, if set, ``holdout``; the same for tasks that share them."""
     parts = {"train": rows}
-    if held is not None:
-        parts = {
-            "train": rows.take(np.flatnonzero(~held)),
-            "holdout": rows.take(np.flatnonzero(held)),
-        }
+    if share := config.training.holdout:
+        how: dict[str, Any] = {"reader": reader, "tokenizer": tokenizer()}
+        tokens = _tokens(config, host, rows, cache=default_cache() / "tokens", **how)
+        held = held_out(rows, encoded_keys(Split(rows, tokens), separators(tokenizer())), share)
+        if held.all() or not held.any():
+            message = f"holdout {share} leaves task {host} an empty split"
+            raise config.error(("training", "holdout"), message)
+        every = replace(rows, tokens=tokens)
+        parts["train"] = every.take(np.flatnonzero(~held))
         parts["train"].unlabelled_dropped = rows.unlabelled_dropped
+        parts["holdout"] = every.take(np.flatnonzero(held))
     size = config.tasks[host].max_rows
     if size:
         parts["train"] = subset(parts["train"], size)
@@ -269,6 +261,7 @@ def tokenized(
     """
     entry, kind = config.tasks[task], reader.task_type
     tokens = _tokens(config, task, rows, reader=reader, tokenizer=tokenizer, cache=cache)
+    rows = replace(rows, tokens=None)
     if training and kind.compares_rows and entry.input == "single":
         tokens = tokens.twice()
     if not kind.mark_tokens:
@@ -295,6 +288,9 @@ def _tokens(
     cache: Path | None,
 ) -> Tokens:
     """Tokenize rows as the task's input and task type need them, without their labels."""
+    if rows.tokens is not None:
+        tokens: Tokens = rows.tokens
+        return tokens
     entry, kind = config.tasks[task], reader.task_type
     return tokenize(
         rows,

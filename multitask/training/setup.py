@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +120,11 @@ def load_data(config: Config) -> Data:
     readers = label_readers(config)
     check_shared_heads(config, readers)
     check_glue_labels(config, readers)
-    tokenizer = pretrained_tokenizer(config)
+    tokenizer = cache(
+        partial(pretrained_tokenizer, config)
+    )  # after the data, whose errors are first
     rows, shared = load_splits(config, readers, tokenizer)
-    return tokenize_splits(config, rows, shared, readers=readers, tokenizer=tokenizer)
+    return tokenize_splits(config, rows, shared, readers=readers, tokenizer=tokenizer())
 
 
 def build_model(
