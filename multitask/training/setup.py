@@ -120,9 +120,7 @@ def load_data(config: Config) -> Data:
     readers = label_readers(config)
     check_shared_heads(config, readers)
     check_glue_labels(config, readers)
-    tokenizer = cache(
-        partial(pretrained_tokenizer, config)
-    )  # after the data, whose errors are first
+    tokenizer = cache(partial(pretrained_tokenizer, config))  # not before the data is read
     rows, shared = load_splits(config, readers, tokenizer)
     return tokenize_splits(config, rows, shared, readers=readers, tokenizer=tokenizer())
 
