@@ -175,7 +175,9 @@ def breaks(labels: Array, names: Sequence[str], scheme: str) -> Array:
         return not (fits_left and (not after or (same and right in after)))
 
     pairs = [[(left, right) for right in letters] for left in letters]
-    table = np.array([[[impossible(s, *pair) for pair in row] for row in pairs] for s in (0, 1)])
+    table = np.array(
+        [[[impossible(s, *pair) for pair in row] for row in pairs] for s in (False, True)]
+    )
     padded = np.pad(labels, ((0, 0), (1, 1)), constant_values=-1)
     left, right = padded[:, :-1], padded[:, 1:]
     same = (kind_of[left] == kind_of[right]).astype(int)
