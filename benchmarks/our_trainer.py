@@ -13,6 +13,7 @@ from multitask.config import Config, load_config
 from multitask.config.registry import resolve, task_type
 from multitask.data.load_rows import label_reader
 from multitask.data.splits import load_splits
+from multitask.models.pretrained import pretrained_tokenizer
 from multitask.tasks.rows import Rows
 from multitask.training.build_trainer import build_trainer
 from multitask.training.setup import Plan, set_up
@@ -39,7 +40,8 @@ def training_rows(directory: Path, overrides: Sequence[str]) -> dict[str, Rows]:
     readers = {
         task: label_reader(config, task, task_type(head.task_type)) for task, head in heads.items()
     }
-    return {task: splits["train"] for task, splits in load_splits(config, readers)[0].items()}
+    rows, _ = load_splits(config, readers, partial(pretrained_tokenizer, config))
+    return {task: splits["train"] for task, splits in rows.items()}
 
 
 def prepared_run(directory: Path, overrides: Sequence[str], preset: Path = CONFIG) -> Plan:

@@ -1,6 +1,7 @@
 # Tested by tests/heads/test_heads.py
 """The base class of heads, and a class per task type with a common loss and prediction."""
 
+import math
 from typing import Any, ClassVar
 
 import torch
@@ -110,19 +111,27 @@ class BinaryScores(Head):
 
 
 class NumberScores(Head):
-    """One number per row on the label scale with mean squared error; it is not clipped here."""
+    """One number per row on the label scale with mean squared error.
+
+    The loss is that of the head's numbers. A prediction is clipped to the scale from ``low`` to
+    ``high``, which a subclass sets.
+    """
 
     task_type: ClassVar[str] = "number"
     divergence: ClassVar[str] = "squared_error"
-    reading: ClassVar[str] = "A number on the label scale, which may be outside of its range."
+    reading: ClassVar[str] = (
+        "A number on the label scale, which may be outside of its range. The run clips it."
+    )
+    low, high = -math.inf, math.inf
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:
         """scores [B], labels [B] -> mean of (score - label)^2."""
         return functional.mse_loss(scores, labels.to(scores.dtype))
 
     def predict(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """scores [B] -> (scores [B], scores [B, 1])."""
-        return scores, scores.unsqueeze(1)
+        """scores [B] -> (clipped scores [B], the same [B, 1])."""
+        clipped = scores.clamp(self.low, self.high)
+        return clipped, clipped.unsqueeze(1)
 
     def trivial_scores(self, labels: Tensor, num_labels: int) -> Tensor:
         """Return the mean label for every row."""

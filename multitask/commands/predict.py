@@ -108,9 +108,7 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
     from multitask.utils.files import write_text
 
     trained = (TrainedRun(run, config) for run, config in zip(runs, configs, strict=True))
-    rows, predictions, reader = predict_texts(trained, task, file)
-    for result in predictions:  # clip the written numbers, as in prediction files
-        result["prediction"] = reader.clipped(result["prediction"])
+    rows, predictions = predict_texts(trained, task, file)
     lines = [
         json.dumps({"id": row, "texts": text, **result}, ensure_ascii=False)
         for row, text, result in zip(rows.ids, rows.texts, predictions, strict=True)

@@ -126,7 +126,8 @@ class DataConfig(Strict):
     0 and 1. Default: a column that seems to hold vectors is refused."""
 
     tag_scheme: Literal["IOB2", "IOB1", "IOE2", "IOE1", "IOBES", "BILOU"] = "IOB2"
-    """How the tags of words mark entities. Tags that break the scheme mark no entity."""
+    """How the tags of words mark entities. Tags that the scheme cannot produce, such as those of
+    CoNLL-2003 (IOB1) in IOB2, are an error. Predicted tags that break it mark no entity."""
 
     label_range: list[float] | None = None
     """Lowest and highest value of a numeric label, such as `[0, 5]`."""

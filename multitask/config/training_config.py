@@ -110,7 +110,8 @@ class TrainingConfig(Strict):
 
     holdout: float = Field(0.0, ge=0, lt=1)
     """Share of every training set that is held out for early stopping and selection, so that dev
-    stays clean: a fixed random part, with duplicates kept together. 0: select on dev."""
+    stays clean: a fixed random part, with duplicates kept together. Rows with the same token ids
+    are duplicates too. 0: select on dev."""
 
     select: str = "joint"
     """Which weights the run reports and predicts with: the best mean over tasks (`joint`), the best

@@ -1,7 +1,7 @@
 """Every task's splits: read, split into train and holdout, and tokenized."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from multitask.config import Config
 from multitask.config.registry import imported
 from multitask.data.load_rows import labelled_only, load_together
 from multitask.data.masking import Masking
+from multitask.data.overlap import Seen, encoded_keys, in_training, row_key, separators
 from multitask.data.readers.class_names import check_names
-from multitask.data.summary import describe_splits, row_key
+from multitask.data.summary import describe_splits
 from multitask.data.texts import split_rows, unlabelled_rows
 from multitask.data.tokenize import Split, Tokens, default_cache, tokenize
 from multitask.tasks.label_reader import LabelReader
@@ -45,6 +46,7 @@ class Data:
         splits: the splits (``train``, ``holdout``, ``dev``, ``test``) of each task.
         training: the training sets, by the task that the rows belong to.
         summary: the counts of each task's splits, as in report.json.
+        seen: the rows of dev and test that are in training data, by task and split.
         maskings: the masking of each masked-LM task; empty before ``masked``.
     """
 
@@ -53,6 +55,7 @@ class Data:
     splits: dict[str, dict[str, Split]]
     training: dict[str, TrainingSet]
     summary: dict[str, dict[str, dict[str, Any]]]
+    seen: dict[str, dict[str, Seen]]
     maskings: dict[str, Masking] = field(default_factory=dict)
 
     def label_values(self) -> dict[str, dict[str, str]]:
@@ -100,8 +103,12 @@ def tokenize_splits(
             train = splits[host]["train"]
             tokens, labels = train.tokens, {host: train.rows.gold}
         training[host] = TrainingSet(tokens, labels)
-    summary = {task: describe_splits(config, task, splits, readers[task]) for task in splits}
-    return Data(tokenizer, readers, splits, training, summary)
+    seen = in_training(config, splits, separators(tokenizer))
+    summary = {
+        task: describe_splits(config, task, parts, seen=seen[task], reader=readers[task])
+        for task, parts in splits.items()
+    }
+    return Data(tokenizer, readers, splits, training, summary, seen)
 
 
 def masked_split(split: Split, masking: Masking) -> Split:
@@ -134,11 +141,14 @@ def streams(config: Config) -> dict[str, list[str]]:
     return {host: [n for n in hosts if hosts[n] == host] for host in dict.fromkeys(hosts.values())}
 
 
-def load_splits(config: Config, readers: Mapping[str, LabelReader]) -> tuple[SplitRows, SplitRows]:
+def load_splits(
+    config: Config, readers: Mapping[str, LabelReader], tokenizer: Callable[[], Any]
+) -> tuple[SplitRows, SplitRows]:
     """Read every task's splits, and the training rows that several tasks share.
 
     A task that is only scored has no ``train``. It has ``dev`` and ``test`` only if the config
-    names them.
+    names them. ``tokenizer`` returns the encoder's, which tells which rows are equal when a holdout
+    is drawn.
 
     Returns:
         The rows by task and split, and the shared training rows by the task that they belong to
@@ -154,7 +164,8 @@ def load_splits(config: Config, readers: Mapping[str, LabelReader]) -> tuple[Spl
         if host in apart:
             continue
         train = load_together(config, members, "train", readers)
-        parts = {task: _train_parts(config, host, part) for task, part in train.items()}
+        how: dict[str, Any] = {"reader": readers[host], "tokenizer": tokenizer}
+        parts = {task: _train_parts(config, host, part, **how) for task, part in train.items()}
         if len(members) > 1:
             together[host] = {task: parts[task]["train"] for task in members}
         for task in members:
@@ -163,7 +174,7 @@ def load_splits(config: Config, readers: Mapping[str, LabelReader]) -> tuple[Spl
             rows[task] |= _scored_parts(config, task, readers)
     for task in sorted(apart, key=lambda task: bool(config.tasks[task].data.texts_of)):
         if not (config.tasks[task].only_scored and readers[task].task_type.labelled):
-            rows[task] = _texts(config, task, rows, readers)
+            rows[task] = _texts(config, task, rows, readers=readers, tokenizer=tokenizer)
     for task, entry in config.tasks.items():
         if entry.only_scored:
             read = imported(readers[task].task_type.load_rows)
@@ -183,7 +194,9 @@ def _texts(
     config: Config,
     task: str,
     rows: Mapping[str, Mapping[str, Rows]],
+    *,
     readers: Mapping[str, LabelReader],
+    tokenizer: Callable[[], Any],
 ) -> dict[str, Rows]:
     """Read the splits of a task that shares no rows; ``rows`` has the tasks read before."""
     entry = config.tasks[task]
@@ -197,18 +210,28 @@ def _texts(
         if entry.max_rows:
             parts["train"] = subset(parts["train"], entry.max_rows)
     else:
-        parts = _train_parts(config, task, split_rows(config, task, "train", readers))
+        train = split_rows(config, task, "train", readers)
+        how: dict[str, Any] = {"reader": readers[task], "tokenizer": tokenizer}
+        parts = _train_parts(config, task, train, **how)
     return parts | _scored_parts(config, task, readers)
 
 
-def _train_parts(config: Config, host: str, rows: Rows) -> dict[str, Rows]:
+def _train_parts(
+    config: Config, host: str, rows: Rows, *, reader: LabelReader, tokenizer: Callable[[], Any]
+) -> dict[str, Rows]:
     """Split rows into ``train`` and, if set, ``holdout``; the same for tasks that share them."""
     parts = {"train": rows}
-    if config.training.holdout:
-        parts["train"], parts["holdout"] = split_holdout(rows, config.training.holdout)
-        if not len(parts["train"]) or not len(parts["holdout"]):
-            message = f"holdout {config.training.holdout} leaves task {host} an empty split"
+    if share := config.training.holdout:
+        how: dict[str, Any] = {"reader": reader, "tokenizer": tokenizer()}
+        tokens = _tokens(config, host, rows, cache=default_cache() / "tokens", **how)
+        held = held_out(rows, encoded_keys(Split(rows, tokens), separators(tokenizer())), share)
+        if held.all() or not held.any():
+            message = f"holdout {share} leaves task {host} an empty split"
             raise config.error(("training", "holdout"), message)
+        every = replace(rows, tokens=tokens)
+        parts["train"] = every.take(np.flatnonzero(~held))
+        parts["train"].unlabelled_dropped = rows.unlabelled_dropped
+        parts["holdout"] = every.take(np.flatnonzero(held))
     size = config.tasks[host].max_rows
     if size:
         parts["train"] = subset(parts["train"], size)
@@ -241,16 +264,8 @@ def tokenized(
         UserError: a text cannot be tokenized, or every training row has lost its answer.
     """
     entry, kind = config.tasks[task], reader.task_type
-    tokens = tokenize(
-        rows,
-        tokenizer,
-        siamese=entry.input in ("siamese", "triplet"),
-        max_length=entry.max_length,
-        words=kind.masks_tokens,
-        characters=bool(kind.mark_tokens),
-        stride=entry.stride,
-        cache=cache,
-    )
+    tokens = _tokens(config, task, rows, reader=reader, tokenizer=tokenizer, cache=cache)
+    rows = replace(rows, tokens=None)
     if training and kind.compares_rows and entry.input == "single":
         tokens = tokens.twice()
     if not kind.mark_tokens:
@@ -267,25 +282,46 @@ def tokenized(
     return replace(tokenized(config, task, rest, training=True, **how), cut=cut)
 
 
-def split_holdout(rows: Rows, share: float) -> tuple[Rows, Rows]:
-    """Hold out a fixed random ``share`` of the distinct texts.
+def _tokens(
+    config: Config,
+    task: str,
+    rows: Rows,
+    *,
+    reader: LabelReader,
+    tokenizer: Any,
+    cache: Path | None,
+) -> Tokens:
+    """Tokenize rows as the task's input and task type need them, without their labels."""
+    if rows.tokens is not None:
+        tokens: Tokens = rows.tokens
+        return tokens
+    entry, kind = config.tasks[task], reader.task_type
+    return tokenize(
+        rows,
+        tokenizer,
+        siamese=entry.input in ("siamese", "triplet"),
+        max_length=entry.max_length,
+        words=kind.masks_tokens,
+        characters=bool(kind.mark_tokens),
+        stride=entry.stride,
+        cache=cache,
+    )
+
+
+def held_out(rows: Rows, encoded: Sequence[Hashable], share: float) -> np.ndarray:
+    """Hold out a fixed random ``share`` of the distinct texts: bool [N].
 
     The holdout does not depend on the run's seed, so runs with other seeds and methods are selected
-    on the same rows. Duplicates stay in one part. scikit-learn's `GroupShuffleSplit` would hold out
-    other rows, because it uses another random generator.
-
-    Returns:
-        The training rows and the holdout.
+    on the same rows. Duplicates stay in one part: rows with equal texts, and rows that are equal
+    for the encoder, as ``encoded`` tells by its key of each row. scikit-learn's `GroupShuffleSplit`
+    would hold out other rows, because it uses another random generator.
     """
     keys = [row_key(texts) for texts in rows.texts]
     distinct = list(dict.fromkeys(keys))
     order = np.random.default_rng(0).permutation(len(distinct))
-    held = {distinct[i] for i in order[: round(share * len(distinct))]}
-    train_rows = [i for i, key in enumerate(keys) if key not in held]
-    held_rows = [i for i, key in enumerate(keys) if key in held]
-    train = rows.take(train_rows)
-    train.unlabelled_dropped = rows.unlabelled_dropped
-    return train, rows.take(held_rows)
+    drawn = {distinct[i] for i in order[: round(share * len(distinct))]}
+    equal = {one for one, key in zip(encoded, keys, strict=True) if key in drawn}
+    return np.array([one in equal for one in encoded], dtype=bool)
 
 
 def subset(rows: Rows, size: int) -> Rows:

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from multitask.config import Config
 from multitask.config.config import seen_corpora
+from multitask.data.overlap import Seen, row_key
 from multitask.data.tokenize import Split
 from multitask.tasks.glue import check_index
 from multitask.tasks.label_reader import LabelReader, number_of
@@ -17,12 +17,17 @@ from multitask.utils.look_alikes import difference, look
 
 
 def describe_splits(
-    config: Config, task: str, splits: Mapping[str, Mapping[str, Split]], reader: LabelReader
+    config: Config,
+    task: str,
+    splits: Mapping[str, Split],
+    *,
+    seen: Mapping[str, Seen],
+    reader: LabelReader,
 ) -> dict[str, dict[str, Any]]:
+    """Count each of a task's splits; ``seen`` has the rows of dev and test that are in train."""
     data = config.tasks[task].data
-    seen = training_rows(config, task, splits)
     described = {}
-    for name, split in splits[task].items():
+    for name, split in splits.items():
         of_train = name == "holdout" or (name == "dev" and data.dev_share is not None)
         file = data.train if of_train else getattr(data, name)
         if data.texts_of:
@@ -36,28 +41,11 @@ def describe_splits(
         if split.tokens.owners is not None:
             described[name]["windows"] = len(split.tokens)
         described[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
-        if name in ("dev", "test"):
-            described[name]["in_train"] = count_overlap(split.rows, seen)
+        if name in seen:
+            described[name]["in_train"] = int(seen[name].own.sum())
+            described[name]["in_other_train"] = seen[name].in_others
+            described[name]["other_train"] = list(seen[name].others)
     return described
-
-
-def training_rows(
-    config: Config, task: str, splits: Mapping[str, Mapping[str, Split]]
-) -> list[Rows]:
-    """Return the rows, train and holdout, that the evaluation of a task should not repeat.
-
-    For a task that is only evaluated, these are the rows that any other task trains on.
-    """
-    trained = config.trained_tasks()
-    host = config.selecting_tasks()[task]
-    apart = config.tasks[task].evaluate_only or host not in trained
-    tasks = trained if apart else [host]
-    return [
-        splits[name][part].rows
-        for name in tasks
-        for part in ("train", "holdout")
-        if part in splits[name]
-    ]
 
 
 def data_warnings(
@@ -82,6 +70,10 @@ def data_warnings(
         for split, part in parts.items():
             if part.get("in_train"):
                 lines.append(f"{part['in_train']} of {part['rows']} {split} rows are in train")
+            if part.get("in_other_train"):
+                others = f"other tasks: {', '.join(part['other_train'])}"
+                many = f"{part['in_other_train']} of {part['rows']} {split} rows"
+                lines.append(f"{many} are in train of {others}")
             if part["unlabelled_dropped"]:
                 lines.append(f"{part['unlabelled_dropped']} {split} rows without a label dropped")
             if part["empty_texts"]:
@@ -136,11 +128,6 @@ def glue_remarks(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> l
     return remarks
 
 
-def row_key(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a key that ignores white space and the order of a pair."""
-    return tuple(sorted(" ".join(text.split()) for text in texts))
-
-
 def describe(rows: Rows, reader: LabelReader) -> dict[str, Any]:
     """Count one split for the report: rows, dropped, empty, duplicates, labels."""
     keys = {row_key(texts) for texts in rows.texts}
@@ -155,19 +142,3 @@ def describe(rows: Rows, reader: LabelReader) -> dict[str, Any]:
         "duplicates": len(rows) - len(keys),
         "label_counts": counts,
     }
-
-
-def count_overlap(rows: Rows, train: list[Rows]) -> int:
-    """Count rows whose text (or pair, in either order) is also in a training part."""
-    return int(seen_rows(rows, text_sets(train, len(rows.texts[0]))).sum())
-
-
-def text_sets(train: Iterable[Rows], size: int) -> set[tuple[str, ...]]:
-    """Return the keys of all ``size`` texts of one row: a triplet contains three pairs."""
-    every = (texts for rows in train for texts in rows.texts)
-    return {row_key(some) for texts in every for some in combinations(texts, size)}
-
-
-def seen_rows(rows: Rows, seen: set[tuple[str, ...]]) -> np.ndarray:
-    """Return True for each row whose key is in ``seen`` (from ``text_sets``): bool [N]."""
-    return np.array([row_key(texts) in seen for texts in rows.texts], dtype=bool)

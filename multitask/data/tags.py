@@ -1,6 +1,7 @@
 """Rows of sequence tagging: words with one tag each, and the tokens of the words."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,11 @@ from multitask.data.tokenize import Tokens
 from multitask.tasks.label_reader import LabelReader, canonical
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.rows import Rows
-from multitask.utils.errors import UserError
+from multitask.tasks.token_classification import OUTSIDE, SCHEMES, breaks
+from multitask.utils.errors import UserError, warn
+
+FEW = 0.01  # share of the rows with entities that may break the scheme
+SHOWN = 10  # rows that a message lists
 
 
 def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
@@ -31,8 +36,20 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
 
     ``labels`` has the tag ids, int64 [N, longest], with -1 after a row's last word. A test split
     may have no tags. Raises UserError with file and row if the words are not a list, the list is
-    empty, the numbers of words and tags differ, or a tag is unknown.
+    empty, the numbers of words and tags differ, a tag is unknown, or the tags break the scheme.
     """
+    rows = _read(config, task, split, reader)
+    if rows.labels is None:
+        return rows
+    missing = rows.labels[:, 0] < 0
+    if split == "test" and missing.any():
+        return replace(rows, labels=None)  # a test split to predict
+    _check_scheme(config, task, split, rows=rows, reader=reader)
+    return without(missing, rows, "tags")
+
+
+def _read(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
+    """Read words and tags; rows without tags have -1 alone, a table without tags no labels."""
     data = config.tasks[task].data
     columns, source = read_columns(config, task, split)
     rows = _with_words(data, columns, source)
@@ -59,10 +76,62 @@ def tagged_rows(config: Config, task: str, split: str, reader: LabelReader) -> R
                 message = f"the tag of {word!r} is {tag!r:.60}: {error}"
                 hint = hidden_label(data, tags, split)
                 raise UserError(f"{where}: {message}{hint}") from None
-    missing = labels[:, 0] < 0
-    if split == "test" and missing.any():
-        return rows  # a test split to predict
-    return without(missing, replace(rows, labels=labels), "tags")
+    return replace(rows, labels=labels)
+
+
+def _check_scheme(
+    config: Config, task: str, split: str, *, rows: Rows, reader: LabelReader
+) -> None:
+    """Raise UserError if ``data.tag_scheme`` cannot produce the tags of a split.
+
+    A few broken rows are only a warning if no other scheme fits better.
+    """
+    scheme = reader.scheme
+    places = breaks(rows.gold, reader.names, scheme)
+    broken = np.flatnonzero(places.any(axis=1))
+    if not len(broken):
+        return
+    first, place = broken[0], int(places[broken[0]].argmax())
+    tags = [reader.names[tag] for tag in rows.gold[first] if tag >= 0]
+    shown = " ".join(tags[max(0, place - 2) : place + 2])
+    listed = ", ".join(str(row + 1) for row in broken[:SHOWN]) + ", ..." * (len(broken) > SHOWN)
+    count = f"{len(broken):,} of {len(rows):,} rows, such as row {first + 1} (id {rows.ids[first]})"
+    what = f"{rows.source}: {scheme} cannot produce the tags of {count}: {shown}."
+    every = [rows.gold, *_labels_of_other_splits(config, task, split, reader)]
+    counts = {
+        one: sum(int(breaks(labels, reader.names, one).any(axis=1).sum()) for labels in every)
+        for one in SCHEMES
+    }
+    best = [one for one in SCHEMES if counts[one] == min(counts.values())]
+    advice = " or ".join(f"`tag_scheme: {one}`" for one in best)
+    if counts[best[0]] == 0:
+        message = f"{what} All tags of the task fit {' and '.join(best)}: set {advice}"
+    elif scheme not in best:
+        left = f"{counts[best[0]]:,} rows: set {advice}, and mend those rows"
+        message = f"{what} No scheme fits all tags; {' and '.join(best)} fits all but {left}"
+    else:
+        with_entities = (rows.gold >= 0) & (rows.gold != reader.names.index(OUTSIDE))
+        if len(broken) <= FEW * with_entities.any(axis=1).sum():
+            warn(f"{what} Tags that break the scheme mark no entity (rows {listed})")
+            return
+        message = f"{what} No scheme fits all tags: mend these rows or leave them out: {listed}"
+    raise config.error(("tasks", task, "data", "tag_scheme"), message)
+
+
+def _labels_of_other_splits(
+    config: Config, task: str, split: str, reader: LabelReader
+) -> Iterator[np.ndarray]:
+    """Yield the labels of each other split that can be read."""
+    data = config.tasks[task].data
+    names = {"train": data.train, "dev": data.dev or data.dev_share, "test": data.test}
+    for name, given in names.items():
+        with suppress(UserError):
+            if (
+                given
+                and name != split
+                and (rows := _read(config, task, name, reader)).labels is not None
+            ):
+                yield rows.labels
 
 
 def _tags_in(cell: Any, words: int, data: DataConfig, reader: LabelReader) -> list[str] | None:

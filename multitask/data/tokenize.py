@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -78,6 +78,25 @@ class Tokens:
         ends = np.concatenate([self.offsets, self.offsets[1:] + self.offsets[-1]])
         return Tokens(**sides, offsets=ends, sides=2)
 
+    def take(self, index: np.ndarray) -> "Tokens":
+        """Return the tokens of the rows at ``index``, in that order, before labels are marked."""
+        assert not self.labelled, "labels are not taken along"
+        begins, ends = (
+            np.searchsorted(self.row_of, index, side=side) for side in ("left", "right")
+        )
+        rows = _ranges(begins, ends)
+        numbers = np.concatenate([side * len(self) + rows for side in range(self.sides)])
+        places = _ranges(self.offsets[numbers], self.offsets[numbers + 1])
+        each = ("ids", "types", "words", "spans")
+        arrays = {name: getattr(self, name) for name in each if getattr(self, name) is not None}
+        return replace(
+            self,
+            **{name: array[places] for name, array in arrays.items()},
+            offsets=np.concatenate([[0], np.cumsum(np.diff(self.offsets)[numbers])]),
+            truncated=self.truncated[numbers],
+            owners=None if self.owners is None else np.repeat(np.arange(len(index)), ends - begins),
+        )
+
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Sum a value per token over each sequence: [tokens] -> float64 [sides * N]."""
         ends = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
@@ -143,6 +162,12 @@ class Tokens:
         types = np.zeros_like(ids, np.int8)
         texts = Tokens(ids, types, ends, truncated=self.truncated[first], sides=1)
         return texts, which.reshape(self.sides, -1).T
+
+
+def _ranges(begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return the numbers of all ranges [begin, end), one range after another."""
+    sizes = ends - begins
+    return np.arange(sizes.sum()) + np.repeat(begins - np.cumsum(sizes) + sizes, sizes)
 
 
 def tokenize(

@@ -115,7 +115,8 @@ class Vectors:
         if self.run is None:
             return [], []
         config = self.run.config
-        splits, _ = load_splits(config, self.run.readers)
+        tokenizer = self.run.tokenizer
+        splits, _ = load_splits(config, self.run.readers, lambda: tokenizer)
         trained = [splits[task] for task in config.trained_tasks()]
         seen = [parts[name] for parts in trained for name in ("train", "holdout") if name in parts]
         if config.training.holdout:

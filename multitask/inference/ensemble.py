@@ -86,7 +86,7 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
             splits.append((task, "test"))
         elif len(lacking) < len(runs):
             remarks.append(f"{task}: only dev is predicted, for {lacking[0]} names no test data.")
-    outputs = [_output(run, splits, overrides) for run in runs]
+    outputs = [_output(run, splits, overrides, readers) for run in runs]
     output: Output = {}
     for task, split in splits:
         first, *others = (of_run[task, split] for of_run in outputs)
@@ -132,7 +132,7 @@ def write_ensemble(directory: Path, averaged: Ensemble) -> list[Path]:
 
 def predict_texts(
     runs: Iterable[TrainedRun], task: str, file: Path
-) -> tuple[Rows, list[dict[str, Any]], LabelReader]:
+) -> tuple[Rows, list[dict[str, Any]]]:
     """Read the user's texts, and average the runs' predictions for each.
 
     ``runs`` may be a generator, so that only one run is in memory. Raises UserError for texts that
@@ -153,7 +153,7 @@ def predict_texts(
             raise UserError(f"task {task}: {message}")
         averaged = average(reader.task_type, [one.scores for one in members])
         scores = Scores(*averaged, float("nan"))
-    return rows, predicted_records(rows, reader, scores.predictions, scores.scores), reader
+    return rows, predicted_records(rows, reader, scores.predictions, scores.scores)
 
 
 def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) -> LabelReader:
@@ -218,8 +218,16 @@ def _saved_reader(config: Config, task: str, result: Mapping[str, Any]) -> Label
     return label_reader(config, task, kind)
 
 
-def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | None) -> Output:
-    """Return a run's output per (task, split), from saved predictions if there are any."""
+def _output(
+    run: Run,
+    splits: Sequence[tuple[str, str]],
+    overrides: list[str] | None,
+    readers: Mapping[str, LabelReader],
+) -> Output:
+    """Return a run's output per (task, split), from saved predictions if there are any.
+
+    Old runs saved numbers that are not clipped; they are clipped here.
+    """
     directory, _, report = run
     output: Output = {}
     trained: TrainedRun | None = None
@@ -227,7 +235,11 @@ def _output(run: Run, splits: Sequence[tuple[str, str]], overrides: list[str] | 
         result = report["tasks"][task]
         file = RunDirectory(directory).predictions_of(task, split)
         if not overrides and file.is_file():
-            output[task, split] = load_split(directory, task, split, result)
+            saved = load_split(directory, task, split, result)
+            clipped = readers[task].clipped
+            output[task, split] = replace(
+                saved, predictions=clipped(saved.predictions), scores=clipped(saved.scores)
+            )
             continue
         trained = trained or _with_weights(directory, overrides, file)
         made = trained.load_split(task, split)

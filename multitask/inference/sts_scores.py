@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from multitask.data.overlap import seen_rows, text_sets
 from multitask.data.sts_suites import Suite
-from multitask.data.summary import seen_rows, text_sets
 from multitask.inference.similarity import alignment, cosines, mean_cosine, uniformity
 from multitask.tasks.regression import correlation
 from multitask.tasks.rows import Rows

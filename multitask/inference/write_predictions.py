@@ -27,10 +27,10 @@ def write_predictions(
     """Write ``predictions/TASK.SPLIT.jsonl`` and return the paths of all files.
 
     ``entry`` is the task's config, which may name two more files: the course's for dev and test,
-    and the GLUE server's for test (``predictions/glue/NAME.tsv``). Numbers are clipped to the label
-    range in the files (and nowhere else).
+    and the GLUE server's for test (``predictions/glue/NAME.tsv``). The files have the predictions
+    that are scored.
     """
-    predictions = reader.clipped(scores.predictions)
+    predictions = scores.predictions
     records = file_records(rows, reader, predictions, scores.scores)
     lines = [json.dumps(record, ensure_ascii=False) for record in records]
     written = [run.write_text(run.predictions_of(task, split), "\n".join(lines) + "\n")]

@@ -137,6 +137,10 @@ def _contamination(report: Mapping[str, Any], tasks: Mapping[str, Any]) -> list[
         for split, data in result["data"].items():
             if data.get("in_train"):
                 lines.append(f"{task}: {data['in_train']} {split} rows are also in train.")
+            if data.get("in_other_train"):
+                others = ", ".join(data["other_train"])
+                rows = f"{data['in_other_train']} {split} rows"
+                lines.append(f"{task}: {rows} are in train of other tasks: {others}.")
     return [*lines, *(f"Warning of the run: {line}" for line in report["warnings"])]
 
 

@@ -28,6 +28,7 @@ COUNTS = {
     "empty_texts": "empty texts",
     "duplicates": "duplicates",
     "in_train": "also in train",
+    "in_other_train": "in train of other tasks",
 }
 COURSE_SCORE = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
 TILES_LEGEND = "Dev scores. Dot: the trained model; bar: its 95 % interval; strokes: the baselines."

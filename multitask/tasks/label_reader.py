@@ -70,7 +70,7 @@ class LabelReader:
         return {value: one.pop() for value, one in classes.items() if len(one) == 1}
 
     def clipped(self, predictions: Any) -> Any:
-        """Clip predictions (an array or one value) to the range of a numeric label."""
+        """Clip saved predictions to the range of a numeric label."""
         in_range = self.task_type.has_range
         return np.clip(predictions, self.low, self.high) if in_range else predictions
 

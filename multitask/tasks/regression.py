@@ -1,6 +1,7 @@
 """One number per row, on the scale of ``data.label_range``.
 
-Labels and predictions are float [N], scores are the predictions [N, 1]. A correlation is NaN if
+Labels and predictions are float [N], scores are the predictions [N, 1]. The head clips predictions
+to the scale, so that the numbers in files are those that are scored. A correlation is NaN if
 one side is constant or not finite, or if all predictions are equal but for rounding.
 """
 
@@ -51,7 +52,8 @@ class Regression(TaskType):
         return np.full(len(dev), mean), np.full((len(dev), 1), mean)
 
     def read_records(self, records: Sequence[Mapping[str, Any]]) -> Columns:
-        """Take predictions from the scores: saved predictions are clipped to the label range."""
+        """Take predictions from the scores: old runs report the score of numbers before clipping,
+        which only their ``scores`` have."""
         scores = saved_scores(records)
         labels = np.array([float(record["label"]) for record in records])
         return labels, scores[:, 0], scores
@@ -73,10 +75,9 @@ class Regression(TaskType):
         return f"numbers from {reader.low:g} to {reader.high:g}"
 
     def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
-        number, low, high = record["prediction"], reader.low, reader.high
-        outside = [] if low <= number <= high else [f"Outside the scale from {low:g} to {high:g}."]
-        scale = {"number": number, "low": low, "high": high}
-        return {"prediction": f"{number:.3f}", **scale, "notes": outside}
+        number = record["prediction"]
+        scale = {"number": number, "low": reader.low, "high": reader.high}
+        return {"prediction": f"{number:.3f}", **scale}
 
 
 def correlation(name: str, left: Array, right: Array) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ class Rows:
         unlabelled_dropped: number of rows that were dropped because they have no label.
         words: the words of each row, if words are tagged; its text joins them with spaces.
         answers: the texts of all answers of each row, for questions.
+        tokens: the tokens of the rows, if they were needed before the rows were split.
     """
 
     source: str
@@ -34,6 +36,7 @@ class Rows:
     unlabelled_dropped: int = 0
     words: list[tuple[str, ...]] | None = None
     answers: list[tuple[str, ...]] | None = None
+    tokens: Any = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -56,4 +59,5 @@ class Rows:
             unlabelled_dropped=0,
             words=self.words and [self.words[i] for i in index],
             answers=self.answers and [self.answers[i] for i in index],
+            tokens=None if self.tokens is None else self.tokens.take(np.asarray(index, np.int64)),
         )

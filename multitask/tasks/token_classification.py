@@ -19,6 +19,15 @@ from multitask.utils.errors import UserError
 from multitask.utils.optional import optional
 
 OUTSIDE = "O"
+# scheme -> letter -> letters of the same type, one of which must be before it, and after it
+SCHEMES = {
+    "IOB2": {"B": ("", ""), "I": ("BI", "")},
+    "IOB1": {"B": ("BI", ""), "I": ("", "")},
+    "IOE2": {"E": ("", ""), "I": ("", "IE")},
+    "IOE1": {"E": ("", "IE"), "I": ("", "")},
+    "IOBES": {"B": ("", "IE"), "E": ("BI", ""), "I": ("BI", "IE"), "S": ("", "")},
+    "BILOU": {"B": ("", "IL"), "I": ("BI", "IL"), "L": ("BI", ""), "U": ("", "")},
+}
 
 
 class TokenClassification(TaskType):
@@ -45,15 +54,16 @@ class TokenClassification(TaskType):
 
     def check_classes(self, names: Sequence[str], scheme: str) -> None:
         """Raise UserError if a tag does not fit the scheme, or the tag for no entity is missing."""
-        prefixes = str(getattr(import_seqeval(), scheme).allowed_prefix).removeprefix("Prefix.")
-        starts = [prefix for prefix in sorted(prefixes.split("|")) if prefix != OUTSIDE]
-        shown = f"{OUTSIDE}, {', '.join(f'{prefix}-TYPE' for prefix in starts)}"
+        import_seqeval()  # an error before the training if it is missing
+        shown = f"{OUTSIDE}, {', '.join(f'{letter}-TYPE' for letter in SCHEMES[scheme])}"
         for name in names:
-            prefix, dash, kind = name.partition("-")
-            if name != OUTSIDE and not (prefix in starts and dash and kind):
+            if not _fits(name, scheme):
+                possible = [one for one in SCHEMES if all(_fits(tag, one) for tag in names)]
+                fewest = min((len(SCHEMES[one]) for one in possible), default=0)
+                others = [f"`tag_scheme: {s}`" for s in possible if len(SCHEMES[s]) == fewest]
                 raise UserError(
                     f"{name!r} is no tag of {scheme} ({shown}): name the tags in `labels`, such as "
-                    "{0: O, 1: B-PER, 2: I-PER}, or set `tag_scheme`"
+                    "{0: O, 1: B-PER, 2: I-PER}" + f", or set {' or '.join(others)}" * bool(others)
                 )
         if OUTSIDE not in names:
             raise UserError(f"the tags lack {OUTSIDE}, for words in no entity")
@@ -131,6 +141,48 @@ class TokenClassification(TaskType):
         pairs = zip(record["words"], record["prediction"], strict=True)
         named = [f"{word} ({tag})" for word, tag in pairs if tag != OUTSIDE]
         return {"prediction": ", ".join(named) or f"{OUTSIDE} alone"}
+
+
+def _fits(name: str, scheme: str) -> bool:
+    """Return True if a scheme has a tag's letter."""
+    letter, _, kind = name.partition("-")
+    return name == OUTSIDE or (letter in SCHEMES[scheme] and kind != "")
+
+
+def breaks(labels: Array, names: Sequence[str], scheme: str) -> Array:
+    """Mark the places in rows of tags where neighbours are impossible in a scheme.
+
+    Args:
+        labels: the tags, int [N, longest], -1 after the last word of a row.
+        names: the names of the tags.
+        scheme: a key of ``SCHEMES``.
+
+    Returns:
+        bool [N, longest + 1]: place j is between the words j - 1 and j.
+    """
+    tags = [name.partition("-")[::2] for name in (*names, OUTSIDE)]  # -1 is the last one
+    letters = sorted({letter for letter, _ in tags})
+    letter_of = np.array([letters.index(letter) for letter, _ in tags])
+    kinds = sorted({kind for _, kind in tags})
+    kind_of = np.array([kinds.index(kind) for _, kind in tags])
+    rules = {OUTSIDE: ("", ""), **SCHEMES[scheme]}
+
+    def impossible(same: bool, left: str, right: str) -> bool:
+        if left not in rules or right not in rules:
+            return True
+        before, after = rules[right][0], rules[left][1]
+        fits_left = not before or (same and left in before)
+        return not (fits_left and (not after or (same and right in after)))
+
+    pairs = [[(left, right) for right in letters] for left in letters]
+    table = np.array(
+        [[[impossible(s, *pair) for pair in row] for row in pairs] for s in (False, True)]
+    )
+    padded = np.pad(labels, ((0, 0), (1, 1)), constant_values=-1)
+    left, right = padded[:, :-1], padded[:, 1:]
+    same = (kind_of[left] == kind_of[right]).astype(int)
+    marked: Array = table[same, letter_of[left], letter_of[right]]
+    return marked
 
 
 def _seen(predictions: Array, reader: LabelReader) -> Array:

@@ -9,7 +9,9 @@ from multitask.reporting.table_formats import Table
 from multitask.training.setup import Plan
 from multitask.training.stages import Stage
 
-DATA_HEADER = "task|split|rows|unlabelled|empty|duplicates|in train|truncated|tokens".split("|")
+DATA_HEADER = (
+    "task|split|rows|unlabelled|empty|duplicates|in train|other train|truncated|tokens".split("|")
+)
 
 
 def describe_data(plan: Plan) -> list[str]:
@@ -23,6 +25,7 @@ def describe_data(plan: Plan) -> list[str]:
             part["empty_texts"],
             part["duplicates"],
             part.get("in_train", ""),
+            part.get("in_other_train", ""),
             f"{part['truncated_share']:.1%}",
             f"{part['mean_tokens']:.1f}",
         ]

@@ -5,11 +5,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from multitask.config.config import seen_corpora
 from multitask.config.run_directory import RunDirectory, selected_steps
-from multitask.data.summary import seen_rows, text_sets, training_rows
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions
 from multitask.models.multitask_model import parameter_counts
@@ -113,8 +113,7 @@ def task_result(
     measured = dev_results(scores, rows, reader)
     unseen, remarks = None, flags(metric, measured["dev"], baselines)
     if entry.evaluate_only and plan.data.summary[task]["dev"]["in_train"]:
-        training = training_rows(config, task, plan.data.splits)
-        unseen = unseen_results(scores, rows, reader, training)
+        unseen = unseen_results(scores, rows, reader, plan.data.seen[task]["dev"].own)
         left = f"without the {len(rows) - unseen['rows']:,} rows in train"
         remarks.append(f"{left}: {metric} {unseen[metric]:.3f}")
     return {
@@ -204,10 +203,9 @@ def dev_results(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, An
 
 
 def unseen_results(
-    scores: Scores, rows: Rows, reader: LabelReader, training: Sequence[Rows]
+    scores: Scores, rows: Rows, reader: LabelReader, seen: np.ndarray
 ) -> dict[str, Any]:
-    """Compute the metrics over the dev rows that are not among the ``training`` rows."""
-    seen = seen_rows(rows, text_sets(training, len(rows.texts[0])))
+    """Compute the metrics over the dev rows that are not ``seen`` in training, bool [N]."""
     columns = reader.task_type.columns(rows, reader, scores.predictions, scores.scores)
     labels, predictions, shown = (column[~seen] for column in columns)
     points = metrics.compute(reader.task_type, (labels, predictions, shown))

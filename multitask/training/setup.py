@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +120,9 @@ def load_data(config: Config) -> Data:
     readers = label_readers(config)
     check_shared_heads(config, readers)
     check_glue_labels(config, readers)
-    rows, shared = load_splits(config, readers)
-    tokenizer = pretrained_tokenizer(config)
-    return tokenize_splits(config, rows, shared, readers=readers, tokenizer=tokenizer)
+    tokenizer = cache(partial(pretrained_tokenizer, config))  # not before the data is read
+    rows, shared = load_splits(config, readers, tokenizer)
+    return tokenize_splits(config, rows, shared, readers=readers, tokenizer=tokenizer())
 
 
 def build_model(

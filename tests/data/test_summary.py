@@ -1,17 +1,10 @@
-"""Counts of a split, overlap with train, classes that look alike."""
+"""Counts of a split, classes that look alike."""
 
 import numpy as np
 import pytest
 
 from multitask.config.registry import task_type
-from multitask.data.summary import (
-    alike,
-    count_overlap,
-    describe,
-    row_key,
-    told_apart,
-    unread,
-)
+from multitask.data.summary import alike, describe, told_apart, unread
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -43,30 +36,6 @@ def test_describe_numbers_pairs_and_unlabelled():
     result = describe(pairs, NUMBERS)
     assert (result["duplicates"], result["empty_texts"], result["label_counts"]) == (1, 1, {})
     assert describe(rows_of("a"), CLASSES)["label_counts"] == {}
-
-
-@pytest.mark.parametrize(
-    ("row", "train", "same"),
-    [
-        (("a b",), ("a b",), True),
-        (("  a\tb ",), ("a b",), True),
-        (("a",), ("A",), False),
-        (("a", "b"), ("a", "b"), True),
-        (("a", "b"), ("b", "a"), True),
-        (("a", "b"), (" b ", "a"), True),
-        (("a", "b"), ("a", "c"), False),
-        (("a", "a"), ("a", "b"), False),
-        (("a b", "c"), ("a", "b c"), False),
-    ],
-)
-def test_a_row_of_dev_that_stands_in_train(row, train, same):
-    assert (row_key(row) == row_key(train)) == same
-    assert count_overlap(rows_of(row), [rows_of(("x", "y"), train)]) == int(same)
-
-
-def test_overlap_counts_rows_of_the_split():
-    """Twice in dev and once in train is two rows of dev."""
-    assert count_overlap(rows_of("a", "a", "b"), [rows_of("c", "c"), rows_of("a")]) == 2
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,95 @@ def test_bad_rows_are_told_by_file_and_row(read, changes, message):
         read(records, f"tasks.ner.data.labels={json.dumps(TAGS)}")
 
 
+def sentences(*tags):
+    """Rows with these tags, such as "O B-PER"."""
+    every = [one.split(" ") for one in tags]
+    return [{"tokens": ["the"] * len(one), "ner_tags": one} for one in every]
+
+
+@pytest.mark.parametrize(
+    ("train", "dev", "changes", "message"),
+    [
+        (
+            ["O B-A", "O I-A I-A O I-A"],
+            [],
+            "",
+            r"tag_scheme: \S+/ner-train\.jsonl: IOB2 cannot produce the tags of 1 of 2 rows, "
+            r"such as row 2 \(id 1\): O I-A I-A\. No scheme fits all tags: mend these rows or "
+            r"leave them out: 2$",
+        ),
+        (
+            ["O O I-A I-A B-A", "O B-A"],
+            [],
+            "IOB1",
+            r"IOB1 .* row 2 \(id 1\): O B-A\. No scheme fits all tags: mend .*: 2$",
+        ),
+        (
+            ["O I-A B-A I-B"] * 20,
+            ["O I-B"],
+            "",
+            r"ner-train\.jsonl: .* 20 of 20 rows.* All tags of the task fit IOB1: set "
+            r"`tag_scheme: IOB1`$",
+        ),
+        # IOB1 fits train, and dev shows that it does not fit all
+        (
+            ["O I-A B-A I-B"] * 20,
+            ["O B-A"],
+            "",
+            r"No scheme fits all tags; IOB1 fits all but 1 rows: set `tag_scheme: IOB1`, and mend",
+        ),
+        (["O I-A", "I-B O"], [], "", r"fit IOB1 and IOE1: set `tag_scheme: IOB1` or `tag_scheme: "),
+        (["B-A I-A O", "O B-B"], [], "IOBES", "fit IOB2: set `tag_scheme: IOB2`$"),
+        (["B-A I-A O", "O B-B"], [], "BILOU", "fit IOB2: set `tag_scheme: IOB2`$"),
+        (["B-A E-A", "S-B O", "B-A I-B E-B"], [], "IOBES", "row 3 .*: B-A I-B.* mend these rows"),
+        (["I-A E-A", "E-B O"], [], "IOE1", "fit IOE2: set `tag_scheme: IOE2`$"),
+        (["I-A E-A I-A", "I-B O"], [], "IOE2", "fit IOE1: set `tag_scheme: IOE1`$"),
+    ],
+)
+def test_tags_that_the_scheme_cannot_produce_are_refused(
+    read, train, dev, changes, message, tmp_path
+):
+    write_lines(tmp_path / "ner-dev.jsonl", sentences(*dev) if dev else [])
+    scheme = [f"tasks.ner.data.tag_scheme={changes}"] if changes else []
+    with pytest.raises(UserError, match=message):
+        read(sentences(*train), *scheme)
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_tags_of_dev_and_of_a_labelled_test_must_fit_too(read, split):
+    rows = sentences("O B-A I-A B-A", "I-B O")
+    labels = "tasks.ner.data.labels=[O, B-A, I-A, B-B, I-B]"
+    with pytest.raises(
+        UserError, match=rf"ner-{split}\.jsonl: IOB2 cannot .* row 2 \(id 1\): I-B O"
+    ):
+        read(rows, labels, split=split, name=f"ner-{split}.jsonl")
+
+
+def test_rows_without_tags_and_padding_break_no_scheme(read, tmp_path):
+    rows = sentences("O B-A I-A", "O", "B-A I-A I-B I-B")
+    rows[1] |= {"ner_tags": None}
+    rows[2]["tokens"] = ["the", "cat"]
+    padded = "tasks.ner.data.padding_label=I-B"
+    read_rows, reader = read(rows, padded)
+    assert tags_of(read_rows, reader) == [["O", "B-A", "I-A"], ["B-A", "I-A"]]
+    # a test set in which a row lacks its tags is one to predict
+    rows[0] |= {"ner_tags": ["I-A", "I-A", "I-A"]}
+    rest = {"split": "test", "name": "ner-test.jsonl"}
+    assert read(rows, padded, "tasks.ner.data.labels=[O, B-A, I-A]", **rest)[0].labels is None
+
+
+def test_a_few_broken_rows_of_many_are_a_warning(read, capsys):
+    """A published file may have some; they count as before."""
+    rows, _ = read(sentences(*["O B-A I-A"] * 250, "O I-A", *["O O"] * 100, "I-A O"))
+    assert len(rows) == 352
+    line = capsys.readouterr().err
+    assert "warning: " in line and "rows 251, 352" in line and "2 of 352 rows" in line
+    with pytest.raises(
+        UserError, match=r"3 of 253 rows.* mend these rows or leave them out: 251, "
+    ):
+        read(sentences(*["O B-A I-A"] * 250, *["O I-A"] * 3))
+
+
 def naive_places(words, pieces, most):
     """(place, word) of each word's first piece, [CLS] at 0; words without one are left out."""
     result, place = [], 1

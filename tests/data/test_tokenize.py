@@ -1,6 +1,7 @@
 """Token ids once and for all: special tokens, segments, truncation, the cache."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -296,3 +297,31 @@ def test_without_a_home_directory_nothing_is_cached(monkeypatch):
     assert not default_cache().exists()
     with pytest.raises(OSError):
         default_cache().mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "how"),
+    [
+        (SINGLE, {"words": True}),
+        (PAIRS, {}),
+        (PAIRS, {"siamese": True}),
+        (rows_of(("a", "the cat sees a dog"), ("cat", "dog"), ("the", "a dog " * 5)),
+         {"characters": True, "stride": 2}),
+    ],
+)  # fmt: skip
+def test_tokens_are_taken_with_their_rows(tokenizer, rows, how):
+    how = {"siamese": False, "max_length": 9, **how}
+    every = replace(rows, tokens=tokenize(rows, tokenizer, **how))
+    for index in ([0, 2], [1], [2, 0, 1]):
+        taken, alone = every.take(index).tokens, tokenize(rows.take(index), tokenizer, **how)
+        assert same(taken, alone)
+        for name in ("words", "spans", "owners"):
+            one, other = getattr(taken, name), getattr(alone, name)
+            assert (one is None) == (other is None) == (name not in vars_of(how))
+            assert one is None or (one.dtype == other.dtype and np.array_equal(one, other))
+
+
+def vars_of(how: dict[str, object]) -> set[str]:
+    """The arrays that these options ask for."""
+    named = {"words": "words", "characters": "spans", "stride": "owners"}
+    return {named[key] for key in how if key in named}

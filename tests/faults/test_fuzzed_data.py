@@ -147,7 +147,7 @@ def check(place: Path, tokenizer, case: tuple[str, bytes], head: str, changes: d
     try:
         config = load_config(place / "c.yaml")
         readers = label_readers(config)
-        rows, shared = load_splits(config, readers)
+        rows, shared = load_splits(config, readers, lambda: tokenizer)
         tokenize_splits(config, rows, shared, readers=readers, tokenizer=tokenizer)
     except UserError as error:
         message = " ".join(str(error).split())
@@ -185,7 +185,7 @@ def texts_and_labels(place: Path, form: str) -> list[tuple[str, str]]:
     (place / "c.yaml").write_text(dump_yaml({"data_dir": str(place), "tasks": {"t": entry}}))
     config = load_config(place / "c.yaml")
     readers = label_readers(config)
-    train = load_splits(config, readers)[0]["t"]["train"]
+    train = load_splits(config, readers, lambda: None)[0]["t"]["train"]
     labels = [readers["t"].names[number] for number in train.gold]
     return [(text, label) for (text,), label in zip(train.texts, labels, strict=True)]
 

@@ -83,7 +83,9 @@ def test_predictions_are_in_range(name, options):
         C if head.task_type == "class" else 1,
     )
     if head.task_type == "number":
-        assert torch.equal(predictions, scores) and torch.equal(shown[:, 0], scores)
+        assert predictions.min() >= head.low and predictions.max() <= head.high
+        assert torch.equal(predictions, scores.clip(head.low, head.high))
+        assert torch.equal(shown[:, 0], predictions)
         return
     assert predictions.dtype == torch.int64
     assert shown.min() >= 0 and shown.max() <= 1

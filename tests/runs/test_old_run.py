@@ -31,6 +31,8 @@ SCORES = {"rel": 1e-5, "abs": 1e-6}
 TRAINED = {"rel": 1e-4, "abs": 1e-4}
 # ranks among rows whose scores are equal but for rounding: another processor has other ones
 TIES = re.compile(r"\.spearman$|views(\.dev|\.metrics|\.intervals|\.dev_intervals)?\.accuracy$")
+# the score of training rows: 5c0042d did not clip numbers, and some are above the scale
+UNCLIPPED = re.compile(r"^\[\d+\]\.tasks\.score$")
 
 
 def main(*arguments: object) -> int:
@@ -46,11 +48,14 @@ def read_lines(file: Path) -> list[dict]:
 
 
 def check_close(found, expected, tolerance: dict[str, float], place: str = "") -> None:
-    """Compare nested values: numbers with ``tolerance``, everything else exactly but for TIES."""
-    if TIES.search(place):
+    """Compare nested values: numbers with ``tolerance``, else exactly; not TIES and UNCLIPPED.
+
+    A report may have new keys.
+    """
+    if TIES.search(place) or UNCLIPPED.search(place):
         return
     if isinstance(expected, dict):
-        assert list(found) == list(expected), place
+        assert [key for key in found if key in expected] == list(expected), place
         for key in expected:
             check_close(found[key], expected[key], tolerance, f"{place}.{key}")
     elif isinstance(expected, list):

@@ -1,7 +1,9 @@
 """Entities: seqeval against a matcher written out by hand, and what is made of its counts."""
 
+import itertools
 import sys
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,7 +14,13 @@ from seqeval.scheme import IOB2
 
 from multitask.config.registry import task_type
 from multitask.tasks import metrics
-from multitask.tasks.token_classification import TokenClassification, entities, outcome
+from multitask.tasks.token_classification import (
+    SCHEMES,
+    TokenClassification,
+    breaks,
+    entities,
+    outcome,
+)
 from multitask.utils.errors import UserError
 
 TAGS = ["O", "B-A", "I-A", "B-B", "I-B"]
@@ -79,7 +87,9 @@ def test_other_schemes_mark_entities_their_way():
     ("names", "scheme", "message"),
     [
         (["O", "B-PER", "3"], "IOB2", r"'3' is no tag of IOB2 \(O, B-TYPE, I-TYPE\): name the"),
-        (["O", "S-PER"], "IOB2", "'S-PER' is no tag of IOB2"),
+        (["O", "S-PER"], "IOB2", "'S-PER' is no tag of IOB2.*, or set `tag_scheme: IOBES`$"),
+        (["O", "B-X", "U-X"], "IOB2", "'U-X' is no tag of IOB2.*, or set `tag_scheme: BILOU`$"),
+        (["O", "E-X", "I-X"], "IOB2", "set `tag_scheme: IOE2` or `tag_scheme: IOE1`$"),
         (["O", "NOUN"], "IOBES", r"'NOUN' is no tag of IOBES \(O, B-TYPE, E-TYPE, I-TYPE, S-TYPE"),
         (["O", "B-"], "IOB2", "'B-' is no tag"),
         (["B-PER", "I-PER"], "IOB2", "the tags lack O"),
@@ -94,3 +104,59 @@ def test_a_missing_seqeval_is_named_with_its_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "seqeval.scheme", None)
     with pytest.raises(UserError, match="pip install seqeval"):
         TokenClassification().check_classes(["O"], "IOB2")
+
+
+def segmentations(words: int) -> Iterator[list[tuple[str, int]]]:
+    """Every way to cut a sentence into entities (type, length) of two types, and single words."""
+    if not words:
+        yield []
+    for length in range(1, words + 1):
+        for kind in ("X", "Y", *["O"] * (length == 1)):
+            for rest in segmentations(words - length):
+                yield [(kind, length), *rest]
+
+
+def written(parts: list[tuple[str, int]], scheme: str) -> tuple[str, ...]:
+    """The tags of a segmentation, by the definition of each scheme."""
+    tags = []
+    for place, (kind, length) in enumerate(parts):
+        if kind == "O":
+            tags.append("O")
+            continue
+        follows = place > 0 and parts[place - 1][0] == kind
+        is_followed = place + 1 < len(parts) and parts[place + 1][0] == kind
+        letters = ["I"] * length
+        if scheme in ("IOB2", "IOBES", "BILOU") or (scheme == "IOB1" and follows):
+            letters[0] = "B"
+        if scheme in ("IOE2", "IOBES", "BILOU") or (scheme == "IOE1" and is_followed):
+            letters[-1] = "L" if scheme == "BILOU" else "E"
+        if length == 1 and scheme in ("IOBES", "BILOU"):
+            letters = ["S" if scheme == "IOBES" else "U"]
+        tags += [f"{letter}-{kind}" for letter in letters]
+    return tuple(tags)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_tags_that_a_scheme_cannot_produce_are_marked(scheme):
+    """Of all sequences of up to four tags, the others are those of all segmentations."""
+    names = ["O", *(f"{letter}-{kind}" for letter in SCHEMES[scheme] for kind in "XY")]
+    for words in range(1, 5):
+        every = list(itertools.product(range(len(names)), repeat=words))
+        marked = breaks(np.array(every), names, scheme).any(axis=1)
+        unmarked = {
+            tuple(names[i] for i in row) for row, m in zip(every, marked, strict=True) if not m
+        }
+        assert unmarked == {written(parts, scheme) for parts in segmentations(words)}
+
+
+def test_the_place_between_two_words_is_marked_and_padding_is_not():
+    names = ["B-X", "I-X", "I-Y", "O"]
+    labels = np.array([[0, 1, -1, -1], [0, 2, 3, 1], [-1] * 4, [1, 3, 0, 1]])
+    assert breaks(labels, names, "IOB2").astype(int).tolist() == [
+        [0, 0, 0, 0, 0],
+        [0, 1, 0, 1, 0],
+        [0, 0, 0, 0, 0],
+        [1, 0, 0, 0, 0],
+    ]
+    assert breaks(labels[:1], names, "IOBES").astype(int).tolist() == [[0, 0, 1, 0, 0]]
+    assert breaks(labels[:1], ["B-X", "L-X", "I-Y", "O"], "IOBES").any()  # another scheme's letter

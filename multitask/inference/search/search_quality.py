@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from multitask.config import DataConfig
+from multitask.data.overlap import row_key, text_sets
 from multitask.data.readers.lines import read_text
 from multitask.data.readers.tables import read_table
-from multitask.data.summary import row_key, text_sets
 from multitask.inference.search.text_index import (
     POINTS_A_LIST,
     Encode,

@@ -51,7 +51,9 @@ def test_transformers_gives_a_cross_encoded_number_on_the_label_scale(run_dir, t
     assert main(run_dir, tmp_path / "model", "--format", "transformers", "--task", "sts") == 0
     result = outputs(AutoModelForSequenceClassification, tmp_path / "model", PAIRS)
     wanted = [one["prediction"] for one in load(run_dir).predict("sts", PAIRS)]
-    np.testing.assert_allclose([one.logits.item() for one in result], wanted, atol=1e-4)
+    numbers = np.array([one.logits.item() for one in result])
+    np.testing.assert_allclose(numbers.clip(0, 5), wanted, atol=1e-4)
+    assert numbers.max() > 5, "the export clips"
 
 
 def test_a_binary_task_has_two_labels_in_transformers(special_binary, tmp_path):

@@ -149,12 +149,6 @@ def test_of_many_classes_the_likeliest_are_shown(served, monkeypatch):
     assert result.notes == ["The 10 likeliest of 12 classes."]
 
 
-def test_a_number_outside_its_scale_says_so(served, monkeypatch):
-    monkeypatch.setattr(served.run, "predict", lambda *_: [{"prediction": 5.25, "scores": [5.25]}])
-    result = responses._predicted(served, "sts", [TEXT, OTHER], "")
-    assert result.prediction == "5.250" and result.notes == ["Outside the scale from 0 to 5."]
-
-
 def test_a_text_that_is_cut_says_so(served, cross):
     long = "cat " * 47
     (result,) = by_task(served, [long])["sst"].results

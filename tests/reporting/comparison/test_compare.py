@@ -178,8 +178,8 @@ def test_a_diverged_run_with_null_predictions_is_shown(tmp_path):
     assert only["tasks"]["sts"]["mean"] is None and only["overall"]["mean"] is None
 
 
-def test_the_unclipped_scores_count_as_in_the_report(tmp_path, runs):
-    """Saved numbers are clipped to the label range, reported correlations are not."""
+def test_the_unclipped_scores_of_an_old_run_count_as_in_its_report(tmp_path, runs):
+    """It saved clipped predictions, and reported the correlation of its scores."""
     write_run(tmp_path / "a", rows=ROWS, seed=1)
     rewritten(tmp_path / "a", "sts", lambda i, r: r | {"prediction": 0.0 if i % 2 else 5.0})
     result = compare(group_runs([*runs["base"], tmp_path / "a"]), "base", resamples=20)

@@ -86,7 +86,7 @@ def test_probability_one_half_is_no_paraphrase_as_in_the_heads():
     ]
 
 
-def test_numbers_are_not_clipped():
+def test_the_average_of_numbers_is_their_plain_mean():
     assert average(task_type("number"), [np.array([[6.0]]), np.array([[5.5]])])[0].tolist() == [
         5.75
     ]

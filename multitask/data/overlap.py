@@ -1,0 +1,149 @@
+"""Find rows that are also in training data, as the encoder sees them.
+
+Two rows are equal if their texts have the same token ids, without special tokens and in any order,
+or if their texts are equal but for white space. The ids tell more: case, accents and unknown words
+that the tokenizer drops make no difference. The texts alone tell where two tasks cut them at
+different lengths.
+"""
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from multitask.config import Config
+from multitask.data.tokenize import Split, Tokens
+from multitask.tasks.rows import Rows
+
+Key = tuple[Hashable, ...]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The rows of a split that are in training data.
+
+    Attributes:
+        own: True for rows that the evaluation of the task should not repeat, bool [N].
+        others: the same for the rows of each other task that has some of them.
+    """
+
+    own: np.ndarray
+    others: dict[str, np.ndarray]
+
+    @property
+    def in_others(self) -> int:
+        """The number of rows that any other task trains on."""
+        return int(np.any([*self.others.values()], axis=0).sum()) if self.others else 0
+
+
+def row_key(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return a key that ignores white space and the order of a pair."""
+    return tuple(sorted(" ".join(text.split()) for text in texts))
+
+
+def separators(tokenizer: Any) -> list[int]:
+    """Return the ids of the tokens around texts: [CLS], [SEP] and the like."""
+    ids = (getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "bos", "eos"))
+    return sorted({number for number in ids if number is not None})
+
+
+def id_keys(tokens: Tokens, texts: int, special: Collection[int]) -> list[tuple[bytes, ...]]:
+    """Return each row's key: the sorted token ids of its ``texts`` texts.
+
+    ``special`` are the ids around texts. A text that is read in windows has an entry per window.
+    """
+    inside = ~np.isin(tokens.ids, [*special])
+    at_start, at_end = np.zeros((2, len(inside)), dtype=bool)
+    at_start[tokens.offsets[:-1]] = at_end[tokens.offsets[1:] - 1] = True
+    at_start[1:] |= ~inside[:-1]
+    at_end[:-1] |= ~inside[1:]
+    starts, ends = np.flatnonzero(inside & at_start), np.flatnonzero(inside & at_end) + 1
+    sequences = np.searchsorted(tokens.offsets, starts, side="right") - 1
+    rows = tokens.row_of[sequences % len(tokens)].tolist()
+    sides = (sequences // len(tokens)).tolist()
+    ids, size = tokens.ids.tobytes(), tokens.ids.itemsize
+    parts: list[list[bytes]] = [[] for _ in range(tokens.row_of[-1] + 1)]
+    for row, side, start, end in zip(rows, sides, starts.tolist(), ends.tolist(), strict=True):
+        if side < texts:  # a contrastive task has two equal views of a text
+            parts[row].append(ids[size * start : size * end])
+    if tokens.owners is not None:
+        parts = [list(set(row)) for row in parts]
+    return [tuple(sorted([*row, *[b""] * (texts - len(row))])) for row in parts]
+
+
+def encoded_keys(split: Split, special: Collection[int]) -> list[tuple[bytes, ...]]:
+    """Return ``id_keys`` of a split's rows."""
+    return id_keys(split.tokens, len(split.rows.texts[0]), special)
+
+
+def in_training(
+    config: Config, splits: Mapping[str, Mapping[str, Split]], special: Collection[int]
+) -> dict[str, dict[str, Seen]]:
+    """Return which dev and test rows of each task are in training data; see ``Seen``."""
+
+    @cache
+    def keys(task: str, name: str) -> list[tuple[Key, Key]]:
+        split = splits[task][name]
+        texts = map(row_key, split.rows.texts)
+        return list(zip(encoded_keys(split, special), texts, strict=True))
+
+    @cache
+    def trained(task: str, size: int) -> set[Key]:
+        parts = [name for name in ("train", "holdout") if name in splits[task]]
+        every = {key for name in parts for row in keys(task, name) for key in row}
+        return every | parts_of(every, size)
+
+    def seen(task: str, name: str) -> Seen:
+        rows, size = keys(task, name), len(splits[task][name].rows.texts[0])
+        own, others = training_tasks(config, task)
+        by_task = {
+            one: np.array([not trained(one, size).isdisjoint(row) for row in rows])
+            for one in (*own, *others)
+        }
+        none = np.zeros(len(rows), dtype=bool)
+        return Seen(
+            np.any([none, *(by_task[one] for one in own)], axis=0),
+            {one: by_task[one] for one in others if by_task[one].any()},
+        )
+
+    return {
+        task: {name: seen(task, name) for name in ("dev", "test") if name in parts}
+        for task, parts in splits.items()
+    }
+
+
+def training_tasks(config: Config, task: str) -> tuple[list[str], list[str]]:
+    """Return the tasks on whose rows a task trains, and the trained tasks that have other rows.
+
+    Of a task that is only evaluated, the first ones are all trained tasks.
+    """
+    trained = config.trained_tasks()
+    host = config.selecting_tasks()[task]
+    if config.tasks[task].evaluate_only or host not in trained:
+        return trained, []
+    files = {name: row_owners(config, name) for name in trained}
+    return [host], [name for name in trained if files[name].isdisjoint(files[host])]
+
+
+def row_owners(config: Config, task: str) -> set[str]:
+    """Return the tasks whose files have the rows of a task."""
+    data = config.tasks[task].data
+    return set(data.texts_of or [data.same_rows_as or task])
+
+
+def parts_of(keys: Iterable[Key], size: int) -> set[Key]:
+    """Return the keys of all ``size`` texts of one row: a triplet contains three pairs."""
+    return {part for key in keys for part in combinations(key, size)}
+
+
+def text_sets(train: Iterable[Rows], size: int) -> set[Key]:
+    """Return ``parts_of`` some rows, by their texts alone."""
+    return parts_of((row_key(texts) for rows in train for texts in rows.texts), size)
+
+
+def seen_rows(rows: Rows, seen: set[Key]) -> np.ndarray:
+    """Return True for each row whose key is in ``seen`` (from ``text_sets``): bool [N]."""
+    return np.array([row_key(texts) in seen for texts in rows.texts], dtype=bool)
