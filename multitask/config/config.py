@@ -12,9 +12,9 @@ from multitask.config.encoder_config import EncoderConfig, InitFromConfig
 from multitask.config.task_config import TaskConfig
 from multitask.config.training_config import StageConfig, TrainingConfig
 from multitask.config.yaml_merge import Tree
-from multitask.config.yaml_reader import KeyPath, dump_yaml
+from multitask.config.yaml_reader import KeyPath, dump_yaml, parse
 from multitask.utils.errors import UserError
-from multitask.utils.limits import STAGES, TASKS
+from multitask.utils.limits import CONFIG_BYTES, STAGES, TASKS
 from multitask.utils.names import EMBEDDED, PACKAGED_ENCODER
 
 # the training data of all-MiniLM-L6-v2 that overlaps with the tasks of this project
@@ -98,13 +98,21 @@ class Config(Strict):
 
         Args:
             labels: per task, the class of each label value. Tasks without classes may be missing.
+
+        Raises UserError if the saved config would be too large to be read again.
         """
         tasks = dict(self.tasks)
         for name, task in self.tasks.items():
             if task.data.labels is None and labels.get(name):
                 data = task.data.model_copy(update={"labels": labels[name]})
                 tasks[name] = task.model_copy(update={"data": data})
-        return self.model_copy(update={"tasks": tasks})
+        labelled = self.model_copy(update={"tasks": tasks})
+        text, title = labelled.dump(), "the config with the labels of the data"
+        if (size := len(text.encode())) > CONFIG_BYTES:
+            message = f"{size:,} bytes, at most {CONFIG_BYTES:,} are possible"
+            raise UserError(f"{title}: {message}: shorten the names of the classes")
+        parse(text, title)  # raises for too many values
+        return labelled
 
     def data_path(self, name: str) -> Path:
         """Return the path of a data file; a relative ``name`` is in ``data_dir``."""
