@@ -12,7 +12,7 @@ import torch
 
 from multitask.config import Config
 from multitask.models.encoders import BertEncoder, Encoder, bert_weights, hf
-from multitask.models.encoders.architecture import load_architecture
+from multitask.models.encoders.architecture import OtherArchitecture, load_architecture
 from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.mlm_weights import mlm_weights
@@ -111,6 +111,8 @@ def _explained(name: str) -> Iterator[None]:
     where = place(name)
     try:
         yield
+    except OtherArchitecture as error:
+        raise UserError(f"cannot load {where!r} as an encoder: {error}") from error
     except Exception as error:  # the libraries raise many kinds, all of them about this name
         reason = reason_of(error)
         reason = reason if len(reason) < 200 else f"{reason[:200]}..."

@@ -93,3 +93,16 @@ def test_a_tokenizer_that_panics(refused, tiny_encoder, tiny_run, tmp_path, caps
     assert line.startswith(f"{run / 'encoder'}: ") and "tokenizer.json is damaged" in line
     with pytest.raises(UserError, match=r"tokenizer\.json is damaged"):
         load(run)
+
+
+def test_an_encoder_of_another_type_is_refused_for_its_type(refused, tiny_encoder, tmp_path):
+    """Its numbers have other rules: in DeBERTa -1 relative positions are as many as positions."""
+    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+    values = {"model_type": "deberta-v2", "max_relative_positions": -1, "num_hidden_layers": 9_999}
+    (encoder / "config.json").write_text(json.dumps(values))
+    line = refused(f"encoder.name={encoder}")
+    assert f"cannot load '{encoder}' as an encoder: model type 'deberta-v2' is not one of" in line
+    assert line.endswith(
+        "bert, roberta, distilbert, electra, xlm-roberta, camembert: take an "
+        "encoder of one of these types"
+    )
