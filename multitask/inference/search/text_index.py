@@ -210,7 +210,7 @@ def build(
         scratch.mkdir()
         with (
             (scratch / TEXTS).open("w", encoding="utf-8", newline="\n") as texts_file,
-            tqdm(total=count, unit="text", desc="indexing") as bar,
+            tqdm(total=count, unit="text", desc="indexing", disable=None) as bar,
         ):
             for chunk in chunks(file):
                 texts_file.writelines(f"{number}\t{text}\n" for number, text in chunk)
