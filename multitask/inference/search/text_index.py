@@ -329,7 +329,7 @@ def _read_facts(file: Path) -> Facts:
         exact = facts.lists is None and facts.probes is None
         if not exact and not 1 <= (facts.probes or 0) <= (facts.lists or 0):
             raise ValueError("it cannot search so many lists")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{file}: not as it was written: {ANEW}") from error
     return facts
 
