@@ -56,7 +56,8 @@ class Config(Strict):
     """Parts of the training, one after another; default: one, as in `training`."""
 
     tasks: dict[str, TaskConfig] = Field(min_length=1, max_length=TASKS)
-    """The tasks by name. `defaults:` has the keys that all tasks share."""
+    """The tasks by name. `defaults:` has the keys that all tasks share. Names that differ only in
+    case or Unicode form are refused, because files have them."""
 
     _tree: Tree = PrivateAttr(default_factory=Tree)
 
