@@ -1,12 +1,24 @@
 """Multi-task BERT training from one YAML file: the command line."""
 
+import os
+import sys
+
+if __name__ == "__main__":  # before the slow imports: Python would print a traceback there
+    import _signal  # type: ignore[import-not-found]  # `signal` is one of them
+
+    def interrupted(*_: object) -> None:
+        """End at Ctrl-C, as ``main`` does once it runs."""
+        os.write(2, b"error: interrupted\n")
+        os._exit(2)
+
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # else it is ignored
+        _signal.signal(_signal.SIGINT, interrupted)
+
 import argparse
 import contextlib
 import errno
 import importlib
 import io
-import os
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +30,7 @@ from multitask.utils.errors import (
     UserError,
     is_first_process,
     is_out_of_memory,
+    is_panic,
     one_line,
     reason_of,
     suggest,
@@ -72,9 +85,9 @@ def print_help() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch: large tensors in huge pages
-    escape_output()
     try:
+        os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch: large tensors in huge pages
+        escape_output()
         check_place()
         return run(arguments)
     except UserError as error:
@@ -96,6 +109,13 @@ def main(arguments: list[str]) -> int:
         others = not arguments or arguments[0] in COMMANDS.keys() - {"train"}
         advice = "" if others else "; a run that has saved a checkpoint goes on with --resume"
         complain(f"interrupted{advice}")
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        advice = (
+            "a file that it reads is damaged, such as the encoder's tokenizer.json: copy it anew"
+        )
+        complain(f"a library failed ({reason_of(error, 200)}): {advice}")
     return 2
 
 
@@ -159,4 +179,6 @@ if __name__ == "__main__":
         errors=sys.stdout.errors,
         line_buffering=bool(sys.stdout.line_buffering),
     )
+    if _signal.getsignal(_signal.SIGINT) is interrupted:
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))

@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import signal
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support.commands import main
 from tests.support.messages import complaint
+from tests.support.panics import REASON, panic
 
 
 def test_help_lists_every_command(capsys):
@@ -82,3 +84,38 @@ def test_too_little_memory_is_named(problem, monkeypatch, capsys):
     problem = RuntimeError("a mistake of ours")
     with pytest.raises(RuntimeError, match="a mistake of ours"):
         run_multitask.main(["config.yaml"])
+
+
+def test_a_panic_of_a_library_is_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(run_multitask, "run", lambda arguments: panic())
+    assert run_multitask.main(["config.yaml"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: a library failed ({REASON})") and "tokenizer.json" in line
+
+
+@pytest.mark.parametrize("ends", [SystemExit, GeneratorExit])
+def test_what_ends_python_passes(ends, monkeypatch):
+    def fails(arguments):
+        raise ends
+
+    monkeypatch.setattr(run_multitask, "run", fails)
+    with pytest.raises(ends):
+        run_multitask.main(["config.yaml"])
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_ctrl_c_while_modules_are_imported(ignored, tmp_path):
+    """The first of them presses it. A shell ignores it for commands in the background."""
+    (tmp_path / "argparse.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    handler = signal.SIG_IGN if ignored else signal.default_int_handler
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "run_multitask.py"), "--help"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
+        capture_output=True,
+        text=True,
+    )
+    if ignored:
+        assert "interrupted" not in done.stderr
+    else:
+        assert (done.returncode, done.stderr) == (2, "error: interrupted\n")

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 
 from multitask.utils.paths import expand_home
-from multitask.utils.terminal import without_controls
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,8 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
             print(query)
         for score, place in zip(row, nearest, strict=True):
             if place >= 0:
-                text = without_controls(index.texts[place])
-                print(f"{score:6.3f}  line {index.lines[place]}: {text}")
+                print(f"{score:6.3f}  line {index.lines[place]}: {index.texts[place]}")
         if (count := int((nearest >= 0).sum())) < arguments.top:
             warn(
                 f"{query!r:.60}: {count} of {arguments.top} texts: {index.facts.probes} of "

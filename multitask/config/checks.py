@@ -7,6 +7,7 @@ from multitask.config.sharing import share_head, share_pooling, share_rows
 from multitask.config.yaml_reader import KeyPath
 from multitask.utils.errors import suggest
 from multitask.utils.limits import TASK_NAME
+from multitask.utils.paths import file_key
 
 
 def check_names(config: Config) -> None:
@@ -17,23 +18,32 @@ def check_names(config: Config) -> None:
     ]
     stages = enumerate(config.stages or [])
     choices += [(("stages", n, "sampler"), "sampler", stage.sampler) for n, stage in stages]
+    names: dict[str, str] = {}
     for name, task in config.tasks.items():
         if not name.isidentifier():
             raise config.error(("tasks", name), "a task's name must be letters, digits and '_'")
+        if (other := names.setdefault(file_key(name), name)) != name:
+            both = " and ".join(n if n.isascii() else f"{n} ({n!a})" for n in (other, name))
+            message = "differ only in case or Unicode form, and name files: rename one"
+            raise config.error(("tasks", name), f"{both} {message}")
         if len(name.encode()) > TASK_NAME:
             message = f"longer than {TASK_NAME} bytes: file names have it"
             raise config.error(("tasks", name), message)
         for key in ("adapter", "pooling", "projection", "head", "eval_pooling"):
             kind = key.removeprefix("eval_")
             choices.append((("tasks", name, key), kind, getattr(task, key)))
-    writers: dict[str, str] = {}
+    writers: dict[str, tuple[str, str]] = {}
     for name, task in config.tasks.items():
         course = task.course_file and f"{task.course_file.name}-dev-output.csv"
         glue = task.glue_file and f"{task.glue_file}.tsv"
         for keys, file in ((("course_file", "name"), course), (("glue_file",), glue)):
-            if file and (other := writers.setdefault(file, name)) != name:
-                message = f"{other} and {name} would both write {file}"
-                raise config.error(("tasks", name, *keys), message)
+            if file:
+                other, its = writers.setdefault(file_key(file), (name, file))
+                if other != name:
+                    message = f"{other} and {name} would both write {file}"
+                    if its != file:
+                        message += f", which some disks take for {its}"
+                    raise config.error(("tasks", name, *keys), message)
     for path, kind, choice in choices:
         if choice is not None:
             with config.errors_at(path):

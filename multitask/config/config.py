@@ -12,9 +12,9 @@ from multitask.config.encoder_config import EncoderConfig, InitFromConfig
 from multitask.config.task_config import TaskConfig
 from multitask.config.training_config import StageConfig, TrainingConfig
 from multitask.config.yaml_merge import Tree
-from multitask.config.yaml_reader import KeyPath, dump_yaml
+from multitask.config.yaml_reader import KeyPath, dump_yaml, parse
 from multitask.utils.errors import UserError
-from multitask.utils.limits import STAGES, TASKS
+from multitask.utils.limits import CONFIG_BYTES, STAGES, TASKS
 from multitask.utils.names import EMBEDDED, PACKAGED_ENCODER
 
 # the training data of all-MiniLM-L6-v2 that overlaps with the tasks of this project
@@ -56,7 +56,8 @@ class Config(Strict):
     """Parts of the training, one after another; default: one, as in `training`."""
 
     tasks: dict[str, TaskConfig] = Field(min_length=1, max_length=TASKS)
-    """The tasks by name. `defaults:` has the keys that all tasks share."""
+    """The tasks by name. `defaults:` has the keys that all tasks share. Names that differ only in
+    case or Unicode form are refused, because files have them."""
 
     _tree: Tree = PrivateAttr(default_factory=Tree)
 
@@ -98,13 +99,21 @@ class Config(Strict):
 
         Args:
             labels: per task, the class of each label value. Tasks without classes may be missing.
+
+        Raises UserError if the saved config would be too large to be read again.
         """
         tasks = dict(self.tasks)
         for name, task in self.tasks.items():
             if task.data.labels is None and labels.get(name):
                 data = task.data.model_copy(update={"labels": labels[name]})
                 tasks[name] = task.model_copy(update={"data": data})
-        return self.model_copy(update={"tasks": tasks})
+        labelled = self.model_copy(update={"tasks": tasks})
+        text, title = labelled.dump(), "the config with the labels of the data"
+        if (size := len(text.encode())) > CONFIG_BYTES:
+            message = f"{size:,} bytes, at most {CONFIG_BYTES:,} are possible"
+            raise UserError(f"{title}: {message}: shorten the names of the classes")
+        parse(text, title)  # raises for too many values
+        return labelled
 
     def with_kernels(self, kernels: str) -> "Config":
         """Return a copy in which these kernels replace `auto`, so that a resumed run has them."""

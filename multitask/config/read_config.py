@@ -14,7 +14,7 @@ from multitask.config.yaml_merge import Tree, load_tree
 from multitask.config.yaml_reader import KeyPath
 from multitask.utils.errors import UserError, reading
 from multitask.utils.names import EMBEDDED
-from multitask.utils.paths import expand_home
+from multitask.utils.paths import check_utf8, expand_home
 
 
 def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
@@ -42,9 +42,9 @@ def _load_config(path: str | os.PathLike[str], overrides: list[str] | None = Non
     without = {name: task.model_copy(update={"smart": None}) for name, task in untrained.items()}
     resolved: dict[str, Any] = {"tasks": config.tasks | without}
     if config.data_dir != EMBEDDED:
-        resolved["data_dir"] = str(Path(config.data_dir).absolute())
+        resolved["data_dir"] = _absolute(config, ("data_dir",), config.data_dir)
     if config.init_from is not None:
-        run = str(Path(config.init_from.run).absolute())
+        run = _absolute(config, ("init_from", "run"), config.init_from.run)
         resolved["init_from"] = config.init_from.model_copy(update={"run": run})
         for option in ("reinit_layers", "from_scratch"):
             if getattr(config.encoder, option):
@@ -52,7 +52,17 @@ def _load_config(path: str | os.PathLike[str], overrides: list[str] | None = Non
                 raise config.error(("encoder", option), message)
     if not config.output_dir:
         resolved["output_dir"] = str(Path("runs") / Path(path).stem)
+        with config.errors_at(("output_dir",)):
+            check_utf8(resolved["output_dir"])
     return config.model_copy(update=resolved)
+
+
+def _absolute(config: Config, key: KeyPath, path: str) -> str:
+    """Return the absolute path of a key's value. Raises UserError if it is not UTF-8."""
+    absolute = str(Path(path).absolute())
+    with config.errors_at(key):
+        check_utf8(absolute)  # the working directory may not be
+    return absolute
 
 
 # the keys whose value may be a path: in a task, and outside of the tasks
@@ -80,5 +90,6 @@ def _expand_paths(tree: Tree) -> None:
         if name.startswith("~"):
             try:
                 parent[path[-1]] = str(expand_home(name))
+                check_utf8(parent[path[-1]])
             except UserError as error:
                 raise tree.error(path, str(error)) from None

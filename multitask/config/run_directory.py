@@ -357,6 +357,15 @@ def selected_steps(
     }
 
 
+def check_not_replaced(run: RunDirectory) -> None:
+    """Raise UserError if another process trains the run, or another one in its place, from new."""
+    if run.holds_run and not run.best.is_file():
+        with hold(run.path) as free:
+            if not free:
+                message = "another process replaces the run (--overwrite) or has just begun it"
+                raise UserError(f"{run.path}: {message}: wait until it has evaluated")
+
+
 def load_saved_config(
     run_dir: str | os.PathLike[str], overrides: list[str] | None = None
 ) -> Config:
@@ -374,6 +383,7 @@ def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None
         if run.finished and run.load_report().get("probe"):
             message = f"heads of a probe grid keep no weights: train {run.config}"
             raise UserError(f"{run.path}: {message} with output_dir=DIR")
+        check_not_replaced(run)
         raise UserError(f"{run.path}: the run has no evaluated weights yet: go on with --resume")
     finish_replacing(run.encoder)
     if run.holds_run and not run.encoder.is_dir():

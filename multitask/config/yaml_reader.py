@@ -17,7 +17,7 @@ from multitask.utils.limits import CONFIG_NODES
 
 KeyPath = tuple[str | int, ...]
 _HALVES = re.compile("[\ud800-\udfff]")  # surrogates: half a character
-_BREAKS = re.compile("[\n\r\x85\u2028\u2029\ufeff]")  # YAML changes or drops these in a text
+_BREAKS = re.compile("[\n\r\x85\u2028\u2029\ufeff]")  # YAML changes or drops them unless escaped
 _SIGN = re.compile(r"[-|>?:,%@`\t]")  # alone in an override it is a separator, not YAML
 # the keys of `data` with label values: `007` and `1e2` there are what the file says, not numbers
 _LABELS = {("data", key) for key in ("labels", "where", "unlabelled", "padding_label")}
@@ -31,7 +31,17 @@ class _Loader(_SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Also quotes text that `_Loader` would read as a number, such as ``1e5``."""
+    """Also quotes text that `_Loader` would read as a number, such as ``1e5``.
+
+    Line breaks are escaped in double quotes: other styles of YAML change some of them.
+    """
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        style = '"' if _BREAKS.search(data) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
 
 
 def _resolver(tag: str, pattern: str, first: str) -> None:
@@ -89,8 +99,8 @@ def parse(text: str, name: str, *, one_line: bool = False, path: KeyPath = ()) -
     if one_line and _SIGN.fullmatch(text.strip(" ")):
         return Node(text.strip(" "), name)
     sign = "#"
-    if one_line:  # a private character stands for "#" while YAML is read
-        sign = next(letter for letter in map(chr, range(0xE000, 0xF900)) if letter not in text)
+    if one_line:
+        sign = _unused(text)
     text, loader = text.replace("#", sign), None
     try:
         loader = _Loader(text)
@@ -113,6 +123,12 @@ def parse(text: str, name: str, *, one_line: bool = False, path: KeyPath = ()) -
     finally:
         if loader is not None:
             loader.dispose()
+
+
+def _unused(text: str) -> str:
+    """Return a private character that is not in a text, to replace "#" while YAML is read."""
+    letters, codes = map(chr, range(0xE000, 0xF900)), text.lower()  # `\\uE000` is one, too
+    return next(x for x in letters if x not in text and f"{ord(x):x}" not in codes)
 
 
 def _refuse_signs(text: str, name: str) -> None:

@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 
 from multitask.tasks.rows import Rows
-from multitask.utils.errors import UserError, reason_of
+from multitask.utils.errors import UserError, reason_of, without_panic
 from multitask.utils.files import DAY, remove_scraps, replacing
+from multitask.utils.limits import CACHE_BYTES
 from multitask.utils.paths import expand_home
+
+DIGEST = 32  # bytes of the SHA-256 at the start of a cache file
 
 
 @dataclass
@@ -260,7 +263,8 @@ def _tokenize(
 def _encoded(rows: Rows, tokenizer: Any, *texts: list[str] | None, **options: Any) -> Any:
     """Call the tokenizer. Raises UserError if it fails, such as for want of an unknown token."""
     try:
-        return tokenizer(*texts, padding=False, **options)
+        with without_panic():
+            return tokenizer(*texts, padding=False, **options)
     except Exception as error:  # the library raises `Exception`
         message = f"the tokenizer of the encoder fails: {reason_of(error)}: take another encoder"
         raise UserError(f"{rows.source}: {message}") from error
@@ -316,14 +320,22 @@ def _key(rows: Rows, tokenizer: Any, settings: Sequence[Any]) -> str:
 
 
 def _read(file: Path | None, names: set[str]) -> dict[str, np.ndarray] | None:
-    """Read the arrays of a cache file; None if it is missing, damaged or has other arrays."""
+    """Read the arrays of a cache file; None if it is missing, damaged or has other arrays.
+
+    Only a file that ``_write`` has written is read into memory.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
     try:
-        content = b"" if file is None else file.read_bytes()
-        digest, data = content[:32], content[32:]
-        arrays = load(data) if hashlib.sha256(data).digest() == digest else {}
+        if file is None or not file.is_file() or file.stat().st_size > CACHE_BYTES:
+            return None
+        with file.open("rb") as opened:
+            digest = opened.read(DIGEST)
+            if hashlib.file_digest(opened, "sha256").digest() != digest:
+                return None
+            opened.seek(DIGEST)
+            arrays = load(opened.read())
     except (OSError, SafetensorError):
         return None
     return arrays if arrays.keys() == names else None
@@ -333,6 +345,8 @@ def _write(file: Path, arrays: dict[str, np.ndarray]) -> None:
     from safetensors.numpy import save
 
     data = save(arrays)
+    if len(data) + DIGEST > CACHE_BYTES:  # it would not be read
+        return
     with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
         file.parent.mkdir(parents=True, exist_ok=True)
         remove_scraps(file.parent, seconds=DAY)

@@ -10,16 +10,16 @@ run.encode(["A quiet triumph.", "A dull mess."], task="sts")   # array [2, d]
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from multitask.config import Config, load_run_config
 from multitask.config.registry import imported
-from multitask.config.run_directory import RunDirectory, selected_steps
+from multitask.config.run_directory import RunDirectory, check_not_replaced, selected_steps
 from multitask.data.load_rows import label_readers, rows_of_texts
 from multitask.data.splits import masked_split, tokenized
 from multitask.data.texts import split_rows
@@ -46,6 +46,8 @@ from multitask.utils.files import file_digest
 from multitask.utils.paths import expand_home
 
 Text = str | Sequence[str]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def load(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) -> "TrainedRun":
@@ -69,6 +71,21 @@ def load(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) ->
     return TrainedRun(directory, load_run_config(directory, given))
 
 
+def _in_place(method: Callable[P, T]) -> Callable[P, T]:
+    """Let a method say in its error that another process replaces the run meanwhile."""
+
+    @wraps(method)
+    def checked(*arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return method(*arguments, **options)
+        except (UserError, OSError):
+            run: Any = arguments[0]
+            check_not_replaced(run.files)
+            raise
+
+    return checked
+
+
 class TrainedRun:
     """A run's encoder and tasks with the weights that ``training.select`` chose.
 
@@ -80,6 +97,7 @@ class TrainedRun:
         scorer: runs the model with the weights that are loaded.
     """
 
+    @_in_place
     def __init__(self, directory: Path, config: Config) -> None:
         self.directory = directory
         self.config = config
@@ -237,6 +255,7 @@ class TrainedRun:
             instead = f"take its vectors (`encode`), or {instead}"
         raise UserError(f"{self.directory}: task {task} predicts nothing about a text: {instead}")
 
+    @_in_place
     def _use(self, task: str) -> None:
         """Load the weights that serve the task, unless they are loaded already."""
         if task not in self.tasks:

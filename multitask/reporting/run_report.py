@@ -16,7 +16,7 @@ from multitask.reporting.html_page import write_html
 from multitask.reporting.mistakes import MISTAKES, mistakes
 from multitask.reporting.page import Code, Image, Lines, Page, Section, Tile, markdown_page
 from multitask.reporting.table_formats import Table, number, score
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, reading
 
 SCORES_HEADER = ("task", "metric", "trained [95 % interval]", "frozen encoder", "trivial", "flag")
 TURNS_HEADER = ("task", "trained", "skipped", "stopped at step", "selected step")
@@ -74,11 +74,12 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
         sections.append(Section("Gradient conflict", [_conflict(report)], label="Conflict"))
     if report["warnings"]:
         sections.append(Section("Warnings", [Lines(report["warnings"])], alert=True))
-    wrong = [
-        Section(task, [mistakes(result, run.load_predictions(task, "dev"))], folded=True)
-        for task, result in report["tasks"].items()
-        if task_type(result["label_type"]).labelled
-    ]
+    wrong = []
+    for task, result in report["tasks"].items():
+        if task_type(result["label_type"]).labelled:
+            with reading(run.predictions_of(task, "dev")):
+                shown = mistakes(result, run.load_predictions(task, "dev"))
+            wrong.append(Section(task, [shown], folded=True))
     where = Lines(["every setting: config.yaml, in the directory of this page"])
     sections += [
         Section(f"The {MISTAKES} most confident mistakes", parts=wrong, label="Mistakes"),

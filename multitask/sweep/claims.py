@@ -23,8 +23,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from multitask.utils.errors import UserError
 from multitask.utils.file_system import time_of as _now
-from multitask.utils.files import write_text
+from multitask.utils.files import read_bounded, write_text
+from multitask.utils.limits import JSON_BYTES
 
 STALE_AFTER = 600.0  # seconds without renewal
 RENEW_EVERY = 30.0
@@ -230,7 +232,7 @@ def _owner(*pids: int) -> dict[str, Any]:
 def _read(file: Path) -> dict[str, Any]:
     """Read a claim's owner; empty while it is being written, or if its writer was killed."""
     try:
-        owner = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        owner = json.loads(read_bounded(file, JSON_BYTES))
+    except (OSError, ValueError, RecursionError, UserError):
         return {}
     return owner if isinstance(owner, dict) else {}

@@ -35,7 +35,7 @@ from multitask.config.yaml_merge import Tree, load_extended, read_override
 from multitask.config.yaml_reader import KeyPath, Node, dump_override
 from multitask.utils.errors import UserError, no_file, suggest
 from multitask.utils.limits import CELL_NAME, CELLS, SEEDS
-from multitask.utils.paths import expand_home
+from multitask.utils.paths import expand_home, file_key
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 # the keys of two special axes: named cells and tasks
@@ -319,14 +319,14 @@ def _expand(
         if len(label) > CELL_NAME:
             message = f"the cell's name is longer than {CELL_NAME} characters: {label}"
             raise tree.error(place, f"{message}; give the values short labels, as LABEL: VALUE")
-        if label.casefold() in cells:  # one directory where upper and lower case are one
+        if file_key(label) in cells:  # some disks take both for one directory
             message = f"two cells are named {label!r}: give the values labels, as LABEL: VALUE"
             raise tree.error(place, message)
         # tasks are removed last, so that no setting adds one again
         settings = (*everywhere, *overrides, *(setting for *_, setting in chosen), *dropped)
         point = ({TASKS: task} if task else {}) | ({NAMED: name} if name else {})
         point |= dict(zip(choices, labels, strict=True))
-        cells[label.casefold()] = Cell(label, settings, point)
+        cells[file_key(label)] = Cell(label, settings, point)
     axes = []
     if file.tasks:
         axes.append(Axis(TASKS, tuple(label for label, _ in apart), tuple(file.tasks)))

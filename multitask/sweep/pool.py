@@ -196,7 +196,8 @@ def start(run: Run, claim: Claim, slots: int) -> Child:
                 os._exit(1)
 
     with open_to_append(run.log) as log:
-        log.write(f"# start {when} on {socket.gethostname()}: {shlex.join(command)}\n".encode())
+        line = f"# start {when} on {socket.gethostname()}: {shlex.join(command)}\n"
+        log.write(line.encode(errors="surrogateescape"))  # a path may not be UTF-8
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

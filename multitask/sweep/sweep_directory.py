@@ -143,7 +143,7 @@ def error_line(log: Path, code: int) -> str:
     """Say why the last start in a log ended: its error line, or else its last line."""
     if code < 0:
         return f"killed by signal {-code} ({signal.strsignal(-code)})"
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     last_start: list[str] = []
     for line in lines:
         last_start = [] if line.startswith("# start ") else [*last_start, line.strip()]

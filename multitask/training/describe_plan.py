@@ -32,7 +32,7 @@ def describe_data(plan: Plan) -> list[str]:
         for task, parts in plan.data.summary.items()
         for split, part in parts.items()
     ]
-    lines = [*Table(DATA_HEADER, rows).text().splitlines(), "", "labels in train"]
+    lines = [*Table(DATA_HEADER, rows).text().split("\n"), "", "labels in train"]
     for task in plan.config.selecting_tasks():
         if plan.config.tasks[task].only_scored:
             lines.append(f"  {task}: only scored")
@@ -51,7 +51,7 @@ def describe_plan(plan: Plan) -> list[str]:
         precision += f", {plan.model.encoder.kernels} kernels"
     lines = [f"device {plan.device}, {precision}, run directory {config.output_dir}", ""]
     lines += describe_data(plan)
-    parts = Table(ABOVE_HEADER, above_the_encoder(config)).text().splitlines()
+    parts = Table(ABOVE_HEADER, above_the_encoder(config)).text().split("\n")
     lines += ["", *parts, "", "parameters"]
     lines += [f"  {part}: {count:,}" for part, count in parameter_counts(plan.model).items()]
     for stage in plan.stages:
@@ -93,7 +93,7 @@ def _stage(plan: Plan, stage: Stage) -> list[str]:
             batch = tasks[name].batch_size * tasks[name].accumulation
             rows.append([task, share, f"{weight:.4g}", batch, f"{passes:.2f}"])
     header = ["task", "sampling share", "loss weight", "rows a step", "passes an epoch"]
-    return [*lines, "", *Table(header, rows).text().splitlines()]
+    return [*lines, "", *Table(header, rows).text().split("\n")]
 
 
 def _inputs(plan: Plan, task: str, count: int = 2) -> list[str]:

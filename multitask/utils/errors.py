@@ -55,6 +55,22 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY)
 
 
+def is_panic(error: BaseException) -> bool:
+    """Return True for a panic of a Rust library: pyo3 raises it, and it is not an ``Exception``."""
+    return type(error).__module__ == "pyo3_runtime"
+
+
+@contextlib.contextmanager
+def without_panic() -> Iterator[None]:
+    """Turn a panic of a Rust library into a RuntimeError, which handlers of libraries catch."""
+    try:
+        yield
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise RuntimeError(f"a library cannot use it ({reason_of(error, 200)})") from error
+
+
 @contextlib.contextmanager
 def reading(source: object) -> Iterator[None]:
     """Turn any exception of the block into a UserError that names ``source``.
@@ -63,7 +79,8 @@ def reading(source: object) -> Iterator[None]:
     input. A UserError or an OSError passes unchanged.
     """
     try:
-        yield
+        with without_panic():
+            yield
     except (UserError, OSError):
         raise
     except Exception as error:

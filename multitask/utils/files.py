@@ -26,7 +26,7 @@ from multitask.utils.file_system import (
     time_of,
     usual_mode,
 )
-from multitask.utils.limits import JSON_BYTES
+from multitask.utils.limits import DATA_BYTES, JSON_BYTES
 
 # how the names of scratch directories start and end
 SCRATCH, ENDING = ".multitask-", ".tmp"
@@ -262,14 +262,17 @@ def read_bounded(file: Path, limit: int) -> bytes:
 
     Raises UserError for a larger file, and for a pipe or a device.
     """
-    mode = file.stat().st_mode
-    if stat.S_ISDIR(mode):
+    status = file.stat()
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(status.st_mode):
         raise UserError(f"{file}: neither a file nor a link to one: give the name of a file")
-    with file.open("rb") as opened:
-        content = opened.read(limit + 1)
-    if len(content) > limit:
+    content = b""
+    if status.st_size <= limit:
+        with file.open("rb") as opened:
+            # memory for so many bytes is taken at once; a file of /proc has the size 0
+            content = opened.read(min(limit, max(status.st_size, JSON_BYTES)) + 1)
+    if max(status.st_size, len(content)) > limit:
         raise UserError(f"{file}: larger than {limit:,} bytes, the most that is read")
     return content
 
@@ -282,7 +285,12 @@ def file_digest(file: Path) -> str:
 
 def text_digest(text: str) -> str:
     """Return the SHA-256 of a text in UTF-8."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_encoded(text)).hexdigest()
+
+
+def _encoded(text: str) -> bytes:
+    """Encode a text in UTF-8; half a character, as in a path, becomes ``\\udcff`` as in JSON."""
+    return text.encode(errors="backslashreplace")
 
 
 def write_digests(file: Path, digests: Mapping[str, Sequence[str]]) -> None:
@@ -296,7 +304,7 @@ def read_digests(file: Path) -> dict[str, list[str]]:
     digests: dict[str, list[str]] = {}
     if file.is_file():
         content = read_bounded(file, JSON_BYTES)
-        for line in content.decode("utf-8", "replace").splitlines():
+        for line in filter(None, content.decode("utf-8", "replace").split("\n")):
             digest, _, name = line.partition("  ")
             digests.setdefault(name, []).append(digest)
     return digests
@@ -322,7 +330,7 @@ def check_checksums(directory: Path) -> None:
 def write_text(file: Path, text: str) -> None:
     """Write a text file, complete or not at all."""
     with replacing(file) as scratch:
-        scratch.write_text(text, encoding="utf-8")
+        scratch.write_bytes(_encoded(text))
 
 
 def write_json(file: Path, value: Any) -> None:
@@ -334,7 +342,7 @@ def read_json(file: Path) -> Any:
     """Return the value of a JSON file. Raises ValueError if it is damaged."""
     check_regular(file)
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(read_bounded(file, DATA_BYTES).decode("utf-8"))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 

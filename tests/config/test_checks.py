@@ -121,3 +121,35 @@ def test_smart_of_the_defaults_is_for_tasks_that_train(files):
     tasks = load_config("a.yaml", ["defaults.smart={weight: 2.0}"]).tasks
     assert tasks["a"].smart.weight == tasks["b"].smart.weight == 2.0
     assert tasks["scored"].smart is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("mood", "Mood"),
+        ("strasse", "straße"),
+        ("\xe9tat", "e\u0301tat"),  # composed and decomposed
+        ("\xc9tat", "e\u0301tat"),
+        ("fin", "\ufb01n"),  # a ligature
+        ("task_1", "task_\uff11"),  # a digit of another width
+    ],
+)
+def test_task_names_that_are_one_file_name_on_some_disks(first, second, files):
+    assert first.isidentifier() and second.isidentifier()
+    task = "{data: {train: t.csv, dev: d.csv}, head: classification}"
+    files(a=f'tasks: {{"{first}": {task}, other: {task}, "{second}": {task}}}\n')
+    line = refusal("a.yaml")
+    assert line.startswith(f"a.yaml:1: tasks.{second}: {first} ")
+    assert "differ only in case or Unicode form" in line and second in line.partition(" and ")[2]
+    if not first.isascii():
+        assert ascii(first) in line and ascii(second) in line
+    files(a=f'tasks: {{"{first}": {task}, other: {task}}}\n')
+    assert list(load_config("a.yaml").tasks) == [first, "other"]
+
+
+@pytest.mark.parametrize(("first", "second"), [("para", "Para"), ("\xe9.a-b", "e\u0301.A-B")])
+def test_course_files_that_are_one_file_on_some_disks(first, second, files):
+    task = "data: {{train: t.csv, dev: d.csv}}, head: binary, course_file: {{name: {}, column: c}}"
+    files(a=f"tasks: {{a: {{{task.format(first)}}}, b: {{{task.format(second)}}}}}\n")
+    message = f"a and b would both write {second}-dev-output.csv, which some disks take for {first}"
+    assert f"a.yaml:1: tasks.b.course_file.name: {message}-dev-output.csv" == refusal("a.yaml")

@@ -115,3 +115,15 @@ def test_corpora_that_an_encoder_has_seen(override, known, base):
     assert ("quora" in seen_corpora(load_config(base, [override]))) == known
     said = load_config(base, [override, "encoder.seen_corpora={mine: all of it}"])
     assert seen_corpora(said) == {"mine": "all of it"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ({"x" * 2_000 + str(n): "x" for n in range(1_000)}, "bytes, at most 1,048,576 are"),
+        ({str(n): "x" for n in range(50_000)}, "more than 50,000 values"),
+    ],
+)
+def test_labels_that_make_a_config_too_large_to_be_read_again_are_refused(labels, said, base):
+    with pytest.raises(UserError, match=f"^the config with the labels of the data: .*{said}"):
+        load_config(base).with_labels({"t": labels})

@@ -1,5 +1,7 @@
 """From a file to a config: files that are empty or missing, and paths with a home directory."""
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,19 @@ def test_a_tilde_is_the_home_directory_in_every_key_that_holds_a_path(tmp_path, 
     assert config.tasks["sst"].data.test == f"{tmp_path}/e.csv"
     with pytest.raises(UserError, match="output_dir: no home directory for '~nobody-here/x'"):
         load_config(ROOT / "configs" / "cs224n.yaml", ["output_dir=~nobody-here/x"])
+
+
+@pytest.mark.parametrize("key", ["data_dir", "init_from", "output_dir"])
+def test_a_path_that_is_not_utf_8_is_refused_before_a_run_is_saved_with_it(
+    key, tmp_path, monkeypatch
+):
+    place = tmp_path / os.fsdecode(b"caf\xe9")
+    place.mkdir()
+    monkeypatch.chdir(place)
+    file = ROOT / "configs" / "cs224n.yaml"
+    overrides = [f"data_dir={tmp_path}", f"{key}=here"]
+    if key == "output_dir":  # its default is the name of the config file
+        shutil.copy(file, os.fsdecode(b"caf\xe9.yaml"))
+        file, overrides = Path(os.fsdecode(b"caf\xe9.yaml")), overrides[:1]
+    message = refusal(file, *overrides)
+    assert f" {key}" in message and r"\udce9" in message and "is not UTF-8" in message

@@ -8,6 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from multitask import load
+from multitask.utils.errors import UserError
+from tests.support.messages import complaint
+from tests.support.panics import damage_tokenizer
+
 
 def test_encoder_that_is_neither_directory_nor_reachable(refused):
     line = refused("encoder.name=no/such-bert")
@@ -73,4 +78,31 @@ def test_an_id_of_a_token_that_no_vocabulary_has(refused, tiny_encoder, tmp_path
 def test_empty_directory_is_no_encoder(refused, tmp_path):
     assert f"encoder.name: cannot load '{tmp_path}' as an encoder: " in refused(
         f"encoder.name={tmp_path}"
+    )
+
+
+def test_a_tokenizer_that_panics(refused, tiny_encoder, tiny_run, tmp_path, capsys):
+    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+    damage_tokenizer(encoder)
+    line = refused(f"encoder.name={encoder}")
+    assert "tokenizer.json is damaged" in line and "copy it anew" in line
+    run = shutil.copytree(tiny_run, tmp_path / "trained")
+    (run / "encoder" / "SHA256SUMS").unlink()
+    damage_tokenizer(run / "encoder")
+    line = complaint(capsys, "evaluate", run)
+    assert line.startswith(f"{run / 'encoder'}: ") and "tokenizer.json is damaged" in line
+    with pytest.raises(UserError, match=r"tokenizer\.json is damaged"):
+        load(run)
+
+
+def test_an_encoder_of_another_type_is_refused_for_its_type(refused, tiny_encoder, tmp_path):
+    """Its numbers have other rules: in DeBERTa -1 relative positions are as many as positions."""
+    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+    values = {"model_type": "deberta-v2", "max_relative_positions": -1, "num_hidden_layers": 9_999}
+    (encoder / "config.json").write_text(json.dumps(values))
+    line = refused(f"encoder.name={encoder}")
+    assert f"cannot load '{encoder}' as an encoder: model type 'deberta-v2' is not one of" in line
+    assert line.endswith(
+        "bert, roberta, distilbert, electra, xlm-roberta, camembert: take an "
+        "encoder of one of these types"
     )

@@ -4,11 +4,14 @@ Foreign runs: test_foreign_runs.py. Damaged checkpoints and a full disk: tests/t
 """
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from multitask.reporting.run_report import write_reports
+from multitask.utils.errors import UserError
 from tests.support.messages import complaint
 
 
@@ -66,6 +69,18 @@ def test_a_damaged_run_is_not_scored(file, text, message, run_copy, capsys):
 def test_a_damaged_run_is_not_compared(file, text, message, run_copy, capsys, tmp_path):
     (run_copy / file).write_text(text)
     assert message in complaint(capsys, "report", run_copy, "--output", tmp_path / "out")
+
+
+@pytest.mark.parametrize("text", ["{", "[]\n", "{}\n", "[" * 100_000, '{"label": 1}\n', "\udcff"])
+def test_damaged_predictions_are_one_line_wherever_they_are_read(text, run_copy, capsys, tmp_path):
+    file = run_copy / "predictions" / "sst.dev.jsonl"
+    file.write_text(text, errors="surrogateescape")
+    (run_copy / "checksums").unlink()  # as in a run of an older version
+    exported = ("--task", "sst", "--format", "transformers")
+    line = complaint(capsys, "export", run_copy, tmp_path / "out", *exported)
+    assert line.startswith(f"{file}: ")
+    with pytest.raises(UserError, match=re.escape(str(file))):
+        write_reports(run_copy)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 
 import run_multitask
+from multitask import load
+from multitask.config import load_run_config
 from multitask.config.run_directory import RunDirectory
-from multitask.utils.errors import warn
+from multitask.config.run_start import locked
+from multitask.inference.load_run import TrainedRun
+from multitask.utils.errors import UserError, warn
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside
 from tests.support.messages import complaint
@@ -286,3 +290,24 @@ def test_where_one_of_two_ranks_fails_both_end(function, rank, kind, command, tm
     script.write_text(FAILING.format(kind=kind, rank=rank, function=function))
     result = launch(TORCHRUN, script, *command)
     assert result.returncode not in (0, -signal.SIGKILL), result.stderr
+
+
+def test_a_run_that_another_process_replaces_is_not_read(copy, capsys):
+    """`--overwrite` puts a new directory in its place, locks it, and trains until weights exist."""
+    config, said = load_run_config(copy.path), "another process replaces the run"
+    loaded = load(copy.path)
+    for name in ("best.json", "weights", "encoder", "report.json"):
+        path = copy.path / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with locked(copy.path):
+        line = complaint(capsys, "evaluate", copy.path)
+        assert line.startswith(f"{copy.path}: {said}") and "wait" in line
+        with pytest.raises(UserError, match=said):  # it was begun after the config was read
+            TrainedRun(copy.path, config)
+        loaded.steps = dict.fromkeys(loaded.steps, 0)
+        loaded._weights = {0: copy.weights_of(0)}
+        with pytest.raises(UserError, match=said):
+            loaded.predict("sst", ["a"])
+    assert "no evaluated weights yet: go on with --resume" in complaint(
+        capsys, "evaluate", copy.path
+    )

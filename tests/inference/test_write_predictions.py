@@ -47,7 +47,12 @@ def test_course_text_to_the_letter(reader, predictions, values):
 @pytest.mark.parametrize("split", ["dev", "test", "holdout"])
 def test_files_of_a_split(split, tmp_path: Path):
     labels = None if split == "test" else np.array([1.0, 2.0, 5.0])
-    rows = Rows("file", ["x", "y", "z"], [("a\u2028b", "é"), ("c\nd", ""), ("e", "f")], labels)
+    rows = Rows(
+        "file",
+        ["x", "y", "z"],
+        [("a\u2028b", "é"), ("c\nd\x85\x1c\x7f", "\r\n"), ("e", "f")],
+        labels,
+    )
     scores = scores_of(0.0, 2.25, 5.0)
     written = write_predictions(
         RunDirectory(tmp_path),

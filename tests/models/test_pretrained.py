@@ -1,6 +1,7 @@
 """Which encoder a config gets, what may be changed in it; both train to the same numbers."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from multitask.models.pretrained import (
 from multitask.training.setup import set_up
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT, save_tiny_encoder
+from tests.support.panics import REASON, damage_tokenizer
 
 PRESET = ROOT / "configs" / "cs224n.yaml"
 SAYS = "model type 'electra' is not one of bert, roberta"
@@ -130,6 +132,17 @@ def test_no_tokenizer_is_made_up_where_its_file_is_gone(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(FileNotFoundError, match=r"has no tokenizer\.json"):
         load_tokenizer(str(tmp_path))
+
+
+def test_a_tokenizer_that_panics_is_refused_when_it_is_loaded(tiny_encoder, tmp_path, capfd):
+    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+    damage_tokenizer(encoder)
+    said = rf"tokenizer\.json is damaged \({REASON}\): copy it anew"
+    with pytest.raises(ValueError, match=rf"^{said}$"):
+        load_tokenizer(str(encoder))
+    with pytest.raises(UserError, match=rf"^cannot load '{encoder}' as an encoder: {said}"):
+        load_encoder_and_tokenizer(str(encoder))
+    assert capfd.readouterr().err == ""  # the library prints a backtrace
 
 
 @pytest.mark.parametrize("implementation", ["own", "transformers"])

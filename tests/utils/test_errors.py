@@ -17,6 +17,7 @@ from multitask.utils.errors import (
     reading,
     suggest,
 )
+from tests.support.panics import REASON, panic
 
 
 def test_an_error_has_its_message_and_the_key_that_it_is_about():
@@ -46,6 +47,12 @@ def test_any_other_becomes_one_line_that_names_the_source(error, said):
         raise error
     assert str(caught.value) == said
     assert caught.value.__cause__ is error
+
+
+def test_a_panic_of_a_rust_library_is_a_mistake_of_the_file():
+    said = rf"^x\.json: cannot be read: .*{REASON}"
+    with pytest.raises(UserError, match=said), reading("x.json"):
+        panic()
 
 
 def test_ctrl_c_is_no_mistake_of_a_file():

@@ -214,7 +214,7 @@ def build(
         scratch.mkdir()
         with (
             (scratch / TEXTS).open("w", encoding="utf-8", newline="\n") as texts_file,
-            tqdm(total=count, unit="text", desc="indexing") as bar,
+            tqdm(total=count, unit="text", desc="indexing", disable=None) as bar,
         ):
             for chunk in chunks(file):
                 texts_file.writelines(f"{number}\t{text}\n" for number, text in chunk)
@@ -329,7 +329,7 @@ def _read_facts(file: Path) -> Facts:
         exact = facts.lists is None and facts.probes is None
         if not exact and not 1 <= (facts.probes or 0) <= (facts.lists or 0):
             raise ValueError("it cannot search so many lists")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{file}: not as it was written: {ANEW}") from error
     return facts
 

@@ -10,7 +10,21 @@ from multitask.utils.errors import UserError, reading
 from multitask.utils.files import read_bounded
 from multitask.utils.limits import JSON_BYTES, LABELS, LAYERS, MOST_DROPOUT, SIZE
 
+MODEL_TYPES = ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert")
 _SIZES = re.compile("layer|size|dim|position|head|embed|width|length|expert|label")
+
+
+class OtherArchitecture(ValueError):
+    """An encoder of a model type that no code here runs."""
+
+
+def check_type(model_type: str) -> None:
+    """Raise OtherArchitecture for a model type that is not of the BERT family."""
+    if model_type not in MODEL_TYPES:
+        raise OtherArchitecture(
+            f"model type {model_type!r} is not one of {', '.join(MODEL_TYPES)}: take an encoder of "
+            "one of these types"
+        )
 
 
 def load_architecture(name: str, revision: str | None = None) -> Any:
@@ -18,6 +32,7 @@ def load_architecture(name: str, revision: str | None = None) -> Any:
 
     Raises:
         OSError: no config.json there.
+        OtherArchitecture: a model type that no code here runs.
         UserError: a config.json that is too large or damaged, a size beyond the limits, or an
             architecture that `transformers` does not know.
     """
@@ -26,7 +41,11 @@ def load_architecture(name: str, revision: str | None = None) -> Any:
 
     file = Path(cached_file(name, "config.json", revision=revision))
     with reading(file):
-        _check_sizes(file, json.loads(read_bounded(file, JSON_BYTES)))
+        values = json.loads(read_bounded(file, JSON_BYTES))
+    if isinstance(values, dict) and isinstance(values.get("model_type"), str):
+        check_type(values["model_type"])  # first: the sizes of other types have other rules
+    with reading(file):
+        _check_sizes(file, values)
         return AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=False)
 
 

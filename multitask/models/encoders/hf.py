@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from multitask.models.encoders.architecture import load_architecture
+from multitask.models.encoders.architecture import check_type, load_architecture
 from multitask.models.weights import check_header
 
 
@@ -177,7 +177,5 @@ def _architecture(name: str, revision: str | None, dropout: float | None) -> Any
     if dropout is not None:
         key = "dropout" if config.model_type == "distilbert" else "hidden_dropout_prob"
         setattr(config, key, dropout)
-    supported = ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert")
-    if config.model_type not in supported:
-        raise ValueError(f"model type {config.model_type!r} is not one of {', '.join(supported)}")
+    check_type(config.model_type)  # `transformers` guesses a type that config.json does not name
     return config

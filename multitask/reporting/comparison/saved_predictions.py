@@ -80,7 +80,7 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
         )
         scored = ScoredRows(run, rows, kind, result["metric"], predictions, scores)
         return _checked(scored, split, result, advice)
-    except (ValueError, TypeError, KeyError, IndexError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
         raise UserError(f"{file}: damaged or incomplete: {advice}") from error
 
 

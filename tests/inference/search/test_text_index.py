@@ -190,6 +190,10 @@ def garbage(file: Path) -> None:
     file.write_bytes(b"x" * file.stat().st_size)
 
 
+def nested(file: Path) -> None:
+    file.write_text("[" * 100_000)
+
+
 @pytest.mark.parametrize(
     ("name", "damage", "message"),
     [
@@ -200,6 +204,7 @@ def garbage(file: Path) -> None:
         ("texts.tsv", garbage, "texts.tsv: not as it was written: make the index again"),
         ("index.json", Path.unlink, r"no index there \(index.json is missing\)"),
         ("index.json", cut, "index.json: not as it was written: make the index again"),
+        ("index.json", nested, "index.json: not as it was written: make the index again"),
         ("index.json", changed("format", 9), "written by another version of this program"),
         ("index.json", changed("origin", {}), "index.json: not as it was written"),
         ("index.json", changed("probes", 1), "index.json: not as it was written"),
