@@ -15,4 +15,7 @@ The constructor has flat keyword arguments. The program supplies those that the 
 ``dim`` (width of a vector), ``num_labels``, ``class_counts`` (training rows per class), ``low`` and
 ``high`` (the label range), and for the masked-LM head ``word_embedding``, ``norm_eps`` and
 ``mlm_weights``. All others are options in YAML.
+
+A constructor checks its arguments, never the values of a tensor: a saved run is first rebuilt on
+torch's device `meta`, where tensors have shapes only.
 """

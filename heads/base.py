@@ -23,6 +23,8 @@ class Head(nn.Module):
     reading: ClassVar[str] = ""
     # The same for the scores of `transformers`, if they differ.
     classifier_reading: ClassVar[str] = ""
+    # Buffers that options and training rows decide: `init_from` does not copy them.
+    from_config: ClassVar[tuple[str, ...]] = ()
     linear: Any
 
     def loss(self, scores: Tensor, labels: Tensor) -> Tensor:

@@ -29,6 +29,7 @@ class ClassificationHead(ClassScores):
 
     takes: ClassVar[str] = "vector"
     problem_type: ClassVar[str] = "single_label_classification"
+    from_config: ClassVar[tuple[str, ...]] = ("class_weights",)
     class_weights: Tensor | None
 
     def __init__(
@@ -42,6 +43,7 @@ class ClassificationHead(ClassScores):
         super().__init__()
         if not 0 <= label_smoothing < 1:
             raise ValueError(f"label_smoothing must be in [0, 1), not {label_smoothing}")
+        weights: list[float] | None = None
         if class_weights == "balanced":
             from sklearn.utils.class_weight import compute_class_weight  # slow to import
 
@@ -49,19 +51,19 @@ class ClassificationHead(ClassScores):
                 raise ValueError("balanced class_weights need a training row of every class")
             classes = np.arange(num_labels)
             rows = np.repeat(classes, class_counts)
-            class_weights = compute_class_weight("balanced", classes=classes, y=rows).tolist()
-        weights = None
-        if class_weights is not None:
+            weights = compute_class_weight("balanced", classes=classes, y=rows).tolist()
+        elif class_weights is not None:
             if not isinstance(class_weights, list):
                 raise ValueError("class_weights must be 'balanced' or a list of numbers")
-            weights = torch.tensor([float(weight) for weight in class_weights])
+            weights = [float(weight) for weight in class_weights]
             if len(weights) != num_labels or not all(0 <= weight < math.inf for weight in weights):
                 raise ValueError(f"class_weights must be {num_labels} numbers, none negative")
-            if not weights.any():
+            if not any(weights):
                 raise ValueError("class_weights must not all be 0: nothing would be learned")
         self.linear = nn.Linear(dim, num_labels)
         self.label_smoothing = label_smoothing
-        self.register_buffer("class_weights", weights)
+        # the numbers are checked before: a tensor has no values when a saved run is rebuilt
+        self.register_buffer("class_weights", None if weights is None else torch.tensor(weights))
 
     def forward(self, vector: Tensor) -> Tensor:
         """[B, d] -> logits [B, C]."""

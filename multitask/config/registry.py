@@ -187,8 +187,9 @@ def build(kind: str, name: str, options: Mapping[str, Any], context: Mapping[str
         if isinstance(value, int) and abs(value) > most:
             message = f"{kind} {name!r}: {option} is {value:,}, the largest is {most:,}"
             raise UserError(message, (option,))
-        if problem := out_of_bounds(value):
-            raise UserError(f"{kind} {name!r}: {option}: {problem}", (option,))
+        for number in _numbers_in(value):
+            if problem := out_of_bounds(number):
+                raise UserError(f"{kind} {name!r}: {option}: {problem}", (option,))
     for option in allowed:
         if taken[option].default is inspect.Parameter.empty and option not in options:
             raise UserError(f"{kind} {name!r}: the option {option!r} is missing")
@@ -217,6 +218,13 @@ def type_in_words(annotation: Any) -> str:
     if origin is dict:
         return f"mapping from {type_in_words(inner[0])} to {type_in_words(inner[1])}"
     return plain.get(annotation) or inspect.formatannotation(annotation)
+
+
+def _numbers_in(value: Any) -> list[Any]:
+    """Return the members of a list or mapping, or the value alone."""
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else [value]
 
 
 def _fits(value: Any, annotation: Any) -> bool:

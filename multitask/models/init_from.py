@@ -171,8 +171,14 @@ def _implementation(weights: Mapping[str, Tensor]) -> str:
 
 
 def _load(module: nn.Module, tensors: dict[str, Tensor]) -> str | None:
-    """Load the tensors, or return a short message that says why they do not fit."""
-    shapes = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    """Load the tensors, or return a short message that says why they do not fit.
+
+    The module's ``from_config`` names buffers that stay as they are, such as class weights.
+    """
+    stay = getattr(module, "from_config", ())
+    ours = {name: tensor for name, tensor in module.state_dict().items() if name not in stay}
+    tensors = {name: tensor for name, tensor in tensors.items() if name not in stay}
+    shapes = {name: tuple(tensor.shape) for name, tensor in ours.items()}
     saved = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     for name in dict.fromkeys([*shapes, *saved]):
         if name not in saved:
@@ -181,5 +187,5 @@ def _load(module: nn.Module, tensors: dict[str, Tensor]) -> str | None:
             return f"{name} is missing here"
         if saved[name] != shapes[name]:
             return f"{name} is {list(saved[name])} there, {list(shapes[name])} here"
-    module.load_state_dict(tensors)
+    module.load_state_dict(tensors, strict=False)
     return None

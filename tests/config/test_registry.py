@@ -56,6 +56,7 @@ class Stub:
         words: list[str] | tuple[str, ...] = ("a",),
         anything=None,  # type: ignore[no-untyped-def]
         how: str | None = None,
+        shares: list[float] | dict[str, float] | None = None,
     ) -> None:
         if size < 1:
             raise ValueError("size must be\nat least 1")
@@ -111,6 +112,8 @@ def test_options_and_context_reach_the_constructor(stubs):
         ({"how": 5}, "head 'stub': how must be a text or null, not 5"),
         ({"size": -(10**9)}, "head 'stub': size is -1,000,000,000, the largest is 10,000,000"),
         ({"share": 1e38}, "head 'stub': share: expected a number of at most 1,000,000,000,000"),
+        ({"shares": [1, 1e38]}, "head 'stub': shares: expected a number of at most 1,000,000,000"),
+        ({"shares": {"a": 1e-38}}, "head 'stub': shares: expected 0 or a number of at least 1e-30"),
     ],
 )
 def test_option_that_does_not_fit(options, message, stubs):

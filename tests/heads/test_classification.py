@@ -7,6 +7,7 @@ import pytest
 import torch
 from sklearn.utils.class_weight import compute_class_weight
 
+from multitask.models.weights import without_memory
 from multitask.utils.errors import UserError
 from tests.support.single_heads import COUNTS, B, C, make_head, vectors
 
@@ -24,6 +25,14 @@ def test_without_weights_the_loss_is_that_of_torch():
     scores, gold = head(*vectors(head)), torch.tensor([0, 2, 1, 2, 0])
     expected = torch.nn.CrossEntropyLoss(label_smoothing=0.1)(scores, gold)
     torch.testing.assert_close(head.loss(scores, gold), expected)
+
+
+@pytest.mark.parametrize("given", ["balanced", [0.5, 2.0, 1.0]])
+def test_weights_can_be_rebuilt_without_memory(given):
+    """So a saved run is rebuilt before its tensors are loaded."""
+    with without_memory():
+        head = make_head("classification", {"class_weights": given})
+    assert head.class_weights.is_meta and head.class_weights.shape == (C,)
 
 
 def test_rows_of_weightless_classes_alone_have_no_loss():
@@ -46,6 +55,7 @@ def test_rows_of_weightless_classes_alone_have_no_loss():
         ({"class_weights": [0.0, 0.0, 0.0]}, {}, "must not all be 0"),
         ({"class_weights": [1.0, 2.0, math.nan]}, {}, "must be 3 numbers"),
         ({"class_weights": [1.0, 2.0, "a lot"]}, {}, "a lot"),
+        ({"class_weights": [1.0, 2.0, 1e300]}, {}, "expected a number of at most"),
         (
             {"class_weights": "balanced"},
             {"class_counts": [3, 0, 1]},

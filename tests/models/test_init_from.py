@@ -244,6 +244,30 @@ def test_a_head_of_other_labels_is_one_line(tiny_encoder, glue_files, tmp_path, 
     prepared(tiny_encoder, glue_files, start.replace("take: head", "take: pooling"), task="stsb")
 
 
+WEIGHTED = "tasks.mnli.head={{name: classification, class_weights: {}}}"
+
+
+@pytest.mark.parametrize("there", ["null", "[1.0, 2.0, 3.0]"])
+@pytest.mark.parametrize("here", ["null", "balanced", "[3.0, 1.0, 2.0]"])
+def test_class_weights_are_those_of_this_config(there, here, tiny_encoder, glue_files, tmp_path):
+    """They say how to train, so a head can be taken whatever they were."""
+    alone = ["tasks.mnli_mm=null", "tasks.ax=null"]
+    first = [*small(tiny_encoder, glue_files, "mnli"), *alone, "training.frozen_baseline=false"]
+    first += [f"output_dir={tmp_path / 'run'}", "training.max_steps=1", WEIGHTED.format(there)]
+    assert main(GLUE / "mnli.yaml", *first) == 0
+    chosen = f"init_from={{run: {tmp_path / 'run'}, take: head}}"
+    settings = [*alone, WEIGHTED.format(here)]
+    plain = prepared(tiny_encoder, glue_files, *settings, task="mnli").model.head("mnli")
+    made = prepared(tiny_encoder, glue_files, *settings, chosen, task="mnli").model.head("mnli")
+    assert torch.equal(
+        made.linear.weight, weights(tmp_path / "run")["tasks.mnli.head.linear.weight"]
+    )
+    if here == "null":
+        assert made.class_weights is None
+    else:
+        assert torch.equal(made.class_weights, plain.class_weights)
+
+
 def test_weights_that_were_removed_are_told(mnli_run, tiny_encoder, glue_files, tmp_path, capsys):
     bare = tmp_path / "bare"
     shutil.copytree(mnli_run, bare)

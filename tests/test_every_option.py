@@ -1,0 +1,208 @@
+"""Every line of the registry, with each option at values that are not its default, in use.
+
+Each is trained for two steps, loaded, evaluated, predicted with and exported. The options are read
+from the constructors' signatures: a new one is covered when it is written, or a test asks for a
+value.
+"""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+import run_multitask
+from multitask import load
+from multitask.commands.export import _dev_rows
+from multitask.config.registry import KINDS
+from multitask.inference.export.export_parts import Parts
+from multitask.inference.export.onnx import feeds
+from multitask.inference.export.onnx_module import PlainTask
+from multitask.inference.export.write_export import write_export
+from multitask.inference.load_run import TrainedRun
+from multitask.training import trainer
+from multitask.utils.errors import UserError
+from tests.conftest import save_tiny_encoder
+from tests.support.option_runs import configs, write_config, write_rows
+from tests.support.option_values import LAYERS, options_of, variants
+from tests.support.run_files import events, report_of, results
+from tests.support.tiny_bert import save_tiny_mlm
+
+SENTENCES = "sentence-transformers"
+LINES = [(kind, name) for kind, names in KINDS.items() for name in names]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    """The rows, the encoder and the generator; the configs are written beside them."""
+    directory = tmp_path_factory.mktemp("options")
+    save_tiny_encoder(directory / "encoder", num_hidden_layers=LAYERS)
+    save_tiny_mlm(directory / "generator")
+    write_rows(directory)
+    return directory
+
+
+def write_configs(files: Path, kind: str) -> list[Path]:
+    parts = files / "encoder", files / "generator"
+    return [
+        write_config(files / f"{name}.yaml", *parts, config)
+        for name, config in configs(kind).items()
+    ]
+
+
+@pytest.fixture(scope="module", params=list(KINDS))
+def runs(request, files) -> list[Path]:
+    """The runs that train every line of a kind."""
+    made = []
+    for config in write_configs(files, request.param):
+        made.append(files / "runs" / config.stem)
+        assert run_multitask.main([str(config), f"output_dir={made[-1]}"]) == 0
+    return made
+
+
+@pytest.mark.parametrize(("kind", "name"), LINES)
+def test_each_option_has_a_value_that_is_not_its_default(kind, name):
+    every = list(variants(kind, name))
+    for option, parameter in options_of(kind, name).items():
+        given = [line.options[option] for line in every if option in line.options]
+        assert any(value != parameter.default for value in given), option
+
+
+def test_each_is_trained_for_two_steps(runs):
+    for run in runs:
+        steps = Counter(event["task"] for event in events(run, "step"))
+        stages = len(events(run, "stage")) + 1
+        assert steps.keys() == report_of(run)["tasks"].keys()
+        if stages > 1:  # of one task each
+            assert steps.total() == 2 * stages
+        else:
+            assert set(steps.values()) == {2}
+
+
+def test_evaluate_gives_the_scores_of_the_report(runs):
+    for run in runs:
+        assert run_multitask.main(["evaluate", str(run)]) == 0
+        evaluated = json.loads((run / "evaluation-dev.json").read_text())
+        reported = report_of(run)["tasks"]
+        assert evaluated.keys() == reported.keys()
+        for task, entry in reported.items():
+            again = {
+                "dev": evaluated[task]["metrics"],
+                "dev_intervals": evaluated[task]["intervals"],
+            }
+            assert again == {key: entry[key] for key in again}, task
+
+
+def test_predict_writes_the_same_files(runs):
+    for run in runs:
+        saved = {file: file.read_text() for file in (run / "predictions").glob("*.jsonl")}
+        for file in saved:
+            file.unlink()
+        assert run_multitask.main(["predict", str(run)]) == 0
+        assert saved and saved == {file: file.read_text() for file in saved}
+
+
+TEXTS = {"single": ["a cat sees a dog", "good"], "siamese": [("a cat", "a dog")] * 2}
+TEXTS["triplet"] = TEXTS["siamese"]
+TEXTS["cross"] = [("what is there ?", "a cat sees a dog")] * 2
+
+
+def texts_of(loaded: TrainedRun, task: str) -> list:
+    """Two texts, or two pairs, for a task."""
+    return TEXTS[loaded.config.tasks[task].input]
+
+
+def test_a_loaded_run_predicts_or_encodes(runs):
+    for run in runs:
+        loaded = load(run)
+        for task in loaded.tasks:
+            if loaded.readers[task].task_type.labelled:
+                assert len(loaded.predict(task, texts_of(loaded, task))) == 2, task
+            if loaded.config.tasks[task].gives_vectors:
+                assert loaded.encode(TEXTS["single"], task).shape[0] == 2, task
+
+
+def parts_of(loaded: TrainedRun, task: str) -> Parts:
+    model, reader = loaded.model_for(task), loaded.readers[task]
+    return Parts(loaded.config, task, model, loaded.tokenizer, reader)
+
+
+def refusal(loaded: TrainedRun, task: str, directory: Path, **how) -> str | None:
+    """Export a task, which compares the export with the run; why the format refuses it, or None."""
+    rows = _dev_rows(loaded.directory, loaded.config, task)
+    target = directory / loaded.directory.name / how["form"] / task
+    try:
+        write_export(parts_of(loaded, task), loaded.directory, target, rows=rows, **how)
+    except UserError as error:
+        return str(error)
+    return None
+
+
+def test_each_is_exported_in_a_quick_format(runs, tmp_path):
+    """Sentence vectors, or else the encoder alone, which is that of all tasks of a run."""
+    encoder = {"form": "transformers", "encoder_only": True}
+    for run in runs:
+        loaded = load(run)
+        left = [t for t in loaded.tasks if refusal(loaded, t, tmp_path, form=SENTENCES) is not None]
+        if left and loaded.config.tasks[left[0]].adapter is None:
+            assert refusal(loaded, left[0], tmp_path, **encoder) is None
+
+
+@torch.no_grad()
+def test_the_module_that_onnx_is_made_of_gives_the_same_scores(runs):
+    for run in runs:
+        loaded = load(run)
+        for task in loaded.tasks:
+            parts = parts_of(loaded, task)
+            if parts.head.takes in ("tokens", "sequence"):
+                continue
+            rows = [(row if isinstance(row, tuple) else (row,)) for row in texts_of(loaded, task)]
+            rows = [row[:1] for row in rows] if parts.embeds else rows
+            (inputs,) = feeds(parts, rows)
+            scores = PlainTask(parts).eval()(*map(torch.from_numpy, inputs.values()))
+            wanted = (
+                parts.vectors([text for (text,) in rows]) if parts.embeds else parts.scores(rows)
+            )
+            torch.testing.assert_close(scores, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_each_is_exported_to_onnx(runs, tmp_path):
+    """All but what reads tokens and what is recurrent, which the format does not take."""
+    for run in runs:
+        loaded = load(run)
+        for task in loaded.tasks:
+            parts = parts_of(loaded, task)
+            recurrent = any(isinstance(module, torch.nn.GRU) for module in parts.pooler.modules())
+            reason = refusal(loaded, task, tmp_path, form="onnx")
+            assert (reason is None) != (recurrent or parts.head.takes in ("tokens", "sequence"))
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+# the others need no more code to be resumed, and take long
+RESUMED = [pytest.param(kind, marks=[] if kind == "head" else [pytest.mark.slow]) for kind in KINDS]
+
+
+@pytest.mark.parametrize("runs", RESUMED, indirect=True)
+def test_a_killed_run_resumes_to_the_same_bits(runs, files, tmp_path, monkeypatch):
+    step, calls = trainer.train_step, []
+
+    def dies_in_the_second(*arguments, **named):
+        calls.append(1)
+        if len(calls) == 2:
+            raise Killed
+        return step(*arguments, **named)
+
+    for run in runs:
+        calls.clear()
+        command = [str(files / f"{run.name}.yaml"), f"output_dir={tmp_path / run.name}"]
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(trainer, "train_step", dies_in_the_second)
+            run_multitask.main(command)
+        assert run_multitask.main([*command, "--resume"]) == 0
+        assert events(tmp_path / run.name) == events(run)
+        assert results(tmp_path / run.name) == results(run)
