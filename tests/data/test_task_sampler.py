@@ -237,7 +237,7 @@ def test_the_order_of_turns_is_shuffled_anew_in_every_epoch():
         ("temperature", {"temperature": 0.0}, "above 0"),
         ("fixed", {"weights": {"sst": 1.0}}, "each of sst, qqp"),
         ("fixed", {"weights": {"sst": 1.0, "qqp": 0.0}}, "each of sst, qqp"),
-        ("fixed", {"weights": {"sst": 1.0, "qqp": math.inf}}, "each of sst, qqp"),
+        ("fixed", {"weights": {"sst": 1.0, "qqp": math.inf}}, "at most .*, not inf"),
         ("fixed", {}, "weights"),
     ],
 )

@@ -18,7 +18,7 @@ SIZES = {"train": 8, "dev": 6}
 MOODS = ["bad", "dull", "good"]
 # the label column of each task type, and more keys of `data`; a new type needs a line and a column
 LABELS: dict[str, dict[str, Any]] = {
-    "class": {"label": "mood"},
+    "class": {"label": "mood", "labels": {mood: mood for mood in MOODS}},
     "binary": {"label": "same"},
     "labels": {"label": "classes"},
     "number": {"label": "score", "label_range": [0, 5]},

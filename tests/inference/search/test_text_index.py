@@ -290,7 +290,7 @@ def test_nothing_but_an_index_is_ever_replaced(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("notes.txt", "holds no index"), ("index.json", "holds an index already")]
+    ("name", "message"), [("notes.txt", "holds no index"), ("index.json", "holds no index")]
 )
 def test_what_came_while_the_index_was_made_is_not_replaced(name, message, tmp_path):
     place = tmp_path / "index"

@@ -215,15 +215,15 @@ def test_differences_of_more_columns_than_rows_are_turned_in_latex(runs):
 def test_the_files_hold_the_numbers_and_survive_odd_names(runs, tmp_path):
     table = made(runs)
     files = paper_files.write_paper_table(tmp_path, table)
-    assert [file.name for file in files] == ["paper.md", "paper.csv", "paper.tex", "paper.json"]
-    page = files[0].read_text()
+    assert {file.name for file in files} == {"paper.md", "paper.csv", "paper.tex", "paper.json"}
+    page = (tmp_path / "paper.md").read_text()
     cell = table["rows"][1]["cells"][0]
     assert f"{cell['mean']:.2f} ± {cell['sd']:.2f}" in page
     assert "| base | paper | 50.00 | 60.00 | 70.00 | - | 60.00 | 57.50 |" in page
     assert "40.00 (x2.00)" in page and "0.50 (x1.00)" in page
-    tex = files[2].read_text()
+    tex = (tmp_path / "paper.tex").read_text()
     assert r"Good \& new" in tex and r"\$F1\$" in tex
-    assert json.loads(files[3].read_text()) == table
+    assert json.loads((tmp_path / "paper.json").read_text()) == table
     assert "mean of 3 of 3 columns" in paper_files.paper_text(table)
     for figure in draw_paper_table(tmp_path, {**table, "curve": "k"}):
         assert figure.stat().st_size > 5000
