@@ -18,6 +18,7 @@ from tests.conftest import ROOT
 from tests.support.sts_files import write_suites
 
 MINE = "years of work"
+ENCODER = ["--format", "transformers", "--encoder-only"]
 
 
 @pytest.fixture
@@ -117,8 +118,8 @@ def test_files_in_the_place_of_an_ensemble(name, copy, tiny_run, out, meanwhile,
 
 def test_a_file_in_the_place_of_an_export(tiny_run, out, meanwhile, capsys):
     meanwhile(write_export, "card", appears(out, "model.safetensors"))
-    words = ["--format", "transformers", "--task", "sst", "--encoder-only"]
-    assert "something is there already" in refused(capsys, "export", tiny_run, out, *words)
+    words = ["export", tiny_run, out, "--task", "sst", *ENCODER]
+    assert "something is there already" in refused(capsys, *words)
     assert only_mine(out)
 
 
@@ -130,6 +131,31 @@ def test_a_file_in_the_place_of_an_index(name, tiny_run, texts, out, meanwhile, 
     assert "holds no index" in refused(capsys, *words)
     assert only_mine(out)
     assert "holds no index" in refused(capsys, *words, "--overwrite")
+    assert only_mine(out)
+
+
+@pytest.mark.parametrize(
+    ("owner", "check", "words"),
+    [
+        (write_export, "check_target", ["export", "{run}", "{out}", "--task", "sst", *ENCODER]),
+        (text_index, "check_output", ["index", "{run}", "--texts", "{texts}", "--out", "{out}"]),
+    ],
+)
+def test_a_file_that_appears_after_the_last_check(
+    owner, check, words, tiny_run, texts, out, monkeypatch, capsys
+):
+    if check == "check_output":
+        pytest.importorskip("faiss")
+    original = getattr(owner, check)
+
+    def checked(directory, *arguments):
+        original(directory, *arguments)
+        if list(out.parent.glob(".multitask-*.tmp/out/*")):  # it is made already
+            appears(out, "mine")()
+
+    monkeypatch.setattr(owner, check, checked)
+    words = [word.format(run=tiny_run, out=out, texts=texts) for word in words]
+    assert "something is there already" in refused(capsys, *words)
     assert only_mine(out)
 
 

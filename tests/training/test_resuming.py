@@ -148,6 +148,7 @@ def other_data(encoder: Path, data: Path, run: RunDirectory) -> None:
 
 def shorter_log(encoder: Path, data: Path, run: RunDirectory) -> None:
     run.metrics.write_text("")
+    run.baselines.write_text("{}")  # a resume would write them again
 
 
 def linked_figures(encoder: Path, data: Path, run: RunDirectory) -> None:
