@@ -36,7 +36,7 @@ class Seen:
     @property
     def in_others(self) -> int:
         """The number of rows that any other task trains on."""
-        return int(np.any([*self.others.values()], axis=0).sum()) if self.others else 0
+        return int(np.any([*self.others.values()], axis=0).sum())
 
 
 def row_key(texts: Sequence[str]) -> tuple[str, ...]:

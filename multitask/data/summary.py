@@ -43,8 +43,9 @@ def describe_splits(
         described[name]["mean_tokens"] = float(np.diff(split.tokens.offsets).mean())
         if name in seen:
             described[name]["in_train"] = int(seen[name].own.sum())
-            described[name]["in_other_train"] = seen[name].in_others
-            described[name]["other_train"] = list(seen[name].others)
+            if seen[name].others:
+                described[name]["in_other_train"] = seen[name].in_others
+                described[name]["other_train"] = list(seen[name].others)
     return described
 
 

@@ -28,8 +28,8 @@ COUNTS = {
     "empty_texts": "empty texts",
     "duplicates": "duplicates",
     "in_train": "also in train",
-    "in_other_train": "in train of other tasks",
 }
+OTHER_TRAIN = "in_other_train"  # a column only if a task has such rows
 COURSE_SCORE = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
 TILES_LEGEND = "Dev scores. Dot: the trained model; bar: its 95 % interval; strokes: the baselines."
 # the alt texts of the figures; those of single tasks come from the task types
@@ -198,14 +198,21 @@ def _images(report: dict[str, Any], figures: Sequence[Path]) -> list[Image]:
 
 def data_table(report: dict[str, Any]) -> Table:
     """Build the table of what was read per task and split; only dev rows can be in train too."""
+    parts = [
+        (task, split, data)
+        for task, result in report["tasks"].items()
+        for split, data in result["data"].items()
+    ]
+    titles = {**COUNTS}
+    if any(OTHER_TRAIN in data for _, _, data in parts):
+        titles[OTHER_TRAIN] = "in train of other tasks"
     rows = []
-    for task, result in report["tasks"].items():
-        for split, data in result["data"].items():
-            counts = [f"{data[key]:,}" if key in data else "" for key in COUNTS]
-            truncated = f"{100 * data['truncated_share']:.1f} %"
-            mean = f"{data['mean_tokens']:.1f}"
-            rows.append((task, split, data["file"], *counts, truncated, mean))
-    return Table(("task", "split", "file", *COUNTS.values(), "truncated", "mean tokens"), rows)
+    for task, split, data in parts:
+        counts = [f"{data[key]:,}" if key in data else "" for key in titles]
+        truncated = f"{100 * data['truncated_share']:.1f} %"
+        mean = f"{data['mean_tokens']:.1f}"
+        rows.append((task, split, data["file"], *counts, truncated, mean))
+    return Table(("task", "split", "file", *titles.values(), "truncated", "mean tokens"), rows)
 
 
 def _turns(report: dict[str, Any]) -> Table:

@@ -9,13 +9,13 @@ from multitask.reporting.table_formats import Table
 from multitask.training.setup import Plan
 from multitask.training.stages import Stage
 
-DATA_HEADER = (
-    "task|split|rows|unlabelled|empty|duplicates|in train|other train|truncated|tokens".split("|")
-)
+DATA_HEADER = "task|split|rows|unlabelled|empty|duplicates|in train|truncated|tokens".split("|")
 
 
 def describe_data(plan: Plan) -> list[str]:
     """Describe the data as lines: counts per split, and label counts of the training rows."""
+    parts = [(task, *part) for task, parts in plan.data.summary.items() for part in parts.items()]
+    others = any("in_other_train" in part for _, _, part in parts)
     rows = [
         [
             task,
@@ -25,14 +25,14 @@ def describe_data(plan: Plan) -> list[str]:
             part["empty_texts"],
             part["duplicates"],
             part.get("in_train", ""),
-            part.get("in_other_train", ""),
+            *([part.get("in_other_train", "")] if others else []),
             f"{part['truncated_share']:.1%}",
             f"{part['mean_tokens']:.1f}",
         ]
-        for task, parts in plan.data.summary.items()
-        for split, part in parts.items()
+        for task, split, part in parts
     ]
-    lines = [*Table(DATA_HEADER, rows).text().split("\n"), "", "labels in train"]
+    header = [*DATA_HEADER[:7], *(["other train"] if others else []), *DATA_HEADER[7:]]
+    lines = [*Table(header, rows).text().split("\n"), "", "labels in train"]
     for task in plan.config.selecting_tasks():
         if plan.config.tasks[task].only_scored:
             lines.append(f"  {task}: only scored")

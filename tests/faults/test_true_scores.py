@@ -1,4 +1,4 @@
-"""Whole commands: a report's numbers are those of the files that are handed in."""
+"""Whole commands: the numbers of a report and of `check` are those of the files and the rows."""
 
 import json
 import math
@@ -102,3 +102,24 @@ def test_tags_of_another_scheme_are_refused_and_train_under_their_own(
     labelled = "tasks.ner.data.test=test.jsonl"
     assert main("evaluate", tmp_path / "run", labelled, "--split", "test") == 2
     assert "test.jsonl: IOB1 cannot produce the tags of 1 of 1 rows" in capsys.readouterr().err
+
+
+def test_check_counts_dev_rows_that_any_task_trains_on(
+    course_files, tiny_overrides, tmp_path, capsys
+):
+    """The dev rows of SST are the train rows of a second task, in upper case."""
+    lines = (course_files / "ids-sst-dev.csv").read_text().splitlines()
+    shouted = [lines[0], *(line.upper() for line in lines[1:])]
+    name = tmp_path / "shouted.csv"
+    name.write_text("\n".join(shouted) + "\n")
+    more = {
+        "max_length": 48,
+        "head": "classification",
+        "data": {"train": str(name), "dev": "ids-sst-train.csv"},
+    }
+    more["data"] |= {"label": "sentiment", "labels": list("01234")}
+    tasks = f"tasks.loud={json.dumps(more)}"
+    assert main("check", "configs/cs224n.yaml", *tiny_overrides, tasks) == 0
+    out = capsys.readouterr().out
+    assert "warning: sst: 12 of 12 dev rows are in train of other tasks: loud\n" in out
+    assert "in train  other train" in out

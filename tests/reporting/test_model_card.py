@@ -1,8 +1,10 @@
 """Model cards of runs: the hub's header and the report's numbers, from saved files."""
 
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -36,6 +38,16 @@ def test_the_header_is_the_hubs_and_holds_every_dev_score_with_its_interval(run)
             assert one.metric_value == result["dev"][metric]
             assert one.metric_args == {"interval_95": result["dev_intervals"][metric]}
     assert not outcome
+
+
+def test_the_body_tells_dev_rows_in_train_of_other_tasks(run, tmp_path):
+    folder, report = run
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    report = json.loads((copy / "report.json").read_text())
+    dev = report["tasks"]["sst"]["data"]["dev"]
+    dev |= {"in_other_train": 8, "other_train": ["para", "sts"]}
+    (copy / "report.json").write_text(json.dumps(report))
+    assert "sst: 8 dev rows are in train of other tasks: para, sts." in card(copy)
 
 
 def test_the_body_tells_contamination_command_versions_baselines_and_config(run):

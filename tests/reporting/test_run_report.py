@@ -11,7 +11,7 @@ import yaml
 
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
-from multitask.reporting.run_report import terminal_table, write_reports
+from multitask.reporting.run_report import data_table, terminal_table, write_reports
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
 
@@ -102,12 +102,22 @@ def test_data_and_turns(run):
         ("sst", "dev"),
     ]
     assert len(data) == 8
-    assert data[1][3:] == ["120", "3", "1", "12", "17", "", "1.2 %", "25.0"]
+    assert data[1][3:] == ["120", "3", "1", "12", "17", "1.2 %", "25.0"]
     assert rows(section(markdown, "## Turns")) == [
         ["sst", "40", "0", "-", "80"],
         ["para", "20", "20", "60", "80"],
         ["sts", "40", "0", "-", "80"],
     ]
+
+
+def test_dev_rows_in_train_of_other_tasks_have_a_column_where_there_are_any(run):
+    _, report, _ = run
+    data = {"sst": {**report["tasks"]["sst"]["data"]["dev"], "in_other_train": 1830}}
+    plain = data_table(report)
+    assert not any("other tasks" in title for title in plain.header)
+    tasks = {"sst": {"data": {"dev": data["sst"]}}}
+    table = data_table({"tasks": tasks})
+    assert dict(zip(table.header, table.rows[0], strict=True))["in train of other tasks"] == "1,830"
 
 
 def test_gradient_conflict_is_shown_where_it_was_measured(run, tmp_path):
