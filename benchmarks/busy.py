@@ -31,7 +31,7 @@ from multitask.utils.waiting import SPINS
 
 ROOT = CONFIG.parent.parent
 LIBRARY = 300_000  # how often libgomp spins if no variable is set
-LONG_ENOUGH = 6.0  # seconds
+LONG_ENOUGH = 4.0  # seconds
 IDLE, BUSY, TWICE = LOADS = ("idle", "busy", "two at once")
 Work = Callable[[], object]
 
