@@ -5,14 +5,18 @@ import math
 import re
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from safetensors.numpy import save_file
 
 from multitask.config.registry import KINDS
 from tests.conftest import ROOT
+from tests.support.option_values import options_of
 from tools.same_results_compare import Comparison, compare, text_content, verdict
 
 TOOL = ROOT / "tools" / "same_results.py"
@@ -45,10 +49,35 @@ def write_side(directory: Path) -> Path:
     return directory
 
 
-def test_the_cases_reach_every_registered_method():
-    cases = (TOOL.parent / "same_results_cases.yaml").read_text()
-    methods = {name for kind in KINDS.values() for name in kind}
-    assert not {name for name in methods if not re.search(rf"[:,\[{{] ?{name}\b", cases)}
+def choices(node: object, kind: str = "") -> Iterator[tuple[str, str, dict]]:
+    """Yield kind, name and options of each method in a config, or in a grid's axes."""
+    if kind in KINDS:
+        for value in node if isinstance(node, list) else [node]:
+            options = value if isinstance(value, dict) else {"name": value}
+            yield kind, options.get("name"), options
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            yield from choices(value, str(key).rpartition(".")[2].removeprefix("eval_"))
+    elif isinstance(node, list):
+        for value in node:
+            yield from choices(value)
+
+
+def test_the_cases_reach_every_option_of_every_registered_method():
+    cases = yaml.safe_load((TOOL.parent / "same_results_cases.yaml").read_text())
+    files = [cases["shared"], *(case.get("files", {}) for case in cases["cases"].values())]
+    reached = defaultdict(list)
+    for text in (text for each in files for text in each.values()):
+        for kind, name, options in choices(yaml.safe_load(text)):
+            reached[kind, name].append(options)
+    missing = []
+    for kind, name in ((kind, name) for kind, names in KINDS.items() for name in names):
+        missing += [] if reached[kind, name] else [f"{kind} {name}"]
+        for option, parameter in options_of(kind, name).items():
+            values = [given.get(option, parameter.default) for given in reached[kind, name]]
+            if all(value == parameter.default for value in values):
+                missing.append(f"{kind} {name}: {option}")
+    assert not missing, f"add to a case: {', '.join(missing)}"
 
 
 @pytest.fixture
