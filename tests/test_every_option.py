@@ -24,6 +24,7 @@ from multitask.inference.load_run import TrainedRun
 from multitask.training import trainer
 from multitask.utils.errors import UserError
 from tests.conftest import save_tiny_encoder
+from tests.support import option_values
 from tests.support.option_runs import configs, write_config, write_rows
 from tests.support.option_values import LAYERS, options_of, variants
 from tests.support.run_files import events, report_of, results
@@ -67,6 +68,21 @@ def test_each_option_has_a_value_that_is_not_its_default(kind, name):
     for option, parameter in options_of(kind, name).items():
         given = [line.options[option] for line in every if option in line.options]
         assert any(value != parameter.default for value in given), option
+
+
+class Unknown:
+    """A method with an option whose values only its author knows."""
+
+    def __init__(self, dim: int, how: str = "well") -> None: ...
+
+
+def test_a_value_that_does_not_follow_is_asked_for(monkeypatch):
+    monkeypatch.setattr(option_values, "resolve", lambda kind, name: Unknown)
+    monkeypatch.setattr(option_values, "build", lambda *given: Unknown(1))
+    with pytest.raises(AssertionError, match=r"no value of 'how' follows .* to HINTS"):
+        variants("head", "unknown")
+    monkeypatch.setitem(option_values.HINTS, ("head", "unknown", "how"), ["badly"])
+    assert [line.options for line in variants("head", "unknown")] == [{}, {"how": "badly"}]
 
 
 def test_each_is_trained_for_two_steps(runs):

@@ -7,14 +7,16 @@
 Each commit is checked out in a git worktree, which is removed at the end. In each of them the same
 short trainings and commands run through `run_multitask.py`, on one CPU thread: tiny random BERTs
 and tiny files that this tool writes, and the packaged MiniLM on the embedded data. The cases are
-in `same_results_cases.yaml`.
+in `same_results_cases.yaml`. At the end of a case each finished run with weights is loaded and
+evaluated.
 
 Compared, bit by bit: the exit code of each command and all values in the JSON, JSON lines, YAML,
 CSV and TSV files, every tensor of the saved weights and exports, search indexes, and the numbers
 of tables and the decimal fractions in printed text, Markdown, LaTeX and HTML. Not compared: the
 git revision, versions, formats, times, rates, paths, figures and checkpoints. Other text is
 wording: where it differs the case lists it, and it still counts as the same. So does a key of a
-JSON or YAML file that only NEW writes, such as a new option with its default.
+JSON or YAML file that only NEW writes, such as a new option with its default. If OLD cannot
+evaluate a run and NEW can, the case says so and compares the rest: that is a fault that was mended.
 
 Exit code 0: no difference. 1: differences, listed by case. 2: something could not be run.
 """
@@ -32,6 +34,7 @@ from typing import Any
 import yaml
 from same_results_compare import Comparison, compare, verdict
 from same_results_run import (
+    EVALUATED,
     HERE,
     Failure,
     Outcome,
@@ -44,6 +47,7 @@ from same_results_run import (
 )
 
 WARM_CACHE = "tokenizer.json: truncation"  # is not set where all tokens come from the cache
+OF_EVALUATION = ("evaluation-dev.json", f"{EVALUATED}.txt")
 SHOWN = 5  # differences of a case that are listed
 
 
@@ -136,22 +140,49 @@ def report_case(name: str, outcomes: list[Outcome], case: dict[str, Any]) -> str
     if old.error and new.error:
         print(f"FAILED     {name}  in both commits: {old.error}", flush=True)
         return "FAILED"
-    random = case.get("random", [])
-    comparison = compare(old.directory, new.directory, old.paths, new.paths, random=random)
+    failing = evaluations_failing(old, new)
+    comparison = compare(
+        old.directory,
+        new.directory,
+        old.paths,
+        new.paths,
+        random=case.get("random", []),
+        left_out=[f"{run}/{file}" for run in failing for file in OF_EVALUATION],
+    )
     for side, made in zip(("OLD", "NEW"), outcomes, strict=True):
         if made.error:
             comparison.differences.insert(0, f"only {side} fails: {made.error}")
         comparison.differences += inside(side, made, case.get("alike", []))
+    comparison.differences[:0] = [
+        f"only NEW fails: evaluate {run}: {after}"
+        for run, (before, after) in failing.items()
+        if before is None
+    ]
     if old.codes != new.codes:
         comparison.differences.insert(0, f"exit codes: {old.codes} -> {new.codes}")
     seconds = ", ".join(f"{made.seconds:.1f} s" for made in outcomes)
-    result = verdict(comparison)
+    neither = any(before and after for before, after in failing.values())
+    result = "FAILED" if neither else verdict(comparison)
     counts = f"{comparison.files:,} files, {comparison.values:,} values"
     print(f"{result:9}  {name}  {counts}, {seconds}")
-    if result == "FAILED":
+    if result == "FAILED" and not neither:
         print("    no value was compared: the commands of the case leave none")
+    for run, (before, after) in failing.items():
+        if before:
+            who = "both fail" if after else "OLD fails, NEW does not"
+            print(f"    {who}: evaluate {run}: {before}")
     print_differences(comparison)
     return result
+
+
+def evaluations_failing(old: Outcome, new: Outcome) -> dict[str, tuple[str | None, str | None]]:
+    """The runs of both commits that one cannot evaluate, and why OLD and NEW cannot (or None)."""
+    reasons = {
+        run: (old.evaluations[run], new.evaluations[run])
+        for run in old.evaluations
+        if run in new.evaluations
+    }
+    return {run: pair for run, pair in reasons.items() if pair != (None, None)}
 
 
 def inside(side: str, made: Outcome, alike: list[list[str]]) -> list[str]:

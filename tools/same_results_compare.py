@@ -12,7 +12,7 @@ import io
 import json
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -94,13 +94,15 @@ def compare(
     old_paths: Mapping[str, str],
     new_paths: Mapping[str, str],
     random: Sequence[str] = (),
+    left_out: Collection[str] = (),
 ) -> Comparison:
     """Compare two directories. ``*_paths`` maps the paths of each side to placeholders.
 
     ``random`` are beginnings of `FILE: KEY` that differ in every run; they are left out.
+    So are the files ``left_out``.
     """
     comparison = Comparison()
-    one, other = file_names(old), file_names(new)
+    one, other = (file_names(side) - {*left_out} for side in (old, new))
     for name in sorted(one | other, key=lambda name: (rank(name), name)):
         if name not in one or name not in other:
             comparison.differences.append(f"{name}: only in {'OLD' if name in one else 'NEW'}")

@@ -30,6 +30,7 @@ THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM", "RAYON")
 COMMAND_LIMIT = 600.0  # seconds
 WORKING_TREE = "."
 CHECKPOINTS = "checkpoints/step-*"
+EVALUATED = "evaluated"  # the file, in a run, of what `evaluate` printed
 
 running: set[int] = set()  # process groups that are alive
 stopped = threading.Event()
@@ -66,6 +67,7 @@ class Outcome:
         codes: the exit code of each command.
         seconds: how long the commands took.
         error: why the case failed; None if it did not.
+        evaluations: each finished run with weights, and why `evaluate` failed; None if it did not.
     """
 
     directory: Path
@@ -73,6 +75,7 @@ class Outcome:
     codes: list[int]
     seconds: float
     error: str | None
+    evaluations: dict[str, str | None]
 
 
 # ---- commits and their worktrees
@@ -233,7 +236,7 @@ def run_case(side: Side, name: str, case: dict[str, Any]) -> Outcome:
     mark = side.outputs / "cases" / f"{name}.done"
     if mark.exists():
         saved = json.loads(mark.read_text())
-        return Outcome(directory, saved["paths"], saved["codes"], 0.0, None)
+        return Outcome(directory, **saved, seconds=0.0, error=None)
     configs = side.outputs / "configs" / name
     for old in (directory, configs, side.outputs / "caches" / name):
         shutil.rmtree(old, ignore_errors=True)
@@ -244,29 +247,48 @@ def run_case(side: Side, name: str, case: dict[str, Any]) -> Outcome:
     paths = {str(side.tree): "/TREE", str(side.outputs): "/WORK"}
     codes: list[int] = []
     error = None
+    evaluations: dict[str, str | None] = {}
     began = time.monotonic()
     for number, step in enumerate(case["commands"], 1):
-        code, error = run_step(side, directory, number, step)
+        code, reason = run_step(side, name, step, directory / f"printed-{number:02}.txt")
         codes.append(code)
-        if error:
+        if reason:
+            error = f"command {number} {reason}"
             break
     else:
-        mark.write_text(json.dumps({"paths": paths, "codes": codes}))
-    return Outcome(directory, paths, codes, time.monotonic() - began, error)
+        evaluations = evaluate_runs(side, directory)
+        saved = {"paths": paths, "codes": codes, "evaluations": evaluations}
+        if not stopped.is_set():  # it would have ended an evaluation
+            mark.write_text(json.dumps(saved))
+    return Outcome(directory, paths, codes, time.monotonic() - began, error, evaluations)
 
 
-def run_step(side: Side, directory: Path, number: int, step: Any) -> tuple[int, str | None]:
-    """Run one command; its exit code, and why the case cannot go on (None where it can)."""
+def evaluate_runs(side: Side, directory: Path) -> dict[str, str | None]:
+    """Evaluate each finished run of a case that has weights; by run why it failed, or None."""
+    reasons = {}
+    for report in sorted(directory.rglob("report.json")):
+        run = report.parent
+        if any(run.glob("*/step-*.safetensors")):
+            name = run.relative_to(directory).as_posix()
+            printed = run / f"{EVALUATED}.txt"
+            _, reasons[name] = run_step(side, directory.name, f"evaluate $here/{name}", printed)
+    return reasons
+
+
+def run_step(side: Side, case: str, step: Any, printed: Path) -> tuple[int, str | None]:
+    """Run one command; its exit code, and why the case cannot go on (None where it can).
+
+    What it prints goes to the file ``printed``, its errors to another one beside it.
+    """
     killed = isinstance(step, dict)
-    words = shlex.split(filled(step["kill"] if killed else step, side, directory.name))
-    run = Path(filled(step["run"], side, directory.name)) if killed else None
-    printed = directory / f"printed-{number:02}.txt"
-    errors = directory / f"printed-{number:02}.err"
+    words = shlex.split(filled(step["kill"] if killed else step, side, case))
+    run = Path(filled(step["run"], side, case)) if killed else None
+    errors = printed.with_suffix(".err")
     with printed.open("w") as out, errors.open("w") as err:
         process = subprocess.Popen(
             [sys.executable, "run_multitask.py", *words],
             cwd=side.tree,
-            env=environment(side.outputs / "caches" / directory.name),
+            env=environment(side.outputs / "caches" / case),
             stdout=out,
             stderr=err,
             stdin=subprocess.DEVNULL,
@@ -281,11 +303,11 @@ def run_step(side: Side, directory: Path, number: int, step: Any) -> tuple[int, 
     if run is not None:
         printed.unlink()  # how far it came is chance
         if code != -signal.SIGKILL or (run / "report.json").exists():
-            return code, f"command {number} ended before it could be killed, with exit code {code}"
+            return code, f"ended before it could be killed, with exit code {code}"
         saved = any(run.glob(CHECKPOINTS))
-        return code, None if saved else f"command {number} saved no checkpoint"
+        return code, None if saved else "saved no checkpoint"
     last = " ".join(errors.read_text().strip().splitlines()[-1:])
-    return code, f"command {number} ended with exit code {code}: {last}" if code else None
+    return code, f"ended with exit code {code}: {last}" if code else None
 
 
 def wait(process: subprocess.Popen[bytes], run: Path | None) -> int:

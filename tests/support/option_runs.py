@@ -26,6 +26,7 @@ LABELS: dict[str, dict[str, Any]] = {
     "span": {"label": "answers", "text2": "text"},
     "tokens": {},
     "views": {},
+    "preference": {"label": "votes"},  # the type of docs/extending.md
 }
 COLUMNS = {"text": "text", "text2": "other", "text3": "third"}
 
@@ -52,6 +53,7 @@ def write_rows(directory: Path) -> None:
                     "classes": [name for name in MOODS if draw.random() < 0.5] or [mood],
                     "tags": ["B-PET", *["O"] * (len(words) - 1)],
                     "answers": {"text": ["cat"], "answer_start": [0]},
+                    "votes": f"{number + 1}:{3 * same + 1}",
                 }
             )
         lines_of_file = [json.dumps(row) for row in rows]

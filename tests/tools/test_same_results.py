@@ -1,18 +1,24 @@
 """tools/same_results.py: what its comparison notices, what it leaves out, and a complete proof."""
 
+import importlib
 import json
 import math
 import re
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
+import yaml
 from safetensors.numpy import save_file
 
 from multitask.config.registry import KINDS
 from tests.conftest import ROOT
+from tests.support.option_values import options_of
 from tools.same_results_compare import Comparison, compare, text_content, verdict
 
 TOOL = ROOT / "tools" / "same_results.py"
@@ -45,10 +51,37 @@ def write_side(directory: Path) -> Path:
     return directory
 
 
-def test_the_cases_reach_every_registered_method():
-    cases = (TOOL.parent / "same_results_cases.yaml").read_text()
-    methods = {name for kind in KINDS.values() for name in kind}
-    assert not {name for name in methods if not re.search(rf"[:,\[{{] ?{name}\b", cases)}
+def choices(node: object, kind: str = "") -> Iterator[tuple[str, str, dict]]:
+    """Yield kind, name and options of each method in a config, or in a grid's axes."""
+    if kind in KINDS and isinstance(node, str):
+        yield kind, node, {}
+    elif kind in KINDS and isinstance(node, dict) and "name" in node:
+        yield kind, node["name"], node
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            # the key of a grid's value is its label
+            inner = kind if kind in KINDS else str(key).rpartition(".")[2].removeprefix("eval_")
+            yield from choices(value, inner)
+    elif isinstance(node, list):
+        for value in node:
+            yield from choices(value, kind)
+
+
+def test_the_cases_reach_every_option_of_every_registered_method():
+    cases = yaml.safe_load((TOOL.parent / "same_results_cases.yaml").read_text())
+    files = [cases["shared"], *(case.get("files", {}) for case in cases["cases"].values())]
+    reached = defaultdict(list)
+    for text in (text for each in files for text in each.values()):
+        for kind, name, options in choices(yaml.safe_load(text)):
+            reached[kind, name].append(options)
+    missing = []
+    for kind, name in ((kind, name) for kind, names in KINDS.items() for name in names):
+        missing += [] if reached[kind, name] else [f"{kind} {name}"]
+        for option, parameter in options_of(kind, name).items():
+            values = [given.get(option, parameter.default) for given in reached[kind, name]]
+            if all(value == parameter.default for value in values):
+                missing.append(f"{kind} {name}: {option}")
+    assert not missing, f"add to a case: {', '.join(missing)}"
 
 
 @pytest.fixture
@@ -205,6 +238,59 @@ def test_times_and_versions_in_text_are_no_values(table):
     assert text_content(table.splitlines()).values == {}
 
 
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The tool as a module, which imports its other files by their names."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    return importlib.import_module("same_results")
+
+
+REASON = "ended with exit code 2: error: r/config.yaml:93: no such thing"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "scores", "word", "line"),
+    [
+        ((None, None), (0.5, 0.5), "same", ""),
+        ((None, None), (0.5, 0.25), "DIFFERENT", "evaluation-dev.json: sst.accuracy: 0.5 -> 0.25"),
+        ((REASON, None), (None, 0.5), "same", f"OLD fails, NEW does not: evaluate r: {REASON}"),
+        ((None, REASON), (0.5, None), "DIFFERENT", f"only NEW fails: evaluate r: {REASON}"),
+        ((REASON, REASON), (None, None), "FAILED", f"both fail: evaluate r: {REASON}"),
+    ],
+    ids=["same", "other scores", "old fails", "new fails", "both fail"],
+)
+def test_evaluations_are_compared(reasons, scores, word, line, tool, tmp_path, capsys):
+    outcomes = []
+    for side, reason, score in zip(("old", "new"), reasons, scores, strict=True):
+        run = tmp_path / side / "r"
+        write_side(run)
+        change_report(run, path="r")
+        if score is not None:
+            (run / "evaluation-dev.json").write_text(json.dumps({"sst": {"accuracy": score}}))
+            (run / "evaluated.txt").write_text(f"sst accuracy {score}\n")
+        outcome = tool.Outcome(tmp_path / side, {}, [0], 1.0, None, {"r": reason})
+        outcomes.append(outcome)
+    assert tool.report_case("one", outcomes, {}) == word
+    assert line in capsys.readouterr().out
+
+
+def test_each_finished_run_with_weights_is_evaluated(tool, tmp_path, monkeypatch):
+    run_module = importlib.import_module("same_results_run")
+    for name, files in {
+        "a": ["report.json", "weights/step-00000002.safetensors"],
+        "b/unfinished": ["weights/step-00000002.safetensors", "checkpoints/step-1/report"],
+        "b/without": ["report.json", "checkpoints/step-00000002/model.safetensors"],
+    }.items():
+        for file in files:
+            (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / file).touch()
+    given = []
+    step = lambda side, case, step, printed: given.append((case, step)) or (2, REASON)  # noqa: E731
+    monkeypatch.setattr(run_module, "run_step", step)
+    assert run_module.evaluate_runs(None, tmp_path) == {"a": REASON}
+    assert given == [(tmp_path.name, "evaluate $here/a")]
+
+
 def run_tool(repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(TOOL), *arguments], cwd=repository, capture_output=True, text=True
@@ -251,6 +337,8 @@ def test_head_is_the_same_as_head_and_a_changed_constant_is_noticed(tmp_path):
     same = run_tool(clone, "HEAD", "HEAD", *keep)
     assert same.returncode == 0, same.stdout + same.stderr
     assert "same       surgery" in same.stdout
+    evaluations = (tmp_path / "kept").glob("*/cases/surgery/run/evaluation-dev.json")
+    assert len([*evaluations]) == 2  # of both sides
     changed = run_tool(clone, "HEAD", ".", *keep)
     assert changed.returncode == 1, changed.stdout + changed.stderr
     assert "DIFFERENT  surgery" in changed.stdout and "metrics.jsonl" in changed.stdout
