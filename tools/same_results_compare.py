@@ -39,6 +39,7 @@ IGNORED_KEYS = {
     "versions",
     "seconds",
     "sha256",  # of an index: it covers the path of the run
+    "started_with",  # of a run: checksums, that of the config covers the path of its encoder
     "time",
     "training_time",
     "epoch_seconds_ratio",
