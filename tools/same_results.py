@@ -100,7 +100,7 @@ def prove(arguments: argparse.Namespace, cases: dict[str, Any]) -> int:
     verdicts: dict[str, str] = {}
     seconds = [0.0, 0.0]
     with contextlib.ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="same_results_")))
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="same-results-")))
         sides = make_sides(commits, scratch.resolve(), arguments.keep, stack)
         pool = stack.enter_context(workers(arguments.jobs))
         for side in sides:
