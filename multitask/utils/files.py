@@ -176,11 +176,18 @@ def finish_replacing(target: Path) -> None:
     place = target.resolve()
     if not place.exists():
         name = glob.escape(place.name + BEFORE)
-        for before in place.parent.glob(f"{SCRATCH}*{ENDING}/{name}"):
+        for before in _inside_scraps(place.parent, name):
             remove_scraps(place.parent, before.parent.name)
     for ending in (LEAVING, LEFT):
-        for old in place.glob(f"{SCRATCH}*{ENDING}/*{ending}"):
+        for old in _inside_scraps(place, f"*{ending}"):
             remove_scraps(place, old.parent.name)
+
+
+def _inside_scraps(directory: Path, pattern: str) -> list[Path]:
+    """List what matches in scratch directories; unlike ``Path.glob``, some may vanish meanwhile."""
+    names = f"{SCRATCH}*{ENDING}/{pattern}"
+    matching = glob.glob(names, root_dir=directory, include_hidden=True)  # noqa: PTH207
+    return [Path(name) for name in matching]
 
 
 def is_scrap(path: Path) -> bool:
