@@ -13,8 +13,8 @@ from pathlib import Path
 from multitask.sweep.sweep_directory import Run, SweepDirectory
 from multitask.utils.errors import UserError
 from multitask.utils.files import write_text
+from multitask.utils.names import KERNELS_VARIABLE
 
-VARIABLE = "MULTITASK_KERNELS"
 ROOT = Path(__file__).parents[2]
 ASK = """
 import sys
@@ -30,7 +30,7 @@ def choose_kernels(directory: SweepDirectory, runs: Sequence[Run]) -> None:
     A variable of the user wins. Raises UserError if the choice cannot be made.
     """
     devices = [run.config.device for run in runs if run.config.encoder.kernels == "auto"]
-    if VARIABLE in os.environ or not devices:
+    if KERNELS_VARIABLE in os.environ or not devices:
         return
     if not directory.kernels.is_file():
         command = [sys.executable, "-c", ASK, devices[0]]
@@ -39,4 +39,4 @@ def choose_kernels(directory: SweepDirectory, runs: Sequence[Run]) -> None:
             *_, reason = done.stderr.splitlines() or [""]
             raise UserError(f"encoder.kernels: auto: {reason}; set it to torch")
         write_text(directory.kernels, done.stdout.splitlines()[-1] + "\n")
-    os.environ[VARIABLE] = directory.kernels.read_text(encoding="utf-8").strip()
+    os.environ[KERNELS_VARIABLE] = directory.kernels.read_text(encoding="utf-8").strip()

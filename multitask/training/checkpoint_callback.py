@@ -198,13 +198,6 @@ def mend(run: RunDirectory, found: Intact) -> None:
         write_tensors(run.make(run.weights) / file.name, read_checked(copy))
 
 
-def newest_intact(run: RunDirectory, say: Callable[[str], None]) -> Path | None:
-    """Find the newest complete checkpoint and mend what is damaged; see ``find_intact``."""
-    found = find_intact(run, say)
-    mend(run, found)
-    return found.path
-
-
 def _copies(run: RunDirectory, checkpoint: Path) -> dict[Path, Path]:
     """Return missing or damaged weights of the best steps, and checkpoints' copies of them.
 

@@ -26,7 +26,7 @@ NOTES = ("architectures", "dtype", "torch_dtype", "transformers_version")
 
 
 class Left(NamedTuple):
-    """What is left to do in a run directory.
+    """The work that is left in a run directory.
 
     Attributes:
         finished: nothing but the pages may be missing.

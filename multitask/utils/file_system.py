@@ -1,4 +1,4 @@
-"""What a file system has: volumes, the modes of new files, a clock."""
+"""Volumes, the modes of new files, and the clock of a file system."""
 
 import contextlib
 import os

@@ -1,5 +1,7 @@
 # Tested by tests/test_start_up.py
-"""Config values that name the data and the encoder inside the project; ``--help`` shows them."""
+"""Names of the data and the encoder inside the project, and of an environment variable."""
 
 EMBEDDED = "embedded"
 PACKAGED_ENCODER = "packaged-minilm"
+# the meaning of `encoder.kernels: auto`, so that all runs of a sweep have the same
+KERNELS_VARIABLE = "MULTITASK_KERNELS"

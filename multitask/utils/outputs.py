@@ -1,4 +1,4 @@
-"""What a command writes into a directory that the user names: it replaces its own files only."""
+"""In a directory that the user names, a command replaces only the files that it has written."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -6,6 +6,7 @@ import run_multitask
 from multitask import load
 from multitask.config.run_directory import RunDirectory
 from multitask.models.encoders import kernels
+from multitask.utils.names import KERNELS_VARIABLE
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside
 from tests.support.run_files import report_of
@@ -37,7 +38,7 @@ def test_a_run_names_its_kernels_and_goes_on_with_them(tiny_overrides, tmp_path)
 def test_auto_is_saved_and_a_resume_keeps_it_or_refuses(
     tiny_overrides, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.delenv(kernels.VARIABLE, raising=False)
+    monkeypatch.delenv(KERNELS_VARIABLE, raising=False)
     command = [str(ROOT / "configs" / "cs224n.yaml"), *tiny_overrides]
     command += ["training.max_steps=6", "training.checkpoint_steps=2"]
     kill_inside("multitask.training.trainer:train_step", "before", 4, command)
@@ -54,7 +55,7 @@ def test_auto_is_saved_and_a_resume_keeps_it_or_refuses(
     assert "was started with compiled kernels" in capsys.readouterr().err
     assert before == {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file()}
 
-    monkeypatch.setenv(kernels.VARIABLE, "torch")  # what `auto` would mean for a new run
+    monkeypatch.setenv(KERNELS_VARIABLE, "torch")  # what `auto` would mean for a new run
     assert run_multitask.main([*command, "--resume"]) == 0
     assert run.load_report()["kernels"] == run.load_config().encoder.kernels == "compiled"
 

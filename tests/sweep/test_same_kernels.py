@@ -6,17 +6,18 @@ import pytest
 
 from multitask.config import load_config
 from multitask.sweep import same_kernels
-from multitask.sweep.same_kernels import VARIABLE, choose_kernels
+from multitask.sweep.same_kernels import choose_kernels
 from multitask.sweep.sweep_directory import Run, SweepDirectory
 from multitask.utils.errors import UserError
+from multitask.utils.names import KERNELS_VARIABLE
 from tests.conftest import ROOT
 
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
     """A function: runs of a sweep whose config has these kernels."""
-    monkeypatch.setenv(VARIABLE, "")  # so that it is restored
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setenv(KERNELS_VARIABLE, "")  # so that it is restored
+    monkeypatch.delenv(KERNELS_VARIABLE)
 
     def make(kernels, device="cpu"):
         overrides = [f"encoder.kernels={kernels}", f"device={device}"]
@@ -30,18 +31,20 @@ def test_the_choice_is_saved_and_found_again(runs, tmp_path, monkeypatch):
     directory = SweepDirectory(tmp_path)
     monkeypatch.setattr(same_kernels, "ASK", "print('noise'); print('compiled')")
     choose_kernels(directory, runs("auto"))
-    assert directory.kernels.read_text() == "compiled\n" and os.environ[VARIABLE] == "compiled"
+    assert (
+        directory.kernels.read_text() == "compiled\n" and os.environ[KERNELS_VARIABLE] == "compiled"
+    )
     monkeypatch.setattr(same_kernels, "ASK", "raise SystemExit(1)")  # it is not asked again
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.delenv(KERNELS_VARIABLE)
     choose_kernels(directory, runs("auto"))
-    assert os.environ[VARIABLE] == "compiled"
+    assert os.environ[KERNELS_VARIABLE] == "compiled"
 
 
 def test_nothing_is_chosen_where_the_config_or_the_user_has(runs, tmp_path, monkeypatch):
     monkeypatch.setattr(same_kernels, "ASK", "raise SystemExit(1)")
     choose_kernels(SweepDirectory(tmp_path), runs("torch"))
-    assert VARIABLE not in os.environ
-    monkeypatch.setenv(VARIABLE, "torch")
+    assert KERNELS_VARIABLE not in os.environ
+    monkeypatch.setenv(KERNELS_VARIABLE, "torch")
     choose_kernels(SweepDirectory(tmp_path), runs("auto"))
     assert not SweepDirectory(tmp_path).kernels.exists()
 
@@ -57,4 +60,4 @@ def test_a_new_process_can_be_asked(runs, tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "builds"))
     choose_kernels(SweepDirectory(tmp_path), runs("auto"))
-    assert os.environ[VARIABLE] == "torch" and not (tmp_path / "builds").exists()
+    assert os.environ[KERNELS_VARIABLE] == "torch" and not (tmp_path / "builds").exists()

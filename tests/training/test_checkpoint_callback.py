@@ -10,12 +10,19 @@ from multitask.models.weights import read_tensors, write_tensors
 from multitask.training.checkpoint_callback import (
     SameData,
     find_intact,
-    newest_intact,
+    mend,
     prune,
     prune_weights,
 )
 from multitask.training.checkpoint_format import save_checkpoint
 from multitask.utils.errors import UserError
+
+
+def newest_intact(run, say):
+    """Find the newest intact checkpoint and mend what is damaged, as a resume does."""
+    found = find_intact(run, say)
+    mend(run, found)
+    return found.path
 
 
 def states(step: int) -> dict:

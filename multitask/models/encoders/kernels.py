@@ -22,6 +22,7 @@ from multitask.models.encoders.dropout import LEVELS, draws
 from multitask.models.encoders.packing import Packing
 from multitask.utils.errors import UserError, reason_of
 from multitask.utils.files import replacing, write_text
+from multitask.utils.names import KERNELS_VARIABLE
 
 # one build per kind of processor, as several machines may share a home directory
 FLAGS = {
@@ -29,9 +30,6 @@ FLAGS = {
     "AVX2": "-mavx2 -mfma",
 }
 SOURCE = Path(__file__).with_suffix(".cpp")
-
-
-VARIABLE = "MULTITASK_KERNELS"  # the meaning of `auto`, so that all runs of a sweep have the same
 
 
 def automatic(device: torch.device) -> tuple[str, str]:
@@ -42,14 +40,14 @@ def automatic(device: torch.device) -> tuple[str, str]:
 
     Raises UserError if the variable asks for what there is not.
     """
-    asked = os.environ.get(VARIABLE, "")
+    asked = os.environ.get(KERNELS_VARIABLE, "")
     if asked not in ("", "torch", "compiled"):
-        raise UserError(f"{VARIABLE}={asked}: expected torch or compiled")
+        raise UserError(f"{KERNELS_VARIABLE}={asked}: expected torch or compiled")
     if asked == "torch" or device.type != "cpu" or sys.platform != "linux":
         return "torch", ""
     reason = _obstacle()
     if reason and asked:
-        raise UserError(f"{VARIABLE}={asked}, but {reason}: set it to torch")
+        raise UserError(f"{KERNELS_VARIABLE}={asked}, but {reason}: set it to torch")
     return ("torch", reason) if reason else ("compiled", "")
 
 

@@ -13,6 +13,7 @@ from multitask.models.encoders import bert, kernels
 from multitask.models.encoders.dropout import LEVELS, draws
 from multitask.models.encoders.packing import Packing
 from multitask.utils.errors import UserError
+from multitask.utils.names import KERNELS_VARIABLE
 from tests.conftest import ROOT
 
 LENGTHS = [1, 2, 7, 16, 17, 33]
@@ -155,7 +156,7 @@ def test_an_encoder_with_kernels_is_the_same_function():
 @pytest.fixture
 def builds(tmp_path, monkeypatch):
     """The directory of builds: an empty one, with no variable and nothing loaded."""
-    monkeypatch.delenv(kernels.VARIABLE, raising=False)
+    monkeypatch.delenv(KERNELS_VARIABLE, raising=False)
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
     monkeypatch.setattr(kernels, "load_kernels", lambda again=True: None)
     return tmp_path
@@ -189,14 +190,14 @@ def test_auto_does_not_try_again_what_has_failed(builds, monkeypatch):
 
 
 def test_the_variable_decides(builds, monkeypatch):
-    monkeypatch.setenv(kernels.VARIABLE, "torch")
+    monkeypatch.setenv(KERNELS_VARIABLE, "torch")
     assert kernels.automatic(CPU) == ("torch", "")
-    monkeypatch.setenv(kernels.VARIABLE, "compiled")
+    monkeypatch.setenv(KERNELS_VARIABLE, "compiled")
     assert kernels.automatic(CPU) == ("compiled", "")
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(UserError, match="MULTITASK_KERNELS=compiled, but there is no"):
         kernels.automatic(CPU)
-    monkeypatch.setenv(kernels.VARIABLE, "fast")
+    monkeypatch.setenv(KERNELS_VARIABLE, "fast")
     with pytest.raises(UserError, match="MULTITASK_KERNELS=fast: expected torch or compiled"):
         kernels.automatic(CPU)
 
@@ -219,6 +220,6 @@ def test_a_failed_build_is_remembered_until_one_succeeds(tmp_path):
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
-    environment = {k: v for k, v in os.environ.items() if k != kernels.VARIABLE}
+    environment = {k: v for k, v in os.environ.items() if k != KERNELS_VARIABLE}
     environment["TORCH_EXTENSIONS_DIR"] = str(tmp_path)
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)
