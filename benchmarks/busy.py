@@ -62,10 +62,10 @@ def loop(directory: Path, scratch: Path) -> Work:
 
 
 def command(directory: Path, scratch: Path, *launcher: str) -> Work:
-    """A complete run of 12 steps, start-up included."""
-    arguments = [*launcher, "run_multitask.py", str(CONFIG), f"data_dir={directory}"]
-    arguments += ["training.frozen_baseline=false", "training.max_steps=12", "--overwrite"]
-    arguments += ["defaults.max_rows=600", f"output_dir={scratch / 'run'}"]
+    """A complete run of 12 steps on the embedded rows, start-up and dev scores included."""
+    arguments = [*launcher, "run_multitask.py", "configs/demo.yaml", "--overwrite"]
+    arguments += ["training.frozen_baseline=false", "training.max_steps=12"]
+    arguments += [f"output_dir={scratch / 'run'}"]
     return partial(subprocess.run, [sys.executable, *arguments], check=True, capture_output=True)
 
 
