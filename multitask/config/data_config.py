@@ -10,13 +10,7 @@ from multitask.config.base import Strict, mistake
 DataFormat = Literal[
     "auto", "csv", "tsv", "jsonl", "txt", "conll", "documents", "parquet", "disk", "hub"
 ]
-# the columns of a task's texts, by its input
-TEXT_KEYS = {
-    "single": ("text",),
-    "siamese": ("text", "text2"),
-    "cross": ("text", "text2"),
-    "triplet": ("text", "text2", "text3"),
-}
+TEXT_KEYS = ("text", "text2", "text3")  # the keys that name columns of texts
 
 
 def _as_text(value: Any) -> Any:

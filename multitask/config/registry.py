@@ -79,6 +79,14 @@ TASK_TYPES = {
     "views": "multitask.tasks.contrastive:Contrastive",
 }
 
+# the ``input`` of a task -> the class for its texts
+INPUTS = {
+    "single": "multitask.data.inputs.single:Single",
+    "siamese": "multitask.data.inputs.siamese:Siamese",
+    "cross": "multitask.data.inputs.cross:Cross",
+    "triplet": "multitask.data.inputs.triplet:Triplet",
+}
+
 SAMPLERS = {
     "round_robin": "multitask.data.task_sampler:RoundRobin",
     "proportional": "multitask.data.task_sampler:Proportional",
@@ -154,6 +162,11 @@ def task_type(name: str) -> "TaskType":
 def head_type(head: str) -> "TaskType":
     """Return the task type of a registered head."""
     return task_type(resolve("head", head).task_type)
+
+
+def input_type(name: str) -> Any:
+    """Return the object of a registered input, a ``multitask.data.inputs.base.Input``."""
+    return _instance(INPUTS[name])
 
 
 @cache

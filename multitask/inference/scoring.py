@@ -127,7 +127,7 @@ class Scorer:
     ) -> np.ndarray:
         """``over_rows`` for N texts, each cut at ``max_length`` tokens: float32 [N, ...]."""
         rows = Rows("texts", [str(i) for i in range(len(texts))], [(text,) for text in texts], None)
-        tokens = tokenize(rows, self.tokenizer, siamese=False, max_length=max_length)
+        tokens = tokenize(rows, self.tokenizer, max_length=max_length)
         return self.over_rows(tokens, function, title=title).cpu().numpy()
 
     def vectors(
@@ -155,7 +155,7 @@ class Scorer:
         return Scores(*read)
 
     def _score_rows(self, task: str, tokens: Tokens, **how: Any) -> Tensor:
-        """Return the head's output for each row [N, ...]; see ``heads.base.Head.per_row``."""
+        """Return the head's output for each row [N, ...]; see ``heads.base.Head.row_values``."""
         head = self.model.head(task)
         longest = 0 if tokens.targets is None else int(tokens.masked.max())
 
@@ -163,10 +163,10 @@ class Scorer:
             scores = self.model(separate({task: batch}))[task]
             rows = None if batch.places is None else batch.places // batch.input_ids.shape[1]
             shape = (batch.rows, longest)
-            per_row: Tensor = head.per_row(
+            values: Tensor = head.row_values(
                 scores, labels=batch.labels, rows=rows, shape=shape, context=batch.context
             )
-            return per_row
+            return values
 
         return self.over_rows(tokens, output, **how)
 

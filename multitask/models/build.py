@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from multitask.config import TEXT_KEYS, Config
+from multitask.config import Config
 from multitask.config.registry import build
+from multitask.data.inputs.base import input_of
 from multitask.data.splits import Data
 from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.multitask_model import MultiTaskModel
@@ -100,7 +101,7 @@ def _task_module(
         **label_context,
     }
     head = _build(config, name, "head", context)
-    sides = len(TEXT_KEYS[task.input]) if task.input in ("siamese", "triplet") else 1
+    sides = input_of(task).sides
     trained_sides = max(2, sides) if head.takes == "views" else sides
     eval_pooler = _eval_pooler(config, name, encoder, head=head, dim=dim)
     return TaskModule(pooler, projection, head, task.dropout, trained_sides, eval_pooler, sides)

@@ -4,6 +4,7 @@
 from collections import Counter
 
 from multitask.config.describe_config import ABOVE_HEADER, above_the_encoder
+from multitask.data.inputs.base import input_of
 from multitask.models.multitask_model import adapter_part, parameter_counts
 from multitask.reporting.table_formats import Table
 from multitask.training.setup import Plan
@@ -38,8 +39,8 @@ def describe_data(plan: Plan) -> list[str]:
             lines.append(f"  {task}: only scored")
             continue
         counts = plan.data.summary[task]["train"]["label_counts"]
-        reader, texts = plan.data.readers[task], plan.config.tasks[task].input
-        lines.append(f"  {task}: {reader.task_type.labels_in_words(counts, reader, texts)}")
+        reader, views = plan.data.readers[task], input_of(plan.config.tasks[task]).views
+        lines.append(f"  {task}: {reader.task_type.labels_in_words(counts, reader, views)}")
     return lines
 
 

@@ -249,7 +249,7 @@ def test_tags_stand_at_the_first_piece_of_each_word(tiny_encoder, sentences, dat
     longest = max(map(len, sentences))
     rows.labels = np.array([one + [-1] * (longest - len(one)) for one in tags])
     most = data.draw(st.integers(4, 20))
-    tokens = tokenize(rows, tokenizer, siamese=False, max_length=most, characters=True)
+    tokens = tokenize(rows, tokenizer, max_length=most, characters=True)
     placed, unseen = placed_tags(rows, tokens)
     expected = [
         (tokens.offsets[i] + place, i, number)
@@ -280,7 +280,7 @@ def test_pieces_of_sub_word_and_byte_level_tokenizers():
     )
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", cls_token="<s>")
     rows = words_rows([["big", "under", "cats"]], 1, "here")
-    tokens = tokenize(rows, tokenizer, siamese=False, max_length=16, characters=True)
+    tokens = tokenize(rows, tokenizer, max_length=16, characters=True)
     placed, unseen = placed_tags(rows, tokens)
     assert [made.id_to_token(i) for i in tokens.ids] == [
         "<s>", "▁big", "▁un", "der", "▁cats", "</s>",
@@ -315,7 +315,7 @@ def test_a_word_without_a_piece_keeps_its_place_and_is_outside(tiny_encoder):
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
     rows = words_rows([["the", "", "cat"], ["man"]], 1, "here")
     rows.labels = np.array([[0, 1, 1], [2, -1, -1]])
-    tokens = tokenize(rows, tokenizer, siamese=False, max_length=16, characters=True)
+    tokens = tokenize(rows, tokenizer, max_length=16, characters=True)
     tokens, unseen = placed_tags(rows, tokens)
     assert unseen == 1 and tokens.without_piece.tolist() == [1, 0]
     # tag, probability, loss of each word that has a piece
@@ -353,7 +353,7 @@ def test_words_that_are_cut_off_and_words_without_a_piece_are_two_things(
 ):
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
     rows = words_rows([words], 1, "here")
-    tokens = tokenize(rows, tokenizer, siamese=False, max_length=most, characters=True)
+    tokens = tokenize(rows, tokenizer, max_length=most, characters=True)
     placed, unseen = placed_tags(rows, tokens)
     assert placed.without_piece.tolist() == [dropped] and unseen == cut + dropped
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from multitask.config import TEXT_KEYS, TaskConfig
-from multitask.config.registry import resolve
+from multitask.config import TaskConfig
+from multitask.config.registry import input_type, resolve
 from multitask.config.training_config import StageConfig
-from multitask.models.head_checks import INPUTS_TAKEN
+from multitask.models.head_checks import inputs_for
 from tests.conftest import WORDS
 from tests.support.option_values import TASKS, Line, lines
 
@@ -67,8 +67,8 @@ def task(head: dict[str, Any], **parts: Any) -> dict[str, Any]:
         f"head {head['name']!r}: add the label of a {made.task_type!r} task to LABELS in "
         "tests/support/option_runs.py"
     )
-    wide = INPUTS_TAKEN[made.takes][-1] if made.takes != "vector" else "single"
-    columns = {key: COLUMNS[key] for key in TEXT_KEYS[wide]}
+    wide = inputs_for(made.takes)[-1] if made.takes != "vector" else "single"
+    columns = {key: COLUMNS[key] for key in input_type(wide).columns}
     data = {"train": "train.jsonl", "dev": "dev.jsonl", **columns, **LABELS[made.task_type]}
     tokens = made.takes in ("tokens", "sequence")
     entry = {"data": data, "input": wide, "head": head, "pooling": "tokens" if tokens else "mean"}

@@ -41,7 +41,7 @@ def test_what_a_type_declares(kind):
     assert kind.figure_shows.format(task="sst").find("sst") > 0
 
 
-@pytest.mark.parametrize("kind", [k for k in TYPES if k.per_row], ids=lambda k: k.name)
+@pytest.mark.parametrize("kind", [k for k in TYPES if k.shares_rows], ids=lambda k: k.name)
 def test_unread_labels_are_missing_and_read_ones_are_not(kind):
     reader = reader_of(kind)
     labels = kind.unread(3, reader)

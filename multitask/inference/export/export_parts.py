@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from multitask.config import Config
 from multitask.data.collate import separate
+from multitask.data.inputs.base import input_of, together
 from multitask.data.tokenize import tokenize
 from multitask.inference.scoring import Scorer
 from multitask.models.encoders import BertEncoder, Encoder
@@ -109,8 +110,8 @@ class Parts:
 
     def _over(self, texts: list[tuple[str, ...]], function: Any, apart: bool = True) -> Tensor:
         rows = Rows("texts", [str(i) for i in range(len(texts))], texts, None)
-        siamese = apart and self.sides == 2
-        tokens = tokenize(rows, self.tokenizer, siamese=siamese, max_length=self.max_length)
+        arrange = input_of(self.config.tasks[self.task]).arrange if apart else together
+        tokens = tokenize(rows, self.tokenizer, max_length=self.max_length, arrange=arrange)
         batch_size = self.config.training.eval_batch_size
         scorer = Scorer(self.model, self.tokenizer, batch_size, torch.device("cpu"))
         return scorer.over_rows(tokens, function)

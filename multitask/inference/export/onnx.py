@@ -123,7 +123,7 @@ def feeds(parts: Parts, texts: Texts) -> list[dict[str, np.ndarray]]:
         sides = [[(row[i],) for row in texts] for i in range(2)]
     for suffix, side in zip(("", "_2"), sides, strict=False):
         rows = Rows("texts", [str(i) for i in range(len(side))], side, None)
-        tokens = tokenize(rows, parts.tokenizer, siamese=False, max_length=parts.max_length)
+        tokens = tokenize(rows, parts.tokenizer, max_length=parts.max_length)
         for number, feed in enumerate(batches):
             index = np.arange(number * BATCH, min((number + 1) * BATCH, len(side)))
             batch = collate(tokens, index, pad_id=parts.tokenizer.pad_token_id)

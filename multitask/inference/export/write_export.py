@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from multitask.config import load_saved_config
+from multitask.data.inputs.base import input_of
 from multitask.inference.export import hugging_face, int8, onnx, sentences
 from multitask.inference.export.export_parts import Parts
 from multitask.models.encoders import BertEncoder
@@ -229,5 +230,4 @@ def _ternary(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exp
 
 def _example(parts: Parts) -> str:
     """Return example arguments of the tokenizer for one row."""
-    pair = parts.config.tasks[parts.task].input == "cross"
-    return '"A man is running."' + (', "Someone runs."' if pair else "")
+    return input_of(parts.config.tasks[parts.task]).example
