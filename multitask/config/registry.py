@@ -62,6 +62,7 @@ HEADS = {
     "multi_label": "heads.multi_label:MultiLabelHead",
     "token_classification": "heads.token_classification:TokenClassificationHead",
     "span": "heads.span:SpanHead",
+    "multiple_choice": "heads.multiple_choice:MultipleChoiceHead",
     "masked_lm": "heads.masked_lm:MaskedLMHead",
     "contrastive": "multitask.models.losses.contrastive_loss:ContrastiveHead",
     "diffcse": "multitask.models.losses.diffcse:DiffCSEHead",
@@ -75,6 +76,7 @@ TASK_TYPES = {
     "number": "multitask.tasks.regression:Regression",
     "tags": "multitask.tasks.token_classification:TokenClassification",
     "span": "multitask.tasks.question_answering:QuestionAnswering",
+    "choice": "multitask.tasks.multiple_choice:MultipleChoice",
     "tokens": "multitask.tasks.masked_lm:MaskedLM",
     "views": "multitask.tasks.contrastive:Contrastive",
 }
@@ -85,6 +87,7 @@ INPUTS = {
     "siamese": "multitask.data.inputs.siamese:Siamese",
     "cross": "multitask.data.inputs.cross:Cross",
     "triplet": "multitask.data.inputs.triplet:Triplet",
+    "choices": "multitask.data.inputs.choices:Choices",
 }
 
 SAMPLERS = {

@@ -81,7 +81,8 @@ class TaskConfig(Strict):
     input: Literal[*INPUTS] = "single"  # type: ignore[valid-type]
     """`single`: one text. `siamese`: the two texts of a pair are encoded separately, as one batch
     of 2B sentences. `cross`: both texts in one input, with token types. `triplet`: a text, a
-    similar text and a different one, encoded separately (contrastive heads)."""
+    similar text and a different one, encoded separately (contrastive heads). `choices`: a context
+    with each of its endings in one input, with token types."""
 
     max_length: int = Field(128, ge=4)
     """Longest input in tokens, with special tokens; the rest is cut."""
@@ -187,9 +188,11 @@ class TaskConfig(Strict):
 
     @model_validator(mode="after")
     def _texts(self) -> "TaskConfig":
-        columns = input_type(self.input).columns
-        for key in TEXT_KEYS[1:]:
-            needed = key in columns
+        form = input_type(self.input)
+        for key in (*TEXT_KEYS[1:], "choices"):
+            if key in form.may_have:
+                continue
+            needed = key in form.columns
             if needed != (getattr(self.data, key) is not None):
                 wants = f"`data.{key}`" if needed else f"no `data.{key}`"
                 raise mistake("input", f"input {self.input} needs {wants}")

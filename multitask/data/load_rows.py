@@ -19,6 +19,7 @@ from multitask.data.inputs.base import Input, input_of
 from multitask.data.label_forms import count_classes, has_no_label, refuse_vectors
 from multitask.data.readers.class_names import check_names, class_names
 from multitask.data.readers.columns import column_of, read_columns, text_of
+from multitask.data.readers.endings import read_endings
 from multitask.data.readers.lines import read_lines
 from multitask.data.readers.tables import table_of
 from multitask.data.texts import problem_of
@@ -290,6 +291,9 @@ def texts_from_file(task: TaskConfig, file: Path) -> Rows:
             text = form.row_of_line(line)
             if text is None:
                 raise UserError(f"{file}, line {number}: expected {form.line}")
+            if texts and len(text) != len(texts[0]):
+                counts = f"{len(text)} texts, the lines above have {len(texts[0])}"
+                raise UserError(f"{file}, line {number}: {counts}")
             if problem := "".join(map(problem_of, text)):
                 raise UserError(f"{file}, line {number}: a text {problem}")
             ids.append(str(number - 1))
@@ -314,6 +318,8 @@ def rows_of_texts(texts: Iterable[Any], form: Input, source: str) -> Rows:
             raise UserError(f"{source} takes {form.items}; item {i} is {shown:.200}")
         if problem := "".join(map(problem_of, row)):
             raise UserError(f"{source}: item {i} {problem}")
+        if rows and len(row) != len(rows[0]):
+            raise UserError(f"{source}: item {i} has {len(row)} texts, item 0 has {len(rows[0])}")
         rows.append(row)
     return Rows("texts", [str(i) for i in range(len(rows))], rows, None)
 
@@ -341,7 +347,11 @@ def ids_if_any(data: DataConfig, columns: Mapping[str, list]) -> DataConfig:
 
 
 def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
-    """Convert a table to rows without labels. Raises UserError if a column is missing."""
+    """Convert a table to rows without labels. Raises UserError if a column is missing.
+
+    The texts of a row are those of ``text``, ``text2`` and ``text3``. With ``choices`` they are the
+    context and its endings, each after the text of ``text2``.
+    """
     keys = [key for key in TEXT_KEYS if getattr(data, key) is not None]
     sides = []
     for key in keys:
@@ -363,4 +373,11 @@ def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
         ids = [str(i) for i in range(len(sides[0]))]
     else:
         ids = [text_of(value) for value in column_of(columns, data, "id", source)]
-    return Rows(source, ids, list(zip(*sides, strict=True)), None)
+    texts = list(zip(*sides, strict=True))
+    if data.choices is not None:
+        endings = read_endings(data, columns, source)
+        texts = [
+            (first, *(" ".join([*lead, ending]) for ending in row))
+            for (first, *lead), row in zip(texts, endings, strict=True)
+        ]
+    return Rows(source, ids, texts, None)

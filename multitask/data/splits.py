@@ -10,6 +10,7 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.config.registry import imported
+from multitask.data.choices import check_same_number
 from multitask.data.inputs.base import input_of
 from multitask.data.load_rows import labelled_only, load_together
 from multitask.data.masking import Masking
@@ -184,6 +185,8 @@ def load_splits(
             read = imported(readers[task].task_type.load_rows)
             names = entry.data.scored
             rows[task] = {name: read(config, task, name, readers[task]) for name in names}
+    for parts in rows.values():
+        check_same_number(parts)
     return {task: rows[task] for task in config.tasks}, together
 
 

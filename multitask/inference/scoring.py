@@ -172,7 +172,7 @@ class Scorer:
 
     @torch.no_grad()
     def _score_sides(self, task: str, tokens: Tokens, **how: Any) -> Tensor:
-        """Return the head's scores [N, ...] of N pairs or triplets."""
+        """Return the head's scores [N, ...] of N rows with several sequences."""
         texts, which = tokens.inputs
 
         def pooled(batch: Batch) -> Tensor:
@@ -180,9 +180,10 @@ class Scorer:
 
         vectors = self.over_rows(texts, pooled, batch_size=tokens.sides * self.batch_size, **how)
         rows = torch.from_numpy(which).to(vectors.device)
+        module, sides = self.model.module(task), tokens.sides
         with _evaluating(self.model):
             parts = rows.split(self.batch_size)
-            return torch.cat([self.model.module(task)(vectors[p.T.flatten()]) for p in parts])
+            return torch.cat([module(vectors[p.T.flatten()], sides) for p in parts])
 
 
 def scores_of(head: Any, output: Tensor, rows: Rows) -> Scores:

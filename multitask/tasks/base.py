@@ -219,6 +219,11 @@ class TaskType:
         """Describe a wrong saved prediction; None if it is right."""
         raise NotImplementedError
 
+    def titled(self, texts: Sequence[str]) -> dict[str, str]:
+        """Return the texts of a row that a table of mistakes shows, by the titles of columns."""
+        titles = ("text",) if len(texts) == 1 else ("first text", "second text")
+        return dict(zip(titles, texts, strict=True))
+
     def label_in_words(self, rows: Rows, i: int, reader: LabelReader) -> str:
         """Describe the label of row i, for `check`."""
         label = self.label(rows, i, reader)

@@ -100,6 +100,7 @@ def _stage(plan: Plan, stage: Stage) -> list[str]:
 def _inputs(plan: Plan, task: str, count: int = 2) -> list[str]:
     """Show a task's first ``count`` rows as the encoder sees them: of train, else of dev."""
     parts, reader = plan.data.splits[task], plan.data.readers[task]
+    form = input_of(plan.config.tasks[task])
     split = parts["train"] if "train" in parts else parts["dev"]
     masked = task in plan.data.maskings
     tokens, lines = plan.loaders[task].in_this_pass() if masked else split.tokens, []
@@ -114,7 +115,7 @@ def _inputs(plan: Plan, task: str, count: int = 2) -> list[str]:
             text = plan.data.tokenizer.decode(ids)
             segments = [f"{(types == kind).sum()} tokens" for kind in sorted(set(types.tolist()))]
             end = ", truncated" if tokens.truncated[number] else ""
-            name = "uvw"[side] if tokens.sides > 1 else " "
+            name = form.side_name(side) if tokens.sides > 1 else " "
             lines.append(f"    {name} {text}")
             lines.append(f"      {' + '.join(segments)} (segments: {len(segments)}){end}")
     return lines

@@ -33,10 +33,10 @@ class Input:
 
     # The keys of `data` that name a column of texts.
     columns: ClassVar[tuple[str, ...]]
+    # Keys of columns that a task may name or leave out.
+    may_have: ClassVar[tuple[str, ...]] = ()
     # What the heads take (``Head.takes``) that can have this input.
     heads: ClassVar[tuple[str, ...]]
-    # The number of sequences of a row, whose vectors a head gets.
-    sides: ClassVar[int] = 1
     # True if a sequence has several texts, so that none is read without the others.
     joins: ClassVar[bool] = False
     # True if a score compares the vectors of the two texts of a row, as similarity tasks do.
@@ -55,12 +55,16 @@ class Input:
 
     @property
     def texts(self) -> int:
-        """The number of texts of a row."""
+        """The number of texts of a row, at least."""
         return len(self.columns)
 
     def arrange(self, texts: Sequence[Texts]) -> Sides:
         """Arrange the texts of the rows in sequences; the default reads them together."""
         return together(texts)
+
+    def side_name(self, side: int) -> str:
+        """Return the name of one of several sides, for `check`."""
+        return "uvw"[side]
 
     def sequences(self, texts: Sequence[str]) -> list[Texts]:
         """Return the sequences of one row; some texts may be missing, unless it ``joins``."""
@@ -70,13 +74,21 @@ class Input:
         """Return the texts of a row that is given in Python; None if it has another form."""
         several = isinstance(item, Iterable) and not isinstance(item, Mapping | Set)  # no order
         row = (item,) if isinstance(item, str) else tuple(item) if several else ()
-        fits = len(row) == self.texts and all(isinstance(text, str) for text in row)
+        fits = self.fits(len(row)) and all(isinstance(text, str) for text in row)
         return row if fits else None
 
+    def fits(self, count: int) -> bool:
+        """Return True if a row can have this number of texts."""
+        return count == self.texts
+
+    def row_of_typed(self, texts: Sequence[str]) -> Texts:
+        """Return the texts of a row that is typed in the fields of `serve`."""
+        return tuple(texts)
+
     def row_of_line(self, line: str) -> Texts | None:
-        """Return the texts of a line of a text file, separated by tabs; None for another number."""
+        """Return the texts of a line of a text file, separated by tabs; None if they do not fit."""
         row = tuple(line.split("\t"))
-        return row if len(row) == self.texts else None
+        return row if self.fits(len(row)) else None
 
 
 def input_of(task: TaskConfig) -> Input:

@@ -11,7 +11,6 @@ class Siamese(Input):
 
     columns = ("text", "text2")
     heads = ("pair", "views")
-    sides = 2
     compares = True
     items = "pairs of texts"
     line = "two texts with a tab between"

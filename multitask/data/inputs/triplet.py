@@ -11,7 +11,6 @@ class Triplet(Input):
 
     columns = ("text", "text2", "text3")
     heads = ("views",)
-    sides = 3
     items = "triplets of texts"
     line = "three texts with a tab between"
     reads = "three texts, read apart"

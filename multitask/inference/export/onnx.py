@@ -33,7 +33,7 @@ def export_onnx(parts: Parts, directory: Path) -> None:
     """
     for package in PACKAGES:
         optional(package, f"{package} is not installed", " ".join(PACKAGES))
-    if parts.head.takes in ("tokens", "sequence"):
+    if parts.head.takes in ("tokens", "sequence", "choice"):
         head = parts.config.tasks[parts.task].head.name
         message = f"tasks.{parts.task}.head: {head} predicts {parts.reader.task_type.predicts}: "
         raise UserError(message + "export another task, or --format transformers --encoder-only")

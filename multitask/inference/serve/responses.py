@@ -234,11 +234,11 @@ def _answer(served: Served, task: str, texts: Sequence[str]) -> TaskAnswer:
 
 
 def _predicted(served: Served, task: str, texts: Sequence[str], of: str) -> Result:
-    """Predict the given texts, one or a pair."""
-    reader = served.run.readers[task]
-    (record,) = served.run.predict(task, [texts[0] if len(texts) == 1 else tuple(texts)])
+    """Predict the typed texts, one or two."""
+    reader, row = served.run.readers[task], served.input(task).row_of_typed(texts)
+    (record,) = served.run.predict(task, [row[0] if len(row) == 1 else row])
     answer = reader.task_type.answer(record, reader)
-    notes = [*cut(served, task, texts), *answer.pop("notes", ())]
+    notes = [*cut(served, task, row), *answer.pop("notes", ())]
     shares = [Share(*share) for share in answer.pop("shares", ())]
     if len(shares) > MOST_CLASSES:
         notes.append(f"The {MOST_CLASSES} likeliest of {len(shares)} classes.")
@@ -287,7 +287,7 @@ def attention(served: Served, task: str, texts: Sequence[str]) -> list[Picture]:
         raise UserError(f"Task {task} reads two texts together: type a second one.")
     encoder, adapter = served.run.encoder(task)
     pictures = []
-    for read in form.sequences(texts):
+    for read in form.sequences(form.row_of_typed(texts)):
         weights = cls_attention(encoder.eval(), served.run.tokenizer, read, adapter)
         png = BytesIO()
         save_figure(draw_mean(weights, f"{served.run.directory.name}, task {task}"), png)
