@@ -284,7 +284,8 @@ def texts_from_file(task: TaskConfig, file: Path) -> Rows:
     numbers, from 0. Blank lines are skipped.
     """
     if file.suffix.lower() == ".txt":
-        ids, texts, form = [], [], input_of(task)
+        ids, form = [], input_of(task)
+        texts: list[tuple[str, ...]] = []
         for number, line in enumerate(read_lines(file), 1):
             if not line.strip():
                 continue
@@ -373,11 +374,11 @@ def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
         ids = [str(i) for i in range(len(sides[0]))]
     else:
         ids = [text_of(value) for value in column_of(columns, data, "id", source)]
-    texts = list(zip(*sides, strict=True))
+    rows: list[tuple[str, ...]] = list(zip(*sides, strict=True))
     if data.choices is not None:
         endings = read_endings(data, columns, source)
-        texts = [
+        rows = [
             (first, *(" ".join([*lead, ending]) for ending in row))
-            for (first, *lead), row in zip(texts, endings, strict=True)
+            for (first, *lead), row in zip(rows, endings, strict=True)
         ]
-    return Rows(source, ids, texts, None)
+    return Rows(source, ids, rows, None)

@@ -185,8 +185,8 @@ def load_splits(
             read = imported(readers[task].task_type.load_rows)
             names = entry.data.scored
             rows[task] = {name: read(config, task, name, readers[task]) for name in names}
-    for parts in rows.values():
-        check_same_number(parts)
+    for splits in rows.values():
+        check_same_number(splits)
     return {task: rows[task] for task in config.tasks}, together
 
 

@@ -195,9 +195,8 @@ def test_smart_has_its_terms(config, tmp_path):
     assert len(steps) == 3 and all(line["penalty"] > 0 for line in steps)
 
 
-@pytest.mark.parametrize("format_", ["onnx", "transformers"])
-def test_an_export_of_the_head_says_what_to_do(format_, run_dir, tmp_path, capsys):
-    given = ["export", str(run_dir), str(tmp_path / "model"), "--format", format_]
+def test_a_classifier_of_transformers_is_refused(run_dir, tmp_path, capsys):
+    given = ["export", str(run_dir), str(tmp_path / "model"), "--format", "transformers"]
     assert run_multitask.main(given) == 2
     said = capsys.readouterr().err.strip()
     assert "tasks.ending.head: multiple_choice" in said and "\n" not in said
@@ -208,6 +207,31 @@ def test_the_encoder_and_the_vectors_are_exported(run_dir, tmp_path):
     given = ["export", str(run_dir), str(tmp_path / "model"), "--format", "transformers"]
     assert run_multitask.main([*given, "--encoder-only"]) == 0
     assert load(run_dir).encode(["a cat", "a dog"], "ending").shape == (2, 32)
+
+
+@pytest.mark.slow
+def test_onnx_takes_the_tensors_of_transformers(run_dir, tmp_path, capsys):
+    """Inputs [B, n, T] of another B, n and T than the example; the card's code runs."""
+    onnxruntime = pytest.importorskip("onnxruntime", reason="an extra of `export`")
+    for package in ("onnx", "onnxscript"):
+        pytest.importorskip(package, reason="an extra of `export`")
+    target = tmp_path / "model"
+    given = ["export", str(run_dir), str(target), "--format", "onnx", "--int8"]
+    assert run_multitask.main(given) == 0
+    accuracy = report_of(run_dir)["tasks"]["ending"]["dev"]["accuracy"]
+    assert f"int8 on 60 dev rows: accuracy {accuracy:.4f} in fp32" in capsys.readouterr().out
+    run, rows = load(run_dir), [("the cat sees", "a good dog", "a bad dog"), ("a", "dull", "great")]
+    pairs = [(context, ending) for context, *endings in rows for ending in endings]
+    ready = run.tokenizer(*zip(*pairs, strict=True), padding=True, return_tensors="np")
+    session = onnxruntime.InferenceSession(target / "model.onnx")
+    inputs = {name: ids.reshape(2, 2, -1) for name, ids in ready.items()}
+    (logits,) = session.run(["logits"], inputs)
+    chances = torch.from_numpy(logits).softmax(-1).numpy()
+    wanted = [one["scores"] for one in run.predict("ending", rows)]
+    np.testing.assert_allclose(chances, wanted, atol=1e-4)
+    code = (target / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    exec(code.replace("session.run", "result = session.run"), made := {})
+    assert made["result"][0].shape == (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,12 @@ LABELS: dict[str, dict[str, Any]] = {
     "number": {"label": "score", "label_range": [0, 5]},
     "tags": {"label": "tags", "text": "words"},
     "span": {"label": "answers", "text2": "text"},
+    "choice": {"label": "same"},
     "tokens": {},
     "views": {},
     "preference": {"label": "votes"},  # the type of docs/extending.md
 }
-COLUMNS = {"text": "text", "text2": "other", "text3": "third"}
+COLUMNS = {"text": "text", "text2": "other", "text3": "third", "choices": ["other", "third"]}
 
 
 def write_rows(directory: Path) -> None:

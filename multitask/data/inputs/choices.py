@@ -17,6 +17,7 @@ class Choices(Input):
     joins = True
     items = "rows of a context and at least two endings"
     line = "a context and at least two endings with tabs between"
+    example = '["A man runs."] * 2, ["He stops.", "She sings."], padding=True'
     reads = "a context, and one ending a line"
 
     def arrange(self, texts: Sequence[Texts]) -> Sides:

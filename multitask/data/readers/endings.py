@@ -56,7 +56,7 @@ def _cells(data: DataConfig, columns: Mapping[str, list], source: str) -> Sequen
 def _texts(data: DataConfig, cells: Sequence[Any]) -> tuple[str, ...]:
     """Return the endings in the cells of a row. Raises ValueError with the column and a reason."""
     if isinstance(data.choices, str):
-        values = _listed(cells[0], data.choices)
+        values: Sequence[Any] = _listed(cells[0], data.choices)
         names = [f"{data.choices}: ending {place}" for place in range(len(values))]
     else:
         values, names = cells, data.choices or []

@@ -40,6 +40,7 @@ class Parts:
         vector_projection: the projection that sentence vectors have: that of a contrastive task,
             else None.
         sides: the number of texts that are encoded separately: 2 for siamese pairs, else 1.
+        chooses: True if the head takes a sequence per ending, which the graph has in one tensor.
         embeds: True if the task gives vectors of texts and no predictions.
     """
 
@@ -60,6 +61,7 @@ class Parts:
         self.projection: Any = None if isinstance(projection, nn.Identity) else projection
         self.vector_projection = self.projection if model.compares_projected(task) else None
         self.sides = 2 if self.head.takes == "pair" else 1
+        self.chooses = self.head.takes == "choice"
         self.embeds = self.reader.task_type.compares_rows
         self.max_length = self.config.tasks[task].max_length
         base = self.config.tasks[self.base]

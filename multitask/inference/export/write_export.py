@@ -171,6 +171,7 @@ def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8
         int8.quantise(scratch)
         measured = rows.spread(MEASURED)
         notes += int8.compare_int8(parts, scratch, measured.texts, measured.records)
+    shown = "ids[None]" if parts.chooses else "ids"  # one row with its endings
     usage = [
         "import onnxruntime",
         "from transformers import AutoTokenizer",
@@ -179,7 +180,7 @@ def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8
         f'session = onnxruntime.InferenceSession("{directory / onnx.FILE}")',
         "wanted = {given.name for given in session.get_inputs()}",
         f"ready = tokenizer({_example(parts)}, truncation=True, return_tensors='np')",
-        "inputs = {name: ids for name, ids in ready.items() if name in wanted}",
+        f"inputs = {{name: {shown} for name, ids in ready.items() if name in wanted}}",
     ]
     if parts.sides == 2:
         usage += [
