@@ -211,14 +211,20 @@ def tokenize(
     file = cache / f"{_key(sides, tokenizer, settings)}.tokens" if cache else None
     arrays = _read(file, names)
     if arrays is None:
-        arrays = _tokenize(rows, sides, tokenizer, max_length, also, stride)
+        arrays = _tokenize(rows, sides, tokenizer, max_length, also=also, stride=stride)
         if file is not None:
             _write(file, arrays)
     return Tokens(**arrays, sides=len(sides))
 
 
 def _tokenize(
-    rows: Rows, sides: Sides, tokenizer: Any, max_length: int, also: list[str], stride: int | None
+    rows: Rows,
+    sides: Sides,
+    tokenizer: Any,
+    max_length: int,
+    *,
+    also: list[str],
+    stride: int | None,
 ) -> dict[str, np.ndarray]:
     every = [texts for side in sides for texts in side]
     first = [texts[0] for texts in every]

@@ -167,6 +167,7 @@ class TrainedRun:
                 text.
         """
         self._use(task)
+        self._check_predicts(task)
         reader = self.readers[task]
         form = input_of(self.config.tasks[task])
         rows = imported(reader.task_type.rows_of_texts)(texts, form, f"task {task}")

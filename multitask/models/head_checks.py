@@ -45,7 +45,7 @@ def _reading(entry: TaskConfig, head: Any) -> Iterator[Misfit]:
         (wanted,) = inputs_for(head.takes)
         if entry.gives_vectors:
             yield "pooling", " looks at tokens: it needs `pooling: tokens`"
-        if entry.input != wanted:
+        if head.takes not in input_of(entry).heads:
             yield "input", f" looks at tokens: it needs `input: {wanted}`"
         if entry.share_pooling:
             yield "share_pooling", ": its tokens are not pooled: leave this out"

@@ -5,14 +5,20 @@ import pytest
 from multitask.config.data_config import TEXT_KEYS
 from multitask.config.registry import HEADS, INPUTS, input_type, resolve
 from multitask.data.tokenize import tokenize
+from multitask.models.pretrained import load_tokenizer
 from multitask.tasks.rows import Rows
 
 TEXTS = ("a film", "the dog runs", "so sad")
 
 
 def rows_for(form, count=2):
-    """Texts of ``count`` rows."""
-    return [tuple(f"{text} {row}" for text in TEXTS[: form.texts]) for row in range(count)]
+    """Texts of ``count`` rows, no two alike."""
+    return [tuple(" ".join([text] * row) for text in TEXTS[: form.texts]) for row in range(1, count + 1)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_encoder):
+    return load_tokenizer(str(tiny_encoder))
 
 
 @pytest.fixture(params=INPUTS)
