@@ -1,4 +1,4 @@
-"""The files and registry lines that docs/extending.md shows, put in force for a test or in a clone."""
+"""The files and registry lines that docs/extending.md shows: in force for a test, or in a clone."""
 
 import importlib
 import re
