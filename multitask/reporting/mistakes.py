@@ -21,17 +21,17 @@ def mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> Table | T
     # an undefined confidence (a diverged model) comes last
     wrong.sort(key=lambda pair: -1.0 if pair[0].size is None else pair[0].size, reverse=True)
 
+    titles = kind.shown_texts if len(wrong[0][1]["texts"]) > 1 else ("text",)
     rows = [
         (
             record["id"],
-            *map(_shortened, kind.titled(record["texts"]).values()),
+            *map(_shortened, record["texts"][: len(titles)]),
             _shortened(mistake.gold),
             _shortened(mistake.predicted),
             score(mistake.size),
         )
         for mistake, record in wrong[:MISTAKES]
     ]
-    titles = kind.titled(wrong[0][1]["texts"])
     return Table(("id", *titles, "gold", "predicted", kind.mistakes_by), rows)
 
 

@@ -60,6 +60,8 @@ class TaskType:
     counted: ClassVar[str] = "dev rows"
     # How the report sorts mistakes.
     mistakes_by: ClassVar[str] = "confidence"
+    # The first texts of a row that the table of mistakes shows, if it has several.
+    shown_texts: ClassVar[tuple[str, ...]] = ("first text", "second text")
     # Names of the values per row, if metrics are computed from these and not from labels.
     measured: ClassVar[tuple[str, ...]] = ()
 
@@ -218,11 +220,6 @@ class TaskType:
     def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
         """Describe a wrong saved prediction; None if it is right."""
         raise NotImplementedError
-
-    def titled(self, texts: Sequence[str]) -> dict[str, str]:
-        """Return the texts of a row that a table of mistakes shows, by the titles of columns."""
-        titles = ("text",) if len(texts) == 1 else ("first text", "second text")
-        return dict(zip(titles, texts, strict=True))
 
     def label_in_words(self, rows: Rows, i: int, reader: LabelReader) -> str:
         """Describe the label of row i, for `check`."""

@@ -24,6 +24,7 @@ class MultipleChoice(TaskType):
     selects = ("accuracy",)
     metrics = selects
     pipeline = "multiple-choice"
+    shown_texts = ("context",)  # ``mistake`` has the endings that matter
     no_classes = "chooses one of the endings of a row: it has no classes"
     shares_rows = False
     load_rows = "multitask.data.choices:chosen_rows"
@@ -53,10 +54,6 @@ class MultipleChoice(TaskType):
 
     def decide(self, scores: Array) -> Array:
         return scores.argmax(axis=1)
-
-    def titled(self, texts: Sequence[str]) -> dict[str, str]:
-        """Return the context; ``mistake`` has the endings that matter."""
-        return {"context": texts[0]}
 
     def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
         gold, predicted = record["label"], record["prediction"]

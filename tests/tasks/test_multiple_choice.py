@@ -49,11 +49,10 @@ def test_records_have_the_endings_and_files_have_them_in_the_texts_alone():
     assert scores.tolist() == SCORES.tolist()
 
 
-def test_a_mistake_names_both_endings_and_its_row_the_context():
+def test_a_mistake_names_both_endings():
     wrong, right = file_records(ROWS, READER, PREDICTIONS, SCORES)
     assert KIND.mistake(wrong, ()) == (0.5, "near", "there")
     assert KIND.mistake(right, ()) is None
-    assert KIND.titled(wrong["texts"]) == {"context": "where ?"}
 
 
 def test_averaged_scores_choose_the_highest():

@@ -12,8 +12,10 @@ TEXTS = ("a film", "the dog runs", "so sad")
 
 
 def rows_for(form, count=2):
-    """Texts of ``count`` rows, no two alike."""
-    return [tuple(" ".join([text] * row) for text in TEXTS[: form.texts]) for row in range(1, count + 1)]
+    """Texts of ``count`` rows, no two alike; as few texts per row as the input takes."""
+    fewest = next(number for number in range(1, len(TEXTS) + 1) if form.fits(number))
+    numbers = range(1, count + 1)
+    return [tuple(" ".join([text] * number) for text in TEXTS[:fewest]) for number in numbers]
 
 
 @pytest.fixture(scope="module")
@@ -28,19 +30,19 @@ def form(request):
 
 def test_what_an_input_declares(form):
     assert INPUTS[type(form).__name__.lower()].endswith(f":{type(form).__name__}")
-    assert form.columns and set(form.columns) <= set(TEXT_KEYS)
+    assert form.columns and {*form.columns, *form.may_have} <= {*TEXT_KEYS, "choices"}
     assert form.items and form.line and form.reads and form.example
     taken = {resolve("head", name).takes for name in HEADS}
     assert form.heads and set(form.heads) <= taken
     assert form.views or "views" not in form.heads
 
 
-def test_every_text_is_in_a_sequence_of_its_row_once(form):
+def test_every_text_is_in_a_sequence_of_its_row(form):
     rows = rows_for(form)
     sides = form.arrange(rows)
-    assert len(sides) == form.sides
     for number, row in enumerate(rows):
-        assert [text for side in sides for text in side[number]] == list(row)
+        texts = [text for side in sides for text in side[number]]
+        assert list(dict.fromkeys(texts)) == list(row)
         assert form.sequences(row) == [side[number] for side in sides]
     assert form.joins == any(len(texts) > 1 for side in sides for texts in side)
 
@@ -51,7 +53,7 @@ def test_the_tokens_are_those_of_the_tokenizer(form, tokenizer):
         Rows("rows", ["0", "1"], rows, None), tokenizer, max_length=32, arrange=form.arrange
     )
     expected = [tokenizer(*texts) for side in form.arrange(rows) for texts in side]
-    assert tokens.sides == form.sides and len(tokens) == len(rows)
+    assert tokens.sides == len(form.arrange(rows)) and len(tokens) == len(rows)
     for number, one in enumerate(expected):
         ids, types = tokens.sequence(number)
         assert ids.tolist() == one["input_ids"]
@@ -64,23 +66,25 @@ def test_equal_sequences_are_encoded_once(form, tokenizer):
     tokens = tokenize(rows, tokenizer, max_length=32, arrange=form.arrange)
     texts, which = tokens.inputs
     for number in range(len(rows)):
-        for side in range(form.sides):
+        for side in range(tokens.sides):
             once = texts.sequence(which[number, side])
             again = tokens.sequence(side * len(rows) + number)
             assert all((a == b).all() for a, b in zip(once, again, strict=True))
-    assert form.sides == 1 or len(texts) == 2 * form.sides
+    assert tokens.sides == 1 or len(texts) == 2 * tokens.sides
 
 
 def test_a_row_from_python(form):
     row = rows_for(form)[0]
     assert form.row_of(row) == row
     assert form.row_of(list(row)) == row
-    for unfit in ((*row, "more"), row[:-1], 5, None, dict.fromkeys(row), {*row}, (*row[:-1], 5)):
+    for unfit in (row[:-1], 5, None, dict.fromkeys(row), {*row}, (*row[:-1], 5)):
         assert form.row_of(unfit) is None
+    assert (form.row_of((*row, "more")) is not None) == form.fits(len(row) + 1)
     assert form.texts > 1 or form.row_of(row[0]) == row
 
 
 def test_a_row_from_a_line(form):
     row = rows_for(form)[0]
     assert form.row_of_line("\t".join(row)) == row
-    assert form.row_of_line("\t".join([*row, "more"])) is None
+    assert (form.row_of_line("\t".join([*row, "more"])) is not None) == form.fits(len(row) + 1)
+    assert form.row_of_line("\t".join(row[:-1])) is None
