@@ -30,7 +30,7 @@ class PlainTask(nn.Module):
         self.embeds, self.chooses = parts.embeds, parts.chooses
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """int64 [B, T] or [B, n, T] -> logits [B, C], [B, n] or [B], numbers [B], vectors [B, d]."""
+        """int64 [B, T] or [B, n, T] -> logits [B], [B, C], [B, n], numbers [B], vectors [B, d]."""
         if self.chooses:  # the head gives each ending its logit
             vectors = self.projection(self._pooled(*(values.flatten(0, 1) for values in inputs)))
             return self.head(vectors).reshape(inputs[0].shape[:2])

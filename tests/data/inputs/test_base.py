@@ -87,4 +87,4 @@ def test_a_row_from_a_line(form):
     row = rows_for(form)[0]
     assert form.row_of_line("\t".join(row)) == row
     assert (form.row_of_line("\t".join([*row, "more"])) is not None) == form.fits(len(row) + 1)
-    assert form.row_of_line("\t".join(row[:-1])) is None
+    assert len(row) == 1 or form.row_of_line("\t".join(row[:-1])) is None
