@@ -94,7 +94,13 @@ def test_fp32_stays_fp32_and_agrees_with_float64(name, options):
     assert loss.item() == pytest.approx(exact_loss, rel=1e-5)
 
 
-@variants
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *VARIANTS,
+        *(("siamese_paraphrase", one) for one in head_case("siamese_paraphrase").ONE_SIDED),
+    ],
+)
 def test_scores_and_loss_equal_the_formula(name, options):
     head = make_head(name, options)
     inputs, gold = vectors(head), labels(head)
