@@ -123,7 +123,7 @@ def test_rows_without_a_label_are_dropped_and_counted_but_not_of_a_test_split(co
 
 BROKEN = {
     "another number": (ENDINGS[1][:2], 0, r"row 2: 2 endings, but row 1 has 3"),
-    "one ending": (["a"], 0, r"row 2: one ending: a row needs at least two"),
+    "one ending": (["a"], 0, r"row 2: 1 endings: a row needs at least two"),
     "no list": ("cats", 0, r"row 2: endings has no list: expected a list of texts, or "),
     "null": (None, 0, r"row 2: endings has no list"),
     "an ending of null": (["a", None, "b"], 0, r"row 2: endings: ending 1 is no text: null"),

@@ -30,7 +30,7 @@ def read_endings(
         try:
             endings = _texts(data, cells)
             if len(endings) < 2:
-                raise ValueError("one ending: a row needs at least two")
+                raise ValueError(f"{len(endings)} endings: a row needs at least two")
             if rows and len(endings) != len(rows[0]):
                 raise ValueError(f"{len(endings)} endings, but row 1 has {len(rows[0])}")
         except ValueError as error:
