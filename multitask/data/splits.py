@@ -10,7 +10,7 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.config.registry import imported
-from multitask.data.choices import check_same_number
+from multitask.data.chosen_endings import check_same_number
 from multitask.data.inputs.base import input_of
 from multitask.data.load_rows import labelled_only, load_together
 from multitask.data.masking import Masking

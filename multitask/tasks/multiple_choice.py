@@ -27,7 +27,7 @@ class MultipleChoice(TaskType):
     shown_texts = ("context",)  # ``mistake`` has the endings that matter
     no_classes = "chooses one of the endings of a row: it has no classes"
     shares_rows = False
-    load_rows = "multitask.data.choices:chosen_rows"
+    load_rows = "multitask.data.chosen_endings:chosen_rows"
 
     def missing(self, labels: Array) -> Array:
         return none_missing(labels)

@@ -1,3 +1,4 @@
+# Tested by tests/data/inputs/test_base.py
 """``input: choices``: a context with several endings, each read together with the context."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# Tested by tests/data/test_chosen_endings.py
 """Read the endings of each row: from one column per ending, or from one column of lists.
 
 A list is a list of texts (HellaSwag, RACE), a text with such a list, or

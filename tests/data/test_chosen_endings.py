@@ -7,7 +7,7 @@ import pytest
 
 from multitask.config import load_config
 from multitask.config.registry import task_type
-from multitask.data.choices import chosen_rows, place_of
+from multitask.data.chosen_endings import chosen_rows, place_of
 from multitask.data.load_rows import label_reader, texts_from_file
 from multitask.data.splits import load_splits
 from multitask.utils.errors import UserError
