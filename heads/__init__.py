@@ -5,6 +5,7 @@ it ``takes`` and, usually through its base class, its ``task_type``:
 
 - "vector" or "pair": vectors [B, d]. The task type is "class", "binary", "number" or "labels" (any
   number of classes).
+- "choice": n vectors [B, d], one per ending (task type "choice").
 - "tokens": vectors [M, d]. The masked-LM head (task type "tokens") takes the tokens to predict; the
   head for tagged words (task type "tags") takes the first word piece of each word.
 - "sequence": vectors [B, T, d] of all tokens, and the mask [B, T]. The head for answers (task type

@@ -35,7 +35,7 @@ class Head(nn.Module):
         """Scores of rows -> predictions and scores in the form of the task type."""
         raise NotImplementedError
 
-    def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
+    def row_values(self, scores: Tensor, **batch: Any) -> Tensor:
         """Return the values per row that ``results`` needs of a batch, [B, ...].
 
         ``batch`` has ``labels`` as for ``loss``. For heads that take tokens or a sequence it also
@@ -45,7 +45,7 @@ class Head(nn.Module):
         return scores
 
     def results(self, output: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, float]:
-        """``per_row`` of N rows -> predictions, scores and the mean loss (NaN without labels)."""
+        """``row_values`` of N rows -> predictions, scores, mean loss (NaN without labels)."""
         predictions, scores = self.predict(output)
         loss = float("nan") if labels is None else self.loss(output, labels).item()
         return predictions, scores, loss

@@ -69,13 +69,13 @@ class MaskedLMHead(Head):
         right = (scores.argmax(-1) == labels).to(scores.dtype)
         return torch.stack([right, functional.cross_entropy(scores, labels, reduction="none")], 1)
 
-    def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
+    def row_values(self, scores: Tensor, **batch: Any) -> Tensor:
         """Return (tokens predicted correctly, summed cross-entropy) per row [B, 2]."""
         outcomes = self.outcomes(scores, batch["labels"])
         return outcomes.new_zeros(batch["shape"][0], 2).index_add(0, batch["rows"], outcomes)
 
     def results(self, output: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, float]:
-        """``per_row`` of N rows and their numbers of masked tokens -> correct tokens [N], summed
+        """``row_values`` of N rows and their numbers of masked tokens -> correct tokens [N], summed
         losses [N, 1], and the mean loss over all masked tokens."""
         assert labels is not None, "masked texts need the numbers of their masked tokens"
         right, losses = output.double().cpu().T

@@ -75,6 +75,6 @@ class SpanHead(Head):
         rest = torch.stack([best.exp(), losses, logits], 1)
         return torch.cat([places.to(scores.dtype), rest], 1)
 
-    def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
+    def row_values(self, scores: Tensor, **batch: Any) -> Tensor:
         """Return ``outcomes``."""
         return self.outcomes(scores, batch["labels"], batch["context"])

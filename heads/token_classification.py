@@ -38,7 +38,7 @@ class TokenClassificationHead(Head):
         losses = functional.cross_entropy(scores, labels, reduction="none")
         return torch.stack([tags.to(scores.dtype), best, losses], 1)
 
-    def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
+    def row_values(self, scores: Tensor, **batch: Any) -> Tensor:
         """Return ``outcomes`` per row, for words with a piece: [B, longest, 3], then zeros."""
         rows, shape = batch["rows"], batch["shape"]
         counts = torch.bincount(rows, minlength=shape[0])

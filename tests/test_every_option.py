@@ -121,6 +121,7 @@ def test_predict_writes_the_same_files(runs):
 
 TEXTS = {"single": ["a cat sees a dog", "good"], "siamese": [("a cat", "a dog")] * 2}
 TEXTS["triplet"] = TEXTS["siamese"]
+TEXTS["choices"] = [("what is there ?", "a cat", "a dog")] * 2
 TEXTS["cross"] = [("what is there ?", "a cat sees a dog")] * 2
 
 

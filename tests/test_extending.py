@@ -1,5 +1,6 @@
 """The worked examples of docs/extending.md, run as they stand there."""
 
+import csv
 import importlib
 import json
 import random
@@ -13,6 +14,7 @@ import pytest
 import run_multitask
 from multitask.sweep.grid import load_grid
 from tests.conftest import ROOT
+from tests.support.choices_run import chosen
 from tests.support.multi_label_run import labelled
 from tests.support.run_files import events
 from tests.support.token_run import asked, tagged, write_lines
@@ -176,3 +178,27 @@ def test_worked_example_of_several_classes_learns(project, tiny_encoder, tmp_pat
     assert run_multitask.main([str(config), *changes]) == 0
     result = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"]["emotions"]
     assert result["dev"]["f1"] > 0.8 and not result["flags"]
+
+
+@pytest.mark.slow
+def test_worked_example_of_several_choices_learns(project, tiny_encoder, tmp_path):
+    names = [f"ending{place}" for place in range(4)]
+    for seed, (split, size) in enumerate((("train", 240), ("dev", 60))):
+        with (tmp_path / f"endings-{split}.csv").open("w", newline="") as opened:
+            writer = csv.writer(opened)
+            writer.writerow(["sent1", "sent2", *names, "label"])
+            for row in chosen(size, seed):
+                writer.writerow([row["context"], "the", *row["endings"], row["label"]])
+    changes = [
+        f"data_dir={tmp_path}",
+        f"encoder.name={tiny_encoder}",
+        f"output_dir={tmp_path / 'run'}",
+        "tasks.endings.max_length=32",
+        "training.epochs=6",
+        "training.lr=3e-3",
+        "training.head_lr=1e-2",
+    ]
+    config = project / "configs" / "my_endings.yaml"
+    assert run_multitask.main([str(config), *changes]) == 0
+    result = json.loads((tmp_path / "run" / "report.json").read_text())["tasks"]["endings"]
+    assert result["dev"]["accuracy"] > 0.9 and not result["flags"]

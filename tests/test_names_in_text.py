@@ -25,7 +25,7 @@ FILES = [
     ),
 ]
 ROOMS = "multitask|heads|pals|smart|benchmarks|tools|tests|configs|docs"
-PATH = re.compile(rf"(?<![\w./*-])((?:{ROOMS})/[\w./*-]*[\w*/])")
+PATH = re.compile(rf"(?<![\w./*$-])((?:{ROOMS})/[\w./*-]*[\w*/])")
 MODULE = re.compile(r"(?<![\w./-])((?:multitask|benchmarks|tools)(?:\.(?!yaml|py\b)\w+)+)(?![\w/])")
 PLACEHOLDER = re.compile(r"/[A-Z]+\b(?!\.md)|/NAME")  # such as NAME, for the reader to replace
 # files that a page shows for the reader to write: the first line of the block is the path

@@ -1,6 +1,7 @@
-"""No code outside `tasks/` and the registry decides by the name of a task type.
+"""No code decides by the name of a task type or of an input.
 
-It asks the type instead (``TaskType``), so that a new type needs no edit there.
+It asks the type (``TaskType``) or the input (``Input``) instead, so that a new one needs no edit
+there. Only the registry has all names; a type is named in `tasks/`, an input in `data/inputs/`.
 """
 
 import ast
@@ -8,12 +9,13 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
-from multitask.config.registry import TASK_TYPES
+from multitask.config.registry import INPUTS, TASK_TYPES
 from tests.conftest import ROOT
 from tests.support.source_tree import name_of, sources, tree_of
 
 # What holds a task type, or its name.
 MENTIONS = {"label_type", "task_type"}
+INPUTS_NAMED = ("multitask/data/inputs/", "multitask/config/registry.py")
 # the tool writes data files, whose columns have such names
 ALLOWED = ("multitask/tasks/", "multitask/config/registry.py", "tools/same_results_files.py")
 CLASSES = {target.rpartition(":")[2] for target in TASK_TYPES.values()}
@@ -138,7 +140,7 @@ def test_a_switch_is_noticed(code):
     "code",
     [
         "kind = task_type(result['label_type'])",
-        "if reader.task_type.per_row: pass",
+        "if reader.task_type.averages: pass",
         "if one.task_type != other.task_type: pass",
         "entry = {'label_type': reader.task_type.name, 'metric': metric}",
         "found = report['label_type']",
@@ -165,3 +167,70 @@ def test_a_type_is_reached_by_the_registry_alone():
         if isinstance(node, ast.ImportFrom) and CLASSES & {alias.name for alias in node.names}
     ]
     assert not result
+
+
+def names_an_input(node: ast.AST) -> bool:
+    """Return True for an expression that is the ``input`` of a task, or names of inputs."""
+    match node:
+        case ast.Constant(value=str(value)):
+            return value in INPUTS
+        case ast.Attribute(attr="input"):
+            return True
+        case ast.Subscript(slice=ast.Constant(value="input")):
+            return True
+        case ast.Tuple(elts=[_, *_] as parts) | ast.List(elts=parts) | ast.Set(elts=parts):
+            return any(map(names_an_input, parts))
+    return False
+
+
+def input_switches(tree: ast.AST) -> Iterator[int]:
+    """The lines where the name of an input decides."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare(left=left, comparators=others):
+                decides = any(map(names_an_input, (left, *others)))
+            case ast.Match(subject=key) | ast.Subscript(slice=key):
+                decides = isinstance(key, ast.Attribute) and names_an_input(key)
+            case ast.Call(func=ast.Attribute(attr="get"), args=[key, *_]):
+                decides = isinstance(key, ast.Attribute) and names_an_input(key)
+            case ast.Dict(keys=[_, *_] as keys):
+                decides = all(isinstance(key, ast.Constant) and key.value in INPUTS for key in keys)
+            case _:
+                decides = False
+        if decides:
+            yield node.lineno
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "if entry.input == 'cross': pass",
+        "if config.tasks[task].input in PAIRS: pass",
+        "if 'siamese' == name: pass",
+        "if report['input'] != 'single': pass",
+        "COLUMNS = {'single': 1, 'cross': 2}",
+        "columns = COLUMNS[entry.input]",
+        "columns = COLUMNS.get(entry.input, 1)",
+        "match entry.input:\n    case 'cross': pass",
+    ],
+)
+def test_a_switch_by_input_is_noticed(code):
+    assert list(input_switches(ast.parse(code)))
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["row = {'input': entry.input}", "form = input_type(entry.input)", "input_of(entry).sides"],
+)
+def test_what_asks_the_input_is_no_switch(code):
+    assert not list(input_switches(ast.parse(code)))
+
+
+def test_no_file_switches_by_input():
+    result = [
+        f"{name_of(file)}:{line}"
+        for file in sources()
+        if not name_of(file).startswith(INPUTS_NAMED)
+        for line in input_switches(tree_of(file))
+    ]
+    assert not result, "ask the Input (multitask/data/inputs)"

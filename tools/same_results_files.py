@@ -41,6 +41,7 @@ def write_files(directory: Path) -> None:
     write_tables(directory)
     write_triplets(directory)
     write_tags_and_questions(directory)
+    write_choices(directory)
     write_suites(directory / "sts")
     texts = sentences(random.Random(7), 60)
     (directory / "texts.txt").write_text("\n".join(texts) + "\n")
@@ -164,6 +165,19 @@ def write_tables(directory: Path) -> None:
         write_table(directory / f"qqp-{split}.tsv", [*pair, "is_duplicate"], qqp)
         write_table(directory / f"sts-{split}.tsv", [*pair, "similarity"], sts)
         write_lines(directory / f"labels-{split}.jsonl", labels)
+
+
+def write_choices(directory: Path) -> None:
+    """Rows of a context and three endings; the right one has a mood."""
+    draw = random.Random(9)
+    for split, size in SPLITS.items():
+        rows: list[dict[str, object]] = []
+        for i in range(size):
+            context, *endings = sentences(draw, 4)
+            label = draw.randrange(3)
+            endings[label] += f" {MOODS[i % 5]}"
+            rows.append({"id": f"c{i}", "context": context, "endings": endings, "label": label})
+        write_lines(directory / f"choices-{split}.jsonl", rows)
 
 
 def write_triplets(directory: Path) -> None:

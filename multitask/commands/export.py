@@ -75,13 +75,14 @@ def run(arguments: argparse.Namespace) -> None:
 def _dev_rows(run_dir: Path, config: "Config", task: str) -> "DevRows":
     """Return the dev rows that the run saved with its predictions, or a few texts without them."""
     from multitask.config.run_directory import RunDirectory
+    from multitask.data.inputs.base import input_of
     from multitask.inference.export.write_export import TEXTS, DevRows
     from multitask.utils.errors import reading
 
     run = RunDirectory(run_dir)
     if not run.predictions_of(task, "dev").is_file():
-        sides = 1 if config.tasks[task].input == "single" else 2
-        return DevRows([(text, TEXTS[0])[:sides] for text in TEXTS], None)
+        count = input_of(config.tasks[task]).texts
+        return DevRows([(text, TEXTS[0])[:count] for text in TEXTS], None)
     with reading(run.predictions_of(task, "dev")):
         records = run.load_predictions(task, "dev")
         labelled = all(record["label"] is not None for record in records)

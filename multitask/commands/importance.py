@@ -108,6 +108,7 @@ def _of_run(
 def _computed(
     directory: Path, config: "Config", tasks: Sequence[str], arguments: argparse.Namespace
 ) -> Iterator["Importance"]:
+    from multitask.data.inputs.base import input_of
     from multitask.inference.analysis.layer_weights import weighs_states
     from multitask.inference.analysis.state_importance import importance
     from multitask.inference.load_run import TrainedRun
@@ -117,11 +118,12 @@ def _computed(
         if not weighs_states(trained.model.module(task).scoring_pooler):
             continue
         if texts:
-            rows = trained.inputs(task, texts)
-            tokens = trained.tokens(task, rows)
+            given = trained.inputs(task, texts)
+            rows, tokens = [[one] for one in given], trained.tokens(task, given)
         elif "dev" in trained.config.tasks[task].data.scored:
             split = trained.load_split(task, "dev")
-            rows, tokens = split.rows.texts, split.tokens
+            form = input_of(trained.config.tasks[task])
+            rows, tokens = [form.sequences(row) for row in split.rows.texts], split.tokens
         else:
             continue
         which, examples = ("texts", len(rows)) if texts else ("dev", arguments.examples)

@@ -10,13 +10,7 @@ from multitask.config.base import Strict, mistake
 DataFormat = Literal[
     "auto", "csv", "tsv", "jsonl", "txt", "conll", "documents", "parquet", "disk", "hub"
 ]
-# the columns of a task's texts, by its input
-TEXT_KEYS = {
-    "single": ("text",),
-    "siamese": ("text", "text2"),
-    "cross": ("text", "text2"),
-    "triplet": ("text", "text2", "text3"),
-}
+TEXT_KEYS = ("text", "text2", "text3")  # the keys that name columns of texts
 
 
 def _as_text(value: Any) -> Any:
@@ -85,10 +79,17 @@ class DataConfig(Strict):
     """Column of the (first) text, or of the list of words if each word has a tag."""
 
     text2: str | None = None
-    """Column of the second text of a pair."""
+    """Column of the second text of a pair. With `choices`, a text before each ending, such as the
+    question of RACE."""
 
     text3: str | None = None
     """Column of the third text of a triplet: the hard negative."""
+
+    choices: str | list[str] | None = None
+    """Several choices: the columns of the endings, such as `[ending0, ending1, ending2, ending3]`,
+    or one column with the list of endings, such as `endings`. A cell may also be
+    `{"label": ["A", "B"], "text": [...]}`. All rows have the same number of endings. `label` is the
+    number of the right one from 0, its letter from A, or its `label`."""
 
     where: dict[str, Text] | None = None
     """Keep only rows with these values in these columns, such as `{is_duplicate: 1}`, in every
@@ -160,6 +161,17 @@ class DataConfig(Strict):
             value = {str(key): str(name) for key, name in value.items()}
             if len(set(value.values())) < 2:
                 raise ValueError("at least two classes are needed")
+        return value
+
+    @field_validator("choices", mode="before")
+    @classmethod
+    def _choices(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            named = len(value) > 1 and all(isinstance(name, str) for name in value)
+        else:
+            named = value is None or isinstance(value, str)
+        if not named:
+            raise ValueError("expected a column of lists, or a list of at least two columns")
         return value
 
     @field_validator("label_range")

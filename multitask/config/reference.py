@@ -29,7 +29,7 @@ METHODS = {
     "projection": "An optional layer between pooling and head.",
     "head": "Turns vectors into scores. A head that takes a pair needs `input: siamese`. One that "
     "takes a vector needs `input: single` or `input: cross`. One that takes views (contrastive) "
-    "needs `input: single`, `siamese` or `triplet`.",
+    "needs `input: single`, `siamese` or `triplet`. One that takes a choice needs `choices`.",
     "sampler": "Which task is trained in which step.",
 }
 

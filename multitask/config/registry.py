@@ -62,6 +62,7 @@ HEADS = {
     "multi_label": "heads.multi_label:MultiLabelHead",
     "token_classification": "heads.token_classification:TokenClassificationHead",
     "span": "heads.span:SpanHead",
+    "multiple_choice": "heads.multiple_choice:MultipleChoiceHead",
     "masked_lm": "heads.masked_lm:MaskedLMHead",
     "contrastive": "multitask.models.losses.contrastive_loss:ContrastiveHead",
     "diffcse": "multitask.models.losses.diffcse:DiffCSEHead",
@@ -75,8 +76,18 @@ TASK_TYPES = {
     "number": "multitask.tasks.regression:Regression",
     "tags": "multitask.tasks.token_classification:TokenClassification",
     "span": "multitask.tasks.question_answering:QuestionAnswering",
+    "choice": "multitask.tasks.multiple_choice:MultipleChoice",
     "tokens": "multitask.tasks.masked_lm:MaskedLM",
     "views": "multitask.tasks.contrastive:Contrastive",
+}
+
+# the ``input`` of a task -> the class for its texts
+INPUTS = {
+    "single": "multitask.data.inputs.single:Single",
+    "siamese": "multitask.data.inputs.siamese:Siamese",
+    "cross": "multitask.data.inputs.cross:Cross",
+    "triplet": "multitask.data.inputs.triplet:Triplet",
+    "choices": "multitask.data.inputs.choices:Choices",
 }
 
 SAMPLERS = {
@@ -154,6 +165,11 @@ def task_type(name: str) -> "TaskType":
 def head_type(head: str) -> "TaskType":
     """Return the task type of a registered head."""
     return task_type(resolve("head", head).task_type)
+
+
+def input_type(name: str) -> Any:
+    """Return the object of a registered input, a ``multitask.data.inputs.base.Input``."""
+    return _instance(INPUTS[name])
 
 
 @cache

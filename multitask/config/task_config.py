@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from multitask.config.base import Choice, Strict, mistake
 from multitask.config.data_config import TEXT_KEYS, DataConfig
+from multitask.config.registry import INPUTS, input_type
 from multitask.tasks.glue import FILES as GLUE_FILES
 from multitask.utils.errors import suggest
 from multitask.utils.limits import COURSE_NAME, MOST_DROPOUT
@@ -77,10 +78,11 @@ class TaskConfig(Strict):
     data: DataConfig
     """The task's rows."""
 
-    input: Literal["single", "siamese", "cross", "triplet"] = "single"
+    input: Literal[*INPUTS] = "single"  # type: ignore[valid-type]
     """`single`: one text. `siamese`: the two texts of a pair are encoded separately, as one batch
     of 2B sentences. `cross`: both texts in one input, with token types. `triplet`: a text, a
-    similar text and a different one, encoded separately (contrastive heads)."""
+    similar text and a different one, encoded separately (contrastive heads). `choices`: a context
+    with each of its endings in one input, with token types."""
 
     max_length: int = Field(128, ge=4)
     """Longest input in tokens, with special tokens; the rest is cut."""
@@ -186,8 +188,11 @@ class TaskConfig(Strict):
 
     @model_validator(mode="after")
     def _texts(self) -> "TaskConfig":
-        for key in ("text2", "text3"):
-            needed = key in TEXT_KEYS[self.input]
+        form = input_type(self.input)
+        for key in (*TEXT_KEYS[1:], "choices"):
+            if key in form.may_have:
+                continue
+            needed = key in form.columns
             if needed != (getattr(self.data, key) is not None):
                 wants = f"`data.{key}`" if needed else f"no `data.{key}`"
                 raise mistake("input", f"input {self.input} needs {wants}")

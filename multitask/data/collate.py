@@ -137,7 +137,7 @@ def collate(tokens: Tokens, index: np.ndarray, *, pad_id: int) -> Batch:
         tokens.sides,
         pad_id,
     )
-    if tokens.spans is not None:
+    if tokens.spans is not None:  # the head looks for an answer in the context
         context = padded(tokens.spans[:, 0], -1) >= 0
         unknown = np.full((len(index), 2), -1)
         answers = unknown if tokens.answers is None else tokens.answers[index]

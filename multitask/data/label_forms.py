@@ -8,7 +8,7 @@ from multitask.config import Config, DataConfig
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.tasks.base import TaskType
 from multitask.tasks.label_reader import canonical, is_missing
-from multitask.tasks.label_vectors import has_sets, vector_in, vector_length
+from multitask.tasks.label_vectors import vector_in, vector_length
 
 
 def has_no_label(cell: Any, unlabelled: Collection[str]) -> bool:
@@ -54,7 +54,7 @@ def refuse_vectors(
         named: the classes are known already. Lists of 0 and 1 may then be lists of these classes.
     """
     data = config.tasks[task].data
-    if not has_sets(task_type) or data.label_vectors is not None:
+    if not task_type.has_sets or data.label_vectors is not None:
         return
     labelled = _labelled(data, cells)
     length = vector_length(labelled, data.label_separator, data.padding_label, sure=named)

@@ -8,7 +8,6 @@ import numpy as np
 from multitask.config import Config
 from multitask.data.tokenize import Split
 from multitask.tasks.label_reader import LabelReader, number_of
-from multitask.tasks.label_vectors import has_sets
 
 # Labels that only one split has are suspicious if random splits of the same rows have as many of
 # them with a probability below CHANCE, or below DISJOINT if the splits have no label in common,
@@ -135,7 +134,7 @@ def padding_warnings(
     for task, reader in readers.items():
         data, kind = config.tasks[task].data, reader.task_type
         train = splits[task].get("train")
-        if train is None or not has_sets(kind) or data.padding_label or data.label_vectors:
+        if train is None or not kind.has_sets or data.padding_label or data.label_vectors:
             continue
         labels = train.rows.gold
         rows = int((~kind.missing(labels)).sum())

@@ -6,18 +6,20 @@ dropped and counted.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from multitask.config import TEXT_KEYS, Config, DataConfig
+from multitask.config import TEXT_KEYS, Config, DataConfig, TaskConfig
 from multitask.config.registry import head_type, resolve
+from multitask.data.inputs.base import Input, input_of
 from multitask.data.label_forms import count_classes, has_no_label, refuse_vectors
 from multitask.data.readers.class_names import check_names, class_names
 from multitask.data.readers.columns import column_of, read_columns, text_of
+from multitask.data.readers.endings import read_endings
 from multitask.data.readers.lines import read_lines
 from multitask.data.readers.tables import table_of
 from multitask.data.texts import problem_of
@@ -30,7 +32,7 @@ from multitask.tasks.label_reader import (
     number_of,
     some_of,
 )
-from multitask.tasks.label_vectors import classes_in, has_sets
+from multitask.tasks.label_vectors import classes_in
 from multitask.tasks.rows import Rows
 from multitask.utils import limits
 from multitask.utils.errors import UserError, warn
@@ -94,7 +96,7 @@ def _check_keys(config: Config, task: str, task_type: TaskType) -> None:
     if data.padding_label is not None and (not task_type.has_classes or task_type.one_value):
         message = "the head takes one label per row: leave this out"
         raise config.error((*path, "padding_label"), message)
-    if data.label_vectors is not None and not has_sets(task_type):
+    if data.label_vectors is not None and not task_type.has_sets:
         message = "the head does not take any number of classes per row: leave this out"
         raise config.error((*path, "label_vectors"), message)
     if task_type.has_classes and data.label_range is not None:
@@ -236,7 +238,7 @@ def _cell_reader(
         values = task_type.values_in(cell, skip, data.label_separator)
         if values is None or data.padding_label is None:
             return values
-        if task_type.per_row:
+        if not task_type.per_word:
             return [value for value in values if canonical(value) != padding]
         end = len(values)  # of tags only the last ones are padding: it may also be a tag
         while end and canonical(values[end - 1]) == padding:
@@ -275,24 +277,24 @@ def hidden_label(data: DataConfig, cell: Any, split: str) -> str:
     return f"; if it means 'no label', set `data.unlabelled: {values}`"
 
 
-def texts_from_file(data: DataConfig, file: Path) -> Rows:
+def texts_from_file(task: TaskConfig, file: Path) -> Rows:
     """Read rows without labels from a user's file: a table with the task's columns, or ``.txt``.
 
     A ``.txt`` file has one text per line, or a pair separated by a tab. The ids are the line
     numbers, from 0. Blank lines are skipped.
     """
     if file.suffix.lower() == ".txt":
-        ids, texts = [], []
-        sides = 1 + bool(data.text2) + bool(data.text3)
+        ids, form = [], input_of(task)
+        texts: list[tuple[str, ...]] = []
         for number, line in enumerate(read_lines(file), 1):
             if not line.strip():
                 continue
-            text = tuple(line.split("\t"))
-            if len(text) != sides:
-                what = "one text, without a tab"
-                if sides > 1:
-                    what = f"{'two' if sides == 2 else 'three'} texts with a tab between"
-                raise UserError(f"{file}, line {number}: expected {what}")
+            text = form.row_of_line(line)
+            if text is None:
+                raise UserError(f"{file}, line {number}: expected {form.line}")
+            if texts and len(text) != len(texts[0]):
+                counts = f"{len(text)} texts, the lines above have {len(texts[0])}"
+                raise UserError(f"{file}, line {number}: {counts}")
             if problem := "".join(map(problem_of, text)):
                 raise UserError(f"{file}, line {number}: a text {problem}")
             ids.append(str(number - 1))
@@ -300,23 +302,25 @@ def texts_from_file(data: DataConfig, file: Path) -> Rows:
         if not texts:
             raise UserError(f"{file}: no texts")
         return Rows(str(file), ids, texts, None)
-    columns = table_of(data, file)
-    return rows_of(ids_if_any(data, columns), columns, str(file))
+    columns = table_of(task.data, file)
+    return rows_of(ids_if_any(task.data, columns), columns, str(file))
 
 
-def rows_of_texts(texts: Iterable[str | Sequence[str]], sides: int, source: str) -> Rows:
-    """Convert texts, or pairs, to rows without labels. Raises UserError for anything else."""
-    what = "pairs of texts" if sides == 2 else "single texts"
-    given = listed(texts, what, source)
+def rows_of_texts(texts: Iterable[Any], form: Input, source: str) -> Rows:
+    """Convert what ``form`` takes, such as texts or pairs of texts, to rows without labels.
+
+    Raises UserError for anything else.
+    """
     rows: list[tuple[str, ...]] = []
-    for i, item in enumerate(given):
-        several = isinstance(item, Iterable) and not isinstance(item, Mapping | Set)  # no order
-        row = (item,) if isinstance(item, str) else tuple(item) if several else ()
-        if len(row) != sides or not all(isinstance(text, str) for text in row):
+    for i, item in enumerate(listed(texts, form.items, source)):
+        row = form.row_of(item)
+        if row is None:
             shown = " ".join(repr(item).split())  # a table has line breaks
-            raise UserError(f"{source} takes {what}; item {i} is {shown:.200}")
+            raise UserError(f"{source} takes {form.items}; item {i} is {shown:.200}")
         if problem := "".join(map(problem_of, row)):
             raise UserError(f"{source}: item {i} {problem}")
+        if rows and len(row) != len(rows[0]):
+            raise UserError(f"{source}: item {i} has {len(row)} texts, item 0 has {len(rows[0])}")
         rows.append(row)
     return Rows("texts", [str(i) for i in range(len(rows))], rows, None)
 
@@ -344,8 +348,12 @@ def ids_if_any(data: DataConfig, columns: Mapping[str, list]) -> DataConfig:
 
 
 def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
-    """Convert a table to rows without labels. Raises UserError if a column is missing."""
-    keys = [key for key in TEXT_KEYS["triplet"] if getattr(data, key) is not None]
+    """Convert a table to rows without labels. Raises UserError if a column is missing.
+
+    The texts of a row are those of ``text``, ``text2`` and ``text3``. With ``choices`` they are the
+    context and its endings, each after the text of ``text2``.
+    """
+    keys = [key for key in TEXT_KEYS if getattr(data, key) is not None]
     sides = []
     for key in keys:
         name, texts = getattr(data, key), []
@@ -366,4 +374,11 @@ def rows_of(data: DataConfig, columns: dict[str, list], source: str) -> Rows:
         ids = [str(i) for i in range(len(sides[0]))]
     else:
         ids = [text_of(value) for value in column_of(columns, data, "id", source)]
-    return Rows(source, ids, list(zip(*sides, strict=True)), None)
+    rows: list[tuple[str, ...]] = list(zip(*sides, strict=True))
+    if data.choices is not None:
+        endings = read_endings(data, columns, source)
+        rows = [
+            (first, *(" ".join([*lead, ending]) for ending in row))
+            for (first, *lead), row in zip(rows, endings, strict=True)
+        ]
+    return Rows(source, ids, rows, None)

@@ -69,8 +69,9 @@ def id_keys(tokens: Tokens, texts: int, special: Collection[int]) -> list[tuple[
     for row, side, start, end in zip(rows, sides, starts.tolist(), ends.tolist(), strict=True):
         if side < texts:  # a contrastive task has two equal views of a text
             parts[row].append(ids[size * start : size * end])
-    if tokens.owners is not None:
-        parts = [list(set(row)) for row in parts]
+    # a text that several sequences of a row repeat counts once
+    repeats = [tokens.owners is not None or len(row) > texts for row in parts]
+    parts = [list(set(row)) if twice else row for row, twice in zip(parts, repeats, strict=True)]
     return [tuple(sorted([*row, *[b""] * (texts - len(row))])) for row in parts]
 
 

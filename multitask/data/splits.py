@@ -10,6 +10,8 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.config.registry import imported
+from multitask.data.chosen_endings import check_same_number
+from multitask.data.inputs.base import input_of
 from multitask.data.load_rows import labelled_only, load_together
 from multitask.data.masking import Masking
 from multitask.data.overlap import Seen, encoded_keys, in_training, row_key, separators
@@ -159,11 +161,14 @@ def load_splits(
             check_names(config, task, reader)
     rows: SplitRows = {}
     together: SplitRows = {}
-    apart = [task for task, reader in readers.items() if not reader.task_type.per_row]
+    apart = [task for task, reader in readers.items() if not reader.task_type.shares_rows]
     for host, members in streams(config).items():
         if host in apart:
             continue
-        train = load_together(config, members, "train", readers)
+        if len(members) > 1:
+            train = load_together(config, members, "train", readers)
+        else:
+            train = {host: split_rows(config, host, "train", readers)}
         how: dict[str, Any] = {"reader": readers[host], "tokenizer": tokenizer}
         parts = {task: _train_parts(config, host, part, **how) for task, part in train.items()}
         if len(members) > 1:
@@ -180,6 +185,8 @@ def load_splits(
             read = imported(readers[task].task_type.load_rows)
             names = entry.data.scored
             rows[task] = {name: read(config, task, name, readers[task]) for name in names}
+    for splits in rows.values():
+        check_same_number(splits)
     return {task: rows[task] for task in config.tasks}, together
 
 
@@ -257,7 +264,7 @@ def tokenized(
         reader: the task's label reader.
         tokenizer: the encoder's.
         training: the rows are for training. A single text of a contrastive task becomes two views.
-            A question whose answer was cut off is dropped.
+            A row whose label was cut off is dropped, if it then has none.
         cache: directory of the token cache; None for no cache.
 
     Raises:
@@ -266,13 +273,14 @@ def tokenized(
     entry, kind = config.tasks[task], reader.task_type
     tokens = _tokens(config, task, rows, reader=reader, tokenizer=tokenizer, cache=cache)
     rows = replace(rows, tokens=None)
-    if training and kind.compares_rows and entry.input == "single":
+    if training and kind.compares_rows and input_of(entry).texts == 1:
         tokens = tokens.twice()
     if not kind.mark_tokens:
         return Split(rows, tokens)
     tokens, cut = imported(kind.mark_tokens)(rows, tokens)
-    if not (training and tokens.answers is not None and cut):
+    if not (training and kind.drops_cut and cut):
         return Split(rows, tokens, cut)
+    assert tokens.answers is not None, "training rows have labels"
     answered = np.unique(tokens.row_of[tokens.answers[:, 0] >= 0])
     if not len(answered):
         message = f"no training row has its answer in the first {entry.max_length} tokens"
@@ -299,8 +307,8 @@ def _tokens(
     return tokenize(
         rows,
         tokenizer,
-        siamese=entry.input in ("siamese", "triplet"),
         max_length=entry.max_length,
+        arrange=input_of(entry).arrange,
         words=kind.masks_tokens,
         characters=bool(kind.mark_tokens),
         stride=entry.stride,

@@ -8,8 +8,10 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.config.config import seen_corpora
+from multitask.config.registry import head_type
 from multitask.data.overlap import Seen, row_key
 from multitask.data.tokenize import Split
+from multitask.tasks.base import TaskType
 from multitask.tasks.glue import check_index
 from multitask.tasks.label_reader import LabelReader, number_of
 from multitask.tasks.rows import Rows
@@ -81,7 +83,7 @@ def data_warnings(
                 lines.append(f"{part['empty_texts']} {split} rows with an empty text")
             if (share := part["truncated_share"]) >= 0.01:
                 lines.append(f"{share:.1%} of {split} inputs truncated at {limit} tokens")
-            lines += unread(part, split, entry.input == "cross")
+            lines += unread(part, split, head_type(entry.head.name))
         if task not in trained and not entry.only_scored:
             left_out = named and not any(task in tasks for tasks in named)
             why = "in no stage" if left_out else "nothing to train (frozen encoder, no parameters)"
@@ -90,13 +92,12 @@ def data_warnings(
     return warnings
 
 
-def unread(part: Mapping[str, Any], split: str, answers: bool) -> Iterator[str]:
+def unread(part: Mapping[str, Any], split: str, kind: TaskType) -> Iterator[str]:
     """Yield a line about the words, or answers, of a split that have no token."""
     dropped = part.get("without_piece", 0)
     if cut := part.get("cut", 0) - dropped:
-        left_out = ": the rows are left out" if split == "train" else ""
-        words = "words are cut off, and predicted as O"
-        yield f"{cut} {split} " + (f"answers are cut off{left_out}" if answers else words)
+        left_out = ": the rows are left out" if split == "train" and kind.drops_cut else ""
+        yield f"{cut} {split} {kind.cut_off}{left_out}"
     if dropped:
         why = "the tokenizer drops all their characters, such as control characters"
         yield f"{dropped} {split} words have no token, and are predicted as O: {why}"

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from multitask.config import Config, DataConfig
+from multitask.config import Config, DataConfig, TaskConfig
+from multitask.data.inputs.base import Input, input_of
 from multitask.data.load_rows import (
     hidden_label,
     ids_if_any,
@@ -146,23 +147,23 @@ def _tags_in(cell: Any, words: int, data: DataConfig, reader: LabelReader) -> li
     return tags
 
 
-def words_from_file(data: DataConfig, file: Path) -> Rows:
+def words_from_file(task: TaskConfig, file: Path) -> Rows:
     """Read rows without tags from a user's file.
 
     The file is a table with the task's column of words, CoNLL columns, or ``.txt`` with one
     sentence per line and white space between words.
     """
     if file.suffix.lower() == ".txt":
-        read = texts_from_file(data, file)
-        return words_rows([text for (text,) in read.texts], 1, str(file))
-    columns = table_of(data, file)
-    return _with_words(ids_if_any(data, columns), columns, str(file))
+        read, form = texts_from_file(task, file), input_of(task)
+        return words_rows([text for (text,) in read.texts], form, str(file))
+    columns = table_of(task.data, file)
+    return _with_words(ids_if_any(task.data, columns), columns, str(file))
 
 
-def words_rows(texts: Iterable[str | Sequence[str]], sides: int, source: str) -> Rows:
+def words_rows(texts: Iterable[str | Sequence[str]], form: Input, source: str) -> Rows:
     """Convert lists of words, or strings to split at white space, to rows without tags.
 
-    ``sides`` is always 1. Raises UserError for anything else.
+    ``form`` is always a single text. Raises UserError for anything else.
     """
     words = [_listed(one) for one in listed(texts, "sentences", source)]
     return _with_words(DataConfig(text="words"), {"words": words}, source)

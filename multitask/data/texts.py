@@ -7,6 +7,7 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.config.registry import imported
+from multitask.data.inputs.base import input_of
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
@@ -49,7 +50,7 @@ def numbered(rows: Rows) -> Rows:
 def unlabelled_rows(config: Config, task: str, parts: Iterable[Rows], reader: LabelReader) -> Rows:
     """Build the rows of a task without labels from ``parts``: its file, or its source tasks."""
     (first, *others) = parts
-    single = config.tasks[task].input == "single"
+    single = input_of(config.tasks[task]).texts == 1
     rows = distinct_texts([first, *others]) if single else first
     return numbered(rows) if reader.task_type.compares_rows else rows
 

@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from multitask.data.inputs.base import Sides, Texts, together
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError, reason_of, without_panic
 from multitask.utils.files import DAY, remove_scraps, replacing
@@ -35,7 +36,7 @@ class Tokens:
         types: the token types of cross-encoded pairs, else 0, int8 [tokens].
         offsets: the start of each sequence in ``ids``, and the end, int64 [sides * N + 1].
         truncated: True for sequences that were cut, bool [sides * N].
-        sides: sequences per row: 2 for siamese pairs, 3 for triplets, else 1.
+        sides: sequences per row; see ``multitask.data.inputs``.
         words: the number of each token's word in its text, -1 for special tokens, int32 [tokens];
             None if the words were not asked for.
         targets: the hidden ids of masked tokens, or the tag ids of tagged words, else -1,
@@ -149,20 +150,19 @@ class Tokens:
     def inputs(self) -> tuple["Tokens", np.ndarray]:
         """The sequences to encode, and the number of each row's sequences there, int64 [N, sides].
 
-        If the sides are encoded separately, equal texts are encoded once. With one side, these are
+        With several sides, equal sequences are encoded once. With one side, these are
         the rows themselves.
         """
         if self.sides == 1:
             return self, np.arange(len(self))[:, None]
         spans = [slice(*ends) for ends in pairwise(self.offsets.tolist())]
-        keys = [self.ids[span].tobytes() for span in spans]
+        keys = [(self.ids[span].tobytes(), self.types[span].tobytes()) for span in spans]
         number = {key: place for place, key in enumerate(dict.fromkeys(keys))}
         which = np.array([number[key] for key in keys], dtype=np.int64)
         _, first = np.unique(which, return_index=True)
         chosen = [spans[place] for place in first]
         ends = np.cumsum([0, *(span.stop - span.start for span in chosen)])
-        ids = np.concatenate([self.ids[span] for span in chosen])
-        types = np.zeros_like(ids, np.int8)
+        ids, types = (np.concatenate([a[span] for span in chosen]) for a in (self.ids, self.types))
         texts = Tokens(ids, types, ends, truncated=self.truncated[first], sides=1)
         return texts, which.reshape(self.sides, -1).T
 
@@ -177,8 +177,8 @@ def tokenize(
     rows: Rows,
     tokenizer: Any,
     *,
-    siamese: bool,
     max_length: int,
+    arrange: Callable[[Sequence[Texts]], Sides] = together,
     words: bool = False,
     characters: bool = False,
     stride: int | None = None,
@@ -187,10 +187,10 @@ def tokenize(
     """Tokenize the rows of a split, or read their tokens from the cache.
 
     Args:
-        rows: single texts, pairs or triplets. Cross-encoded pairs are cut longest first.
+        rows: the rows. Two texts in one sequence are cut longest first.
         tokenizer: a fast tokenizer of `transformers`.
-        siamese: encode the sides of a pair or triplet as separate sequences.
         max_length: the largest number of tokens per sequence, including special tokens.
+        arrange: arranges the texts in sequences; see ``multitask.data.inputs``.
         words: also return the word of each token.
         characters: also return the characters of the row's last text that each token covers. Then
             only the last text of a pair is cut.
@@ -203,29 +203,33 @@ def tokenize(
             only the last text may be cut and the first one already fills ``max_length``.
     """
     also = [name for name, on in (("words", words), ("characters", characters)) if on]
-    how: dict[str, Any] = {"siamese": siamese, "max_length": max_length, "also": also}
+    sides = arrange(rows.texts)
     asked = (("words", words), ("spans", characters), ("owners", stride is not None))
     names = {"ids", "types", "offsets", "truncated", *(name for name, on in asked if on)}
-    settings = [siamese, max_length, *also, *([] if stride is None else [stride])]
+    settings = [max_length, *also, *([] if stride is None else [stride])]
     # compute the key only with a cache: for one text it takes as long as the encoder
-    file = cache / f"{_key(rows, tokenizer, settings)}.tokens" if cache else None
+    file = cache / f"{_key(sides, tokenizer, settings)}.tokens" if cache else None
     arrays = _read(file, names)
     if arrays is None:
-        arrays = _tokenize(rows, tokenizer, **how, stride=stride)
+        arrays = _tokenize(rows, sides, tokenizer, max_length, also=also, stride=stride)
         if file is not None:
             _write(file, arrays)
-    return Tokens(**arrays, sides=len(rows.texts[0]) if siamese else 1)
+    return Tokens(**arrays, sides=len(sides))
 
 
 def _tokenize(
-    rows: Rows, tokenizer: Any, siamese: bool, max_length: int, also: list[str], stride: int | None
+    rows: Rows,
+    sides: Sides,
+    tokenizer: Any,
+    max_length: int,
+    *,
+    also: list[str],
+    stride: int | None,
 ) -> dict[str, np.ndarray]:
-    if siamese:
-        first = [texts[side] for side in range(len(rows.texts[0])) for texts in rows.texts]
-        second = None
-    else:
-        first = [texts[0] for texts in rows.texts]
-        second = [texts[1] for texts in rows.texts] if len(rows.texts[0]) == 2 else None
+    every = [texts for side in sides for texts in side]
+    first = [texts[0] for texts in every]
+    pairs = len(every[0]) == 2
+    second = [texts[1] for texts in every] if pairs else None
     cut: dict[str, Any] = {"truncation": True, "max_length": max_length}  # longest first
     if "characters" in also and second is not None:
         _check_first_texts(rows, tokenizer, max_length, stride or 0)
@@ -249,7 +253,7 @@ def _tokenize(
         arrays["owners"] = np.asarray(owners, dtype=np.int64)
         arrays["truncated"][:] = False
     if "characters" in also:
-        last = len(rows.texts[0]) - 1
+        last = int(pairs)
         places = [np.asarray(e.offsets, dtype=np.int32) for e in encoded.encodings]
         whose = [np.array([one == last for one in e.sequence_ids]) for e in encoded.encodings]
         arrays["spans"] = np.concatenate(places)
@@ -310,12 +314,12 @@ def default_cache() -> Path:
     return home / "multitask"
 
 
-def _key(rows: Rows, tokenizer: Any, settings: Sequence[Any]) -> str:
+def _key(sides: Sides, tokenizer: Any, settings: Sequence[Any]) -> str:
     """Hash everything that the result depends on."""
     backend = tokenizer.backend_tokenizer
     backend.no_padding(), backend.no_truncation()  # not part of the key: each call sets them
     digest = hashlib.sha256(backend.to_str().encode())
-    digest.update(json.dumps([[tokenizer.model_input_names, *settings], rows.texts]).encode())
+    digest.update(json.dumps([[tokenizer.model_input_names, *settings], sides]).encode())
     return digest.hexdigest()[:32]
 
 

@@ -208,6 +208,6 @@ def _fixed(encoder: Any, pooling: str, adapter: Any) -> MultiTaskModel:
             f"--pooling: {pooling} has weights: name the task that trained them (--task)"
         )
     head = resolve("head", "cosine_regression")(pooler.output_dim, 0.0, 1.0)
-    module = TaskModule(pooler, nn.Identity(), head, 0.0, 1)
+    module = TaskModule(pooler, nn.Identity(), head, 0.0)
     adapters = {} if adapter is None else {ALONE: adapter}
     return MultiTaskModel(encoder, {ALONE: module}, adapters=adapters).eval()

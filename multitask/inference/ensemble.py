@@ -142,13 +142,13 @@ def predict_texts(
     readers = []
     for trained in runs:
         read = imported(trained.readers[task].task_type.rows_of_file)
-        rows = read(trained.config.tasks[task].data, file)
+        rows = read(trained.config.tasks[task], file)
         members.append(trained.score(task, rows))
         readers.append((trained.directory, trained.readers[task]))
     reader = check_same_labels(task, readers)
     scores = members[0]
     if len(members) > 1:
-        if not reader.task_type.per_row:
+        if not reader.task_type.averages:
             message = "predictions of words or of answers are not averaged: give one run"
             raise UserError(f"task {task}: {message}")
         averaged = average(reader.task_type, [one.scores for one in members])
@@ -190,7 +190,7 @@ def _entries(config: Config, report: Mapping[str, Any]) -> dict[str, Any]:
 def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
     """Return the tasks that every run has, in the order of the first, and remarks on the others."""
     types = {t: task_type(e["label_type"]) for _, _, r in runs for t, e in r["tasks"].items()}
-    every = [task for task, kind in types.items() if kind.per_row]  # other output has no average
+    every = [task for task, kind in types.items() if kind.averages]  # other output has no average
     shared = [task for task in every if all(task in report["tasks"] for _, _, report in runs)]
     if not shared:
         tasks = "; ".join(f"{run}: {', '.join(report['tasks'])}" for run, _, report in runs)
@@ -200,7 +200,7 @@ def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
     left = [task for task in every if task not in shared]
     remarks = [f"Left out, as not every run has them: {', '.join(left)}."] if left else []
     silent = [task for task, kind in types.items() if not kind.labelled]
-    words = [task for task, kind in types.items() if kind.labelled and not kind.per_row]
+    words = [task for task, kind in types.items() if kind.labelled and not kind.averages]
     averaged = "predictions of words are not averaged"
     for excluded, why in ((silent, "they have no labels"), (words, averaged)):
         if excluded:

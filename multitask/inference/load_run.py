@@ -20,6 +20,8 @@ import numpy as np
 from multitask.config import Config, load_run_config
 from multitask.config.registry import imported
 from multitask.config.run_directory import RunDirectory, check_not_replaced, selected_steps
+from multitask.data.inputs.base import input_of
+from multitask.data.inputs.single import Single
 from multitask.data.load_rows import label_readers, rows_of_texts
 from multitask.data.splits import masked_split, tokenized
 from multitask.data.texts import split_rows
@@ -165,9 +167,10 @@ class TrainedRun:
                 text.
         """
         self._use(task)
+        self._check_predicts(task)
         reader = self.readers[task]
-        sides = 1 if self.config.tasks[task].input == "single" else 2
-        rows = imported(reader.task_type.rows_of_texts)(texts, sides, f"task {task}")
+        form = input_of(self.config.tasks[task])
+        rows = imported(reader.task_type.rows_of_texts)(texts, form, f"task {task}")
         scores = self.score(task, rows)
         return predicted_records(rows, reader, scores.predictions, scores.scores)
 
@@ -182,14 +185,14 @@ class TrainedRun:
         if not self.config.tasks[task].gives_vectors:
             message = f"task {task} looks at tokens and has no vector of a text: take another task"
             raise UserError(f"{self.directory}: {message}")
-        single = [text for (text,) in rows_of_texts(texts, 1, f"task {task}").texts]
+        single = [text for (text,) in rows_of_texts(texts, Single(), f"task {task}").texts]
         return self.scorer.vectors(task, single, self.config.tasks[task].max_length)
 
     def vector_task(self) -> str:
         """Return the default task for vectors: the first that compares texts, else the first."""
-        siamese = [name for name in self.tasks if self.config.tasks[name].input == "siamese"]
+        comparing = [name for name in self.tasks if input_of(self.config.tasks[name]).compares]
         pooled = [name for name in self.tasks if self.config.tasks[name].gives_vectors]
-        return [*siamese, *pooled, *self.tasks][0]
+        return [*comparing, *pooled, *self.tasks][0]
 
     def model_for(self, task: str) -> MultiTaskModel:
         """Return the model with the weights that serve a task, in evaluation mode."""
@@ -202,23 +205,23 @@ class TrainedRun:
         return self.scorer
 
     def inputs(self, task: str, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """Split texts at tabs into the inputs of the encoder.
+        """Split texts at tabs into the sequences of the encoder.
 
-        A cross-encoder task gets pairs, a siamese task single texts. Raises UserError for a text
-        that is not a pair where a cross-encoder task needs one.
+        Raises UserError for a text that is not a pair, if a sequence has both texts of a pair.
         """
-        if self.config.tasks[task].input == "single":
+        form = input_of(self.config.tasks[task])
+        if form.texts == 1:
             return [(text,) for text in texts]
-        rows = [text.split("\t") for text in texts]
-        if self.config.tasks[task].input == "cross":
-            return rows_of_texts(rows, 2, f"task {task}").texts
-        return [(text,) for row in rows for text in row]
+        rows: Sequence[Sequence[str]] = [text.split("\t") for text in texts]
+        if form.joins:
+            rows = rows_of_texts(rows, form, f"task {task}").texts
+        return [sequence for row in rows for sequence in form.sequences(row)]
 
     def tokens(self, task: str, texts: Sequence[tuple[str, ...]]) -> Tokens:
-        """Tokenize rows of one text, or of two texts in one input."""
+        """Tokenize sequences of one text, or of two texts."""
         rows = Rows("texts", [str(i) for i in range(len(texts))], list(texts), None)
         length = self.config.tasks[task].max_length
-        return tokenize(rows, self.tokenizer, siamese=False, max_length=length)
+        return tokenize(rows, self.tokenizer, max_length=length)
 
     def encoder(self, task: str) -> tuple[Encoder, Any]:
         """Return the encoder with the weights that serve a task, and the task's adapter or None."""

@@ -127,7 +127,7 @@ class Scorer:
     ) -> np.ndarray:
         """``over_rows`` for N texts, each cut at ``max_length`` tokens: float32 [N, ...]."""
         rows = Rows("texts", [str(i) for i in range(len(texts))], [(text,) for text in texts], None)
-        tokens = tokenize(rows, self.tokenizer, siamese=False, max_length=max_length)
+        tokens = tokenize(rows, self.tokenizer, max_length=max_length)
         return self.over_rows(tokens, function, title=title).cpu().numpy()
 
     def vectors(
@@ -155,7 +155,7 @@ class Scorer:
         return Scores(*read)
 
     def _score_rows(self, task: str, tokens: Tokens, **how: Any) -> Tensor:
-        """Return the head's output for each row [N, ...]; see ``heads.base.Head.per_row``."""
+        """Return the head's output for each row [N, ...]; see ``heads.base.Head.row_values``."""
         head = self.model.head(task)
         longest = 0 if tokens.targets is None else int(tokens.masked.max())
 
@@ -163,16 +163,16 @@ class Scorer:
             scores = self.model(separate({task: batch}))[task]
             rows = None if batch.places is None else batch.places // batch.input_ids.shape[1]
             shape = (batch.rows, longest)
-            per_row: Tensor = head.per_row(
+            values: Tensor = head.row_values(
                 scores, labels=batch.labels, rows=rows, shape=shape, context=batch.context
             )
-            return per_row
+            return values
 
         return self.over_rows(tokens, output, **how)
 
     @torch.no_grad()
     def _score_sides(self, task: str, tokens: Tokens, **how: Any) -> Tensor:
-        """Return the head's scores [N, ...] of N pairs or triplets."""
+        """Return the head's scores [N, ...] of N rows with several sequences."""
         texts, which = tokens.inputs
 
         def pooled(batch: Batch) -> Tensor:
@@ -180,9 +180,10 @@ class Scorer:
 
         vectors = self.over_rows(texts, pooled, batch_size=tokens.sides * self.batch_size, **how)
         rows = torch.from_numpy(which).to(vectors.device)
+        module, sides = self.model.module(task), tokens.sides
         with _evaluating(self.model):
             parts = rows.split(self.batch_size)
-            return torch.cat([self.model.module(task)(vectors[p.T.flatten()]) for p in parts])
+            return torch.cat([module(vectors[p.T.flatten()], sides) for p in parts])
 
 
 def scores_of(head: Any, output: Tensor, rows: Rows) -> Scores:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from multitask.config import TEXT_KEYS, Config
+from multitask.config import Config
 from multitask.config.registry import build
 from multitask.data.splits import Data
 from multitask.models.encoders import BertEncoder, Encoder
@@ -100,10 +100,8 @@ def _task_module(
         **label_context,
     }
     head = _build(config, name, "head", context)
-    sides = len(TEXT_KEYS[task.input]) if task.input in ("siamese", "triplet") else 1
-    trained_sides = max(2, sides) if head.takes == "views" else sides
     eval_pooler = _eval_pooler(config, name, encoder, head=head, dim=dim)
-    return TaskModule(pooler, projection, head, task.dropout, trained_sides, eval_pooler, sides)
+    return TaskModule(pooler, projection, head, task.dropout, eval_pooler)
 
 
 def _head_on_shared_pooling(
@@ -119,7 +117,7 @@ def _head_on_shared_pooling(
         message = f"{task.share_pooling!r} scores without its projection (`mlp_only_train`), with "
         message += "which this head would be trained: leave one of the two out"
         raise config.error(("tasks", name, "share_pooling"), message)
-    return HeadOnSharedPooling(pool, module.head, task.dropout, module.sides, module.eval_sides)
+    return HeadOnSharedPooling(pool, module.head, task.dropout)
 
 
 def _sizes(encoder: Encoder) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from itertools import chain
 from typing import Any
 
 from multitask.config import Config, TaskConfig
-from multitask.config.registry import head_type, resolve
+from multitask.config.registry import INPUTS, head_type, input_type, resolve
+from multitask.data.inputs.base import input_of
 from multitask.models.encoders import Encoder
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.base import TaskType
@@ -15,14 +16,10 @@ from multitask.utils import distributed
 
 Misfit = tuple[str, str]  # a key of the task, and what is wrong with it
 
-# what a head takes -> the `input` of its task
-INPUTS_TAKEN = {
-    "vector": ("single", "cross"),
-    "pair": ("siamese",),
-    "views": ("single", "siamese", "triplet"),
-    "tokens": ("single",),
-    "sequence": ("cross",),
-}
+
+def inputs_for(takes: str) -> list[str]:
+    """Return the inputs that fit a head, by what it ``takes``."""
+    return [name for name in INPUTS if takes in input_type(name).heads]
 
 
 def check_head(config: Config, task: str) -> TaskType:
@@ -45,10 +42,10 @@ def check_head(config: Config, task: str) -> TaskType:
 def _reading(entry: TaskConfig, head: Any) -> Iterator[Misfit]:
     """Yield what does not fit a head that reads tokens, or one that reads vectors of texts."""
     if head.takes in ("tokens", "sequence"):
-        (wanted,) = INPUTS_TAKEN[head.takes]
+        (wanted,) = inputs_for(head.takes)
         if entry.gives_vectors:
             yield "pooling", " looks at tokens: it needs `pooling: tokens`"
-        if entry.input != wanted:
+        if head.takes not in input_of(entry).heads:
             yield "input", f" looks at tokens: it needs `input: {wanted}`"
         if entry.share_pooling:
             yield "share_pooling", ": its tokens are not pooled: leave this out"
@@ -66,7 +63,7 @@ def _rows(config: Config, task: str, kind: TaskType) -> Iterator[Misfit]:
     """Yield what does not fit the rows and labels of a task type."""
     entry = config.tasks[task]
     shared = [name for name, other in config.tasks.items() if other.data.same_rows_as == task]
-    if not kind.per_row and (entry.data.same_rows_as or shared):
+    if not kind.shares_rows and (entry.data.same_rows_as or shared):
         advice = "" if kind.labelled else ": see `data.texts_of`"
         yield "data", f": it cannot share rows{advice}"
     if kind.labelled and entry.data.texts_of:
@@ -80,9 +77,10 @@ def _rows(config: Config, task: str, kind: TaskType) -> Iterator[Misfit]:
 def _contrastive(config: Config, entry: TaskConfig) -> Iterator[Misfit]:
     """Yield what does not fit a loss that compares the rows of a batch."""
     frozen = config.encoder.freeze is True and not entry.adapter  # it then runs without dropout
-    if entry.data.texts_of and entry.input != "single":
+    single = input_of(entry).texts == 1
+    if entry.data.texts_of and not single:
         yield "data", ": `texts_of` gives single texts"
-    if frozen and entry.input == "single" and not entry.dropout:
+    if frozen and single and not entry.dropout:
         reason = "on a frozen encoder both views of a text are one vector"
         yield "dropout", f": {reason} unless this is above 0"
     if entry.head.options.get("mlp_only_train") and not entry.projection:
@@ -94,8 +92,8 @@ def _contrastive(config: Config, entry: TaskConfig) -> Iterator[Misfit]:
 def _settings(config: Config, task: str, head: Any, kind: TaskType) -> Iterator[Misfit]:
     """Yield what does not fit any head: its input, projection, SMART or metric."""
     entry = config.tasks[task]
-    if entry.input not in INPUTS_TAKEN[head.takes]:
-        needs = " or ".join(f"`input: {name}`" for name in INPUTS_TAKEN[head.takes])
+    if head.takes not in input_of(entry).heads:
+        needs = " or ".join(f"`input: {name}`" for name in inputs_for(head.takes))
         takes = head.takes if head.takes == "views" else f"a {head.takes}"
         yield "head", f" takes {takes}: it needs {needs}, not {entry.input!r}"
     batch_norm = entry.projection is not None and entry.projection.name == "mlp_batchnorm"

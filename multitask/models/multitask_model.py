@@ -212,8 +212,8 @@ class MultiTaskModel(nn.Module):
         """Return the scores of a task's head for the output of ``pooled``."""
         module = self.module(task)
         if module.head.takes == "sequence":
-            return module(pooled, batch.attention_mask)
-        return module(pooled)
+            return module(pooled, batch.sides, batch.attention_mask)
+        return module(pooled, batch.sides)
 
     def detection_loss(self, task: str, views: Tensor, batch: Batch) -> Tensor:
         """Return what a DiffCSE head adds to the loss of its views [B, V, d]: a scalar in fp32."""

@@ -15,10 +15,7 @@ class TaskModule(nn.Module):
     Args:
         pooler, projection, head: the modules.
         dropout: the dropout rate in front of the head.
-        sides: the number of texts whose vectors the head compares, 2 or 3, else 1.
         eval_pooler: replaces pooler and projection in evaluation mode.
-        eval_sides: ``sides`` in evaluation mode, where two views of one text are equal, as there
-            is no dropout; default: ``sides``.
     """
 
     def __init__(
@@ -27,9 +24,7 @@ class TaskModule(nn.Module):
         projection: nn.Module,
         head: nn.Module,
         dropout: float,
-        sides: int,
         eval_pooler: nn.Module | None = None,
-        eval_sides: int | None = None,
     ) -> None:
         super().__init__()
         self.pooler = pooler
@@ -37,7 +32,6 @@ class TaskModule(nn.Module):
         self.projection = projection
         self.dropout = nn.Dropout(dropout)
         self.head = head
-        self.sides, self.eval_sides = sides, eval_sides or sides
 
     @property
     def pooler_in_use(self) -> Any:
@@ -60,9 +54,8 @@ class TaskModule(nn.Module):
         projection = self.projection if self.training else self.scoring_projection
         return projection(pooled)
 
-    def forward(self, pooled: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, pooled: Tensor, sides: int, mask: Tensor | None = None) -> Tensor:
         """Pooled vectors [sides * B, d] -> the head's scores; ``mask`` [B, T] of a sequence."""
-        sides = self.sides if self.training else self.eval_sides
         vectors = self.dropout(self.project(pooled)).chunk(sides)
         return self.head(*vectors) if mask is None else self.head(*vectors, mask)
 
@@ -70,14 +63,11 @@ class TaskModule(nn.Module):
 class HeadOnSharedPooling(nn.Module):
     """The modules of a task that shares another task's pooler and projection: dropout -> head."""
 
-    def __init__(
-        self, base: TaskModule, head: nn.Module, dropout: float, sides: int, eval_sides: int
-    ) -> None:
+    def __init__(self, base: TaskModule, head: nn.Module, dropout: float) -> None:
         super().__init__()
         self._base = (base,)  # in a tuple, so that it is not a submodule and weights have one owner
         self.dropout = nn.Dropout(dropout)
         self.head = head
-        self.sides, self.eval_sides = sides, eval_sides
 
     # those of the other task
     pooler = property(lambda module: module._base[0].pooler)
@@ -88,7 +78,6 @@ class HeadOnSharedPooling(nn.Module):
         """Project as the other task does."""
         return self._base[0].project(pooled)
 
-    def forward(self, pooled: Tensor) -> Tensor:
+    def forward(self, pooled: Tensor, sides: int) -> Tensor:
         """Pooled vectors [sides * B, d] -> the head's scores."""
-        sides = self.sides if self.training else self.eval_sides
         return self.head(*self.dropout(self.project(pooled)).chunk(sides))

@@ -21,18 +21,18 @@ def mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> Table | T
     # an undefined confidence (a diverged model) comes last
     wrong.sort(key=lambda pair: -1.0 if pair[0].size is None else pair[0].size, reverse=True)
 
-    texts = ("text",) if len(wrong[0][1]["texts"]) == 1 else ("first text", "second text")
+    titles = kind.shown_texts if len(wrong[0][1]["texts"]) > 1 else ("text",)
     rows = [
         (
             record["id"],
-            *map(_shortened, record["texts"]),
+            *map(_shortened, record["texts"][: len(titles)]),
             _shortened(mistake.gold),
             _shortened(mistake.predicted),
             score(mistake.size),
         )
         for mistake, record in wrong[:MISTAKES]
     ]
-    return Table(("id", *texts, "gold", "predicted", kind.mistakes_by), rows)
+    return Table(("id", *titles, "gold", "predicted", kind.mistakes_by), rows)
 
 
 def _shortened(text: str) -> str:

@@ -150,7 +150,7 @@ def _checked_model(config: Config, plan: Plan) -> MultiTaskModel:
     """Return the model of a cell. Raises UserError if one of its tasks cannot be probed."""
     for task in config.tasks:
         kind = plan.data.readers[task].task_type
-        if not kind.per_row:
+        if not kind.probes:
             message = "trains with the encoder: on a frozen one there is nothing to probe"
             if kind.labelled:
                 message = "looks at every word: a probe has one vector a text"

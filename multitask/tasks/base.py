@@ -60,6 +60,8 @@ class TaskType:
     counted: ClassVar[str] = "dev rows"
     # How the report sorts mistakes.
     mistakes_by: ClassVar[str] = "confidence"
+    # The first texts of a row that the table of mistakes shows, if it has several.
+    shown_texts: ClassVar[tuple[str, ...]] = ("first text", "second text")
     # Names of the values per row, if metrics are computed from these and not from labels.
     measured: ClassVar[tuple[str, ...]] = ()
 
@@ -72,9 +74,21 @@ class TaskType:
     default_labels: ClassVar[Mapping[str, str] | None] = None
     # True if the rows have labels. False: the task trains on texts alone, to help other tasks.
     labelled: ClassVar[bool] = True
-    # True if a row has one label, predicted from one vector. Only then can scores be averaged over
-    # runs, a probe train on frozen vectors, a training batch have a score, and tasks share rows.
-    per_row: ClassVar[bool] = True
+    # True if scores can be averaged over runs; needs ``decide``.
+    averages: ClassVar[bool] = True
+    # True if the head can be trained on stored vectors, one per text: a probe on a frozen encoder.
+    probes: ClassVar[bool] = True
+    # True if a training batch has a score, which a sampler can ask for.
+    scores_batches: ClassVar[bool] = True
+    # True if other tasks may train on the same rows; these are read by ``load_together``.
+    shares_rows: ClassVar[bool] = True
+    # True if a row has any number of classes.
+    has_sets: ClassVar[bool] = False
+    # True if a row has a label per word, so that padding comes after the last word.
+    per_word: ClassVar[bool] = False
+    # What is cut off with the end of a long text, and whether a training row is then left out.
+    cut_off: ClassVar[str] = ""
+    drops_cut: ClassVar[bool] = False
     # True if a prediction is one value, as in the files of the course and of GLUE.
     one_value: ClassVar[bool] = True
     # True if the labels are masked tokens, which are drawn again in every epoch.
@@ -127,9 +141,9 @@ class TaskType:
     def missing(self, labels: Array) -> Array:
         """Return bool [N]: True for rows without a label, as marked by ``unread``.
 
-        If rows have several labels, those without are dropped when a file is read.
+        It is all False for a type whose ``load_rows`` drops such rows.
         """
-        return labels < 0 if self.per_row else np.zeros(len(labels), dtype=bool)
+        raise NotImplementedError
 
     def class_counts(self, labels: Array, classes: int) -> list[int]:
         """Count the rows, or tagged words, of each class."""
@@ -212,8 +226,11 @@ class TaskType:
         label = self.label(rows, i, reader)
         return f"label {reader.names[label] if reader.names else label}"
 
-    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, texts: str) -> str:
-        """Describe the labels of the training rows, for `check`; ``texts`` is the `input`."""
+    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, views: str) -> str:
+        """Describe the labels of the training rows, for `check`.
+
+        ``views`` says what a contrastive task with this input compares.
+        """
         return ", ".join(f"{name} {count}" for name, count in counts.items())
 
     def course_values(self, predictions: Array, reader: LabelReader) -> list[str]:
@@ -227,6 +244,11 @@ class TaskType:
         classes, or ``number`` between ``low`` and ``high``. ``notes`` are for the reader.
         """
         return {"prediction": str(record["prediction"])}
+
+
+def none_missing(labels: Array) -> Array:
+    """Return False for each row, bool [N]: ``missing`` of a type whose ``load_rows`` drops rows."""
+    return np.zeros(len(labels), dtype=bool)
 
 
 def saved_scores(records: Sequence[Mapping[str, Any]]) -> Array:

@@ -34,6 +34,9 @@ class Classification(TaskType):
     figure_shows = "Confusion matrix of {task} on dev"
     has_classes = True
 
+    def missing(self, labels: Array) -> Array:
+        return labels < 0
+
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         labels, predictions, scores = columns
         counts = confusions(labels, predictions, scores.shape[1], rows)

@@ -10,15 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, TaskType
+from multitask.tasks.base import Array, Columns, TaskType, none_missing
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
-
-TEXTS = {
-    "single": "none: each text with itself, under other dropout",
-    "siamese": "none: pairs, all other texts of the batch are negatives",
-    "triplet": "none: pairs with a hard negative, all other texts of the batch too",
-}
 
 
 class Contrastive(TaskType):
@@ -31,8 +25,12 @@ class Contrastive(TaskType):
     metrics = selects
     pipeline = "feature-extraction"
     no_classes = "compares texts: it has no labels"
-    labelled = per_row = one_value = False
+    labelled = one_value = False
+    averages = probes = scores_batches = shares_rows = False
     compares_rows = True
+
+    def missing(self, labels: Array) -> Array:
+        return none_missing(labels)
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         every = {"probability": columns[2][:, 0], "accuracy": columns[1]}
@@ -43,5 +41,5 @@ class Contrastive(TaskType):
     def label_in_words(self, rows: Rows, i: int, reader: LabelReader) -> str:
         return "no label"
 
-    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, texts: str) -> str:
-        return TEXTS[texts]
+    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, views: str) -> str:
+        return f"none: {views}"

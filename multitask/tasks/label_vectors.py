@@ -7,21 +7,13 @@ are noticed, and read as vectors only if the config says so (``data.label_vector
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from multitask.tasks.label_reader import label_text, number_of
-
-if TYPE_CHECKING:
-    from multitask.tasks.base import TaskType
 
 BETWEEN = re.compile(r"[\s,;|]+")  # between the numbers of a vector in text
 ODD = 0.1  # at most this share of a column of vectors is something else: rows with a mistake
 WORDS = {"false": False, "true": True}
-
-
-def has_sets(task_type: "TaskType") -> bool:
-    """Return True if a row has any number of classes."""
-    return task_type.has_classes and task_type.per_row and not task_type.one_value
 
 
 def vector_in(cell: Any, separator: str) -> list[bool] | None:

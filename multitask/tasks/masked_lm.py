@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, TaskType, divide
+from multitask.tasks.base import Array, Columns, TaskType, divide, none_missing
 from multitask.tasks.label_reader import LabelReader
 
 
@@ -22,10 +22,14 @@ class MaskedLM(TaskType):
     metrics = (*selects, "perplexity")
     pipeline = "fill-mask"
     no_classes = "predicts masked tokens: it has no labels"
-    labelled = per_row = one_value = False
+    labelled = one_value = False
+    averages = probes = scores_batches = shares_rows = False
     masks_tokens = True
     guess_loss = "multitask.data.masking:guess_loss"
     guess = "multitask.data.masking:guess"
+
+    def missing(self, labels: Array) -> Array:
+        return none_missing(labels)
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         sides = (columns[0], columns[1], columns[2][:, 0])
@@ -33,5 +37,5 @@ class MaskedLM(TaskType):
         every = {"accuracy": divide(right, masked), "perplexity": np.exp(divide(losses, masked))}
         return {name: every[name] for name in names}
 
-    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, texts: str) -> str:
+    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, views: str) -> str:
         return "masked tokens, others in every pass"

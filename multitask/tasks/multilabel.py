@@ -31,6 +31,7 @@ class MultiLabel(TaskType):
     metrics = selects
     has_classes = True
     one_value = False
+    has_sets = True
 
     def values_in(
         self, cell: Any, unlabelled: Collection[str], separator: str

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide
+from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide, none_missing
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -32,11 +32,16 @@ class QuestionAnswering(TaskType):
     pipeline = "question-answering"
     measured = selects
     no_classes = "predicts where an answer is: it has no classes"
-    per_row = one_value = False
+    cut_off = "answers are cut off"
+    drops_cut = True
+    one_value = averages = probes = scores_batches = shares_rows = False
     load_rows = "multitask.data.answers:asked_rows"
     mark_tokens = "multitask.data.answers:placed_answers"
     read_output = "multitask.data.answers:answers_of_output"
     guess_loss = "multitask.data.answers:guess_loss"
+
+    def missing(self, labels: Array) -> Array:
+        return none_missing(labels)
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         measured = np.asarray(columns[2], float)
@@ -78,7 +83,7 @@ class QuestionAnswering(TaskType):
         start, end = rows.gold[i]
         return f"answer {rows.texts[i][1][start:end]!r}"
 
-    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, texts: str) -> str:
+    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, views: str) -> str:
         return "answers in the context"
 
     def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:

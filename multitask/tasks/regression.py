@@ -71,7 +71,7 @@ class Regression(TaskType):
     def label_in_words(self, rows: Rows, i: int, reader: LabelReader) -> str:
         return f"label {rows.gold[i]:g}"
 
-    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, texts: str) -> str:
+    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, views: str) -> str:
         return f"numbers from {reader.low:g} to {reader.high:g}"
 
     def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:

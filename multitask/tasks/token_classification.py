@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide
+from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide, none_missing
 from multitask.tasks.label_reader import LabelReader, canonical, is_missing, label_text
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.rows import Rows
@@ -45,7 +45,9 @@ class TokenClassification(TaskType):
     # entities in the gold tags, in the predicted tags, in both; words, words with the right tag
     measured = ("entities", "predicted", "right", "words", "right_words")
     has_classes = True
-    per_row = one_value = False
+    per_word = True
+    cut_off = "words are cut off, and predicted as O"
+    one_value = averages = probes = scores_batches = shares_rows = False
     load_rows = "multitask.data.tags:tagged_rows"
     rows_of_file = "multitask.data.tags:words_from_file"
     rows_of_texts = "multitask.data.tags:words_rows"
@@ -77,6 +79,9 @@ class TokenClassification(TaskType):
         if not isinstance(tags, list):
             raise ValueError(f"is {cell!r:.60}: expected a list of tags")
         return [label_text(tag) for tag in tags]
+
+    def missing(self, labels: Array) -> Array:
+        return none_missing(labels)
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         sums = [column[rows].sum(axis=1) for column in np.asarray(columns[2], float).T]

@@ -4,6 +4,7 @@
 from collections import Counter
 
 from multitask.config.describe_config import ABOVE_HEADER, above_the_encoder
+from multitask.data.inputs.base import input_of
 from multitask.models.multitask_model import adapter_part, parameter_counts
 from multitask.reporting.table_formats import Table
 from multitask.training.setup import Plan
@@ -38,8 +39,8 @@ def describe_data(plan: Plan) -> list[str]:
             lines.append(f"  {task}: only scored")
             continue
         counts = plan.data.summary[task]["train"]["label_counts"]
-        reader, texts = plan.data.readers[task], plan.config.tasks[task].input
-        lines.append(f"  {task}: {reader.task_type.labels_in_words(counts, reader, texts)}")
+        reader, views = plan.data.readers[task], input_of(plan.config.tasks[task]).views
+        lines.append(f"  {task}: {reader.task_type.labels_in_words(counts, reader, views)}")
     return lines
 
 
@@ -99,6 +100,7 @@ def _stage(plan: Plan, stage: Stage) -> list[str]:
 def _inputs(plan: Plan, task: str, count: int = 2) -> list[str]:
     """Show a task's first ``count`` rows as the encoder sees them: of train, else of dev."""
     parts, reader = plan.data.splits[task], plan.data.readers[task]
+    form = input_of(plan.config.tasks[task])
     split = parts["train"] if "train" in parts else parts["dev"]
     masked = task in plan.data.maskings
     tokens, lines = plan.loaders[task].in_this_pass() if masked else split.tokens, []
@@ -113,7 +115,7 @@ def _inputs(plan: Plan, task: str, count: int = 2) -> list[str]:
             text = plan.data.tokenizer.decode(ids)
             segments = [f"{(types == kind).sum()} tokens" for kind in sorted(set(types.tolist()))]
             end = ", truncated" if tokens.truncated[number] else ""
-            name = "uvw"[side] if tokens.sides > 1 else " "
+            name = form.side_name(side) if tokens.sides > 1 else " "
             lines.append(f"    {name} {text}")
             lines.append(f"      {' + '.join(segments)} (segments: {len(segments)}){end}")
     return lines

@@ -31,7 +31,7 @@ def run_baselines(
                 before = measure(plan.scorer.score(name, splits["dev"]), splits["dev"].rows, reader)
                 baselines[name]["frozen"] = before
             continue
-        if task.only_scored or not reader.task_type.per_row:
+        if task.only_scored or not reader.task_type.probes:
             continue
         is_this_run = config.encoder.freeze is True and task.adapter is None  # the baseline
         if config.training.frozen_baseline and not is_this_run:

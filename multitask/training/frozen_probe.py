@@ -190,7 +190,7 @@ def _epochs(probe: Any, pooled: Pooled, labels: np.ndarray, how: Probing) -> Ite
     for _ in range(EPOCHS):
         probe.train()
         for index in torch.randperm(len(gold), generator=rng).split(BATCH_SIZE):
-            output = probe(_sides(pooled(probe.pooler, "train", index)))
+            output = _scores(probe, pooled(probe.pooler, "train", index))
             optimizer.zero_grad()
             probe.head.loss(output, gold[index]).backward()
             optimizer.step()
@@ -201,16 +201,16 @@ def _epochs(probe: Any, pooled: Pooled, labels: np.ndarray, how: Probing) -> Ite
 @torch.no_grad()
 def _probe_scores(probe: Any, pooled: Pooled, split: str, rows: Rows, *, task: str) -> Scores:
     """Score a split. Raises NotFinite if a score is NaN or infinite."""
-    output = probe.eval()(_sides(pooled(probe.pooler, split, None)))
+    output = _scores(probe.eval(), pooled(probe.pooler, split, None))
     if not output.isfinite().all():
         reason = "on the frozen encoder are not finite numbers: lower its `head_lr`"
         raise NotFinite(f"task {task}: the head's scores {reason}")
     return scores_of(probe.head, output, rows)
 
 
-def _sides(vectors: Tensor) -> Tensor:
-    """[B, sides, d] -> [sides * B, d]: all first sentences, then all second ones."""
-    return vectors.transpose(0, 1).flatten(0, 1)
+def _scores(probe: Any, vectors: Tensor) -> Tensor:
+    """Pooled vectors [B, sides, d] -> the head's scores."""
+    return probe(vectors.transpose(0, 1).flatten(0, 1), vectors.shape[1])
 
 
 def _batches(tokens: Tokens) -> list[np.ndarray]:

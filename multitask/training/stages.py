@@ -164,7 +164,7 @@ def _check_scores(
     kinds = _task_types(loaders)
     for task in tasks:
         kind = kinds[task]
-        if not kind.per_row:
+        if not kind.scores_batches:
             why = "it is measured on whole texts" if kind.labelled else "it has no labels"
             message = f"{task} has no training score, for {why}; name another `oversample`"
             raise config.error((*path, "sampler"), message)

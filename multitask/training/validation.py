@@ -6,6 +6,7 @@ from functools import partial
 
 from torch import Tensor
 
+from multitask.data.inputs.base import input_of
 from multitask.inference.analysis.layer_weights import summary, watched_weights, weighs_states
 from multitask.inference.scoring import measure
 from multitask.inference.sts_scores import pair_space
@@ -39,7 +40,7 @@ class Monitor:
             name
             for name in self._scored
             if name not in trained
-            and tasks[name].input == "siamese"
+            and input_of(tasks[name]).compares
             and plan.data.readers[name].task_type.has_range
         ]
 

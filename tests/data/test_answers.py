@@ -121,7 +121,7 @@ def test_an_answer_of_whole_words_goes_to_tokens_and_back(tiny_encoder, data):
     end = start + len(space.join(words[first : last + 1]))
     rows = made_rows("who ?", context, start, end)
     most = data.draw(st.integers(6, 40))
-    tokens = tokenize(rows, tokenizer, siamese=False, max_length=most, characters=True)
+    tokens = tokenize(rows, tokenizer, max_length=most, characters=True)
     placed, cut = placed_answers(rows, tokens)
     room = most - 3 - len(tokenizer.tokenize("who ?"))  # tokens of the context
     needed = len(tokenizer.tokenize(context[:end]))
@@ -137,7 +137,7 @@ def test_an_answer_of_whole_words_goes_to_tokens_and_back(tiny_encoder, data):
 def test_an_answer_inside_a_word_is_the_whole_piece(tiny_encoder):
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
     rows = made_rows("who ?", "the cats see", 4, 7)
-    tokens = tokenize(rows, tokenizer, siamese=False, max_length=20, characters=True)
+    tokens = tokenize(rows, tokenizer, max_length=20, characters=True)
     placed, cut = placed_answers(rows, tokens)
     assert cut == 0
     assert characters_of(rows, tokens, placed.answers, [0]).tolist() == [[4, 8]]
@@ -147,10 +147,10 @@ def test_an_answer_inside_a_word_is_the_whole_piece(tiny_encoder):
 def test_a_question_that_fills_the_input_is_refused(tiny_encoder):
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
     rows = made_rows("the big cat", "the dog", 0, 3)
-    tokens = tokenize(rows, tokenizer, siamese=False, max_length=7, characters=True)
+    tokens = tokenize(rows, tokenizer, max_length=7, characters=True)
     assert (tokens.spans[:, 0] >= 0).sum() == 1
     with pytest.raises(UserError, match=r"here, row 1: its first text alone has 3 tokens.*\(6\)"):
-        tokenize(rows, tokenizer, siamese=False, max_length=6, characters=True)
+        tokenize(rows, tokenizer, max_length=6, characters=True)
 
 
 @settings(deadline=None)
@@ -165,7 +165,7 @@ def test_windows_share_stride_tokens_and_hold_the_answer_where_it_fits(tiny_enco
     start, end = begins[first], begins[last] + len(words[last])
     rows = made_rows("who ?", " ".join(words), start, end)
     room, stride = data.draw(st.integers(2, 8)), data.draw(st.integers(1, 7))
-    options = {"siamese": False, "max_length": room + 5, "characters": True, "stride": stride}
+    options = {"max_length": room + 5, "characters": True, "stride": stride}
     if stride >= room:
         with pytest.raises(UserError, match=r"row 1: its first text.* or lower `stride`"):
             tokenize(rows, tokenizer, **options)
@@ -197,7 +197,7 @@ def test_windows_share_stride_tokens_and_hold_the_answer_where_it_fits(tiny_enco
 def test_the_window_with_the_highest_logits_answers(tiny_encoder):
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
     rows = Rows("here", ["0", "1"], [("who ?", "the man"), ("who ?", "a cat sees dog")], None)
-    options = {"siamese": False, "max_length": 7, "characters": True, "stride": 1}
+    options = {"max_length": 7, "characters": True, "stride": 1}
     tokens = tokenize(rows, tokenizer, **options)
     assert tokens.owners.tolist() == [0, 1, 1, 1]
     # start, end, probability, loss, logits

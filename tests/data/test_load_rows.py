@@ -8,6 +8,8 @@ import pytest
 
 from multitask.config import load_config
 from multitask.config.registry import task_type
+from multitask.data.inputs.cross import Cross
+from multitask.data.inputs.single import Single
 from multitask.data.load_rows import label_reader, load_rows, rows_of_texts, texts_from_file
 from multitask.data.tags import words_rows
 from multitask.tasks.label_reader import label_text
@@ -211,7 +213,7 @@ def test_texts_of_the_user(name, text, pair, texts, tmp_path):
     config = make(
         tmp_path, data | ({"text2": "b"} if pair else {}), input="cross" if pair else "single"
     )
-    rows = texts_from_file(config.tasks["t"].data, tmp_path / name)
+    rows = texts_from_file(config.tasks["t"], tmp_path / name)
     assert rows.texts == texts
     assert rows.labels is None
     lines = [str(i) for i, line in enumerate(text.split("\n")) if line.strip()]
@@ -232,7 +234,7 @@ def test_texts_that_do_not_fit(name, text, pair, message, tmp_path):
     (tmp_path / name).write_text(text, encoding="utf-8")
     data = {"text": "a", "id": None} | ({"text2": "b"} if pair else {})
     config = make(tmp_path, data, input="cross" if pair else "single")
-    assert message in refusal(texts_from_file, config.tasks["t"].data, tmp_path / name)
+    assert message in refusal(texts_from_file, config.tasks["t"], tmp_path / name)
 
 
 def course_rows(directory: Path, task: str, split: str) -> Rows:
@@ -352,7 +354,7 @@ def test_paraphrase_types_of_the_real_files(tmp_path):
     ],
 )
 def test_any_iterable_of_texts(texts):
-    assert rows_of_texts(texts, 1, "task t").texts == [("a",), ("b",)]
+    assert rows_of_texts(texts, Single(), "task t").texts == [("a",), ("b",)]
 
 
 @pytest.mark.parametrize(
@@ -365,7 +367,7 @@ def test_any_iterable_of_texts(texts):
     ],
 )
 def test_any_iterable_of_pairs(pairs):
-    assert rows_of_texts(pairs, 2, "task t").texts == [("a", "b"), ("c", "d")]
+    assert rows_of_texts(pairs, Cross(), "task t").texts == [("a", "b"), ("c", "d")]
 
 
 @pytest.mark.parametrize("rows", [rows_of_texts, words_rows])
@@ -391,5 +393,5 @@ def test_any_iterable_of_pairs(pairs):
 )
 def test_what_is_no_list_of_texts(texts, message, rows):
     with pytest.raises(UserError, match=f"task t.*({message})") as caught:
-        rows(texts, 1, "task t")
+        rows(texts, Single(), "task t")
     assert "\n" not in str(caught.value)

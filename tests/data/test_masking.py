@@ -164,7 +164,7 @@ def pieces():
 
 def test_word_pieces_of_a_word_go_together(pieces, tmp_path):
     rows = Rows("texts", ["0"], [("unplayable playing , good strange",)], None)
-    options = {"siamese": False, "max_length": 32, "words": True, "cache": tmp_path}
+    options = {"max_length": 32, "words": True, "cache": tmp_path}
     tokens = tokenize(rows, pieces, **options)
     shown = pieces.convert_ids_to_tokens(tokens.ids.tolist())
     plain = "[CLS] un ##play ##able play ##ing , good [UNK] [SEP]".split()

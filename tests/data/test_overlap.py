@@ -7,6 +7,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from multitask.config import load_config
+from multitask.data.inputs.base import apart, together
 from multitask.data.overlap import id_keys, row_key, separators
 from multitask.data.tokenize import tokenize
 from multitask.tasks.rows import Rows
@@ -24,7 +25,7 @@ def tokenizer(tiny_encoder):
 
 def keys(tokenizer, texts: list[tuple[str, ...]], twice: bool = False, **how):
     rows = Rows("file", [str(i) for i in range(len(texts))], texts, None)
-    tokens = tokenize(rows, tokenizer, **{"siamese": False, "max_length": 12, **how})
+    tokens = tokenize(rows, tokenizer, **{"max_length": 12, **how})
     return id_keys(tokens.twice() if twice else tokens, len(texts[0]), separators(tokenizer))
 
 
@@ -34,9 +35,9 @@ def naive(tokenizer, texts: tuple[str, ...]) -> tuple[bytes, ...]:
     return tuple(sorted(np.array(ids, dtype=np.int32).tobytes() for ids in every))
 
 
-@pytest.mark.parametrize("siamese", [True, False])
-def test_a_key_has_the_ids_of_each_text_in_any_order(tokenizer, siamese):
-    made = keys(tokenizer, PAIRS, siamese=siamese)
+@pytest.mark.parametrize("arrange", [apart, together])
+def test_a_key_has_the_ids_of_each_text_in_any_order(tokenizer, arrange):
+    made = keys(tokenizer, PAIRS, arrange=arrange)
     assert made == [naive(tokenizer, texts) for texts in PAIRS]
     assert made[0] == made[1] != made[2]
 

@@ -11,6 +11,7 @@ from transformers import AutoTokenizer
 
 from multitask.config import load_config
 from multitask.config.registry import task_type
+from multitask.data.inputs.single import Single
 from multitask.data.load_rows import label_reader
 from multitask.data.tags import (
     placed_tags,
@@ -244,12 +245,12 @@ words = st.one_of(
 @given(st.lists(st.lists(words, min_size=1, max_size=7), min_size=1, max_size=4), st.data())
 def test_tags_stand_at_the_first_piece_of_each_word(tiny_encoder, sentences, data):
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
-    rows = words_rows(sentences, 1, "here")
+    rows = words_rows(sentences, Single(), "here")
     tags = [[data.draw(st.integers(0, 6)) for _ in one] for one in sentences]
     longest = max(map(len, sentences))
     rows.labels = np.array([one + [-1] * (longest - len(one)) for one in tags])
     most = data.draw(st.integers(4, 20))
-    tokens = tokenize(rows, tokenizer, siamese=False, max_length=most, characters=True)
+    tokens = tokenize(rows, tokenizer, max_length=most, characters=True)
     placed, unseen = placed_tags(rows, tokens)
     expected = [
         (tokens.offsets[i] + place, i, number)
@@ -279,8 +280,8 @@ def test_pieces_of_sub_word_and_byte_level_tokenizers():
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
     )
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", cls_token="<s>")
-    rows = words_rows([["big", "under", "cats"]], 1, "here")
-    tokens = tokenize(rows, tokenizer, siamese=False, max_length=16, characters=True)
+    rows = words_rows([["big", "under", "cats"]], Single(), "here")
+    tokens = tokenize(rows, tokenizer, max_length=16, characters=True)
     placed, unseen = placed_tags(rows, tokens)
     assert [made.id_to_token(i) for i in tokens.ids] == [
         "<s>", "▁big", "▁un", "der", "▁cats", "</s>",
@@ -291,18 +292,18 @@ def test_pieces_of_sub_word_and_byte_level_tokenizers():
 
 def test_words_of_the_user(read, tmp_path, tiny_encoder):
     config = load_config(token_config(tmp_path, tiny_encoder, tmp_path, tasks=("ner",)))
-    data = config.tasks["ner"].data
+    ner = config.tasks["ner"]
     plain = tmp_path / "own.txt"
     plain.write_text("the big cat\n\nman  sees\n")
-    assert words_from_file(data, plain).words == [("the", "big", "cat"), ("man", "sees")]
+    assert words_from_file(ner, plain).words == [("the", "big", "cat"), ("man", "sees")]
     write_lines(tmp_path / "own.jsonl", [{"tokens": ["New York", "."]}])
-    assert words_from_file(data, tmp_path / "own.jsonl").words == [("New York", ".")]
+    assert words_from_file(ner, tmp_path / "own.jsonl").words == [("New York", ".")]
     (tmp_path / "own.conll").write_text("the\ncat\n\nman\n")
-    assert words_from_file(data, tmp_path / "own.conll").words == [("the", "cat"), ("man",)]
+    assert words_from_file(ner, tmp_path / "own.conll").words == [("the", "cat"), ("man",)]
     with pytest.raises(UserError, match="expected a list of sentences"):
-        words_rows("the cat", 1, "here")
+        words_rows("the cat", Single(), "here")
     with pytest.raises(UserError, match="here, row 2: words is an empty list"):
-        words_rows(["a b", " "], 1, "here")
+        words_rows(["a b", " "], Single(), "here")
 
 
 NAMES = ("B-X", "I-X", "O")
@@ -313,9 +314,9 @@ READER = LabelReader(
 
 def test_a_word_without_a_piece_keeps_its_place_and_is_outside(tiny_encoder):
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
-    rows = words_rows([["the", "", "cat"], ["man"]], 1, "here")
+    rows = words_rows([["the", "", "cat"], ["man"]], Single(), "here")
     rows.labels = np.array([[0, 1, 1], [2, -1, -1]])
-    tokens = tokenize(rows, tokenizer, siamese=False, max_length=16, characters=True)
+    tokens = tokenize(rows, tokenizer, max_length=16, characters=True)
     tokens, unseen = placed_tags(rows, tokens)
     assert unseen == 1 and tokens.without_piece.tolist() == [1, 0]
     # tag, probability, loss of each word that has a piece
@@ -352,8 +353,8 @@ def test_words_that_are_cut_off_and_words_without_a_piece_are_two_things(
     words, most, cut, dropped, tiny_encoder
 ):
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
-    rows = words_rows([words], 1, "here")
-    tokens = tokenize(rows, tokenizer, siamese=False, max_length=most, characters=True)
+    rows = words_rows([words], Single(), "here")
+    tokens = tokenize(rows, tokenizer, max_length=most, characters=True)
     placed, unseen = placed_tags(rows, tokens)
     assert placed.without_piece.tolist() == [dropped] and unseen == cut + dropped
 

@@ -10,6 +10,7 @@ import pytest
 from tokenizers import processors
 
 from multitask.data import tokenize as module
+from multitask.data.inputs.base import apart, together
 from multitask.data.tokenize import Tokens, default_cache, tokenize
 from multitask.models.pretrained import load_tokenizer
 from multitask.tasks.rows import Rows
@@ -61,7 +62,7 @@ def words(tokenizer, text: str) -> list[int]:  # type: ignore[no-untyped-def]
 
 
 def test_single_texts(tokenizer):
-    tokens = tokenize(SINGLE, tokenizer, siamese=False, max_length=32)
+    tokens = tokenize(SINGLE, tokenizer, max_length=32)
     expected = [[CLS, *words(tokenizer, text), SEP] for (text,) in SINGLE.texts]
     assert sequences(tokens) == expected
     assert (len(tokens), tokens.sides) == (4, 1)
@@ -71,7 +72,7 @@ def test_single_texts(tokenizer):
 
 
 def test_siamese_sides_are_apart_and_have_no_segments(tokenizer):
-    tokens = tokenize(PAIRS, tokenizer, siamese=True, max_length=32)
+    tokens = tokenize(PAIRS, tokenizer, arrange=apart, max_length=32)
     firsts, seconds = zip(*PAIRS.texts, strict=True)
     expected = [[CLS, *words(tokenizer, text), SEP] for text in (*firsts, *seconds)]
     assert sequences(tokens) == expected  # sequence s * N + i is side s of row i
@@ -81,7 +82,7 @@ def test_siamese_sides_are_apart_and_have_no_segments(tokenizer):
 
 
 def test_cross_encoded_pairs_have_segments(tokenizer):
-    tokens = tokenize(PAIRS, tokenizer, siamese=False, max_length=32)
+    tokens = tokenize(PAIRS, tokenizer, max_length=32)
     parts = [tuple(words(tokenizer, text) for text in pair) for pair in PAIRS.texts]
     assert sequences(tokens) == [[CLS, *u, SEP, *v, SEP] for u, v in parts]
     assert types(tokens) == [[0] * (len(u) + 2) + [1] * (len(v) + 1) for u, v in parts]
@@ -89,19 +90,19 @@ def test_cross_encoded_pairs_have_segments(tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("rows", "siamese", "length", "share", "longest"),
+    ("rows", "arrange", "length", "share", "longest"),
     [
-        (SINGLE, False, 5, 1 / 4, 5),
-        (SINGLE, False, 10, 1 / 4, 10),
-        (SINGLE, False, 11, 0, 11),
-        (PAIRS, True, 4, 2 / 3, 4),  # first side of row 0, second of row 1
-        (PAIRS, True, 6, 1 / 3, 6),
-        (PAIRS, False, 6, 2 / 3, 6),
-        (PAIRS, False, 8, 1 / 3, 8),
+        (SINGLE, together, 5, 1 / 4, 5),
+        (SINGLE, together, 10, 1 / 4, 10),
+        (SINGLE, together, 11, 0, 11),
+        (PAIRS, apart, 4, 2 / 3, 4),  # first side of row 0, second of row 1
+        (PAIRS, apart, 6, 1 / 3, 6),
+        (PAIRS, together, 6, 2 / 3, 6),
+        (PAIRS, together, 8, 1 / 3, 8),
     ],
 )
-def test_truncated_share_counts_rows(rows, siamese, length, share, longest, tokenizer):
-    tokens = tokenize(rows, tokenizer, siamese=siamese, max_length=length)
+def test_truncated_share_counts_rows(rows, arrange, length, share, longest, tokenizer):
+    tokens = tokenize(rows, tokenizer, arrange=arrange, max_length=length)
     assert tokens.truncated_share == pytest.approx(share)
     assert tokens.lengths.max() == longest
     assert all(ids[0] == CLS and ids[-1] == SEP for ids in sequences(tokens))
@@ -109,14 +110,14 @@ def test_truncated_share_counts_rows(rows, siamese, length, share, longest, toke
 
 def test_a_long_pair_is_cut_longest_first(tokenizer):
     pair = ("cat", "the cat sees a dog in the house")
-    tokens = tokenize(rows_of(pair), tokenizer, siamese=False, max_length=8)
+    tokens = tokenize(rows_of(pair), tokenizer, max_length=8)
     cut = [CLS, *words(tokenizer, "cat"), SEP, *words(tokenizer, "the cat sees a"), SEP]
     assert sequences(tokens) == [cut]
 
 
 def test_white_space_and_unknown_words(tokenizer):
     rows = rows_of((" cat ",), ("a\ndog",), ("zebra",))
-    assert sequences(tokenize(rows, tokenizer, siamese=False, max_length=8)) == [
+    assert sequences(tokenize(rows, tokenizer, max_length=8)) == [
         [CLS, *words(tokenizer, "cat"), SEP],
         [CLS, *words(tokenizer, "a dog"), SEP],
         [CLS, UNK, SEP],
@@ -134,27 +135,27 @@ def test_baked_in_padding_and_truncation_are_reset(packaged):
     tokenizer = load_tokenizer(str(packaged))
     assert len(tokenizer.backend_tokenizer.encode("a film")) == 4
     assert len(tokenizer.backend_tokenizer.encode(long)) == 302
-    tokens = tokenize(rows_of(("a film",), (long,)), tokenizer, siamese=False, max_length=512)
+    tokens = tokenize(rows_of(("a film",), (long,)), tokenizer, max_length=512)
     assert tokens.lengths.tolist() == [4, 302]
     assert tokenizer.pad_token_id not in tokens.ids
     assert tokens.truncated_share == 0
     # a tokenizer that was not reset gives the same
     careless = AutoTokenizer.from_pretrained(packaged)
-    raw_tokens = tokenize(rows_of(("a film",), (long,)), careless, siamese=False, max_length=512)
+    raw_tokens = tokenize(rows_of(("a film",), (long,)), careless, max_length=512)
     assert same(tokens, raw_tokens)
 
 
 @pytest.mark.parametrize(
-    ("rows", "siamese"),
-    [(SINGLE, False), (PAIRS, True), (rows_of(*(pair[::-1] for pair in PAIRS.texts)), True)],
+    ("rows", "arrange"),
+    [(SINGLE, together), (PAIRS, apart), (rows_of(*(pair[::-1] for pair in PAIRS.texts)), apart)],
 )
-def test_a_text_without_any_token_is_refused(rows, siamese, tiny_encoder):
+def test_a_text_without_any_token_is_refused(rows, arrange, tiny_encoder):
     """Only of a tokenizer that adds no [CLS]: elsewhere an empty text has two tokens."""
     bare = load_tokenizer(str(tiny_encoder))
     bare.backend_tokenizer.post_processor = processors.Sequence([])
     with pytest.raises(UserError, match=r"^file, row 3: a text without tokens, .* \[CLS\]: "):
-        tokenize(rows, bare, siamese=siamese, max_length=32)
-    tokens = tokenize(rows_of(*rows.texts[:2]), bare, siamese=siamese, max_length=32)
+        tokenize(rows, bare, arrange=arrange, max_length=32)
+    tokens = tokenize(rows_of(*rows.texts[:2]), bare, arrange=arrange, max_length=32)
     assert sequences(tokens)[0] == words(bare, rows.texts[0][0])
 
 
@@ -163,7 +164,7 @@ def test_a_tokenizer_that_fails_is_named_with_the_rows():
         raise Exception("WordPiece error: Missing [UNK] token from the vocabulary")
 
     with pytest.raises(UserError, match=r"rows: the tokenizer of the encoder fails: WordPiece err"):
-        tokenize(Rows("rows", ["0"], [("a",)], None), failing, siamese=False, max_length=6)
+        tokenize(Rows("rows", ["0"], [("a",)], None), failing, max_length=6)
 
 
 def test_a_panic_of_the_tokenizer_is_named_with_the_rows():
@@ -171,7 +172,6 @@ def test_a_panic_of_the_tokenizer_is_named_with_the_rows():
         tokenize(
             Rows("rows", ["0"], [("a",)], None),
             lambda *_, **__: panic(),
-            siamese=False,
             max_length=6,
         )
 
@@ -193,9 +193,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return calls
 
 
-@pytest.mark.parametrize(("rows", "siamese"), [(SINGLE, False), (PAIRS, True), (PAIRS, False)])
-def test_cache_hit_equals_fresh(rows, siamese, tokenizer, tmp_path, counted):
-    options = {"siamese": siamese, "max_length": 6}
+@pytest.mark.parametrize(
+    ("rows", "arrange"), [(SINGLE, together), (PAIRS, apart), (PAIRS, together)]
+)
+def test_cache_hit_equals_fresh(rows, arrange, tokenizer, tmp_path, counted):
+    options = {"arrange": arrange, "max_length": 6}
     fresh = tokenize(rows, tokenizer, **options)
     missed = tokenize(rows, tokenizer, **options, cache=tmp_path / "deep" / "cache")
     hit = tokenize(rows, tokenizer, **options, cache=tmp_path / "deep" / "cache")
@@ -208,15 +210,15 @@ def test_cache_hit_equals_fresh(rows, siamese, tokenizer, tmp_path, counted):
 def test_whatever_changes_the_tokens_misses_the_cache(
     tokenizer, tiny_encoder, packaged, tmp_path, counted
 ):
-    def run(rows: Rows = PAIRS, using=tokenizer, siamese: bool = True, length: int = 6) -> None:  # type: ignore[no-untyped-def]
-        tokenize(rows, using, siamese=siamese, max_length=length, cache=tmp_path)
+    def run(rows: Rows = PAIRS, using=tokenizer, arrange=apart, length: int = 6) -> None:  # type: ignore[no-untyped-def]
+        tokenize(rows, using, arrange=arrange, max_length=length, cache=tmp_path)
 
     cased = load_tokenizer(str(tiny_encoder))
     cased.backend_tokenizer.normalizer = None
     run()
     run(rows=rows_of(("a big dog", "cat"), ("cat", "the cat sees a dog"), ("", "Dog")))
     run(rows=rows_of(*reversed(PAIRS.texts)))
-    run(siamese=False)
+    run(arrange=together)
     run(length=7)
     run(using=cased)
     run(using=load_tokenizer(str(packaged)))
@@ -244,7 +246,7 @@ def test_whatever_changes_the_tokens_misses_the_cache(
 def test_a_damaged_cache_file_is_ignored_and_replaced(damage, tokenizer, tmp_path, counted):
     from safetensors.numpy import load, save
 
-    fresh = tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=tmp_path)
+    fresh = tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path)
     (file,) = tmp_path.iterdir()
     content = file.read_bytes()
 
@@ -262,14 +264,14 @@ def test_a_damaged_cache_file_is_ignored_and_replaced(damage, tokenizer, tmp_pat
         "other tensors": save({"ids": np.zeros(3, dtype=np.int32)}),
     }
     file.write_bytes(damaged[damage])
-    assert same(tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=tmp_path), fresh)
+    assert same(tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path), fresh)
     assert len(counted) == 2
     assert file.read_bytes() == content
 
 
 @pytest.mark.parametrize("kind", ["link to a device", "pipe", "too large"])
 def test_a_cache_reads_no_more_than_a_file_of_its_size(kind, tokenizer, tmp_path, counted):
-    fresh = tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=tmp_path)
+    fresh = tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path)
     (file,) = tmp_path.iterdir()
     content = file.read_bytes()
     if kind == "too large":
@@ -277,22 +279,22 @@ def test_a_cache_reads_no_more_than_a_file_of_its_size(kind, tokenizer, tmp_path
     else:
         file.unlink()
         file.symlink_to("/dev/zero") if kind == "link to a device" else os.mkfifo(file)
-    assert same(tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=tmp_path), fresh)
+    assert same(tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path), fresh)
     assert len(counted) == 2
     assert file.read_bytes() == content
 
 
 def test_a_file_that_the_cache_has_not_written_is_not_loaded(tokenizer, tmp_path, monkeypatch):
-    tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=tmp_path)
+    tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path)
     (file,) = tmp_path.iterdir()
     os.truncate(file, 2**24)
     monkeypatch.setattr("safetensors.numpy.load", None)  # a call would be a TypeError
-    tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=tmp_path)
+    tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path)
 
 
 def test_what_is_too_large_for_the_cache_is_not_written(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "CACHE_BYTES", 100)
-    tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=tmp_path)
+    tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -300,8 +302,8 @@ def test_what_is_too_large_for_the_cache_is_not_written(tokenizer, tmp_path, mon
 def test_a_cache_that_cannot_be_written_costs_nothing_else(place, tokenizer, tmp_path, counted):
     (tmp_path / "file").write_text("a file where a directory should be")
     cache = tmp_path / place  # an absolute place stays as it is
-    fresh = tokenize(SINGLE, tokenizer, siamese=False, max_length=6)
-    assert same(tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=cache), fresh)
+    fresh = tokenize(SINGLE, tokenizer, max_length=6)
+    assert same(tokenize(SINGLE, tokenizer, max_length=6, cache=cache), fresh)
 
 
 def test_a_full_disk_leaves_no_scrap_in_the_cache(tokenizer, tmp_path, monkeypatch):
@@ -310,7 +312,7 @@ def test_a_full_disk_leaves_no_scrap_in_the_cache(tokenizer, tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    tokenize(SINGLE, tokenizer, siamese=False, max_length=6, cache=tmp_path)
+    tokenize(SINGLE, tokenizer, max_length=6, cache=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -346,13 +348,13 @@ def test_without_a_home_directory_nothing_is_cached(monkeypatch):
     [
         (SINGLE, {"words": True}),
         (PAIRS, {}),
-        (PAIRS, {"siamese": True}),
+        (PAIRS, {"arrange": apart}),
         (rows_of(("a", "the cat sees a dog"), ("cat", "dog"), ("the", "a dog " * 5)),
          {"characters": True, "stride": 2}),
     ],
 )  # fmt: skip
 def test_tokens_are_taken_with_their_rows(tokenizer, rows, how):
-    how = {"siamese": False, "max_length": 9, **how}
+    how = {"arrange": together, "max_length": 9, **how}
     every = replace(rows, tokens=tokenize(rows, tokenizer, **how))
     for index in ([0, 2], [1], [2, 0, 1]):
         taken, alone = every.take(index).tokens, tokenize(rows.take(index), tokenizer, **how)

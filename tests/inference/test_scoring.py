@@ -48,7 +48,6 @@ def model(tiny_encoder):
             nn.Identity(),
             build("head", head, options, context),
             dropout=0.5,
-            sides=sides,
         )
         for name, (pooling, head, options, _, sides) in TASKS.items()
     }

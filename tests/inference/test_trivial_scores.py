@@ -45,13 +45,12 @@ def model(tiny_encoder):
     context = {"dim": D, "num_labels": 3, "class_counts": [1, 1, 1], "low": 0.0, "high": 5.0}
     torch.manual_seed(2)
     tasks = {}
-    for name, (head, options, projection, _, sides, _) in TASKS.items():
+    for name, (head, options, projection, *_) in TASKS.items():
         tasks[name] = TaskModule(
             build("pooling", "mean", {}, {"dim": D, "num_layers": 2}),
             build("projection", projection, {}, context) if projection else nn.Identity(),
             build("head", head, options, context),
             dropout=0.1,
-            sides=sides,
         )
     return MultiTaskModel(encoder, tasks)
 

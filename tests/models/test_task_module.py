@@ -32,31 +32,31 @@ class Sequence(nn.Module):
         return tokens * mask.unsqueeze(-1)
 
 
-def module(head=None, dropout=0.0, sides=1, **options):
+def module(head=None, dropout=0.0, **options):
     """Pooler and projection are `x 1` and `x 10`, the pooler of evaluations, if any, `x 2`."""
-    return TaskModule(Times(1), Times(10), head or Difference(), dropout, sides, **options)
+    return TaskModule(Times(1), Times(10), head or Difference(), dropout, **options)
 
 
 VECTORS = torch.arange(12.0).reshape(4, 3)
 
 
 def test_projection_and_head_of_one_side():
-    assert torch.equal(module()(VECTORS), 10 * VECTORS)
+    assert torch.equal(module()(VECTORS, 1), 10 * VECTORS)
 
 
 def test_the_sides_of_a_pair_are_the_halves_of_the_batch():
-    assert torch.equal(module(sides=2)(VECTORS), 10 * (VECTORS[:2] - VECTORS[2:]))
+    assert torch.equal(module()(VECTORS, 2), 10 * (VECTORS[:2] - VECTORS[2:]))
 
 
 def test_two_views_while_training_are_one_in_evaluation():
-    made = module(sides=2, eval_sides=1)
-    assert torch.equal(made.train()(VECTORS), 10 * (VECTORS[:2] - VECTORS[2:]))
-    assert torch.equal(made.eval()(VECTORS), 10 * VECTORS)
+    made = module()
+    assert torch.equal(made.train()(VECTORS, 2), 10 * (VECTORS[:2] - VECTORS[2:]))
+    assert torch.equal(made.eval()(VECTORS, 1), 10 * VECTORS)
 
 
 def test_a_head_of_a_sequence_gets_the_mask():
     tokens, mask = torch.ones(2, 3, 4), torch.tensor([[1, 1, 0], [1, 0, 0]])
-    result = module(Sequence())(tokens, mask)
+    result = module(Sequence())(tokens, 1, mask)
     assert torch.equal(result, 10.0 * mask.unsqueeze(-1).expand(2, 3, 4))
 
 
@@ -65,7 +65,7 @@ def test_dropout_is_behind_the_projection_and_in_training_alone():
     made.head.register_forward_pre_hook(lambda m, given: seen.append(given[0]))
     torch.manual_seed(0)
     ones = torch.ones(50, 40)
-    made.train()(ones), made.eval()(ones)
+    made.train()(ones, 1), made.eval()(ones, 1)
     dropped, plain = seen
     assert (
         set(dropped.unique().tolist()) == {0.0, 20.0} and 0.4 < dropped.bool().float().mean() < 0.6
@@ -77,10 +77,10 @@ def test_a_pooler_of_evaluations_stands_in_for_pooler_and_projection():
     made = module(eval_pooler=Times(2))
     made.train()
     assert made.pooler_in_use is made.pooler
-    assert torch.equal(made(VECTORS), 10 * VECTORS)
+    assert torch.equal(made(VECTORS, 1), 10 * VECTORS)
     made.eval()
     assert made.pooler_in_use is made.scoring_pooler is made.eval_pooler
-    assert torch.equal(made(VECTORS), VECTORS)
+    assert torch.equal(made(VECTORS, 1), VECTORS)
 
 
 @pytest.mark.parametrize("only", [True, False])
@@ -93,12 +93,12 @@ def test_a_head_may_want_the_projection_for_training_alone(only):
 
 
 def test_another_tasks_pooling_under_a_head_on_shared_pooling():
-    base = TaskModule(nn.Linear(3, 3), nn.Linear(3, 3), Difference(), 0.0, 1)
-    sharing = HeadOnSharedPooling(base, nn.Linear(3, 1), 0.0, sides=1, eval_sides=1)
+    base = TaskModule(nn.Linear(3, 3), nn.Linear(3, 3), Difference(), 0.0)
+    sharing = HeadOnSharedPooling(base, nn.Linear(3, 1), 0.0)
     assert sharing.pooler is sharing.pooler_in_use is sharing.scoring_pooler is base.pooler
-    assert torch.equal(sharing(VECTORS), sharing.head(base.projection(VECTORS)))
+    assert torch.equal(sharing(VECTORS, 1), sharing.head(base.projection(VECTORS)))
     # the weights below have one owner
     assert {name for name, _ in sharing.named_parameters()} == {"head.weight", "head.bias"}
-    pair = HeadOnSharedPooling(base, Difference(), 0.0, sides=2, eval_sides=2)
+    pair = HeadOnSharedPooling(base, Difference(), 0.0)
     projected = base.projection(VECTORS)
-    assert torch.equal(pair(VECTORS), projected[:2] - projected[2:])
+    assert torch.equal(pair(VECTORS, 2), projected[:2] - projected[2:])

@@ -7,53 +7,34 @@ from typing import Any
 
 import yaml
 
-from multitask.config import TEXT_KEYS, TaskConfig
-from multitask.config.registry import resolve
+from multitask.config import TaskConfig
+from multitask.config.registry import TASK_TYPES, input_type, resolve
 from multitask.config.training_config import StageConfig
-from multitask.models.head_checks import INPUTS_TAKEN
+from multitask.models.head_checks import inputs_for
 from tests.conftest import WORDS
+from tests.support.cases import type_case
 from tests.support.option_values import TASKS, Line, lines
 
 SIZES = {"train": 8, "dev": 6}
-MOODS = ["bad", "dull", "good"]
-# the label column of each task type, and more keys of `data`; a new type needs a line and a column
-LABELS: dict[str, dict[str, Any]] = {
-    "class": {"label": "mood", "labels": {mood: mood for mood in MOODS}},
-    "binary": {"label": "same"},
-    "labels": {"label": "classes"},
-    "number": {"label": "score", "label_range": [0, 5]},
-    "tags": {"label": "tags", "text": "words"},
-    "span": {"label": "answers", "text2": "text"},
-    "tokens": {},
-    "views": {},
-    "preference": {"label": "votes"},  # the type of docs/extending.md
-}
-COLUMNS = {"text": "text", "text2": "other", "text3": "third"}
+COLUMNS = {"text": "text", "text2": "other", "text3": "third", "choices": ["other", "third"]}
 
 
 def write_rows(directory: Path) -> None:
     """Write `train.jsonl` and `dev.jsonl`, whose rows have labels of every type."""
     draw = random.Random(0)
+    labelled = [case for case in map(type_case, TASK_TYPES) if "label" in case.DATA]
     for split, size in SIZES.items():
         rows = []
         for number in range(size):
             words, other, third = (draw.choices(WORDS[:40], k=draw.randint(3, 7)) for _ in range(3))
-            mood = MOODS[min(number % 4, 2)]  # more rows of the last class
-            words[0], words[-1] = "cat", mood
-            same = number % 2
+            words[0], words[-1] = "cat", type_case("class").cell(number, words)
             rows.append(
                 {
                     "text": " ".join(words),
-                    "other": " ".join(words[1:] if same else other),
+                    "other": " ".join(words[1:] if number % 2 else other),
                     "third": " ".join(third),
                     "words": words,
-                    "mood": mood,
-                    "same": same,
-                    "score": number % 6,
-                    "classes": [name for name in MOODS if draw.random() < 0.5] or [mood],
-                    "tags": ["B-PET", *["O"] * (len(words) - 1)],
-                    "answers": {"text": ["cat"], "answer_start": [0]},
-                    "votes": f"{number + 1}:{3 * same + 1}",
+                    **{case.DATA["label"]: case.cell(number, words) for case in labelled},
                 }
             )
         lines_of_file = [json.dumps(row) for row in rows]
@@ -63,13 +44,9 @@ def write_rows(directory: Path) -> None:
 def task(head: dict[str, Any], **parts: Any) -> dict[str, Any]:
     """A task with this head, on the rows that its type and its input need."""
     made = resolve("head", head["name"])
-    assert made.task_type in LABELS, (
-        f"head {head['name']!r}: add the label of a {made.task_type!r} task to LABELS in "
-        "tests/support/option_runs.py"
-    )
-    wide = INPUTS_TAKEN[made.takes][-1] if made.takes != "vector" else "single"
-    columns = {key: COLUMNS[key] for key in TEXT_KEYS[wide]}
-    data = {"train": "train.jsonl", "dev": "dev.jsonl", **columns, **LABELS[made.task_type]}
+    wide = inputs_for(made.takes)[-1] if made.takes != "vector" else "single"
+    columns = {key: COLUMNS[key] for key in input_type(wide).columns}
+    data = {"train": "train.jsonl", "dev": "dev.jsonl", **columns, **type_case(made.task_type).DATA}
     tokens = made.takes in ("tokens", "sequence")
     entry = {"data": data, "input": wide, "head": head, "pooling": "tokens" if tokens else "mean"}
     if made.takes == "views":

@@ -9,6 +9,7 @@ from multitask.config.registry import TASK_TYPES, imported, task_type
 from multitask.tasks.base import TaskType, count, divide
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
+from tests.support.cases import type_case
 
 TYPES = [task_type(name) for name in TASK_TYPES]
 ROWS = Rows("f", ["a", "b", "c"], [("x",), ("y",), ("z",)], np.array([2, 0, 1]))
@@ -41,12 +42,12 @@ def test_what_a_type_declares(kind):
     assert kind.figure_shows.format(task="sst").find("sst") > 0
 
 
-@pytest.mark.parametrize("kind", [k for k in TYPES if k.per_row], ids=lambda k: k.name)
+@pytest.mark.parametrize("kind", [k for k in TYPES if k.shares_rows], ids=lambda k: k.name)
 def test_unread_labels_are_missing_and_read_ones_are_not(kind):
     reader = reader_of(kind)
     labels = kind.unread(3, reader)
     assert kind.missing(labels).tolist() == [True, True, True]
-    labels[1] = kind.read(["1"] if kind.has_range else ["q"], reader)
+    labels[1] = kind.read(type_case(kind.name).VALUES, reader)
     assert kind.missing(labels).tolist() == [True, False, True]
 
 

@@ -12,27 +12,10 @@ from sklearn.metrics import average_precision_score
 from multitask.config.registry import task_type
 from multitask.tasks.bootstrap import intervals
 from multitask.tasks.metrics import compute
-from tests.support.metric_sets import (
-    binary_set,
-    guess,
-    naive_f1,
-    naive_mcc,
-    two_columns,
-)
+from tests.support.tallies import guess, two_columns
+from tests.tasks.cases import binary
 
 pytestmark = pytest.mark.usefixtures("no_warnings")
-
-
-def naive_average_precision(labels, scores):
-    if not any(labels):
-        return math.nan
-    total, recall_before = 0.0, 0.0
-    for threshold in sorted(set(scores), reverse=True):
-        retrieved = [label for label, s in zip(labels, scores, strict=True) if s >= threshold]
-        recall = sum(retrieved) / sum(labels)
-        total += (recall - recall_before) * sum(retrieved) / len(retrieved)
-        recall_before = recall
-    return total
 
 
 @given(two_columns(st.integers(0, 1)), st.data())
@@ -40,17 +23,9 @@ def test_binary_metrics_equal_their_formulas(columns, data):
     labels, predictions = columns
     # Few distinct values, so that many rows share a threshold.
     scores = data.draw(arrays(np.float64, len(labels), elements=st.sampled_from([0, 0.2, 0.7, 1])))
-    values = compute(task_type("binary"), (labels, predictions, scores[:, None]))
-    assert values == pytest.approx(
-        {
-            "accuracy": np.mean(labels == predictions),
-            "f1": naive_f1(labels, predictions, 1),
-            "average_precision": naive_average_precision(labels.tolist(), scores.tolist()),
-            "mcc": naive_mcc(labels, predictions),
-        },
-        abs=1e-12,
-        nan_ok=True,
-    )
+    columns = labels, predictions, scores[:, None]
+    values = compute(task_type("binary"), columns)
+    assert values == pytest.approx(binary.naive(*columns), abs=1e-12, nan_ok=True)
     if labels.any():
         assert values["average_precision"] == pytest.approx(average_precision_score(labels, scores))
 
@@ -70,7 +45,7 @@ def test_one_class_sets():
 
 
 def test_a_diverged_model_has_no_average_precision():
-    labels, predictions, scores = binary_set(rows=20)
+    labels, predictions, scores = binary.columns(rows=20)
     scores[3] = math.nan
     values = compute(task_type("binary"), (labels, predictions, scores))
     assert math.isnan(values["average_precision"]) and values["accuracy"] > 0

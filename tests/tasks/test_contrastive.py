@@ -5,15 +5,13 @@ import pytest
 
 from multitask.config.registry import task_type
 from multitask.tasks.metrics import compute
-from tests.support.metric_sets import (
-    views_set,
-)
+from tests.tasks.cases.contrastive import columns
 
 pytestmark = pytest.mark.usefixtures("no_warnings")
 
 
 def test_views_are_a_mean_over_rows():
-    labels, nearest, chance = views_set(5)
+    labels, nearest, chance = columns(5)
     result = compute(task_type("views"), (labels, nearest, chance))
     assert result == pytest.approx({"probability": chance.mean(), "accuracy": nearest.mean()})
     assert np.isnan(

@@ -11,36 +11,24 @@ from multitask.config.registry import TASK_TYPES, task_type
 from multitask.tasks import metrics
 from multitask.tasks.bootstrap import intervals
 from multitask.tasks.metrics import compute
-from tests.support.metric_sets import (
-    SETS,
-)
+from tests.support.cases import type_case
 
 pytestmark = pytest.mark.usefixtures("no_warnings")
 
 
-def test_the_first_metric_is_the_default_and_errors_are_not_selectable():
-    first = {name: task_type(name).metrics[0] for name in TASK_TYPES}
-    assert first == {
-        "class": "accuracy", "binary": "accuracy", "labels": "f1", "number": "pearson",
-        "tokens": "accuracy", "views": "probability", "tags": "f1", "span": "f1",
-    }  # fmt: skip
-    assert {name: task_type(name).selects for name in TASK_TYPES} == {
-        "class": ("accuracy", "macro_f1", "mcc"),
-        "labels": ("f1", "macro_f1", "exact_match"),
-        "binary": ("accuracy", "f1", "average_precision", "mcc"),
-        "number": ("pearson", "spearman"),
-        "tokens": ("accuracy",),
-        "views": ("probability", "accuracy"),
-        "tags": ("f1", "precision", "recall", "accuracy"),
-        "span": ("f1", "exact_match"),
-    }
-    for label_type, make in SETS.items():
-        assert tuple(compute(task_type(label_type), make())) == task_type(label_type).metrics
+@pytest.mark.parametrize("label_type", TASK_TYPES)
+def test_metrics_equal_their_formulas_and_some_can_select_weights(label_type):
+    kind, case = task_type(label_type), type_case(label_type)
+    columns = case.columns(rows=60)
+    values = compute(kind, columns)
+    assert tuple(values) == kind.metrics
+    assert values == pytest.approx(case.naive(*columns), abs=1e-12)
+    assert kind.selects == case.SELECTS and kind.metrics[0] == kind.selects[0]
 
 
-@pytest.mark.parametrize("label_type", SETS)
+@pytest.mark.parametrize("label_type", TASK_TYPES)
 def test_the_set_is_scored_as_a_whole_not_as_a_mean_over_batches(label_type):
-    columns = SETS[label_type](rows=50)
+    columns = type_case(label_type).columns(rows=50)
     scores = compute(task_type(label_type), columns)
     batches = [slice(0, 32), slice(32, 50)]
     parts = [
@@ -60,9 +48,9 @@ def test_masked_language_modelling_counts_only_alone():
     assert counted(mlm="tokens", simcse="views") == ["mlm", "simcse"]
 
 
-@pytest.mark.parametrize("label_type", SETS)
+@pytest.mark.parametrize("label_type", TASK_TYPES)
 def test_no_rows_is_nan_throughout(label_type):
-    columns = (column[:0] for column in SETS[label_type]())
+    columns = (column[:0] for column in type_case(label_type).columns())
     labels, predictions, scores = columns
     assert all(
         math.isnan(v)
@@ -72,9 +60,10 @@ def test_no_rows_is_nan_throughout(label_type):
     assert np.isnan(list(bounds.values())).all()
 
 
-@pytest.mark.parametrize("label_type", SETS)
+@pytest.mark.parametrize("label_type", TASK_TYPES)
 def test_metrics_asked_for_by_name_are_the_same_and_no_others(label_type):
-    kind, columns, rows = task_type(label_type), SETS[label_type](rows=40), np.arange(40)[None]
+    columns = type_case(label_type).columns(rows=40)
+    kind, rows = task_type(label_type), np.arange(40)[None]
     every = metrics.resampled_values(kind, columns, rows)
     for name in kind.metrics:
         assert metrics.resampled_values(kind, columns, rows, [name]) == {name: every[name]}

@@ -10,44 +10,19 @@ from hypothesis import strategies as st
 from multitask.config.registry import task_type
 from multitask.tasks.bootstrap import intervals
 from multitask.tasks.metrics import compute
-from tests.support.metric_sets import (
-    guess,
-    number_set,
-    two_columns,
-)
+from tests.support.tallies import guess, two_columns
+from tests.tasks.cases import regression
 
 pytestmark = pytest.mark.usefixtures("no_warnings")
-
-
-def naive_pearson(left, right):
-    if len(set(left)) < 2 or len(set(right)) < 2:
-        return math.nan
-    left = [x - math.fsum(left) / len(left) for x in left]
-    right = [y - math.fsum(right) / len(right) for y in right]
-    covariance = math.fsum(x * y for x, y in zip(left, right, strict=True))
-    return covariance / math.sqrt(math.fsum(x * x for x in left) * math.fsum(y * y for y in right))
-
-
-def naive_ranks(values):
-    """1 + how many are smaller + half of how many others are equal."""
-    return [1 + sum(v < x for v in values) + (values.count(x) - 1) / 2 for x in values]
 
 
 @settings(deadline=None)  # the first example imports scipy
 @given(two_columns(st.sampled_from([-1.5, 0.0, 0.2, 1.0, 3.4, 5.0])))
 def test_number_metrics_equal_their_formulas(columns):
     labels, predictions = columns
-    values = compute(task_type("number"), (labels, predictions, predictions[:, None]))
-    left, right = labels.tolist(), predictions.tolist()
-    assert values == pytest.approx(
-        {
-            "pearson": naive_pearson(left, right),
-            "spearman": naive_pearson(naive_ranks(left), naive_ranks(right)),
-            "mse": math.fsum((x - y) ** 2 for x, y in zip(left, right, strict=True)) / len(left),
-        },
-        abs=1e-12,
-        nan_ok=True,
-    )
+    columns = labels, predictions, predictions[:, None]
+    values = compute(task_type("number"), columns)
+    assert values == pytest.approx(regression.naive(*columns), abs=1e-12, nan_ok=True)
 
 
 @pytest.mark.parametrize("constant", ["labels", "predictions"])
@@ -80,7 +55,7 @@ def test_predictions_that_differ_by_rounding_only_are_constant(metric, level):
 
 
 def test_a_diverged_model_scores_nan_and_has_no_interval():
-    labels, predictions, scores = number_set(rows=20)
+    labels, predictions, scores = regression.columns(rows=20)
     predictions[3] = math.nan
     assert np.isnan(
         list(compute(task_type("number"), (labels, predictions, scores)).values())

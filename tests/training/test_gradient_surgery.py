@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from multitask.config.registry import SURGERY, imported
 from multitask.data.collate import separate
 from multitask.training import gradient_surgery
 from multitask.training.gradient_surgery import Surgery, TaskGradients, cosines
@@ -22,9 +23,7 @@ from tests.support.small_models import batch, parted
 pytest.importorskip("torchjd", reason="gradient surgery is an extra: pip install 'torchjd[cagrad]'")
 
 TASKS = ("sst", "qqp", "sts")
-every_method = pytest.mark.parametrize(
-    "name", ["pcgrad", "gradvac", "cagrad", "mgda", "aligned_mtl"]
-)
+every_method = pytest.mark.parametrize("name", SURGERY)
 
 
 def gradients(*rows, **named):
@@ -41,7 +40,7 @@ def made(name):
     """A method by its name in YAML; the test skips where its packages are not installed."""
     if name == "cagrad":
         pytest.importorskip("cvxpy")
-    return getattr(gradient_surgery, name)()
+    return imported(SURGERY[name])()
 
 
 def combined(weighting, *rows):

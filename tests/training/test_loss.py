@@ -71,16 +71,16 @@ def test_compiled_kernels_give_the_same_penalty_and_replay_their_dropout(task, m
 def naive_smoothness(model, task, settings, seed=5, rows=None):
     """Eq. (2) of the paper with one ascent step, written out; ``model`` has no dropout."""
     rows = rows or batch(task)
-    single = separate({task: rows})
+    single, head = separate({task: rows}), partial(model.module(task), sides=rows.sides)
     real = rows.attention_mask.unsqueeze(-1)
     embedded = model.encoder.embed(rows.input_ids, rows.token_type_ids, rows.attention_mask)
     if settings.perturb == "embeddings":
         x, mask = embedded, real
 
         def f(z):
-            return model.module(task)(model.pool(single, z, rows.attention_mask)[task])
+            return head(model.pool(single, z, rows.attention_mask)[task])
     else:
-        x, mask, f = model.pool(single, embedded, rows.attention_mask)[task], 1, model.module(task)
+        x, mask, f = model.pool(single, embedded, rows.attention_mask)[task], 1, head
 
     def distance(z):
         a, b = f(z), f(x)

@@ -35,7 +35,6 @@ def make(tiny_overrides, tiny_encoder):
                 build("projection", "tanh", {}, {"dim": encoder.dim}),
                 build("head", "binary", {}, {"dim": encoder.dim}),
                 dropout=0.1,
-                sides=1,
             )
             for name in TASKS
         }

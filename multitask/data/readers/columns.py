@@ -1,6 +1,7 @@
 """Read a split as columns by name, from a table, a saved `datasets` directory or the hub."""
 
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,11 @@ def format_of(data: DataConfig, file: Path) -> str | None:
 
 def column_of(columns: dict[str, list], data: DataConfig, key: str, source: str) -> list:
     """Return the column that a key of ``data`` names. Raises UserError if missing or not text."""
-    name = getattr(data, key)
+    return column_named(columns, getattr(data, key), key, source)
+
+
+def column_named(columns: Mapping[str, list], name: str, key: str, source: str) -> list:
+    """Return the column ``name``, which ``data.KEY`` names. Raises UserError as ``column_of``."""
     if name not in columns:
         hint = suggest(name, tuple(column for column in columns if column))
         or_none = ", null takes the row's number" if key == "id" else ""

@@ -108,7 +108,8 @@ def _separator(lines: list[str], file: Path, declared: str, data: DataConfig) ->
 
 
 def _texts(data: DataConfig) -> set[str]:
-    return {name for name in (data.text, data.text2, data.text3) if name is not None}
+    endings = [data.choices] if isinstance(data.choices, str) else data.choices or []
+    return {name for name in (data.text, data.text2, data.text3, *endings) if name is not None}
 
 
 def _others(data: DataConfig) -> set[str]:

@@ -83,9 +83,7 @@ def cls_attention(
     Raises:
         UserError: more tokens than the encoder has positions.
     """
-    tokens = tokenize(
-        Rows("text", ["0"], [tuple(texts)], None), tokenizer, siamese=False, max_length=NO_LIMIT
-    )
+    tokens = tokenize(Rows("text", ["0"], [tuple(texts)], None), tokenizer, max_length=NO_LIMIT)
     if len(tokens.ids) > encoder.max_positions:
         count = f"{len(tokens.ids)} tokens, special ones included"
         raise UserError(

@@ -17,7 +17,7 @@ def importance(
     scorer: Scorer,
     task: str,
     tokens: Tokens,
-    texts: Sequence[Sequence[str]],
+    sequences: Sequence[Sequence[Sequence[str]]],
     *,
     split: str,
     examples: int,
@@ -31,7 +31,7 @@ def importance(
         scorer: of a model with the weights that serve the task.
         task: its name.
         tokens: N rows.
-        texts: their texts, one to three a row.
+        sequences: the texts of each sequence of each row.
         split: the name of the rows, for the figure.
         examples: the number of rows whose weights are returned one by one.
     """
@@ -46,11 +46,7 @@ def importance(
 
         weighed = scorer.over_rows(inputs, weights_of, title=f"scoring the layers of {task}")
     weights = weighed.cpu().numpy()
-    sentences = [
-        text
-        for row in texts[:examples]
-        for text in (row if tokens.sides > 1 else [" / ".join(row)])
-    ]
+    sentences = [" / ".join(texts) for row in sequences[:examples] for texts in row]
     return Importance(
         task=task,
         split=split,

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from multitask.config import Config
 from multitask.data.collate import separate
+from multitask.data.inputs.base import input_of, together
 from multitask.data.tokenize import tokenize
 from multitask.inference.scoring import Scorer
 from multitask.models.encoders import BertEncoder, Encoder
@@ -39,6 +40,7 @@ class Parts:
         vector_projection: the projection that sentence vectors have: that of a contrastive task,
             else None.
         sides: the number of texts that are encoded separately: 2 for siamese pairs, else 1.
+        chooses: True if the head takes a sequence per ending, which the graph has in one tensor.
         embeds: True if the task gives vectors of texts and no predictions.
     """
 
@@ -59,6 +61,7 @@ class Parts:
         self.projection: Any = None if isinstance(projection, nn.Identity) else projection
         self.vector_projection = self.projection if model.compares_projected(task) else None
         self.sides = 2 if self.head.takes == "pair" else 1
+        self.chooses = self.head.takes == "choice"
         self.embeds = self.reader.task_type.compares_rows
         self.max_length = self.config.tasks[task].max_length
         base = self.config.tasks[self.base]
@@ -109,8 +112,8 @@ class Parts:
 
     def _over(self, texts: list[tuple[str, ...]], function: Any, apart: bool = True) -> Tensor:
         rows = Rows("texts", [str(i) for i in range(len(texts))], texts, None)
-        siamese = apart and self.sides == 2
-        tokens = tokenize(rows, self.tokenizer, siamese=siamese, max_length=self.max_length)
+        arrange = input_of(self.config.tasks[self.task]).arrange if apart else together
+        tokens = tokenize(rows, self.tokenizer, max_length=self.max_length, arrange=arrange)
         batch_size = self.config.training.eval_batch_size
         scorer = Scorer(self.model, self.tokenizer, batch_size, torch.device("cpu"))
         return scorer.over_rows(tokens, function)

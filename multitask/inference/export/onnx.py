@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from multitask.data.collate import collate
+from multitask.data.inputs.base import input_of, together
 from multitask.data.tokenize import tokenize
 from multitask.inference.export.export_parts import TOLERANCE, Parts, largest_difference
 from multitask.inference.export.onnx_module import INPUTS, PlainTask
@@ -44,11 +45,13 @@ def export_onnx(parts: Parts, directory: Path) -> None:
         )
         raise UserError(message + "export it with --format ternary")
     names = input_names(parts)
-    length = [torch.export.Dim("length"), torch.export.Dim("length_2")]
-    batch = torch.export.Dim("batch")
-    shapes = tuple({0: batch, 1: length[i // 3]} for i in range(len(names)))
     # an example input: all sizes differ, so that the exporter does not take two of them as equal
-    sample = [torch.ones(3, 11 - 3 * (i // 3), dtype=torch.long) for i in range(len(names))]
+    endings = {"endings": 5} if parts.chooses else {}
+    sizes = [{"batch": 3, **endings, "length": 11}] * 3 + [{"batch": 3, "length_2": 8}] * 3
+    sizes = sizes[: len(names)]
+    dimensions = {name: torch.export.Dim(name) for size in sizes for name in size}
+    shapes = tuple({i: dimensions[name] for i, name in enumerate(size)} for size in sizes)
+    sample = [torch.ones(*size.values(), dtype=torch.long) for size in sizes]
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # a fused kernel without a counterpart
     try:
@@ -116,18 +119,27 @@ def session(file: Path) -> Any:
 
 
 def feeds(parts: Parts, texts: Texts) -> list[dict[str, np.ndarray]]:
-    """Tokenize rows of texts into inputs of the graph, BATCH rows each, in order."""
+    """Tokenize rows of texts into inputs of the graph, BATCH rows each, in order.
+
+    Inputs are [B, T], or [B, n, T] of a task with n endings, as in `AutoModelForMultipleChoice`.
+    """
     batches: list[dict[str, np.ndarray]] = [{} for _ in range(0, len(texts), BATCH)]
-    sides: list[list[tuple[str, ...]]] = [list(texts)]
+    inputs: list[list[tuple[str, ...]]] = [list(texts)]
     if parts.sides == 2:
-        sides = [[(row[i],) for row in texts] for i in range(2)]
-    for suffix, side in zip(("", "_2"), sides, strict=False):
-        rows = Rows("texts", [str(i) for i in range(len(side))], side, None)
-        tokens = tokenize(rows, parts.tokenizer, siamese=False, max_length=parts.max_length)
+        inputs = [[(row[i],) for row in texts] for i in range(2)]
+    arrange = input_of(parts.config.tasks[parts.task]).arrange if parts.chooses else together
+    how: dict[str, Any] = {"max_length": parts.max_length, "arrange": arrange}
+    for suffix, given in zip(("", "_2"), inputs, strict=False):
+        rows = Rows("texts", [str(i) for i in range(len(given))], given, None)
+        tokens = tokenize(rows, parts.tokenizer, **how)
         for number, feed in enumerate(batches):
-            index = np.arange(number * BATCH, min((number + 1) * BATCH, len(side)))
+            index = np.arange(number * BATCH, min((number + 1) * BATCH, len(given)))
             batch = collate(tokens, index, pad_id=parts.tokenizer.pad_token_id)
-            feed |= {name + suffix: getattr(batch, name).numpy() for name in INPUTS}
+            for name in INPUTS:
+                values = getattr(batch, name)
+                if parts.chooses:
+                    values = values.unflatten(0, (tokens.sides, -1)).transpose(0, 1).contiguous()
+                feed[name + suffix] = values.numpy()
     return batches
 
 

@@ -16,7 +16,8 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 class PlainTask(nn.Module):
     """Maps token ids, mask and token types to the task's scores, without packing.
 
-    A siamese task takes the three tensors of the first texts, then those of the second texts.
+    A siamese task takes the three tensors of the first texts, then those of the second texts. A
+    task with n endings per row takes three tensors [B, n, T].
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -26,10 +27,13 @@ class PlainTask(nn.Module):
         self.pooler = parts.pooler
         self.projection = parts.projection or nn.Identity()
         self.head = parts.head
-        self.embeds = parts.embeds
+        self.embeds, self.chooses = parts.embeds, parts.chooses
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """int64 [B, T] each -> logits [B, C] or [B], numbers [B], or vectors [B, d]."""
+        """int64 [B, T] or [B, n, T] -> logits [B], [B, C], [B, n], numbers [B], vectors [B, d]."""
+        if self.chooses:  # the head gives each ending its logit
+            vectors = self.projection(self._pooled(*(values.flatten(0, 1) for values in inputs)))
+            return self.head(vectors).reshape(inputs[0].shape[:2])
         texts = [inputs[i : i + 3] for i in range(0, len(inputs), 3)]
         vectors = [self.projection(self._pooled(*text)) for text in texts]
         return vectors[0] if self.embeds else self.head(*vectors)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from multitask.config import load_saved_config
+from multitask.data.inputs.base import input_of
 from multitask.inference.export import hugging_face, int8, onnx, sentences
 from multitask.inference.export.export_parts import Parts
 from multitask.models.encoders import BertEncoder
@@ -170,6 +171,7 @@ def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8
         int8.quantise(scratch)
         measured = rows.spread(MEASURED)
         notes += int8.compare_int8(parts, scratch, measured.texts, measured.records)
+    shown = "ids[None]" if parts.chooses else "ids"  # one row with its endings
     usage = [
         "import onnxruntime",
         "from transformers import AutoTokenizer",
@@ -178,7 +180,7 @@ def _onnx(parts: Parts, scratch: Path, directory: Path, rows: DevRows, with_int8
         f'session = onnxruntime.InferenceSession("{directory / onnx.FILE}")',
         "wanted = {given.name for given in session.get_inputs()}",
         f"ready = tokenizer({_example(parts)}, truncation=True, return_tensors='np')",
-        "inputs = {name: ids for name, ids in ready.items() if name in wanted}",
+        f"inputs = {{name: {shown} for name, ids in ready.items() if name in wanted}}",
     ]
     if parts.sides == 2:
         usage += [
@@ -229,5 +231,4 @@ def _ternary(parts: Parts, scratch: Path, directory: Path, rows: DevRows) -> Exp
 
 def _example(parts: Parts) -> str:
     """Return example arguments of the tokenizer for one row."""
-    pair = parts.config.tasks[parts.task].input == "cross"
-    return '"A man is running."' + (', "Someone runs."' if pair else "")
+    return input_of(parts.config.tasks[parts.task]).example

@@ -6,6 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from threading import Lock
 
+from multitask.data.inputs.base import Input, input_of
 from multitask.inference.analysis.attention_weights import cls_attention
 from multitask.inference.embeddings import Vectors, run_vectors
 from multitask.inference.load_run import TrainedRun, load
@@ -22,7 +23,6 @@ MAX_SHOWN = 500
 # number of classes shown, the most probable first
 MOST_CLASSES = 10
 NEIGHBOURS = 10
-PAIRS = ("siamese", "cross")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,11 @@ class Served:
 
     def needs_pair(self, task: str) -> bool:
         """Return True if a task predicts something about two texts."""
-        return self.kind(task).labelled and self.run.config.tasks[task].input in PAIRS
+        return self.kind(task).labelled and self.input(task).texts > 1
+
+    def input(self, task: str) -> Input:
+        """Return the input of a task."""
+        return input_of(self.run.config.tasks[task])
 
 
 @dataclass(frozen=True)
@@ -200,12 +204,11 @@ def read_texts(served: Served, first: str, second: str) -> list[str]:
 
 def about(served: Served, task: str) -> str:
     """Say what a task reads and predicts, such as ``one text → 5 classes``."""
-    reader, entry = served.run.readers[task], served.run.config.tasks[task]
+    reader = served.run.readers[task]
     names, low, high = " or ".join(reader.names), reader.low, reader.high
     kind = reader.task_type
     gives = kind.gives.format(count=len(reader.names), names=names, low=low, high=high)
-    reads = {"siamese": "two texts, read apart", "cross": "two texts, read together"}
-    read = reads.get(entry.input, "one text") if kind.labelled else "one text or two"
+    read = served.input(task).reads if kind.labelled else "one text or two"
     return f"{read} → {gives}"
 
 
@@ -231,11 +234,11 @@ def _answer(served: Served, task: str, texts: Sequence[str]) -> TaskAnswer:
 
 
 def _predicted(served: Served, task: str, texts: Sequence[str], of: str) -> Result:
-    """Predict the given texts, one or a pair."""
-    reader = served.run.readers[task]
-    (record,) = served.run.predict(task, [texts[0] if len(texts) == 1 else tuple(texts)])
+    """Predict the typed texts, one or two."""
+    reader, row = served.run.readers[task], served.input(task).row_of_typed(texts)
+    (record,) = served.run.predict(task, [row[0] if len(row) == 1 else row])
     answer = reader.task_type.answer(record, reader)
-    notes = [*cut(served, task, texts), *answer.pop("notes", ())]
+    notes = [*cut(served, task, row), *answer.pop("notes", ())]
     shares = [Share(*share) for share in answer.pop("shares", ())]
     if len(shares) > MOST_CLASSES:
         notes.append(f"The {MOST_CLASSES} likeliest of {len(shares)} classes.")
@@ -257,9 +260,7 @@ def _compared(served: Served, task: str, texts: Sequence[str]) -> tuple[list[Res
 def cut(served: Served, task: str, texts: Sequence[str]) -> list[str]:
     """Return a note if a task reads only the beginning of its texts."""
     entry = served.run.config.tasks[task]
-    rows: list[tuple[str, ...]] = [(text,) for text in texts]
-    if entry.input == "cross":
-        rows = [tuple(texts)]
+    rows = served.input(task).sequences(texts)
     if entry.stride is not None or not served.run.tokens(task, rows).truncated.any():
         return []
     return [f"Cut at {entry.max_length} tokens: the rest was not read."]
@@ -271,8 +272,7 @@ def attention_tasks(served: Served) -> list[str]:
     first_tasks: dict[tuple[int, str | None, bool], str] = {}
     for task in served.tasks:
         adapter = run.model.owners_of(task)[-1] if run.model.adapter(task) is not None else None
-        together = run.config.tasks[task].input == "cross"
-        first_tasks.setdefault((run.steps[task], adapter, together), task)
+        first_tasks.setdefault((run.steps[task], adapter, served.input(task).joins), task)
     return list(first_tasks.values())
 
 
@@ -282,14 +282,12 @@ def attention(served: Served, task: str, texts: Sequence[str]) -> list[Picture]:
     Raises UserError if the encoder does not give its weights, a text is too long, or a second text
     is missing.
     """
-    inputs: list[Sequence[str]] = [[text] for text in texts]
-    if served.run.config.tasks[task].input == "cross":
-        if len(texts) < 2:
-            raise UserError(f"Task {task} reads two texts together: type a second one.")
-        inputs = [texts]
+    form = served.input(task)
+    if form.joins and len(texts) < 2:
+        raise UserError(f"Task {task} reads two texts together: type a second one.")
     encoder, adapter = served.run.encoder(task)
     pictures = []
-    for read in inputs:
+    for read in form.sequences(form.row_of_typed(texts)):
         weights = cls_attention(encoder.eval(), served.run.tokenizer, read, adapter)
         png = BytesIO()
         save_figure(draw_mean(weights, f"{served.run.directory.name}, task {task}"), png)

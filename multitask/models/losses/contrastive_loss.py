@@ -93,7 +93,7 @@ class ContrastiveHead(nn.Module):
             outcomes.append(torch.stack([nearest.to(chance.dtype), chance], dim=1))
         return torch.cat(outcomes)
 
-    def per_row(self, scores: Tensor, **batch: Any) -> Tensor:
+    def row_values(self, scores: Tensor, **batch: Any) -> Tensor:
         """The views of each row; see ``heads.base.Head``."""
         return scores
 

@@ -28,7 +28,7 @@ class ScoredRows:
 
     # the run directory
     run: Path
-    # the rows; ``answers`` are the labels where metrics are measured per row
+    # the rows
     rows: Rows
     # what the task predicts
     task_type: TaskType
@@ -38,11 +38,18 @@ class ScoredRows:
     predictions: Array
     # the probabilities or numbers behind the predictions, in the same form
     scores: Array
+    # the labels as saved, which a metric may not need; None: those of ``rows``
+    saved_labels: Sequence[Any] | None = None
 
     @property
     def columns(self) -> Columns:
         """Return the arguments of a metric: labels, predictions, scores."""
         return self.rows.gold, self.predictions, self.scores
+
+    @property
+    def labels(self) -> Sequence[Any]:
+        """Return the label of each row, to tell whether two runs have the same rows."""
+        return self.rows.gold.tolist() if self.saved_labels is None else self.saved_labels
 
     def values(self, drawn: Array) -> Array:
         """Compute the task's metric on each set of drawn rows: int [R, M] -> [R]."""
@@ -76,9 +83,9 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
             [str(record["id"]) for record in records],
             [tuple(record["texts"]) for record in records],
             None if unlabelled else labels,
-            answers=[tuple(one["label"]) for one in records] if kind.measured else None,
         )
-        scored = ScoredRows(run, rows, kind, result["metric"], predictions, scores)
+        saved = [record["label"] for record in records]
+        scored = ScoredRows(run, rows, kind, result["metric"], predictions, scores, saved)
         return _checked(scored, split, result, advice)
     except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
         raise UserError(f"{file}: damaged or incomplete: {advice}") from error
@@ -119,10 +126,8 @@ def check_same_rows(task: str, first: ScoredRows, other: ScoredRows, split: str 
         raise UserError(f"{pair}: other {split} rows ({sizes}); {advice}")
     if one.labels is None or two.labels is None or first.task_type.compares_rows:
         content: tuple[str, Sequence[Any], Sequence[Any]] = ("text", one.texts, two.texts)
-    elif one.answers is not None and two.answers is not None:
-        content = ("label", one.answers, two.answers)
     else:
-        content = ("label", one.labels.tolist(), two.labels.tolist())
+        content = ("label", first.labels, other.labels)
     for what, ours, theirs in (("id", one.ids, two.ids), content):
         for row, (a, b) in enumerate(zip(ours, theirs, strict=True), 1):
             if a != b:

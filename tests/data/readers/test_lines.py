@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitask.config import DataConfig
+from multitask.config import Choice, DataConfig, TaskConfig
 from multitask.data.load_rows import texts_from_file
 from multitask.data.readers.lines import (
     each_line,
@@ -26,6 +26,11 @@ from tests.support.data_files import refusal
 # characters at which `str.splitlines` ends a line, and we do not
 NO_ENDS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 LINES = ["a film", f"b{NO_ENDS}b", "", "  ", "café ☕\ttab"]
+
+
+def task(**keys):
+    """A task with these keys."""
+    return TaskConfig(**{"data": {}, "head": Choice(name="classification"), **keys})
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
@@ -56,7 +61,7 @@ def test_every_command_reads_the_same_texts_of_a_file_with_mixed_line_ends(parts
         file = Path(directory) / "x.txt"
         file.write_bytes(text.encode())
         indexed = [pair for chunk in chunks(file) for pair in chunk]
-        rows = texts_from_file(DataConfig(), file)
+        rows = texts_from_file(task(), file)
         predicted = list(
             zip((int(i) + 1 for i in rows.ids), (t for (t,) in rows.texts), strict=True)
         )
@@ -67,7 +72,9 @@ def test_every_command_reads_the_same_texts_of_a_file_with_mixed_line_ends(parts
 
 def test_the_ending_may_be_in_capitals(tmp_path):
     (tmp_path / "X.TXT").write_text("a film\ta dog\n")
-    assert texts_from_file(DataConfig(text2="b"), tmp_path / "X.TXT").texts == [("a film", "a dog")]
+    assert texts_from_file(task(input="cross", data={"text2": "b"}), tmp_path / "X.TXT").texts == [
+        ("a film", "a dog")
+    ]
 
 
 @pytest.mark.parametrize("form", ["jsonl", "conll", "documents"])

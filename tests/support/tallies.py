@@ -1,4 +1,4 @@
-"""Random labels, predictions and scores of task types, and class metrics written out naively."""
+"""Class metrics written out naively, columns of labels, and the trivial model."""
 
 import math
 
@@ -50,54 +50,3 @@ def two_columns(elements):
     return st.lists(st.tuples(elements, elements), min_size=1, max_size=40).map(
         lambda rows: tuple(np.array(column) for column in zip(*rows, strict=True))
     )
-
-
-def binary_set(rows=300, seed=0):
-    generator = np.random.default_rng(seed)
-    scores = generator.random((rows, 1)).round(2)
-    labels = (generator.random(rows) < scores[:, 0]).astype(int)
-    return labels, (scores[:, 0] > 0.5).astype(int), scores
-
-
-def number_set(rows=300, seed=0):
-    generator = np.random.default_rng(seed)
-    labels = generator.integers(0, 26, rows) / 5
-    predictions = labels + generator.normal(size=rows)
-    return labels, predictions, predictions[:, None]
-
-
-def class_set(rows=300, seed=0):
-    generator = np.random.default_rng(seed)
-    scores = generator.dirichlet(np.ones(5), rows)
-    predictions = scores.argmax(1)
-    labels = np.where(generator.random(rows) < 0.5, predictions, generator.integers(0, 5, rows))
-    return labels, predictions, scores
-
-
-def tokens_set(rows=200, seed=0):
-    generator = np.random.default_rng(seed)
-    masked = generator.integers(0, 5, rows)
-    right = generator.binomial(masked, 0.4)
-    return masked, right, (masked * generator.uniform(0.5, 3, rows))[:, None]
-
-
-def views_set(rows=200, seed=0):
-    generator = np.random.default_rng(seed)
-    chance = generator.random((rows, 1))
-    return np.arange(2 * rows).reshape(rows, 2), (chance[:, 0] > 0.5).astype(int), chance
-
-
-def labels_set(rows=300, seed=0):
-    generator = np.random.default_rng(seed)
-    chances = generator.random((rows, 4)) * [0.9, 0.8, 1.0, 0.6]
-    return (generator.random((rows, 4)) < chances).astype(float), (chances > 0.5) * 1, chances
-
-
-SETS = {
-    "labels": labels_set,
-    "class": class_set,
-    "binary": binary_set,
-    "number": number_set,
-    "tokens": tokens_set,
-    "views": views_set,
-}

@@ -1,0 +1,67 @@
+"""Rows of a context with several endings, and the place of the right one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from string import ascii_uppercase
+
+from multitask.config import Config
+from multitask.data.load_rows import hidden_label, rows_of, without
+from multitask.data.readers.columns import column_of, read_columns
+from multitask.data.readers.endings import names_of_endings
+from multitask.tasks.label_reader import LabelReader, canonical, some_of
+from multitask.tasks.rows import Rows
+from multitask.utils.errors import UserError
+
+
+def chosen_rows(config: Config, task: str, split: str, reader: LabelReader) -> Rows:
+    """Read a split; drop and count rows without a label.
+
+    ``labels`` has the place of the right ending, int64 [N]. A test split may have no labels. Raises
+    UserError with file and row if a label names none of the endings.
+    """
+    data = config.tasks[task].data
+    columns, source = read_columns(config, task, split)
+    rows = rows_of(data, columns, source)
+    if split == "test" and data.label not in columns:
+        return rows
+    skip = set(map(canonical, data.unlabelled))
+    labels = reader.task_type.unread(len(rows), reader)
+    names = names_of_endings(data, columns, source)
+    for i, cell in enumerate(column_of(columns, data, "label", source)):
+        try:
+            values = reader.task_type.values_in(cell, skip, data.label_separator)
+            if values is not None:
+                labels[i] = place_of(values[0], names[i], len(rows.texts[i]) - 1)
+        except ValueError as error:
+            where = f"{source}, row {i + 1} (id {rows.ids[i]})"
+            hint = hidden_label(data, cell, split)
+            raise UserError(f"{where}: {data.label} {error}{hint}") from None
+    missing = labels < 0
+    if split == "test" and missing.any():
+        return rows  # a test split to predict
+    return without(missing, replace(rows, labels=labels))
+
+
+def place_of(value: str, names: Sequence[str], count: int) -> int:
+    """Return the place that a label names, from 0, among ``count`` endings.
+
+    Without ``names`` of the endings, a label is a number from 0 or a letter from A. Raises
+    ValueError for any other label.
+    """
+    numbers, letters = [str(place) for place in range(count)], ascii_uppercase[:count]
+    spellings = [[canonical(name) for name in names]] if names else [numbers, [*letters]]
+    label = canonical(value)
+    for known in spellings:
+        if label in known:
+            return known.index(label)
+    raise ValueError(f"is {value!r:.60}: expected one of {' or '.join(map(some_of, spellings))}")
+
+
+def check_same_number(parts: Mapping[str, Rows]) -> None:
+    """Raise UserError if the rows of two splits have different numbers of texts."""
+    for first, other in pairwise(parts.values()):
+        one, two = len(first.texts[0]), len(other.texts[0])
+        if one != two:
+            counts = f"{two - 1} endings, but those of {first.source} have {one - 1}"
+            raise UserError(f"{other.source}, row 1: its rows have {counts}")

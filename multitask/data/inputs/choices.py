@@ -1,0 +1,41 @@
+# Tested by tests/data/inputs/test_base.py
+"""``input: choices``: a context with several endings, each read together with the context."""
+
+from collections.abc import Sequence
+
+from multitask.data.inputs.base import Input, Sides, Texts
+
+
+class Choices(Input):
+    """The context and one ending per sequence, told apart by token types.
+
+    The texts of a row are the context and its n endings, n >= 2. All rows have the same n.
+    """
+
+    columns = ("text", "choices")
+    may_have = ("text2",)
+    heads = ("choice",)
+    joins = True
+    items = "rows of a context and at least two endings"
+    line = "a context and at least two endings with tabs between"
+    example = '["A man runs."] * 2, ["He stops.", "She sings."], padding=True'
+    reads = "a context, and one ending a line"
+
+    def arrange(self, texts: Sequence[Texts]) -> Sides:
+        """Return n sides: side k has the context and ending k of each row."""
+        return [[(row[0], row[k]) for row in texts] for k in range(1, len(texts[0]))]
+
+    def sequences(self, texts: Sequence[str]) -> list[Texts]:
+        return [(texts[0], ending) for ending in texts[1:]]
+
+    def side_name(self, side: int) -> str:
+        """Name a side as labels do."""
+        return str(side)
+
+    def fits(self, count: int) -> bool:
+        return count > self.texts
+
+    def row_of_typed(self, texts: Sequence[str]) -> Texts:
+        """Return the context, and a text per line of the second typed text."""
+        context, endings = texts
+        return (context, *(line.strip() for line in endings.split("\n") if line.strip()))

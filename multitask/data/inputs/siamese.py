@@ -1,0 +1,21 @@
+# Tested by tests/data/inputs/test_base.py
+"""``input: siamese``: two texts, encoded separately."""
+
+from collections.abc import Sequence
+
+from multitask.data.inputs.base import Input, Sides, Texts, apart
+
+
+class Siamese(Input):
+    """The two texts of a pair, each in a sequence of its own."""
+
+    columns = ("text", "text2")
+    heads = ("pair", "views")
+    compares = True
+    items = "pairs of texts"
+    line = "two texts with a tab between"
+    reads = "two texts, read apart"
+    views = "pairs, all other texts of the batch are negatives"
+
+    def arrange(self, texts: Sequence[Texts]) -> Sides:
+        return apart(texts)

@@ -1,0 +1,20 @@
+# Tested by tests/data/inputs/test_base.py
+"""``input: triplet``: a text, a similar one and a different one, encoded separately."""
+
+from collections.abc import Sequence
+
+from multitask.data.inputs.base import Input, Sides, Texts, apart
+
+
+class Triplet(Input):
+    """A text, a similar text and a different one, each in a sequence of its own."""
+
+    columns = ("text", "text2", "text3")
+    heads = ("views",)
+    items = "triplets of texts"
+    line = "three texts with a tab between"
+    reads = "three texts, read apart"
+    views = "pairs with a hard negative, all other texts of the batch too"
+
+    def arrange(self, texts: Sequence[Texts]) -> Sides:
+        return apart(texts)

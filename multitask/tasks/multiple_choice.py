@@ -1,0 +1,75 @@
+"""One of n endings of a context is right.
+
+Labels and predictions are the place of an ending, from 0, int [N]. Scores are the probabilities of
+the endings [N, n]. The texts of a row are the context and its endings.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from multitask.tasks.base import Array, Columns, Mistake, TaskType, none_missing
+from multitask.tasks.confusion import class_value, confusions, frequencies
+from multitask.tasks.label_reader import LabelReader
+from multitask.tasks.rows import Rows
+
+
+class MultipleChoice(TaskType):
+    """Choose one of several endings."""
+
+    name = "choice"
+    predicts = "which of several endings is right"
+    gives = "one of the endings"
+    selects = ("accuracy",)
+    metrics = selects
+    pipeline = "multiple-choice"
+    shown_texts = ("context",)  # ``mistake`` has the endings that matter
+    no_classes = "chooses one of the endings of a row: it has no classes"
+    shares_rows = False
+    load_rows = "multitask.data.chosen_endings:chosen_rows"
+
+    def missing(self, labels: Array) -> Array:
+        return none_missing(labels)
+
+    def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
+        labels, predictions, scores = columns
+        counts = confusions(labels, predictions, scores.shape[1], rows)
+        return {name: class_value(name, counts) for name in names}
+
+    def trivial(self, train: Rows, dev: Rows, reader: LabelReader) -> tuple[Array, Array]:
+        """Predict the place that is right most often (the first of equals)."""
+        shown = frequencies(train.gold, len(dev.texts[0]) - 1)
+        return np.full(len(dev), shown.argmax()), np.tile(shown, (len(dev), 1))
+
+    def records(
+        self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
+    ) -> Iterator[dict[str, Any]]:
+        """Yield records with the chosen ending as ``name``, and all endings as ``names``."""
+        for texts, record in zip(
+            rows.texts, super().records(rows, reader, predictions, scores), strict=True
+        ):
+            endings = list(texts[1:])
+            yield {**record, "name": endings[record["prediction"]], "names": endings}
+
+    def decide(self, scores: Array) -> Array:
+        return scores.argmax(axis=1)
+
+    def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
+        gold, predicted = record["label"], record["prediction"]
+        if gold == predicted:
+            return None
+        endings = record["texts"][1:]
+        return Mistake(record["scores"][predicted], endings[gold], endings[predicted])
+
+    def label_in_words(self, rows: Rows, i: int, reader: LabelReader) -> str:
+        place = self.label(rows, i, reader)
+        return f"ending {place}: {rows.texts[i][1 + place]!r:.60}"
+
+    def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, views: str) -> str:
+        return "one ending of each row"
+
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+        endings = enumerate(zip(record["names"], record["scores"], strict=True))
+        shares = [(name, score, place == record["prediction"]) for place, (name, score) in endings]
+        return {"prediction": record["name"], "shares": shares}
