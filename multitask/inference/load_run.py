@@ -31,6 +31,7 @@ from multitask.models.head_checks import check_head, check_lengths
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import (
     check_vocabulary,
+    empty_head_weights,
     saved_encoder,
     saved_tokenizer,
     use_kernels,
@@ -118,7 +119,8 @@ class TrainedRun:
 
         def build() -> MultiTaskModel:
             encoder = saved_encoder(self.files.encoder, config)
-            return assemble(config, encoder, context, autocast=autocast)
+            weights = empty_head_weights(encoder)
+            return assemble(config, encoder, context, weights=weights, autocast=autocast)
 
         self._weights = {n: intact_weights(self.files, n) for n in set(self.steps.values())}
         self.model = build_fitting(build, self._weights.values())

@@ -17,6 +17,7 @@ from multitask.models.encoders.bitlinear import set_strength
 from multitask.training.gradient_conflict import gradient_cosines
 from multitask.training.step import Stepped
 from multitask.utils import distributed
+from smart.teacher import follow
 
 if TYPE_CHECKING:
     from multitask.training.trainer import Trainer
@@ -116,6 +117,21 @@ class BitLinearStrength(Callback):
     def before_step(self, trainer: "Trainer") -> None:
         for encoder in self.encoders:
             set_strength(encoder, self.gradual, trainer.step / trainer.stages.total_steps)
+
+
+@dataclass
+class MomentumTeacher(Callback):
+    """Lets SMART's teacher follow the model after each step that trained something.
+
+    Attributes:
+        teacher: a running mean of the model's weights.
+    """
+
+    teacher: nn.Module
+
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
+        if done.losses:
+            follow(self.teacher, trainer.model, trainer.step / trainer.stages.total_steps)
 
 
 @dataclass

@@ -10,7 +10,8 @@ from torch import Tensor
 from multitask.data.collate import SharedBatch, by_task
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.training.gradient_surgery import Surgery, TaskGradients
-from multitask.training.loss import Objective, weighted
+from multitask.training.loss import Objective
+from multitask.training.loss_weights import weighted
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 
 from multitask.data.dataloader import MultiTaskLoader
@@ -22,7 +22,6 @@ from multitask.training.validation import Monitor
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite, UserError
 from multitask.utils.signals import on_signal
-from smart.teacher import follow
 
 
 class Interrupted(Exception):
@@ -42,9 +41,11 @@ class Trainer:
         measures: evaluates the tasks.
         selection: stops tasks that no longer improve; remembers the best steps.
         progress: counts steps, turns, sentences and seconds.
-        log: ``metrics.jsonl``; must be one of the callbacks.
-        checkpoints: saves and restores all parts; must be the last of the callbacks.
-        callbacks: called in this order.
+        log: ``metrics.jsonl``.
+        checkpoints: saves and restores all parts.
+        others: the other callbacks.
+        callbacks: all callbacks in the order of their calls: the log first, as others write to it;
+            the checkpoints last, as they save what the others have done.
         say: prints a line on the terminal.
         interrupted: True after Ctrl-C or SIGTERM; the loop stops at the next safe point.
         finished: True after all stages; False after an error or interruption.
@@ -60,10 +61,14 @@ class Trainer:
     progress: Progress
     log: MetricLog
     checkpoints: Checkpoints
-    callbacks: Sequence[Callback]
+    others: InitVar[Sequence[Callback]]
     say: Callable[[str], None]
+    callbacks: list[Callback] = field(init=False)
     interrupted: bool = False
     finished: bool = False
+
+    def __post_init__(self, others: Sequence[Callback]) -> None:
+        self.callbacks = [self.log, *others, self.checkpoints]
 
     def run(self) -> None:
         """Train from the current step to the end, or until every task has stopped.
@@ -120,8 +125,6 @@ class Trainer:
             )
         self.stages.scheduler.step()  # also in a skipped step: the schedule stays as planned
         self.progress.count(turns, done)
-        if micro_batches and self.objective.teacher is not None:
-            follow(self.objective.teacher, self.model, self.step / self.stages.total_steps)
         self.progress.seconds += time.perf_counter() - began
         for callback in self.callbacks:
             callback.on_step(self, list(turns), done)
