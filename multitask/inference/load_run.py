@@ -19,7 +19,8 @@ import numpy as np
 
 from multitask.config import Config, load_run_config
 from multitask.config.registry import imported
-from multitask.config.run_directory import RunDirectory, check_not_replaced, selected_steps
+from multitask.config.run_directory import RunDirectory, check_not_replaced
+from multitask.config.selected_steps import selected_steps
 from multitask.data.load_rows import label_readers, rows_of_texts
 from multitask.data.splits import masked_split, tokenized
 from multitask.data.texts import split_rows

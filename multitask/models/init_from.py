@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from multitask.config import Config, load_run_config
 from multitask.config.registry import head_type
-from multitask.config.run_directory import RunDirectory, selected_steps
+from multitask.config.run_directory import RunDirectory
+from multitask.config.selected_steps import selected_steps
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_tokenizer

@@ -18,16 +18,18 @@ from multitask.training.callbacks import (
     MomentumTeacher,
     ProgressBar,
 )
-from multitask.training.checkpoint_callback import Checkpoints, SameData, Stateful
-from multitask.training.early_stopping import Selection
+from multitask.training.checkpoint_save_restore import Checkpoints, Stateful
+from multitask.training.early_stopping import EarlyStopping
 from multitask.training.loss import Objective
 from multitask.training.metric_log import MetricLog
 from multitask.training.progress import Progress, Stages
+from multitask.training.resuming import SameData
 from multitask.training.setup import Plan
 from multitask.training.tensorboard import TensorBoard
 from multitask.training.trainer import Trainer
 from multitask.training.turns import Turns
 from multitask.training.validation import Monitor
+from multitask.training.weight_selection import Selection
 from multitask.utils.rng import RandomState
 from smart.teacher import teacher_of
 
@@ -108,10 +110,10 @@ def _objective(plan: Plan) -> Objective:
 
 
 def _selection(config: Config) -> Selection:
-    """Build early stopping for the tasks that train and for the task in ``training.select``."""
+    """Build it for the tasks that train and for the task in ``training.select``."""
     select = config.training.select
     selecting = {n: t for n, t in config.tasks.items() if not t.evaluate_only or n == select}
-    return Selection(
-        {name: task.early_stopping.patience for name, task in selecting.items()},
-        {name: task.early_stopping.min_delta for name, task in selecting.items()},
-    )
+    settings = {name: task.early_stopping for name, task in selecting.items()}
+    patience = {name: setting.patience for name, setting in settings.items()}
+    min_delta = {name: setting.min_delta for name, setting in settings.items()}
+    return Selection(EarlyStopping(patience, min_delta))

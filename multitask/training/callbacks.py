@@ -91,7 +91,7 @@ class ProgressBar(Callback):
                 self.say(f"warning: {what} ({why}): the mean leaves it out")
         self._undefined.update(left_out)
         for task in evaluation.stopped:
-            patience = trainer.selection.patience[task]
+            patience = trainer.selection.early_stopping.patience[task]
             self.say(f"{task} stops: no gain in {patience} evaluations")
 
     def on_end(self, trainer: "Trainer") -> None:

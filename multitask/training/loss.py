@@ -9,7 +9,7 @@ from torch import Tensor
 from multitask.config import SmartConfig
 from multitask.data.collate import SharedBatch, by_task
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.training.smart_penalty import scores_and_penalty
+from multitask.training.smart_penalty import loss_and_penalty
 
 
 class Outcome(NamedTuple):
@@ -79,8 +79,8 @@ def task_losses(
     for encoded in model.passes(batches, apart=tasks if apart else smart):
         first, batch = next(iter(by_task(encoded).items()))
         if first in smart:
-            scores, penalty = scores_and_penalty(model, first, batch, smart[first], teacher=teacher)
-            outcomes[first] = Outcome(model.loss(first, batch, scores), scores, penalty)
+            outcome = loss_and_penalty(model, first, batch, smart[first], teacher=teacher)
+            outcomes[first] = Outcome(*outcome)
             continue
         for task, vectors in model.encode(encoded).items():
             scores = model.labelled_scores(task, tasks[task], vectors)

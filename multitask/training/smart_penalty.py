@@ -20,24 +20,26 @@ from smart.adversarial import perturbation
 from smart.divergence import DIVERGENCES
 
 
-def scores_and_penalty(
+def loss_and_penalty(
     model: MultiTaskModel,
     task: str,
     batch: Batch,
     settings: SmartConfig,
     *,
     teacher: MultiTaskModel | None,
-) -> tuple[Tensor, Tensor]:
-    """Compute a task's scores f(x) for the labelled rows, and the weighted sum of its SMART terms.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute a task's loss, its scores f(x), and its penalty: the weighted sum of its SMART terms.
 
-    ``teacher`` is the momentum teacher of the Bregman term. Encoder outputs are compared in fp32.
-    In bf16, numbers near 1 have a spacing of 0.004, which is too coarse for perturbations of 1e-5.
+    The forward pass of the loss is also f(x). ``teacher`` is the momentum teacher of the Bregman
+    term. Encoder outputs are compared in fp32. In bf16, numbers near 1 have a spacing of 0.004,
+    which is too coarse for perturbations of 1e-5.
     """
     view = _View(model, task, batch, settings)
     point = view.point()
     scores = point.scores
+    loss = model.loss(task, batch, scores)
     if not len(scores):
-        return scores, scores.sum()
+        return loss, scores, scores.sum()
     divergence = DIVERGENCES[model.head(task).divergence]
     penalty = scores.new_zeros(())
     if settings.bregman and teacher is not None:
@@ -52,7 +54,7 @@ def scores_and_penalty(
             with _untracked(model, task):
                 term = _smoothness(view, point, divergence, draws)
         penalty = penalty + settings.weight * term
-    return scores, penalty
+    return loss, scores, penalty
 
 
 class _Point(NamedTuple):

@@ -9,8 +9,7 @@ from multitask.data.dataloader import MultiTaskLoader
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.metrics import mean_of_defined
 from multitask.training.callbacks import Callback, Evaluation
-from multitask.training.checkpoint_callback import Checkpoints
-from multitask.training.early_stopping import Selection
+from multitask.training.checkpoint_save_restore import Checkpoints
 from multitask.training.gradient_surgery import Surgery
 from multitask.training.loss import Objective
 from multitask.training.metric_log import MetricLog
@@ -19,6 +18,7 @@ from multitask.training.setup import Plan
 from multitask.training.step import Stepped, train_step
 from multitask.training.turns import Turns
 from multitask.training.validation import Monitor
+from multitask.training.weight_selection import Selection
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite, UserError
 from multitask.utils.signals import on_signal
@@ -39,7 +39,7 @@ class Trainer:
         stages: the stages; the current one has an optimizer and a learning-rate schedule.
         objective: the loss that a step minimises.
         measures: evaluates the tasks.
-        selection: stops tasks that no longer improve; remembers the best steps.
+        selection: remembers the best steps; its early stopping stops tasks.
         progress: counts steps, turns, sentences and seconds.
         log: ``metrics.jsonl``.
         checkpoints: saves and restores all parts.
@@ -139,8 +139,10 @@ class Trainer:
         scores = self.measures.evaluate(between_batches, self._write)
         values = {task: scores[task][self.measures.metrics[task]] for task in scores}
         together = {task: values[task] for task in self.measures.joint_tasks}
-        counted = {task: v for task, v in values.items() if task in self.selection.patience}
-        stopped = self.selection.update(self.step, counted, together, self.stages.now.tasks)
+        stopping = self.selection.early_stopping
+        counted = {task: v for task, v in values.items() if task in stopping.patience}
+        self.selection.update(self.step, counted, together)
+        stopped = stopping.update(self.step, counted, self.stages.now.tasks)
         self.progress.evaluated_at = self.step
         evaluation = Evaluation(scores, values, mean_of_defined(together), stopped)
         for callback in self.callbacks:
@@ -150,7 +152,7 @@ class Trainer:
         """Start the next stage; patience, turns and surgery start again."""
         self.stages.next(self.step)
         stage = self.stages.now
-        self.selection.begin_anew(stage.tasks)
+        self.selection.early_stopping.begin_stage(stage.tasks)
         self.turns.begin_stage()
         if self.plan.surgery is not None:
             self.plan.surgery.begin_anew()
@@ -180,7 +182,8 @@ class Trainer:
     @property
     def active_tasks(self) -> list[str]:
         """The tasks of the current stage that have not stopped."""
-        return [task for task in self.stages.now.tasks if task not in self.selection.stopped]
+        stopped = self.selection.early_stopping.stopped
+        return [task for task in self.stages.now.tasks if task not in stopped]
 
     @property
     def _write(self) -> Callable[..., None]:
