@@ -63,10 +63,10 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
     settings = config.training
     keep, every = settings.keep_checkpoints, settings.checkpoint_steps
     checkpoints = Checkpoints(run, parts, selection, keep, every, say)
-    # to add a callback, add it here
     callbacks = [ProgressBar(say), *_callbacks(plan, loader, objective.teacher)]
     if settings.tensorboard:
         callbacks.append(TensorBoard(log.file, run.make(run.tensorboard)))
+    # to add a callback, add it here
 
     return Trainer(
         plan=plan,

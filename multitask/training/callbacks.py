@@ -49,7 +49,7 @@ class Callback:
     def before_step(self, trainer: "Trainer") -> None:
         """Called before a step's forward pass, after its batches are drawn; not in empty steps."""
 
-    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
         """Called after a step. ``tasks`` had their turn; those without a loss were skipped."""
 
     def on_evaluation(self, trainer: "Trainer", evaluation: Evaluation) -> None:
@@ -68,12 +68,12 @@ class ProgressBar(Callback):
         self._undefined: set[str] = set()
 
     def on_start(self, trainer: "Trainer") -> None:
-        total, done = trainer.stages.total_steps, trainer.step
+        total, taken = trainer.stages.total_steps, trainer.step
         hidden = None if distributed.rank() == 0 else True  # None: tqdm hides it without a terminal
-        self._bar = tqdm(total=total, initial=done, unit="step", disable=hidden)
+        self._bar = tqdm(total=total, initial=taken, unit="step", disable=hidden)
 
-    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
-        losses = "  ".join(f"{task} {loss:.3f}" for task, loss in done.losses.items())
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
+        losses = "  ".join(f"{task} {loss:.3f}" for task, loss in result.losses.items())
         self._bar.set_postfix_str(f"loss {losses}" if losses else "skipped", refresh=False)
         self._bar.update()
 
@@ -129,8 +129,8 @@ class MomentumTeacher(Callback):
 
     teacher: nn.Module
 
-    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
-        if done.losses:
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
+        if result.losses:
             follow(self.teacher, trainer.model, trainer.step / trainer.stages.total_steps)
 
 
@@ -152,7 +152,7 @@ class GradientConflict(Callback):
     seed: int
     every: int
 
-    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
         active = trainer.active_tasks
         if trainer.step % self.every or len(active) < 2:
             return

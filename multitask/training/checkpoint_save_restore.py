@@ -55,7 +55,7 @@ class Checkpoints(Callback):
     say: Callable[[str], None]
     saved_at: int = -1
 
-    def on_step(self, trainer: "Trainer", tasks: object, done: Stepped) -> None:
+    def on_step(self, trainer: "Trainer", tasks: object, result: Stepped) -> None:
         if self.every and trainer.step % self.every == 0:
             self.save(trainer.step)
 

@@ -53,20 +53,20 @@ def train_step(
     Raises:
         NotFinite: a loss or the gradient is not a finite number; the weights are untouched.
     """
-    done = Stepped()
+    result = Stepped()
     apart = TaskGradients(model.shared()) if surgery else None
     for shared in micro_batches:
-        done.sequences += sum(len(one.inputs.input_ids) for one in shared)
+        result.sequences += sum(len(batch.inputs.input_ids) for batch in shared)
         outcomes = objective.losses(model, shared, apart=surgery is not None)
         batches, objectives = by_task(shared), {}
         for task, outcome in outcomes.items():
             share = batches[task].share
             part = outcome.loss * share
-            done.losses[task] = done.losses.get(task, 0.0) + part.item()
-            done.rows[task] = batches[task].step_rows
+            result.losses[task] = result.losses.get(task, 0.0) + part.item()
+            result.rows[task] = batches[task].step_rows
             if outcome.penalty is not None:
                 penalty = outcome.penalty * share
-                done.penalties[task] = done.penalties.get(task, 0.0) + penalty.item()
+                result.penalties[task] = result.penalties.get(task, 0.0) + penalty.item()
                 part = part + penalty
             objectives[task] = weighted(model, task, objective.weights[task] * part, share)
             if watch is not None:
@@ -82,18 +82,22 @@ def train_step(
         apart.sum_over_ranks()
         apart.combine(surgery)
     touched = _touched(model)
-    summed = distributed.total([*done.losses.values(), *done.penalties.values()], touched[0].device)
-    done.norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf).item()
-    if not math.isfinite(sum(summed)) or not math.isfinite(done.norm):
+    summed = distributed.total(
+        [*result.losses.values(), *result.penalties.values()], touched[0].device
+    )
+    result.norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf).item()
+    if not math.isfinite(sum(summed)) or not math.isfinite(result.norm):
         optimizer.zero_grad(set_to_none=True)
-        shown = ", ".join(f"task {t}: loss {v}" for t, v in zip(done.losses, summed, strict=False))
-        raise NotFinite(f"{shown}, gradient norm {done.norm}")
+        shown = ", ".join(
+            f"task {t}: loss {v}" for t, v in zip(result.losses, summed, strict=False)
+        )
+        raise NotFinite(f"{shown}, gradient norm {result.norm}")
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     means = iter(summed)
-    done.losses = {task: next(means) for task in done.losses}
-    done.penalties = {task: next(means) for task in done.penalties}
-    return done
+    result.losses = {task: next(means) for task in result.losses}
+    result.penalties = {task: next(means) for task in result.penalties}
+    return result
 
 
 def _touched(model: MultiTaskModel) -> list[torch.nn.Parameter]:

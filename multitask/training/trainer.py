@@ -110,11 +110,11 @@ class Trainer:
         began = time.perf_counter()
         tasks = [task for task, taken in turns.items() if taken and task in self.active_tasks]
         micro_batches = self.loader.next(tasks)
-        done = Stepped()
+        result = Stepped()
         if micro_batches:
             for callback in self.callbacks:
                 callback.before_step(self)
-            done = train_step(
+            result = train_step(
                 self.model,
                 micro_batches,
                 self.stages.optimizer,
@@ -124,10 +124,10 @@ class Trainer:
                 watch=self.turns.watch if self.stages.now.sampler.needs_scores else None,
             )
         self.stages.scheduler.step()  # also in a skipped step: the schedule stays as planned
-        self.progress.count(turns, done)
+        self.progress.count(turns, result)
         self.progress.seconds += time.perf_counter() - began
         for callback in self.callbacks:
-            callback.on_step(self, list(turns), done)
+            callback.on_step(self, list(turns), result)
 
     def evaluate(self) -> None:
         """Evaluate every task, record new best steps, stop tasks that are out of patience."""
