@@ -148,8 +148,8 @@ def build_fitting(build: Callable[[], M], files: Iterable[Path], prefix: str = "
             saved, expected = shapes.get(name, "nothing"), wanted.get(name, "nothing")
             if saved != expected:
                 raise UserError(
-                    f"{file}: the weights do not fit the config: {name} is {saved} there "
-                    f"and {expected} by the config: overrides may change data, device and precision, "
+                    f"{file}: the weights do not fit the config: {name} is {saved} there and "
+                    f"{expected} by the config: overrides may change data, device and precision, "
                     "not the model"
                 )
     return build()
