@@ -82,21 +82,18 @@ def train_step(
         apart.sum_over_ranks()
         apart.combine(surgery)
     touched = _touched(model)
-    summed = distributed.total(
-        [*result.losses.values(), *result.penalties.values()], touched[0].device
-    )
+    sums = [*result.losses.values(), *result.penalties.values()]
+    means = iter(distributed.total(sums, touched[0].device))
+    result.losses = {task: next(means) for task in result.losses}
+    result.penalties = {task: next(means) for task in result.penalties}
     result.norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf).item()
-    if not math.isfinite(sum(summed)) or not math.isfinite(result.norm):
+    numbers = [*result.losses.values(), *result.penalties.values(), result.norm]
+    if not all(map(math.isfinite, numbers)):
         optimizer.zero_grad(set_to_none=True)
-        shown = ", ".join(
-            f"task {t}: loss {v}" for t, v in zip(result.losses, summed, strict=False)
-        )
+        shown = ", ".join(f"task {task}: loss {loss}" for task, loss in result.losses.items())
         raise NotFinite(f"{shown}, gradient norm {result.norm}")
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    means = iter(summed)
-    result.losses = {task: next(means) for task in result.losses}
-    result.penalties = {task: next(means) for task in result.penalties}
     return result
 
 
