@@ -21,7 +21,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from benchmarks.course_batches import headline, in_turn, mixed_steps, parser, read_tokens, started
 from multitask.models.encoders import packing as packing_module
 from multitask.models.encoders import varlen
-from multitask.models.encoders.bert import packed_attention
+from multitask.models.encoders.operators import packed_attention
 from multitask.models.encoders.packing import Packing
 from multitask.models.pretrained import load_tokenizer, packaged_directory
 from multitask.reporting.table_formats import markdown_table

@@ -13,14 +13,13 @@ from unittest.mock import patch
 import torch
 
 from benchmarks.smart_step import CONFIG, TASKS
-from multitask.config import load_config
+from multitask.config import SmartConfig, load_config
 from multitask.data.collate import separate
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.reporting.table_formats import markdown_table
-from multitask.training.loss import Smoothing, task_losses
+from multitask.training.loss import task_losses
 from multitask.training.setup import set_up
 from multitask.utils.versions import git_revision
-from smart.adversarial import Ascent
 
 
 def main() -> None:
@@ -33,12 +32,12 @@ def main() -> None:
     batches = prepared.loader.sample(TASKS, seed=(1,))
     pool = MultiTaskModel.pool
 
-    def in_bf16(model, batches, embedded, mask, autocast=None):  # type: ignore[no-untyped-def]
-        return pool(model, batches, embedded, mask)
+    def in_bf16(model, batches, embedded, autocast=None):  # type: ignore[no-untyped-def]
+        return pool(model, batches, embedded)
 
     lines = []
     for eps in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2):
-        smoothing = Smoothing(Ascent(eps=eps, noise=eps, step_size=100 * eps))
+        smoothing = SmartConfig(eps=eps, noise=eps, step_size=100 * eps)
         for precision, used in (("fp32", pool), ("bf16", in_bf16)):
             penalties = []
             with patch.object(MultiTaskModel, "pool", used):

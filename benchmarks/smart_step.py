@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.course_batches import headline, in_turn, parser, peak_mib, ratio, started
-from multitask.config import load_config
+from multitask.config import SmartConfig, load_config
 from multitask.data.collate import Batch, SharedBatch, by_task, separate
-from multitask.models.multitask_model import MultiTaskModel
+from multitask.models.multitask_model import Embedded, MultiTaskModel
 from multitask.reporting.table_formats import markdown_table
-from multitask.training.loss import Objective, Smoothing
+from multitask.training.loss import Objective
 from multitask.training.optimizer import build_optimizer
 from multitask.training.setup import set_up
 from multitask.training.step import train_step
@@ -34,10 +34,10 @@ from smart.teacher import follow, teacher_of
 
 Passes = list[list[SharedBatch]]
 TASKS = ("sst", "qqp", "sts")
-SETTINGS: Mapping[str, Smoothing | None] = {
+SETTINGS: Mapping[str, SmartConfig | None] = {
     "plain": None,
-    "SMART": Smoothing(),
-    "SMART and Bregman": Smoothing(bregman=1.0),
+    "SMART": SmartConfig(),
+    "SMART and Bregman": SmartConfig(bregman=1.0),
 }
 CONFIG = Path(__file__).parent.parent / "configs" / "cs224n_minilm.yaml"
 
@@ -89,7 +89,7 @@ def model_and_batches(
 def ours(
     prepared: Any,
     batches: list[Passes],
-    smoothing: Smoothing | None,
+    smoothing: SmartConfig | None,
     teacher: MultiTaskModel | None,
 ) -> None:
     """The product's step, with the teacher's where there is a Bregman term."""
@@ -108,17 +108,19 @@ def package(prepared: Any, batches: list[Passes]) -> None:
     model: MultiTaskModel = prepared.model
     for passes in batches:
         ((task, batch),) = by_task(passes[0]).items()
-        embedded, _ = model.embed(separate({task: batch}))
+        embedded = model.embed(separate({task: batch}))
 
-        def scores(embedding: Any, task: str = task, batch: Batch = batch) -> Any:
-            pooled = model.pool(separate({task: batch}), embedding, batch.attention_mask)
+        def scores(
+            vectors: Any, task: str = task, batch: Batch = batch, embedded: Embedded = embedded
+        ) -> Any:
+            pooled = model.pool(separate({task: batch}), embedded._replace(vectors=vectors))
             return model.module(task)(pooled[task])
 
         head = model.head(task)
         distance = DIVERGENCES[head.divergence]
         regularizer = SMARTLoss(scores, lambda one, other, d=distance: d(one, other).mean())
-        state = scores(embedded)
-        (head.loss(state, batch.labels) + regularizer(embedded, state)).backward()
+        state = scores(embedded.vectors)
+        (head.loss(state, batch.labels) + regularizer(embedded.vectors, state)).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         prepared.optimizer.step()
         prepared.optimizer.zero_grad(set_to_none=True)

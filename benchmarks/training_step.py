@@ -80,10 +80,10 @@ class Ours(nn.Module):
 
     def forward(self, step: Step) -> Tensor:
         last, tokens = self.encoder.num_layers, "first" if step.task == "sst" else "all"
-        embedded = self.encoder.embed(step.ids, torch.zeros_like(step.ids), step.mask)
-        return loss(
-            self.heads, step, self.encoder.encode(embedded, step.mask, (last,), tokens)[last]
-        )
+        packing = self.encoder.packing(step.mask)
+        embedded = self.encoder.embed(step.ids, torch.zeros_like(step.ids), step.mask, packing)
+        hidden = self.encoder.encode(embedded, step.mask, (last,), tokens, packing=packing)
+        return loss(self.heads, step, hidden[last])
 
 
 def heads(dim: int) -> nn.ModuleDict:

@@ -47,7 +47,8 @@ class ProjectedAttention(Adapter):
             raise ValueError(f"heads must divide the size: {heads} heads, size {size}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), not {dropout}")
-        self.heads, self.activation, self.dropout = heads, activation, dropout
+        self.heads, self.activation = heads, activation
+        self.dropout = nn.Dropout(dropout)
         self.down = nn.Linear(dim, size)  # V_E
         self.up = nn.Linear(size, dim)  # V_D
         self.qkv = nn.ModuleDict({str(n): nn.Linear(size, 3 * size) for n in self.layers})
@@ -61,6 +62,6 @@ class ProjectedAttention(Adapter):
         query, key, value = self.qkv[str(layer)](self.down(hidden)).chunk(3, dim=-1)
         if first is not None:
             query = query[first]
-        rate = self.dropout if self.training else 0.0
+        rate = self.dropout.p if self.dropout.training else 0.0
         term = self.up(attend(query, key, value, heads=self.heads, dropout_rate=rate))
         return gelu(term) if self.activation == "gelu" else term

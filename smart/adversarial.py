@@ -5,46 +5,54 @@ max over |delta| <= eps of mean_i l_s(f(x_i + delta_i), f(x_i))
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True)
-class Ascent:
-    """The settings of the ascent. Defaults are the paper's (section 4.1 and appendix).
+class Ascent(Protocol):
+    """The settings of the ascent."""
 
-    Attributes:
-        eps: radius of the ball that holds each perturbation.
-        noise: standard deviation of the random start.
-        step_size: size eta of a step along the normalised gradient.
-        steps: number of ascent steps, each a forward pass and its input gradient.
-        norm: norm of the ball and of the gradient, "inf" or "l2".
-        scope: the norm is computed per "sentence" [T, d], or per "token" [d] as in the public
-            code.
-    """
+    @property
+    def eps(self) -> float:
+        """Radius of the ball that holds each perturbation."""
 
-    eps: float = 1e-5
-    noise: float = 1e-5
-    step_size: float = 1e-3
-    steps: int = 1
-    norm: str = "inf"
-    scope: str = "sentence"
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the random start."""
 
-    def lengths(self, x: Tensor) -> Tensor:
-        """Return the norm of each perturbation or gradient: [S, T, d] -> [S, 1, 1] or [S, T, 1]."""
-        axes = (1, 2) if self.scope == "sentence" else (2,)
-        order = math.inf if self.norm == "inf" else 2
-        return torch.linalg.vector_norm(x, order, dim=axes, keepdim=True)
+    @property
+    def step_size(self) -> float:
+        """Size eta of a step along the normalised gradient."""
 
-    def project(self, delta: Tensor) -> Tensor:
-        """Return the nearest point of the ball, [S, T, d]."""
-        if self.norm == "inf":
-            return delta.clamp(-self.eps, self.eps)
-        # slightly smaller: rounding must not put a point outside the ball
-        inside = self.eps * (1 - 4 * torch.finfo(delta.dtype).eps * math.sqrt(delta[0].numel()))
-        return delta * (inside / self.lengths(delta)).clamp(max=1)  # x / 0 = inf: stays 0
+    @property
+    def steps(self) -> int:
+        """Number of ascent steps, each a forward pass and its input gradient."""
+
+    @property
+    def norm(self) -> Literal["inf", "l2"]:
+        """Norm of the ball and of the gradient."""
+
+    @property
+    def scope(self) -> Literal["sentence", "token"]:
+        """The norm is computed per sentence [T, d], or per token [d] as in the public code."""
+
+
+def lengths(ascent: Ascent, x: Tensor) -> Tensor:
+    """Return the norm of each perturbation or gradient: [S, T, d] -> [S, 1, 1] or [S, T, 1]."""
+    axes = (1, 2) if ascent.scope == "sentence" else (2,)
+    order = math.inf if ascent.norm == "inf" else 2
+    return torch.linalg.vector_norm(x, order, dim=axes, keepdim=True)
+
+
+def project(ascent: Ascent, delta: Tensor) -> Tensor:
+    """Return the nearest point of the ball, [S, T, d]."""
+    if ascent.norm == "inf":
+        return delta.clamp(-ascent.eps, ascent.eps)
+    # slightly smaller: rounding must not put a point outside the ball
+    inside = ascent.eps * (1 - 4 * torch.finfo(delta.dtype).eps * math.sqrt(delta[0].numel()))
+    return delta * (inside / lengths(ascent, delta)).clamp(max=1)  # x / 0 = inf: stays 0
 
 
 def perturbation(
@@ -65,7 +73,7 @@ def perturbation(
         delta.requires_grad_()
         (gradient,) = torch.autograd.grad(gap(x + delta), delta)
         gradient = gradient * real
-        length = ascent.lengths(gradient)
+        length = lengths(ascent, gradient)
         direction = gradient / length.clamp_min(torch.finfo(length.dtype).tiny)
-        delta = ascent.project(delta.detach() + ascent.step_size * direction)
+        delta = project(ascent, delta.detach() + ascent.step_size * direction)
     return delta

@@ -77,7 +77,7 @@ def test_the_worked_example_of_a_callback_logs(project, tiny_overrides, monkeypa
 
     def with_callback(*given):
         trainer = build_trainer(*given)
-        return replace(trainer, callbacks=[callback, *trainer.callbacks])
+        return replace(trainer, others=[callback, *trainer.callbacks[1:-1]])
 
     monkeypatch.setattr(train_run, "build_trainer", with_callback)
     quick = ["training.max_steps=2", "training.eval_steps=1", "training.frozen_baseline=false"]

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from multitask.config import Config, load_config
 from multitask.config.checkpoint_state import is_foreign
 from multitask.config.run_log import load_lines, parse_event
+from multitask.config.selected_steps import JOINT
 from multitask.utils.errors import UserError, check_regular, warn
 from multitask.utils.files import (
     file_digest,
@@ -24,7 +25,6 @@ from multitask.utils.files import (
     write_text,
 )
 
-JOINT = "joint"
 CHECKPOINT = re.compile(r"step-(\d{8,})\+*")  # its name; see `RunDirectory.checkpoint`
 
 
@@ -342,19 +342,6 @@ def state_of(checkpoint: Path) -> Path:
 def tensors_of(checkpoint: Path, part: str) -> Path:
     """Return the file of a checkpoint with the tensors of one part of the run."""
     return checkpoint / f"{part}.safetensors"
-
-
-def selected_steps(
-    best: Mapping[str, int], tasks: Mapping[str, str], select: str
-) -> dict[str, int]:
-    """Return for each task the step whose weights it uses, as ``training.select`` says.
-
-    ``tasks`` maps each task to the task whose evaluations select its weights: itself, if it trains.
-    """
-    return {
-        task: best[selecting if select == "per_task" else select]
-        for task, selecting in tasks.items()
-    }
 
 
 def check_not_replaced(run: RunDirectory) -> None:

@@ -19,7 +19,8 @@ import numpy as np
 
 from multitask.config import Config, load_run_config
 from multitask.config.registry import imported
-from multitask.config.run_directory import RunDirectory, check_not_replaced, selected_steps
+from multitask.config.run_directory import RunDirectory, check_not_replaced
+from multitask.config.selected_steps import selected_steps
 from multitask.data.inputs.base import input_of
 from multitask.data.inputs.single import Single
 from multitask.data.load_rows import label_readers, rows_of_texts
@@ -33,6 +34,7 @@ from multitask.models.head_checks import check_head, check_lengths
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import (
     check_vocabulary,
+    empty_head_weights,
     saved_encoder,
     saved_tokenizer,
     use_kernels,
@@ -120,7 +122,8 @@ class TrainedRun:
 
         def build() -> MultiTaskModel:
             encoder = saved_encoder(self.files.encoder, config)
-            return assemble(config, encoder, context, autocast=autocast)
+            weights = empty_head_weights(encoder)
+            return assemble(config, encoder, context, weights=weights, autocast=autocast)
 
         self._weights = {n: intact_weights(self.files, n) for n in set(self.steps.values())}
         self.model = build_fitting(build, self._weights.values())

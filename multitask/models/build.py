@@ -1,6 +1,6 @@
 """Build the multi-task model that a config describes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from multitask.config.registry import build
 from multitask.data.splits import Data
 from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.multitask_model import MultiTaskModel
+from multitask.models.pretrained import NO_HEAD_WEIGHTS, HeadWeights, load_head_weights
 from multitask.models.task_module import HeadOnSharedPooling, TaskModule
 from multitask.utils.device import use_autocast
 
@@ -19,9 +20,18 @@ TAKEN = ("adapters", "encoder", "embeddings", "heads", "joint", "longest")
 
 
 def initial_model(
-    config: Config, encoder: Encoder, data: Data, device: torch.device
+    config: Config,
+    encoder: Encoder,
+    data: Data,
+    device: torch.device,
+    *,
+    say: Callable[[str], None] = lambda line: None,
 ) -> MultiTaskModel:
-    """Build the model as it is before any training: ``config.seed`` makes the heads."""
+    """Build the model as it is before any training: ``config.seed`` makes the heads.
+
+    ``say`` is told of a part that the checkpoint lacks.
+    """
+    weights = load_head_weights(config, say)
     torch.manual_seed(config.seed)
     train = {task: parts["train"] for task, parts in data.splits.items() if "train" in parts}
     context = {
@@ -29,7 +39,7 @@ def initial_model(
         for task, reader in data.readers.items()
     }
     autocast = use_autocast(config.training.precision, device)
-    return assemble(config, encoder, context, autocast=autocast).to(device)
+    return assemble(config, encoder, context, weights=weights, autocast=autocast).to(device)
 
 
 def assemble(
@@ -37,6 +47,7 @@ def assemble(
     encoder: Encoder,
     label_context: Mapping[str, Mapping[str, Any]],
     *,
+    weights: HeadWeights = NO_HEAD_WEIGHTS,
     autocast: bool = False,
 ) -> MultiTaskModel:
     """Assemble the model of a config around a loaded encoder.
@@ -46,6 +57,7 @@ def assemble(
         encoder: the shared encoder, loaded.
         label_context: per task the arguments that a head may take: ``num_labels``,
             ``class_counts``, ``low``, ``high``.
+        weights: the checkpoint's weights above its encoder.
         autocast: bf16 autocast.
 
     Raises:
@@ -57,7 +69,7 @@ def assemble(
         if name in TAKEN or name.startswith("layer_") or hasattr(nn.ModuleDict(), name):
             raise config.error(("tasks", name), "the name is taken: call the task something else")
         if task.share_head is None:
-            tasks[name] = _task_module(config, name, encoder, label_context[name])
+            tasks[name] = _task_module(config, name, encoder, weights, context=label_context[name])
     pools = {name: t.share_pooling for name, t in config.tasks.items() if t.share_pooling}
     for name, owner in pools.items():
         tasks[name] = _head_on_shared_pooling(config, name, tasks[name], tasks[owner])
@@ -80,26 +92,31 @@ def assemble(
 
 
 def _task_module(
-    config: Config, name: str, encoder: Encoder, label_context: Mapping[str, Any]
+    config: Config,
+    name: str,
+    encoder: Encoder,
+    weights: HeadWeights,
+    *,
+    context: Mapping[str, Any],
 ) -> TaskModule:
     """Build a task's pooler, projection and head, in this order: all draw random numbers."""
     task = config.tasks[name]
     pooler = _build(config, name, "pooling", _sizes(encoder))
     projection: Any = nn.Identity()
     if task.projection is not None:
-        context = {"dim": pooler.output_dim, "encoder_dim": encoder.dim}
-        context["pooler_weights"] = encoder.pooler_weights
-        projection = _build(config, name, "projection", context)
+        widths = {"dim": pooler.output_dim, "encoder_dim": encoder.dim}
+        supplied = {**widths, "pooler_weights": weights.pooler}
+        projection = _build(config, name, "projection", supplied)
     dim = getattr(projection, "output_dim", pooler.output_dim)
-    context = {
+    supplied = {
         "dim": dim,
         "word_embedding": encoder.word_embedding,
         "norm_eps": encoder.norm_eps,
-        "mlm_weights": encoder.mlm_weights,
+        "mlm_weights": weights.masked_lm,
         "encoder": encoder,
-        **label_context,
+        **context,
     }
-    head = _build(config, name, "head", context)
+    head = _build(config, name, "head", supplied)
     eval_pooler = _eval_pooler(config, name, encoder, head=head, dim=dim)
     return TaskModule(pooler, projection, head, task.dropout, eval_pooler)
 

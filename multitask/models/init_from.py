@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from multitask.config import Config, load_run_config
 from multitask.config.registry import head_type
-from multitask.config.run_directory import RunDirectory, selected_steps
+from multitask.config.run_directory import RunDirectory
+from multitask.config.selected_steps import selected_steps
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_tokenizer
@@ -109,12 +110,12 @@ def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: A
     check_checksums(directory)
     source = load_architecture(str(directory))
     for key in BESIDE_SHAPES:
-        there, here = getattr(source, key, None), getattr(encoder.config, key, None)
-        if there != here:
-            raise config.error(("init_from",), f"{other}{key} is {there} there, {here} here")
-    theirs, ours = _implementation(tensors), _implementation(encoder.state_dict())
-    if theirs != ours:
-        message = f"{run} was trained with `encoder.implementation: {theirs}`, not {ours}"
+        saved, current = getattr(source, key, None), getattr(encoder.config, key, None)
+        if saved != current:
+            raise config.error(("init_from",), f"{other}{key} is {saved} there, {current} here")
+    saved, current = _implementation(tensors), _implementation(encoder.state_dict())
+    if saved != current:
+        message = f"{run} was trained with `encoder.implementation: {saved}`, not {current}"
         raise config.error(("init_from",), message + ": set the same here")
     problem = _load(encoder, tensors)
     if problem is not None:
@@ -176,9 +177,9 @@ def _load(module: nn.Module, tensors: dict[str, Tensor]) -> str | None:
     The module's ``from_config`` names buffers that stay as they are, such as class weights.
     """
     stay = getattr(module, "from_config", ())
-    ours = {name: tensor for name, tensor in module.state_dict().items() if name not in stay}
+    current = {name: tensor for name, tensor in module.state_dict().items() if name not in stay}
     tensors = {name: tensor for name, tensor in tensors.items() if name not in stay}
-    shapes = {name: tuple(tensor.shape) for name, tensor in ours.items()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in current.items()}
     saved = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     for name in dict.fromkeys([*shapes, *saved]):
         if name not in saved:

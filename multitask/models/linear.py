@@ -50,12 +50,12 @@ class Linear(nn.Linear):
 
 def linear(hidden: Tensor, weight: Tensor, bias: Tensor, rows: slice | None = None) -> Tensor:
     """hidden weight^T + bias: [N, i], [o, i] and [o] -> [N, o], or only the outputs ``rows``."""
-    given = (hidden, weight, bias) if rows is None else (hidden, weight[rows], bias[rows])
-    fp32 = all(x.dtype == torch.float32 and x.device.type == "cpu" for x in given)
+    inputs = (hidden, weight, bias) if rows is None else (hidden, weight[rows], bias[rows])
+    fp32 = all(x.dtype == torch.float32 and x.device.type == "cpu" for x in inputs)
     cast = torch.is_autocast_enabled("cpu")
     if ONEDNN and fp32 and hidden.ndim == 2 and not cast and not torch.compiler.is_compiling():
-        return _Linear.apply(*(x.view_as(x) for x in given))  # no leaves: see `backward`
-    return functional.linear(*given)
+        return _Linear.apply(*(x.view_as(x) for x in inputs))  # no leaves: see `backward`
+    return functional.linear(*inputs)
 
 
 def _product(hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

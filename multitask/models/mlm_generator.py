@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from heads.masked_lm import MaskedLMHead
 from multitask.config import Config, load_run_config
 from multitask.config.registry import resolve
-from multitask.config.run_directory import RunDirectory, selected_steps
+from multitask.config.run_directory import RunDirectory
+from multitask.config.selected_steps import selected_steps
 from multitask.models.encoders import Encoder, bert_weights
 from multitask.models.encoders.mlm_weights import mlm_weights
 from multitask.models.multitask_model import MultiTaskModel
@@ -39,8 +40,9 @@ class MaskedLM(nn.Module):
     def forward(self, masked: Tensor, types: Tensor, mask: Tensor) -> Tensor:
         """int64 [S, T] each -> the most probable token at each position, int64 [S, T]."""
         last = self.encoder.num_layers
-        embedded = self.encoder.embed(masked, types, mask)
-        hidden = self.encoder.encode(embedded, mask, (last,))[last].float()
+        packing = self.encoder.packing(mask)
+        embedded = self.encoder.embed(masked, types, mask, packing)
+        hidden = self.encoder.encode(embedded, mask, (last,), packing=packing)[last].float()
         with torch.autocast(mask.device.type, enabled=False):
             best = [self.head(part).argmax(-1) for part in hidden.flatten(0, 1).split(TOKENS)]
         return torch.cat(best).view_as(masked)

@@ -1,7 +1,7 @@
 """The multi-task model: a shared encoder, and per task an adapter, pooler, projection and head."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -9,12 +9,27 @@ from torch.utils.checkpoint import checkpoint
 
 from multitask.data.collate import Batch, SharedBatch, by_task, joined, separate
 from multitask.models.encoders import Encoder
+from multitask.models.encoders.packing import Packing
 from multitask.models.task_module import HeadOnSharedPooling, TaskModule
 
 
 def adapter_part(task: str) -> str:
     """Return the name of a task's adapter in `freeze:`, the log and the optimizer."""
     return f"{task}.adapter"
+
+
+class Embedded(NamedTuple):
+    """The input of an encoder pass, embedded.
+
+    Attributes:
+        vectors: the embeddings [S, T, d].
+        mask: 1 for tokens, 0 for pads [S, T].
+        packing: the packing of the mask; None for an encoder of `transformers`.
+    """
+
+    vectors: Tensor
+    mask: Tensor
+    packing: Packing | None
 
 
 class MultiTaskModel(nn.Module):
@@ -118,18 +133,18 @@ class MultiTaskModel(nn.Module):
                 passes.setdefault(key, []).append(SharedBatch(shared.inputs, tasks))
         return list(passes.values())
 
-    def embed(self, batches: Sequence[SharedBatch]) -> tuple[Tensor, Tensor]:
-        """Run the first stage of a pass: embeddings [S, T, d] and mask [S, T] of all inputs."""
+    def embed(self, batches: Sequence[SharedBatch], packing: Packing | None = None) -> Embedded:
+        """Run the first stage of a pass: embed all inputs.
+
+        ``packing`` is that of another pass over the same inputs, if there was one.
+        """
         ids, types, mask = joined([shared.inputs for shared in batches])
+        packing = packing or self.encoder.packing(mask)
         with torch.autocast(mask.device.type, torch.bfloat16, enabled=self.autocast):
-            return self.encoder.embed(ids, types, mask), mask
+            return Embedded(self.encoder.embed(ids, types, mask, packing), mask, packing)
 
     def pool(
-        self,
-        batches: Sequence[SharedBatch],
-        embedded: Tensor,
-        mask: Tensor,
-        autocast: bool | None = None,
+        self, batches: Sequence[SharedBatch], embedded: Embedded, autocast: bool | None = None
     ) -> dict[str, Tensor]:
         """Run the second stage on the output of ``embed``: pooled vectors by task, see ``pooled``.
 
@@ -142,18 +157,21 @@ class MultiTaskModel(nn.Module):
         tokens = "first" if all(p.tokens == "first" for p in poolers.values()) else "all"
         pooled = {}
         start = 0
+        vectors, mask, packing = embedded
         with torch.autocast(mask.device.type, torch.bfloat16, enabled=autocast):
-            hidden = self.encoder.encode(embedded, mask, layers, tokens, adapter=adapter)
+            hidden = self.encoder.encode(
+                vectors, mask, layers, tokens, adapter=adapter, packing=packing
+            )
             for shared in batches:
                 rows, length = shared.inputs.input_ids.shape
                 for task, batch in shared.tasks.items():
                     pooler = poolers[task]
                     width = 1 if pooler.tokens == "first" else length
                     states = {k: hidden[k][start : start + rows, :width] for k in pooler.layers}
-                    vectors = pooler(states, batch.attention_mask)
+                    output = pooler(states, batch.attention_mask)
                     if batch.places is not None:
-                        vectors = vectors.flatten(0, 1)[batch.places]
-                    pooled[task] = vectors.float() if autocast else vectors
+                        output = output.flatten(0, 1)[batch.places]
+                    pooled[task] = output.float() if autocast else output
                 start += rows
         return pooled
 
@@ -166,11 +184,11 @@ class MultiTaskModel(nn.Module):
         task, batch = next(iter(by_task(batches).items()))
         size = self._chunk(task)
         if not size:
-            return self.pool(batches, *self.embed(batches))
+            return self.pool(batches, self.embed(batches))
 
         def vectors(part: Batch) -> Tensor:
             alone = separate({task: part})
-            return self.pool(alone, *self.embed(alone))[task]
+            return self.pool(alone, self.embed(alone))[task]
 
         chunks = [checkpoint(vectors, part, use_reentrant=False) for part in batch.parts(size)]
         return {task: torch.cat(chunks)}
@@ -187,8 +205,8 @@ class MultiTaskModel(nn.Module):
         adapter.
         """
         vectors: dict[str, Tensor] = {}
-        for one in self.passes(batches):
-            vectors |= self.encode(one)
+        for encoded in self.passes(batches):
+            vectors |= self.encode(encoded)
         return {task: vectors[task] for task in by_task(batches)}
 
     def vectors(self, task: str, batch: Batch) -> Tensor:
@@ -214,6 +232,22 @@ class MultiTaskModel(nn.Module):
         if module.head.takes == "sequence":
             return module(pooled, batch.sides, batch.attention_mask)
         return module(pooled, batch.sides)
+
+    def labelled_scores(self, task: str, batch: Batch, pooled: Tensor) -> Tensor:
+        """Return the scores of ``scores`` for the rows with a label."""
+        scores = self.scores(task, batch, pooled)
+        return scores if batch.labelled is None else scores[batch.labelled]
+
+    def loss(self, task: str, batch: Batch, scores: Tensor) -> Tensor:
+        """Return the mean loss of the scores of labelled rows, a scalar in fp32; 0 without rows."""
+        loss = self.head(task).loss(scores, batch.labels) if len(scores) else scores.sum()
+        if self.detects_replacements(task):
+            loss = loss + self.detection_loss(task, scores, batch)
+        return loss
+
+    def detects_replacements(self, task: str) -> bool:
+        """Return True if a task's head also detects the tokens that a generator has replaced."""
+        return hasattr(self.head(task), "detection_loss")
 
     def detection_loss(self, task: str, views: Tensor, batch: Batch) -> Tensor:
         """Return what a DiffCSE head adds to the loss of its views [B, V, d]: a scalar in fp32."""

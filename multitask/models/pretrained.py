@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from multitask.config import Config
 from multitask.models.encoders import BertEncoder, Encoder, bert_weights, hf
@@ -43,14 +44,50 @@ def load_pretrained(config: Config, say: Callable[[str], None] = print) -> Encod
     with config.errors_at(("encoder", "name")):
         how = wanted.model_dump(include={"revision", "implementation", "dropout"})
         encoder = load_encoder(wanted.name, **how, say=say)
-    if any(task.head.name == "masked_lm" for task in config.tasks.values()):
-        tensors = bert_weights.read_weights(place(wanted.name), wanted.revision)
-        encoder.mlm_weights = mlm_weights(tensors)
-        if encoder.mlm_weights is None:
-            missing = f"{wanted.name} has no masked-LM head"
-            say(f"masked_lm: {missing}: training starts with a random one")
     _change(config, encoder)
     return encoder
+
+
+class HeadWeights(NamedTuple):
+    """Weights of a checkpoint above its encoder.
+
+    Attributes:
+        pooler: (weight [d, d], bias [d]) of the tanh pooler, for the `bert_pooler` projection.
+        masked_lm: the masked-LM head (``encoders.mlm_weights``), for the `masked_lm` head.
+
+    None: the checkpoint has none, or no task takes them.
+    """
+
+    pooler: tuple[Tensor, Tensor] | None = None
+    masked_lm: dict[str, Tensor] | None = None
+
+
+NO_HEAD_WEIGHTS = HeadWeights()
+
+
+def load_head_weights(
+    config: Config, say: Callable[[str], None] = lambda line: None
+) -> HeadWeights:
+    """Load the weights above the encoder that tasks of a config take from its checkpoint.
+
+    ``say`` is told if the checkpoint has no head for a `masked_lm` task.
+    """
+    name, tasks = config.encoder.name, config.tasks.values()
+    takes_head = any(task.head.name == "masked_lm" for task in tasks)
+    if not takes_head and not any(task.projection for task in tasks):
+        return NO_HEAD_WEIGHTS
+    tensors = bert_weights.read_weights(place(name), config.encoder.revision)
+    masked_lm = mlm_weights(tensors) if takes_head else None
+    if takes_head and masked_lm is None:
+        say(f"masked_lm: {name} has no masked-LM head: training starts with a random one")
+    if config.encoder.from_scratch:
+        return NO_HEAD_WEIGHTS
+    return HeadWeights(bert_weights.pooler_weights(tensors), masked_lm)
+
+
+def empty_head_weights(encoder: Encoder) -> HeadWeights:
+    """Return weights of the right shapes, for a model whose saved weights replace them."""
+    return HeadWeights((torch.zeros(encoder.dim, encoder.dim), torch.zeros(encoder.dim)))
 
 
 def place(name: str) -> str:
@@ -141,12 +178,11 @@ def _change(config: Config, encoder: Encoder) -> None:
         encoder.reinitialise(wanted.reinit_layers)
         if wanted.from_scratch:
             encoder.apply(initialise)
-            encoder.pooler_weights = encoder.mlm_weights = None
         encoder.gradient_checkpointing = wanted.gradient_checkpointing
         _quantise(config, encoder)
         return
-    only_ours = ("reinit_layers", "from_scratch", "bitlinear", "gradient_checkpointing", "kernels")
-    for option in only_ours:
+    own = ("reinit_layers", "from_scratch", "bitlinear", "gradient_checkpointing", "kernels")
+    for option in own:
         if getattr(wanted, option) not in (0, False, None, "torch", "auto"):
             message = "our own encoder has it; this one runs in `transformers`"
             raise config.error(("encoder", option), message)
@@ -176,9 +212,9 @@ def use_kernels(
             say(f"encoder.kernels: compiled kernels would be faster, but {reason}; {advice}")
     if kind == "torch":
         return
-    its = {"compiled": "cpu", "varlen": "cuda"}[kind]
-    if device.type != its:
-        say(f"encoder.kernels: {kind} is for {its}, not for {device}: {advice}")
+    needed = {"compiled": "cpu", "varlen": "cuda"}[kind]
+    if device.type != needed:
+        say(f"encoder.kernels: {kind} is for {needed}, not for {device}: {advice}")
         return
     try:
         encoder.use_kernels(kind)
@@ -199,8 +235,6 @@ def saved_encoder(directory: Path, config: Config) -> Encoder:
     with _rebuilding(directory):
         loader = _implementation(config.encoder.implementation, where, None, lambda line: None)
         encoder: Encoder = loader.encoder_from_config(where, config.encoder.dropout)
-    if encoder.pooler_weights is None:  # the run's weights replace them
-        encoder.pooler_weights = (torch.zeros(encoder.dim, encoder.dim), torch.zeros(encoder.dim))
     if isinstance(encoder, BertEncoder):
         _quantise(config, encoder)
     return encoder

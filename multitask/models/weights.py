@@ -141,16 +141,16 @@ def build_fitting(build: Callable[[], M], files: Iterable[Path], prefix: str = "
         with _explained(file, ANEW), safe_open(file, "pt") as opened:
             slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
             shapes = {
-                name: _kind(one.get_shape(), one.get_dtype() in ("F64", "F32", "F16", "BF16"))
-                for name, one in slices.items()
+                name: _kind(tensor.get_shape(), tensor.get_dtype() in ("F64", "F32", "F16", "BF16"))
+                for name, tensor in slices.items()
             }
         for name in [*wanted, *(name for name in shapes if name.startswith(prefix))]:
-            there, here = shapes.get(name, "nothing"), wanted.get(name, "nothing")
-            if there != here:
+            saved, expected = shapes.get(name, "nothing"), wanted.get(name, "nothing")
+            if saved != expected:
                 raise UserError(
-                    f"{file}: the weights do not fit the config: {name} is {there} there and "
-                    f"{here} by the config: overrides may change data, device and precision, not "
-                    "the model"
+                    f"{file}: the weights do not fit the config: {name} is {saved} there and "
+                    f"{expected} by the config: overrides may change data, device and precision, "
+                    "not the model"
                 )
     return build()
 

@@ -6,24 +6,31 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from multitask.config import Config, SmartConfig
+from multitask.config import Config
 from multitask.config.run_directory import RunDirectory
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.data.splits import fingerprint
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.training.callbacks import BitLinearStrength, Callback, GradientConflict, ProgressBar
-from multitask.training.checkpoint_callback import Checkpoints, SameData, Stateful
-from multitask.training.early_stopping import Selection
-from multitask.training.loss import Objective, Smoothing
+from multitask.training.callbacks import (
+    BitLinearStrength,
+    Callback,
+    GradientConflict,
+    MomentumTeacher,
+    ProgressBar,
+)
+from multitask.training.checkpoint_save_restore import Checkpoints, Stateful
+from multitask.training.early_stopping import EarlyStopping
+from multitask.training.loss import Objective
 from multitask.training.metric_log import MetricLog
 from multitask.training.progress import Progress, Stages
+from multitask.training.resuming import SameData
 from multitask.training.setup import Plan
 from multitask.training.tensorboard import TensorBoard
 from multitask.training.trainer import Trainer
 from multitask.training.turns import Turns
 from multitask.training.validation import Monitor
+from multitask.training.weight_selection import Selection
 from multitask.utils.rng import RandomState
-from smart.adversarial import Ascent
 from smart.teacher import teacher_of
 
 
@@ -56,12 +63,10 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
     settings = config.training
     keep, every = settings.keep_checkpoints, settings.checkpoint_steps
     checkpoints = Checkpoints(run, parts, selection, keep, every, say)
-    callbacks: list[Callback] = [log, ProgressBar(say)]
-    callbacks += _callbacks(plan, loader, objective.teacher)
+    callbacks = [ProgressBar(say), *_callbacks(plan, loader, objective.teacher)]
     if settings.tensorboard:
         callbacks.append(TensorBoard(log.file, run.make(run.tensorboard)))
     # to add a callback, add it here
-    callbacks.append(checkpoints)  # last: a checkpoint includes what the others have done
 
     return Trainer(
         plan=plan,
@@ -74,7 +79,7 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
         progress=progress,
         log=log,
         checkpoints=checkpoints,
-        callbacks=callbacks,
+        others=callbacks,
         say=say,
     )
 
@@ -82,9 +87,9 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
 def _callbacks(
     plan: Plan, loader: MultiTaskLoader, teacher: MultiTaskModel | None
 ) -> list[Callback]:
-    """Build the callbacks that the config asks for: BitLinear strength, gradient conflict."""
+    """Build the callbacks that the config asks for: teacher, BitLinear, gradient conflict."""
     config = plan.config
-    callbacks: list[Callback] = []
+    callbacks: list[Callback] = [] if teacher is None else [MomentumTeacher(teacher)]
     if config.encoder.bitlinear is not None:
         encoders = [model.encoder for model in (plan.model, teacher) if model is not None]
         callbacks.append(BitLinearStrength(encoders, config.encoder.bitlinear.gradual))
@@ -99,23 +104,16 @@ def _callbacks(
 def _objective(plan: Plan) -> Objective:
     """Build the loss: task weights and SMART terms, and a teacher if a task has a Bregman term."""
     tasks = plan.config.tasks
-    smoothing = {n: _smoothing(task.smart) for n, task in tasks.items() if task.smart is not None}
-    bregman = any(settings.bregman for settings in smoothing.values())
-    teacher = teacher_of(plan.model) if bregman else None
-    return Objective(plan.loss_weights, smoothing, teacher)
-
-
-def _smoothing(smart: SmartConfig) -> Smoothing:
-    given = smart.model_dump()
-    ascent = Ascent(**{name: given.pop(name) for name in Ascent.__dataclass_fields__})
-    return Smoothing(ascent, **given)
+    smart = {name: task.smart for name, task in tasks.items() if task.smart is not None}
+    bregman = any(settings.bregman for settings in smart.values())
+    return Objective(plan.loss_weights, smart, teacher_of(plan.model) if bregman else None)
 
 
 def _selection(config: Config) -> Selection:
-    """Build early stopping for the tasks that train and for the task in ``training.select``."""
+    """Build it for the tasks that train and for the task in ``training.select``."""
     select = config.training.select
     selecting = {n: t for n, t in config.tasks.items() if not t.evaluate_only or n == select}
-    return Selection(
-        {name: task.early_stopping.patience for name, task in selecting.items()},
-        {name: task.early_stopping.min_delta for name, task in selecting.items()},
-    )
+    settings = {name: task.early_stopping for name, task in selecting.items()}
+    patience = {name: setting.patience for name, setting in settings.items()}
+    min_delta = {name: setting.min_delta for name, setting in settings.items()}
+    return Selection(EarlyStopping(patience, min_delta))

@@ -17,6 +17,7 @@ from multitask.models.encoders.bitlinear import set_strength
 from multitask.training.gradient_conflict import gradient_cosines
 from multitask.training.step import Stepped
 from multitask.utils import distributed
+from smart.teacher import follow
 
 if TYPE_CHECKING:
     from multitask.training.trainer import Trainer
@@ -48,7 +49,7 @@ class Callback:
     def before_step(self, trainer: "Trainer") -> None:
         """Called before a step's forward pass, after its batches are drawn; not in empty steps."""
 
-    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
         """Called after a step. ``tasks`` had their turn; those without a loss were skipped."""
 
     def on_evaluation(self, trainer: "Trainer", evaluation: Evaluation) -> None:
@@ -67,12 +68,12 @@ class ProgressBar(Callback):
         self._undefined: set[str] = set()
 
     def on_start(self, trainer: "Trainer") -> None:
-        total, done = trainer.stages.total_steps, trainer.step
+        total, taken = trainer.stages.total_steps, trainer.step
         hidden = None if distributed.rank() == 0 else True  # None: tqdm hides it without a terminal
-        self._bar = tqdm(total=total, initial=done, unit="step", disable=hidden)
+        self._bar = tqdm(total=total, initial=taken, unit="step", disable=hidden)
 
-    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
-        losses = "  ".join(f"{task} {loss:.3f}" for task, loss in done.losses.items())
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
+        losses = "  ".join(f"{task} {loss:.3f}" for task, loss in result.losses.items())
         self._bar.set_postfix_str(f"loss {losses}" if losses else "skipped", refresh=False)
         self._bar.update()
 
@@ -90,7 +91,7 @@ class ProgressBar(Callback):
                 self.say(f"warning: {what} ({why}): the mean leaves it out")
         self._undefined.update(left_out)
         for task in evaluation.stopped:
-            patience = trainer.selection.patience[task]
+            patience = trainer.selection.early_stopping.patience[task]
             self.say(f"{task} stops: no gain in {patience} evaluations")
 
     def on_end(self, trainer: "Trainer") -> None:
@@ -119,6 +120,21 @@ class BitLinearStrength(Callback):
 
 
 @dataclass
+class MomentumTeacher(Callback):
+    """Lets SMART's teacher follow the model after each step that trained something.
+
+    Attributes:
+        teacher: a running mean of the model's weights.
+    """
+
+    teacher: nn.Module
+
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
+        if result.losses:
+            follow(self.teacher, trainer.model, trainer.step / trainer.stages.total_steps)
+
+
+@dataclass
 class GradientConflict(Callback):
     """Logs the cosines between the tasks' gradients every ``every`` steps.
 
@@ -136,7 +152,7 @@ class GradientConflict(Callback):
     seed: int
     every: int
 
-    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
         active = trainer.active_tasks
         if trainer.step % self.every or len(active) < 2:
             return

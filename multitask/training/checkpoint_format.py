@@ -114,11 +114,11 @@ def from_format_3(tensors: Mapping[str, Tensors], saved: Mapping[str, Any]) -> d
     """Convert a checkpoint of format 3 (until November 2026), which had one flat dict."""
 
     def grouped(name: str) -> State:
-        """Regroup tensors that are named "one.other" as {one: {other: tensor}}."""
+        """Regroup tensors that are named "group.name" as {group: {name: tensor}}."""
         groups: State = {}
         for path, tensor in tensors.get(name, {}).items():
-            one, _, other = path.partition(".")
-            groups.setdefault(one, {})[other] = tensor
+            group, _, inside = path.partition(".")
+            groups.setdefault(group, {})[inside] = tensor
         return groups
 
     stage = saved["stage"]

@@ -272,8 +272,9 @@ class TokenStates:
         batch = collate(tokens, rows, pad_id=self.pad_id).to(self.device)
         mask = batch.attention_mask
         with self._autocast:
-            embedded = self._encoder.embed(batch.input_ids, batch.token_type_ids, mask)
-            return self._encoder.encode(embedded, mask, pooler.layers), mask
+            packing = self._encoder.packing(mask)
+            embedded = self._encoder.embed(batch.input_ids, batch.token_type_ids, mask, packing)
+            return self._encoder.encode(embedded, mask, pooler.layers, packing=packing), mask
 
     def _all_states(self, pooler: Any, tokens: Tokens) -> dict[int, Tensor]:
         """Return the states [tokens, d] of all tokens by layer, in the order of ``ids``."""

@@ -10,8 +10,9 @@ import torch
 
 from multitask.data.collate import Batch, separate
 from multitask.models.multitask_model import MultiTaskModel
+from multitask.models.noise import without_dropout
 from multitask.training.gradient_surgery import TaskGradients, cosines
-from multitask.training.loss import task_losses, without_dropout
+from multitask.training.loss import task_losses
 
 
 def gradient_cosines(

@@ -139,7 +139,7 @@ class Surgery:
         gramian = gramian / trace if trace else gramian
         remembers = hasattr(self.weighting, COSINES)
         if remembers:
-            rows = [[self.phi.get(f"{one}.{other}", 0.0) for other in tasks] for one in tasks]
+            rows = [[self.phi.get(f"{task}.{other}", 0.0) for other in tasks] for task in tasks]
             setattr(self.weighting, COSINES, torch.tensor(rows, dtype=gramian.dtype))
             setattr(self.weighting, MADE_FOR, (len(tasks), gramian.dtype))
         scale = len(tasks) if self.a_mean else 1
@@ -149,8 +149,8 @@ class Surgery:
             weights = [1.0] * len(tasks)
         if remembers:
             rows = getattr(self.weighting, COSINES).tolist()
-            for one, row in zip(tasks, rows, strict=True):
-                self.phi |= {f"{one}.{t}": cosine for t, cosine in zip(tasks, row, strict=True)}
+            for task, row in zip(tasks, rows, strict=True):
+                self.phi |= {f"{task}.{t}": cosine for t, cosine in zip(tasks, row, strict=True)}
         return weights
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -221,9 +221,9 @@ class TaskGradients:
                     parameter.grad.add_(gradient, alpha=weight)
 
 
-def _dot(one: Sequence[Tensor | None], other: Sequence[Tensor | None]) -> Tensor | float:
+def _dot(first: Sequence[Tensor | None], second: Sequence[Tensor | None]) -> Tensor | float:
     """Compute g_i . g_j per parameter: one matrix of all gradients would copy them."""
-    pairs = zip(one, other, strict=True)
+    pairs = zip(first, second, strict=True)
     return sum(
         (torch.dot(a.flatten(), b.flatten()) for a, b in pairs if a is not None and b is not None),
         start=0.0,

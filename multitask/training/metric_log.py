@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multitask.training.callbacks import Callback, Evaluation
-from multitask.training.loss import learned_weights
+from multitask.training.loss_weights import learned_weights
 from multitask.training.optimizer import encoder_rate
 from multitask.training.step import Stepped
 from multitask.utils import distributed
@@ -58,9 +58,9 @@ class MetricLog(Callback):
         groups = trainer.stages.optimizer.param_groups
         self._rates = {group["name"]: group["lr"] for group in groups}
 
-    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
         for task in tasks:
-            if task not in done.losses:
+            if task not in result.losses:
                 self.write("skip", step=trainer.step, task=task)
                 continue
             self.write(
@@ -68,12 +68,12 @@ class MetricLog(Callback):
                 step=trainer.step,
                 epoch=round(trainer.epoch, 5),
                 task=task,
-                loss=done.losses[task],
+                loss=result.losses[task],
                 lr=encoder_rate(self._rates),
                 head_lr=self._rates.get(trainer.model.owner(task), 0.0),
-                grad_norm=done.norm,
-                rows=done.rows[task],
-                **({"penalty": done.penalties[task]} if task in done.penalties else {}),
+                grad_norm=result.norm,
+                rows=result.rows[task],
+                **({"penalty": result.penalties[task]} if task in result.penalties else {}),
             )
 
     def on_evaluation(self, trainer: "Trainer", evaluation: Evaluation) -> None:

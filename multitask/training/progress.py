@@ -40,12 +40,12 @@ class Progress:
     earlier_seconds: float = 0.0
     began: float = field(default_factory=time.perf_counter)
 
-    def count(self, turns: Iterable[str], done: Stepped) -> None:
+    def count(self, turns: Iterable[str], result: Stepped) -> None:
         """Count a step in which the tasks ``turns`` had their turn."""
         self.step += 1
-        self.sentences += done.sequences
+        self.sentences += result.sequences
         for task in turns:
-            (self.trained if task in done.losses else self.skipped)[task] += 1
+            (self.trained if task in result.losses else self.skipped)[task] += 1
 
     def wall_seconds(self) -> float:
         """Return the time spent on this run, including the time before a resume."""

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from multitask.config.config import seen_corpora
-from multitask.config.run_directory import RunDirectory, selected_steps
+from multitask.config.run_directory import RunDirectory
+from multitask.config.selected_steps import selected_steps
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions
 from multitask.models.multitask_model import parameter_counts
@@ -56,7 +57,7 @@ def save_results(
             tasks[task] |= {
                 "selected_step": step,
                 "turns": {"trained": trained, "skipped": skipped},
-                "stopped_at_step": trainer.selection.last_stops.get(task),
+                "stopped_at_step": trainer.selection.early_stopping.last_stops.get(task),
             }
             if task in plan.config.trained_tasks() and not trained:
                 tasks[task]["flags"].append("no step trained it")

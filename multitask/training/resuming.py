@@ -5,6 +5,7 @@ A run is resumed with the config, the data and the encoder that it was started w
 
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from multitask.data.splits import fingerprint
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.pretrained import load_tokenizer
 from multitask.models.weights import check_tensors
-from multitask.training.checkpoint_callback import Intact, SameData, find_intact
+from multitask.training.checkpoint_repair import Intact, find_intact
 from multitask.training.metric_log import check_log
 from multitask.training.setup import Plan
 from multitask.utils.errors import UserError, reading
@@ -23,6 +24,28 @@ from multitask.utils.files import check_checksums, read_digests, write_checksums
 
 # keys of config.json that say nothing about what the encoder computes; so do names with `_` first
 NOTES = ("architectures", "dtype", "torch_dtype", "transformers_version")
+
+
+@dataclass
+class SameData:
+    """Refuses to resume a run if its data has changed.
+
+    Attributes:
+        hashes: a hash of the rows that each task trains on and is scored by.
+    """
+
+    hashes: Mapping[str, str]
+
+    def state_dict(self) -> dict[str, str]:
+        return dict(self.hashes)
+
+    def load_state_dict(self, state: Mapping[str, str]) -> None:
+        changed = [task for task, digest in self.hashes.items() if state.get(task) != digest]
+        if changed:
+            raise UserError(
+                f"the data of {', '.join(changed)} are not those the run was started with: put "
+                "them back, or choose another output_dir=DIR"
+            )
 
 
 class Left(NamedTuple):

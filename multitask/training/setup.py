@@ -34,7 +34,7 @@ from multitask.models.pretrained import (
     use_kernels,
 )
 from multitask.training.gradient_surgery import Surgery, build_surgery
-from multitask.training.loss import loss_weights
+from multitask.training.loss_weights import loss_weights
 from multitask.training.stages import Stage, plan_stages
 from multitask.training.tensorboard import check_installed
 from multitask.utils.names import EMBEDDED
@@ -139,7 +139,7 @@ def build_model(
         start_encoder(config, start, encoder, data.tokenizer)
         say("started from: {run}, {task}, step {step} ({take})".format(**start.described))
     check_lengths(config, encoder)
-    model = initial_model(config, encoder, data, device)
+    model = initial_model(config, encoder, data, device, say=say)
     if start is not None:
         start_tasks(config, start, model, data.readers)
     check_evaluate_only(config, model)

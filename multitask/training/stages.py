@@ -91,8 +91,8 @@ def _plan_stage(
     path: KeyPath,
 ) -> Stage:
     """Plan the stage that ``path`` of the config describes."""
-    given = {key: value for key, value in entry if value is not None}
-    changed = {key: value for key, value in given.items() if key in TrainingConfig.model_fields}
+    keys = TrainingConfig.model_fields
+    changed = {key: value for key, value in entry if value is not None and key in keys}
     settings = config.training.model_copy(update={"max_steps": None, **changed})
     frozen = _frozen(config, entry, path, model)
     tasks = _trained_tasks(config, entry, model, frozen)

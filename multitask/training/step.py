@@ -10,7 +10,8 @@ from torch import Tensor
 from multitask.data.collate import SharedBatch, by_task
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.training.gradient_surgery import Surgery, TaskGradients
-from multitask.training.loss import Objective, weighted
+from multitask.training.loss import Objective
+from multitask.training.loss_weights import weighted
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite
 
@@ -52,20 +53,20 @@ def train_step(
     Raises:
         NotFinite: a loss or the gradient is not a finite number; the weights are untouched.
     """
-    done = Stepped()
+    result = Stepped()
     apart = TaskGradients(model.shared()) if surgery else None
     for shared in micro_batches:
-        done.sequences += sum(len(one.inputs.input_ids) for one in shared)
+        result.sequences += sum(len(batch.inputs.input_ids) for batch in shared)
         outcomes = objective.losses(model, shared, apart=surgery is not None)
         batches, objectives = by_task(shared), {}
         for task, outcome in outcomes.items():
             share = batches[task].share
             part = outcome.loss * share
-            done.losses[task] = done.losses.get(task, 0.0) + part.item()
-            done.rows[task] = batches[task].step_rows
+            result.losses[task] = result.losses.get(task, 0.0) + part.item()
+            result.rows[task] = batches[task].step_rows
             if outcome.penalty is not None:
                 penalty = outcome.penalty * share
-                done.penalties[task] = done.penalties.get(task, 0.0) + penalty.item()
+                result.penalties[task] = result.penalties.get(task, 0.0) + penalty.item()
                 part = part + penalty
             objectives[task] = weighted(model, task, objective.weights[task] * part, share)
             if watch is not None:
@@ -81,18 +82,19 @@ def train_step(
         apart.sum_over_ranks()
         apart.combine(surgery)
     touched = _touched(model)
-    summed = distributed.total([*done.losses.values(), *done.penalties.values()], touched[0].device)
-    done.norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf).item()
-    if not math.isfinite(sum(summed)) or not math.isfinite(done.norm):
+    sums = [*result.losses.values(), *result.penalties.values()]
+    means = iter(distributed.total(sums, touched[0].device))
+    result.losses = {task: next(means) for task in result.losses}
+    result.penalties = {task: next(means) for task in result.penalties}
+    result.norm = torch.nn.utils.clip_grad_norm_(touched, clip_norm or math.inf).item()
+    numbers = [*result.losses.values(), *result.penalties.values(), result.norm]
+    if not all(map(math.isfinite, numbers)):
         optimizer.zero_grad(set_to_none=True)
-        shown = ", ".join(f"task {t}: loss {v}" for t, v in zip(done.losses, summed, strict=False))
-        raise NotFinite(f"{shown}, gradient norm {done.norm}")
+        shown = ", ".join(f"task {task}: loss {loss}" for task, loss in result.losses.items())
+        raise NotFinite(f"{shown}, gradient norm {result.norm}")
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    means = iter(summed)
-    done.losses = {task: next(means) for task in done.losses}
-    done.penalties = {task: next(means) for task in done.penalties}
-    return done
+    return result
 
 
 def _touched(model: MultiTaskModel) -> list[torch.nn.Parameter]:

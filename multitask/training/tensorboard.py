@@ -63,7 +63,7 @@ class TensorBoard(Callback):
         self._writer = SummaryWriter(str(self.folder), purge_step=0, filename_suffix=OURS)
         self._follow()
 
-    def on_step(self, trainer: "Trainer", tasks: Sequence[str], done: Stepped) -> None:
+    def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
         self._follow()
 
     def on_evaluation(self, trainer: "Trainer", evaluation: Evaluation) -> None:

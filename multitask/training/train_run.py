@@ -23,7 +23,7 @@ from multitask.config.run_start import (
 from multitask.reporting.model_card import complete_pages
 from multitask.reporting.run_report import terminal_table
 from multitask.training.build_trainer import build_trainer
-from multitask.training.checkpoint_callback import mend
+from multitask.training.checkpoint_repair import mend
 from multitask.training.describe_plan import describe_data
 from multitask.training.frozen_baselines import run_baselines
 from multitask.training.report_json import save_results

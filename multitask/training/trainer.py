@@ -2,15 +2,14 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.metrics import mean_of_defined
 from multitask.training.callbacks import Callback, Evaluation
-from multitask.training.checkpoint_callback import Checkpoints
-from multitask.training.early_stopping import Selection
+from multitask.training.checkpoint_save_restore import Checkpoints
 from multitask.training.gradient_surgery import Surgery
 from multitask.training.loss import Objective
 from multitask.training.metric_log import MetricLog
@@ -19,10 +18,10 @@ from multitask.training.setup import Plan
 from multitask.training.step import Stepped, train_step
 from multitask.training.turns import Turns
 from multitask.training.validation import Monitor
+from multitask.training.weight_selection import Selection
 from multitask.utils import distributed
 from multitask.utils.errors import NotFinite, UserError
 from multitask.utils.signals import on_signal
-from smart.teacher import follow
 
 
 class Interrupted(Exception):
@@ -40,11 +39,13 @@ class Trainer:
         stages: the stages; the current one has an optimizer and a learning-rate schedule.
         objective: the loss that a step minimises.
         measures: evaluates the tasks.
-        selection: stops tasks that no longer improve; remembers the best steps.
+        selection: remembers the best steps; its early stopping stops tasks.
         progress: counts steps, turns, sentences and seconds.
-        log: ``metrics.jsonl``; must be one of the callbacks.
-        checkpoints: saves and restores all parts; must be the last of the callbacks.
-        callbacks: called in this order.
+        log: ``metrics.jsonl``.
+        checkpoints: saves and restores all parts.
+        others: the other callbacks.
+        callbacks: all callbacks in the order of their calls: the log first, as others write to it;
+            the checkpoints last, as they save what the others have done.
         say: prints a line on the terminal.
         interrupted: True after Ctrl-C or SIGTERM; the loop stops at the next safe point.
         finished: True after all stages; False after an error or interruption.
@@ -60,10 +61,14 @@ class Trainer:
     progress: Progress
     log: MetricLog
     checkpoints: Checkpoints
-    callbacks: Sequence[Callback]
+    others: InitVar[Sequence[Callback]]
     say: Callable[[str], None]
+    callbacks: list[Callback] = field(init=False)
     interrupted: bool = False
     finished: bool = False
+
+    def __post_init__(self, others: Sequence[Callback]) -> None:
+        self.callbacks = [self.log, *others, self.checkpoints]
 
     def run(self) -> None:
         """Train from the current step to the end, or until every task has stopped.
@@ -105,11 +110,11 @@ class Trainer:
         began = time.perf_counter()
         tasks = [task for task, taken in turns.items() if taken and task in self.active_tasks]
         micro_batches = self.loader.next(tasks)
-        done = Stepped()
+        result = Stepped()
         if micro_batches:
             for callback in self.callbacks:
                 callback.before_step(self)
-            done = train_step(
+            result = train_step(
                 self.model,
                 micro_batches,
                 self.stages.optimizer,
@@ -119,12 +124,10 @@ class Trainer:
                 watch=self.turns.watch if self.stages.now.sampler.needs_scores else None,
             )
         self.stages.scheduler.step()  # also in a skipped step: the schedule stays as planned
-        self.progress.count(turns, done)
-        if micro_batches and self.objective.teacher is not None:
-            follow(self.objective.teacher, self.model, self.step / self.stages.total_steps)
+        self.progress.count(turns, result)
         self.progress.seconds += time.perf_counter() - began
         for callback in self.callbacks:
-            callback.on_step(self, list(turns), done)
+            callback.on_step(self, list(turns), result)
 
     def evaluate(self) -> None:
         """Evaluate every task, record new best steps, stop tasks that are out of patience."""
@@ -136,8 +139,10 @@ class Trainer:
         scores = self.measures.evaluate(between_batches, self._write)
         values = {task: scores[task][self.measures.metrics[task]] for task in scores}
         together = {task: values[task] for task in self.measures.joint_tasks}
-        counted = {task: v for task, v in values.items() if task in self.selection.patience}
-        stopped = self.selection.update(self.step, counted, together, self.stages.now.tasks)
+        stopping = self.selection.early_stopping
+        counted = {task: v for task, v in values.items() if task in stopping.patience}
+        self.selection.update(self.step, counted, together)
+        stopped = stopping.update(self.step, counted, self.stages.now.tasks)
         self.progress.evaluated_at = self.step
         evaluation = Evaluation(scores, values, mean_of_defined(together), stopped)
         for callback in self.callbacks:
@@ -147,7 +152,7 @@ class Trainer:
         """Start the next stage; patience, turns and surgery start again."""
         self.stages.next(self.step)
         stage = self.stages.now
-        self.selection.begin_anew(stage.tasks)
+        self.selection.early_stopping.begin_stage(stage.tasks)
         self.turns.begin_stage()
         if self.plan.surgery is not None:
             self.plan.surgery.begin_anew()
@@ -177,7 +182,8 @@ class Trainer:
     @property
     def active_tasks(self) -> list[str]:
         """The tasks of the current stage that have not stopped."""
-        return [task for task in self.stages.now.tasks if task not in self.selection.stopped]
+        stopped = self.selection.early_stopping.stopped
+        return [task for task in self.stages.now.tasks if task not in stopped]
 
     @property
     def _write(self) -> Callable[..., None]:

@@ -39,13 +39,13 @@ class Turns:
         self._seen: dict[str, list[tuple[Tensor, Tensor]]] = {}  # scores and labels of this epoch
         self.train_scores: dict[str, float] = {}
 
-    def next(self, stage: Stage, done: int, write: Callable[..., None]) -> dict[str, bool]:
-        """Return the tasks of the next turn, after ``done`` steps of the stage.
+    def next(self, stage: Stage, taken: int, write: Callable[..., None]) -> dict[str, bool]:
+        """Return the tasks of the next turn, after ``taken`` steps of the stage.
 
         A task maps to False if the sampler leaves it out this time. If the sampler uses training
         scores, ``write`` logs them at the end of an epoch.
         """
-        epoch, position = divmod(done, stage.sampler.steps_per_epoch)
+        epoch, position = divmod(taken, stage.sampler.steps_per_epoch)
         if self._planned[0] != epoch:
             if position == 0 and epoch > 0 and stage.sampler.needs_scores:
                 self._close_epoch()
@@ -60,8 +60,8 @@ class Turns:
 
     def watch(self, task: str, scores: Tensor, labels: Tensor) -> None:
         """Collect a task's scores and labels of one step, from all processes."""
-        for one in distributed.gather((scores.cpu(), labels.cpu())):
-            self._seen.setdefault(task, []).append(one)
+        for of_rank in distributed.gather((scores.cpu(), labels.cpu())):
+            self._seen.setdefault(task, []).append(of_rank)
 
     def _close_epoch(self) -> None:
         for task, (scores, labels) in self._joined().items():
@@ -70,7 +70,9 @@ class Turns:
 
     def _joined(self) -> dict[str, tuple[Tensor, Tensor]]:
         columns = {task: zip(*seen, strict=True) for task, seen in self._seen.items()}
-        return {task: (torch.cat(one), torch.cat(two)) for task, (one, two) in columns.items()}
+        return {
+            t: (torch.cat(scores), torch.cat(labels)) for t, (scores, labels) in columns.items()
+        }
 
     def stream_scores(self, stage: Stage) -> dict[str, float]:
         """Return the lowest training score of the stage's tasks on each stream; -inf: unknown."""
@@ -82,10 +84,12 @@ class Turns:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        seen = {t: {"scores": one, "labels": two} for t, (one, two) in self._joined().items()}
+        joined = self._joined().items()
+        seen = {task: {"scores": scores, "labels": labels} for task, (scores, labels) in joined}
         return {"train_scores": self.train_scores, "seen": seen}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._planned = (-1, [])
         self.train_scores = dict(state["train_scores"])
-        self._seen = {t: [(one["scores"], one["labels"])] for t, one in state["seen"].items()}
+        seen = state["seen"].items()
+        self._seen = {task: [(columns["scores"], columns["labels"])] for task, columns in seen}

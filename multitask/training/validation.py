@@ -67,8 +67,8 @@ class Monitor:
             if task in self._followed:
                 results[task] |= self._space(task)
         layers = plan.model.encoder.num_layers
-        for task, one in watched.items():
-            write("importance", task=task, layers=layers, **one)
+        for task, importance in watched.items():
+            write("importance", task=task, layers=layers, **importance)
         return results
 
     def train_score(self, task: str, scores: Tensor, labels: Tensor) -> float:

@@ -5,7 +5,7 @@ import torch
 
 from multitask.config import load_config
 from multitask.models.build import assemble
-from multitask.models.pretrained import load_pretrained
+from multitask.models.pretrained import load_head_weights, load_pretrained
 from tests.conftest import ROOT
 from tests.support.small_models import CONTEXT
 
@@ -20,6 +20,7 @@ def make(configure):
     def make(*changes, **options):
         config = configure(*changes)
         torch.manual_seed(0)
-        return assemble(config, load_pretrained(config), CONTEXT, **options)
+        weights = load_head_weights(config)
+        return assemble(config, load_pretrained(config), CONTEXT, weights=weights, **options)
 
     return make

@@ -8,6 +8,7 @@ import torch
 
 from multitask.data.collate import Batch, separate
 from multitask.models.multitask_model import parameter_counts
+from multitask.models.pretrained import load_head_weights
 from multitask.training.loss import Objective, task_losses
 from multitask.training.optimizer import build_optimizer
 from multitask.training.step import train_step
@@ -53,9 +54,10 @@ def test_parameter_counts(make):
     }
 
 
-def test_bert_pooler_is_the_checkpoints_after_building(make):
-    model = make("tasks.sst.projection=bert_pooler")
-    weight, bias = model.encoder.pooler_weights
+def test_bert_pooler_is_the_checkpoints_after_building(make, configure):
+    changes = ["tasks.sst.projection=bert_pooler"]
+    model = make(*changes)
+    weight, bias = load_head_weights(configure(*changes)).pooler
     dense = model.tasks["sst"].projection.dense
     assert torch.equal(dense.weight, weight) and torch.equal(dense.bias, bias)
 

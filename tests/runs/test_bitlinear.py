@@ -14,7 +14,7 @@ from multitask.config.config import seen_corpora
 from multitask.data.summary import data_warnings
 from multitask.models.encoders.bitlinear import bit_layers
 from multitask.models.encoders.ternary_file import load_ternary, save_ternary
-from multitask.models.pretrained import load_pretrained
+from multitask.models.pretrained import load_head_weights, load_pretrained
 from multitask.utils.errors import UserError
 from tests.conftest import ROOT
 from tests.support.kill import kill_inside
@@ -68,7 +68,9 @@ def test_from_scratch_takes_the_architecture_alone(configure):
         assert not torch.equal(first[name], other[name])
         assert not torch.equal(first[name], loaded[name])
         assert first[name].std().item() == pytest.approx(0.02, rel=0.2)
-    assert result[0].pooler_weights is not None and result[1].pooler_weights is None
+    pooler = "tasks.sst.projection=bert_pooler"
+    weights = [load_head_weights(configure(f"{scratch}={on}", pooler)) for on in ("false", "true")]
+    assert weights[0].pooler is not None and weights[1].pooler is None
 
 
 def test_an_encoder_from_scratch_has_seen_nothing(configure):

@@ -61,7 +61,7 @@ def test_mlp_only_train_is_a_matter_of_evaluation(contrastive_config, only_train
     assert torch.equal(model.vectors("views", batch), pooled if only_train else behind)
     assert torch.equal(model.vectors("sts", batch), pooled if only_train else behind)
     for layer in model.encoder.layers:
-        layer.attention.dropout = 0.0
+        layer.attention.dropout.rate = 0.0
     trained = model.train()(shared)["views"]
     torch.testing.assert_close(torch.cat(trained.unbind(1)), behind)
 

@@ -88,7 +88,7 @@ def test_chunks_have_the_gradient_of_the_whole_batch(contrastive_config, input, 
     for head in ("{name: contrastive}", f"{{name: contrastive, chunk: {chunk}}}"):
         made = prepared(file, f"tasks.views.head={head}")
         for layer in made.model.encoder.layers:
-            layer.attention.dropout = 0.0
+            layer.attention.dropout.rate = 0.0
         made.model.double()
         grads.append(gradients(made, batch_of(made)))
     torch.testing.assert_close(grads[1], grads[0], rtol=1e-10, atol=1e-12)
@@ -100,7 +100,7 @@ def test_chunks_have_the_gradient_of_the_whole_batch_in_fp32(contrastive_config)
         file = contrastive_config("triplet", head, dropout=0, pooling="mean")
         made = prepared(file, "training.precision=fp32")
         for layer in made.model.encoder.layers:
-            layer.attention.dropout = 0.0
+            layer.attention.dropout.rate = 0.0
         # texts far apart: of vectors that are nearly equal the gradient is a small difference
         torch.manual_seed(0)
         made.model.encoder.embeddings.word.weight.data.normal_()

@@ -5,15 +5,14 @@ import math
 import pytest
 import torch
 
-from multitask.config import load_config
+from multitask.config import SmartConfig, load_config
 from multitask.data.collate import separate
 from multitask.models.build import assemble
 from multitask.models.pretrained import load_pretrained
-from multitask.training.loss import Objective, Smoothing, task_losses
+from multitask.training.loss import Objective, task_losses
 from multitask.training.optimizer import build_optimizer
 from multitask.training.step import train_step
 from multitask.utils.errors import UserError
-from smart.adversarial import Ascent
 from tests.conftest import ROOT
 from tests.support.small_models import CONTEXT, WEIGHTS, batch, scores_of
 
@@ -141,7 +140,7 @@ def test_smart_reaches_through_them(make, pooling):
     for task in ("sst", "qqp"):
         penalties = {}
         for dropout in ("same_mask", "eval", "independent"):
-            smoothing = Smoothing(Ascent(eps=1e-9, noise=1e-9, step_size=1e-9), dropout=dropout)
+            smoothing = SmartConfig(eps=1e-9, noise=1e-9, step_size=1e-9, dropout=dropout)
             result = task_losses(model, separate({task: batch(task)}), {task: smoothing})[task]
             (result.loss + result.penalty).backward()
             assert all(p.grad.isfinite().all() for p in model.module(task).pooler.parameters())

@@ -42,13 +42,13 @@ def uninterrupted(overrides: list[str], tmp_path_factory: pytest.TempPathFactory
         ("multitask.training.trainer:train_step", "after", 14),  # between two checkpoints
         ("multitask.inference.scoring:Scorer.score", "before", 5),  # inside an evaluation
         (
-            "multitask.training.checkpoint_callback:Checkpoints.save_best",
+            "multitask.training.checkpoint_save_restore:Checkpoints.save_best",
             "after",
             2,
         ),  # weights written, not the rest
         ("multitask.training.checkpoint_format:write_text", "before", 4),  # inside a checkpoint
         (
-            "multitask.training.checkpoint_callback:prune",
+            "multitask.training.checkpoint_save_restore:prune",
             "before",
             4,
         ),  # checkpoint written, old ones still there

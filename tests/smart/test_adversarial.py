@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from smart.adversarial import Ascent, perturbation
+from multitask.config import SmartConfig
+from smart.adversarial import perturbation, project
 
 MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]])
 CASES = [(norm, scope) for norm in ("inf", "l2") for scope in ("sentence", "token")]
@@ -36,7 +37,7 @@ def norms(delta, norm, scope):
 @pytest.mark.parametrize("steps", [1, 3])
 def test_ascent_is_algorithm_1(norm, scope, steps):
     x, _, gap = problem()
-    ascent = Ascent(eps=0.3, noise=0.2, step_size=0.25, steps=steps, norm=norm, scope=scope)
+    ascent = SmartConfig(eps=0.3, noise=0.2, step_size=0.25, steps=steps, norm=norm, scope=scope)
     torch.manual_seed(7)
     result = perturbation(ascent, x, MASK, gap)
     torch.manual_seed(7)
@@ -76,7 +77,7 @@ def test_ascent_is_algorithm_1(norm, scope, steps):
 
 def test_the_direction_is_that_of_finite_differences():
     x, _, gap = problem()
-    ascent = Ascent(eps=10.0, noise=1e-3, step_size=1.0)
+    ascent = SmartConfig(eps=10.0, noise=1e-3, step_size=1.0)
     torch.manual_seed(3)
     result = perturbation(ascent, x, torch.ones(3, 4), gap)
     torch.manual_seed(3)
@@ -94,28 +95,28 @@ def test_the_direction_is_that_of_finite_differences():
 @given(eps=st.floats(1e-7, 10), size=st.floats(1e-9, 1e3), seed=st.integers(0, 99))
 @settings(max_examples=25, deadline=None)
 def test_projection_stays_within_eps_to_the_bit(norm, scope, eps, size, seed):
-    ascent = Ascent(eps=eps, norm=norm, scope=scope)
-    delta = ascent.project(size * normal(2, 40, 16, seed=seed, dtype=torch.float32))
+    ascent = SmartConfig(eps=eps, norm=norm, scope=scope)
+    delta = project(ascent, size * normal(2, 40, 16, seed=seed, dtype=torch.float32))
     assert norms(delta, norm, scope).max() <= torch.tensor(eps, dtype=torch.float32).double()
-    again = ascent.project(delta)
+    again = project(ascent, delta)
     torch.testing.assert_close(again, delta)
 
 
 def test_projection_leaves_what_is_inside_alone():
     delta = 0.1 * normal(2, 3, 4)
     for norm, scope in CASES:
-        assert torch.equal(Ascent(eps=10.0, norm=norm, scope=scope).project(delta), delta)
+        assert torch.equal(project(SmartConfig(eps=10.0, norm=norm, scope=scope), delta), delta)
 
 
 @pytest.mark.parametrize(("norm", "scope"), CASES)
 def test_pads_are_not_perturbed_and_the_gap_grows(norm, scope):
     x, _, gap = problem(torch.float32)
-    ascent = Ascent(norm=norm, scope=scope, steps=2)
+    ascent = SmartConfig(norm=norm, scope=scope, steps=2)
     torch.manual_seed(0)
     result = perturbation(ascent, x, MASK, gap)
     torch.manual_seed(0)
     real = MASK.unsqueeze(-1)
-    start = ascent.project(ascent.noise * torch.randn_like(x) * real)  # in the same ball
+    start = project(ascent, ascent.noise * torch.randn_like(x) * real)  # in the same ball
     assert result[MASK == 0].abs().max() == 0 and result[MASK == 1].any(-1).all()
     assert gap(x + result) > gap(x + start)
     assert norms(result, norm, scope).max() <= torch.tensor(1e-5).double()
@@ -123,12 +124,12 @@ def test_pads_are_not_perturbed_and_the_gap_grows(norm, scope):
 
 def test_the_ascent_leaves_no_gradient_and_no_graph():
     x, network, gap = problem()
-    result = perturbation(Ascent(), x, MASK, gap)
+    result = perturbation(SmartConfig(), x, MASK, gap)
     assert all(parameter.grad is None for parameter in network.parameters())
     assert not result.requires_grad and result.grad_fn is None
 
 
 def test_a_flat_function_gives_no_nan():
     x = normal(3, 4, 5)
-    result = perturbation(Ascent(), x, MASK, lambda moved: 0 * moved.sum())
+    result = perturbation(SmartConfig(), x, MASK, lambda moved: 0 * moved.sum())
     assert result.isfinite().all() and result.abs().max() <= 1e-5

@@ -8,7 +8,7 @@ import torch
 from multitask.config import load_config
 from multitask.models.build import assemble
 from multitask.models.multitask_model import MultiTaskModel
-from multitask.models.pretrained import load_pretrained
+from multitask.models.pretrained import load_head_weights, load_pretrained
 from tests.conftest import ROOT
 from tests.support.small_models import CONTEXT
 
@@ -20,6 +20,9 @@ def make(tiny_overrides: list[str]) -> Callable[..., MultiTaskModel]:
     def make(*more: str, dtype: torch.dtype = torch.float64, **options: object) -> MultiTaskModel:
         config = load_config(ROOT / "configs" / "cs224n.yaml", [*tiny_overrides, *more])
         torch.manual_seed(0)
-        return assemble(config, load_pretrained(config), CONTEXT, **options).to(dtype)
+        weights = load_head_weights(config)
+        return assemble(config, load_pretrained(config), CONTEXT, weights=weights, **options).to(
+            dtype
+        )
 
     return make

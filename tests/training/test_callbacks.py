@@ -10,7 +10,7 @@ from multitask.config import load_config
 from multitask.models.encoders.bitlinear import bit_layers
 from multitask.training.build_trainer import build_trainer
 from multitask.training.callbacks import BitLinearStrength, Callback, GradientConflict, ProgressBar
-from multitask.training.checkpoint_callback import Checkpoints
+from multitask.training.checkpoint_save_restore import Checkpoints
 from multitask.training.metric_log import MetricLog
 from multitask.training.setup import set_up
 from tests.conftest import ROOT

@@ -1,22 +1,21 @@
 """SMART's terms on real models: naive references in float64, dropout, cost, no trace."""
 
-import math
 from functools import partial
 
 import pytest
 import torch
 
+from multitask.config import SmartConfig
 from multitask.data.collate import separate
-from multitask.models.encoders.bitlinear import BitLinear, set_strength
-from multitask.training import loss as objective
-from multitask.training.loss import Objective, Smoothing, task_losses
+from multitask.models.encoders import packing
+from multitask.training import smart_penalty
+from multitask.training.loss import Objective, task_losses
 from multitask.training.step import train_step
-from smart.adversarial import Ascent
 from smart.divergence import DIVERGENCES
 from smart.teacher import teacher_of
 from tests.support.small_models import batch, parted
 
-WIDE = Ascent(eps=0.05, noise=0.02, step_size=0.1)
+WIDE = {"eps": 0.05, "noise": 0.02, "step_size": 0.1}
 
 
 @pytest.mark.parametrize("task", ["qqp", "sts"])
@@ -24,7 +23,7 @@ def test_perturbed_passes_leave_the_statistics_of_batch_norms_alone(task, make):
     """They move once a step, as in a plain one; in evaluation they are the model's."""
     shared = ["tasks.sts.share_pooling=qqp"] if task == "sts" else []
     statistics = []
-    for smoothing in ({}, {task: Smoothing(WIDE, weight=1.0)}):
+    for smoothing in ({}, {task: SmartConfig(**WIDE, weight=1.0)}):
         model = make(
             "tasks.qqp.projection=mlp_batchnorm",
             "encoder.dropout=0",
@@ -55,14 +54,14 @@ def test_compiled_kernels_give_the_same_penalty_and_replay_their_dropout(task, m
     for kernels in ("torch", "compiled"):
         model.encoder.use_kernels(kernels)
         model.zero_grad()
-        value = penalty(model, task, Smoothing(WIDE))
+        value = penalty(model, task, SmartConfig(**WIDE))
         value.backward()
         grads = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
         result.append((value.detach(), torch.cat(grads)))
     for torchs, compiled in zip(*result, strict=True):
         assert (compiled - torchs).norm() < 1e-3 * torchs.norm()
     same, fresh = (
-        penalty(model.train(), task, Smoothing(dropout=dropout))
+        penalty(model.train(), task, SmartConfig(dropout=dropout))
         for dropout in ("same_mask", "independent")
     )
     assert same < 1e-3 * fresh
@@ -73,14 +72,14 @@ def naive_smoothness(model, task, settings, seed=5, rows=None):
     rows = rows or batch(task)
     single, head = separate({task: rows}), partial(model.module(task), sides=rows.sides)
     real = rows.attention_mask.unsqueeze(-1)
-    embedded = model.encoder.embed(rows.input_ids, rows.token_type_ids, rows.attention_mask)
+    embedded = model.embed(single)
     if settings.perturb == "embeddings":
-        x, mask = embedded, real
+        x, mask = embedded.vectors, real
 
         def f(z):
-            return head(model.pool(single, z, rows.attention_mask)[task])
+            return head(model.pool(single, embedded._replace(vectors=z))[task])
     else:
-        x, mask, f = model.pool(single, embedded, rows.attention_mask)[task], 1, head
+        x, mask, f = model.pool(single, embedded)[task], 1, head
 
     def distance(z):
         a, b = f(z), f(x)
@@ -93,15 +92,16 @@ def naive_smoothness(model, task, settings, seed=5, rows=None):
             return first + q * (q / p).log() + (1 - q) * ((1 - q) / (1 - p)).log()
         return (a - b) ** 2
 
-    ascent = settings.ascent
     torch.manual_seed(seed)
     shape = x.shape if settings.perturb == "embeddings" else (len(x), 1, x.shape[1])
-    delta = (ascent.noise * torch.randn(shape, dtype=x.dtype)).reshape(x.shape) * mask
+    delta = (settings.noise * torch.randn(shape, dtype=x.dtype)).reshape(x.shape) * mask
     delta = delta.requires_grad_()
     (slope,) = torch.autograd.grad(distance(x.detach() + delta).sum(), delta)
     slope = slope * mask
     largest = slope.flatten(1).abs().amax(1).reshape(-1, *[1] * (slope.ndim - 1))
-    worst = (delta.detach() + ascent.step_size * slope / largest).clamp(-ascent.eps, ascent.eps)
+    worst = (delta.detach() + settings.step_size * slope / largest).clamp(
+        -settings.eps, settings.eps
+    )
     return distance(x + worst).mean()
 
 
@@ -110,7 +110,7 @@ def naive_smoothness(model, task, settings, seed=5, rows=None):
 @pytest.mark.parametrize("implementation", ["own", "transformers"])
 def test_the_term_and_its_gradient_are_the_papers(make, task, perturb, implementation):
     model = make(f"encoder.implementation={implementation}").eval()
-    settings = Smoothing(WIDE, weight=3.0, perturb=perturb)
+    settings = SmartConfig(**WIDE, weight=3.0, perturb=perturb)
     actual = penalty(model, task, settings)
     expected = 3.0 * naive_smoothness(model, task, settings)
     assert actual > 1e-8
@@ -131,7 +131,7 @@ def test_cross_encoded_pairs_too(make):
     rows.labels = rows.labels % 2
     rows.token_type_ids[:, 4:] = rows.attention_mask[:, 4:]  # the second text
     torch.manual_seed(5)
-    settings = Smoothing(WIDE, weight=3.0)
+    settings = SmartConfig(**WIDE, weight=3.0)
     actual = task_losses(model, separate({"qqp": rows}), {"qqp": settings})["qqp"].penalty
     assert actual > 1e-8
     expected = 3.0 * naive_smoothness(model, "qqp", settings, rows=rows)
@@ -141,16 +141,16 @@ def test_cross_encoded_pairs_too(make):
 def test_gradient_of_the_term_equals_finite_differences(make, monkeypatch):
     model = make().eval()
     fixed = torch.full((8, 8, 32), 0.03, dtype=torch.float64)
-    monkeypatch.setattr(objective, "perturbation", lambda *_: fixed)
+    monkeypatch.setattr(smart_penalty, "perturbation", lambda *_: fixed)
     weight = model.tasks["qqp"].head.linear.weight
     layer = model.encoder.layers[0].feed_forward.up.weight
     for parameter, place in ((weight, (0, 3)), (layer, (2, 5))):
-        result = torch.autograd.grad(penalty(model, "qqp", Smoothing()), parameter)[0][place]
+        result = torch.autograd.grad(penalty(model, "qqp", SmartConfig()), parameter)[0][place]
         moved = []
         for step in (1e-5, -1e-5):
             with torch.no_grad():
                 parameter[place] += step
-                moved.append(penalty(model, "qqp", Smoothing()).item())
+                moved.append(penalty(model, "qqp", SmartConfig()).item())
                 parameter[place] -= step
         assert result.item() == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-5)
 
@@ -164,7 +164,7 @@ def test_bregman_term_is_the_distance_from_the_teacher_without_dropout(make, tas
             parameter.add_(0.05 * torch.randn_like(parameter))
     torch.manual_seed(5)
     actual = task_losses(
-        model, separate({task: batch(task)}), {task: Smoothing(weight=0, bregman=2)}, teacher
+        model, separate({task: batch(task)}), {task: SmartConfig(weight=0, bregman=2)}, teacher
     )
     torch.manual_seed(5)
     computed = model(separate({task: batch(task)}))[task]
@@ -178,7 +178,7 @@ def test_bregman_term_is_the_distance_from_the_teacher_without_dropout(make, tas
 def test_the_pooling_that_trains_is_regularised_not_the_one_that_scores(make):
     still = ["encoder.dropout=0", "tasks.qqp.dropout=0", "tasks.qqp.pooling=mean"]
     plain, other = (make(*still, *more) for more in ([], ["tasks.qqp.eval_pooling=cls"]))
-    for smoothing in (Smoothing(WIDE, dropout="eval"), Smoothing(weight=0, bregman=2)):
+    for smoothing in (SmartConfig(**WIDE, dropout="eval"), SmartConfig(weight=0, bregman=2)):
         terms = [penalty(m, "qqp", smoothing, teacher_of(m)).item() for m in (plain, other)]
         assert terms[0] == terms[1] and other.training
 
@@ -191,7 +191,7 @@ def test_plain_pass_serves_as_f_and_its_loss_does_not_change(make, perturb):
         plain = task_losses(model, separate({task: batch(task)}))[task]
         torch.manual_seed(3)
         smooth = task_losses(
-            model, separate({task: batch(task)}), {task: Smoothing(perturb=perturb)}
+            model, separate({task: batch(task)}), {task: SmartConfig(perturb=perturb)}
         )[task]
         assert torch.equal(plain.loss, smooth.loss) and torch.equal(plain.scores, smooth.scores)
 
@@ -208,22 +208,35 @@ def test_no_pass_more_than_needed(make, monkeypatch, dropout, embeds, encodes):
     for name in calls:
         original = getattr(model.encoder, name)
         monkeypatch.setattr(model.encoder, name, partial(counted, name, original))
-    penalty(model, "qqp", Smoothing(Ascent(steps=2), dropout=dropout))
+    penalty(model, "qqp", SmartConfig(steps=2, dropout=dropout))
     assert calls == {"embed": embeds, "encode": encodes}
+
+
+@pytest.mark.parametrize("perturb", ["embeddings", "pooled"])
+def test_all_passes_of_a_step_share_one_packing(make, monkeypatch, perturb):
+    """Those of the loss, of the ascent, without dropout, and of the teacher."""
+    model, built = make(), []
+    original = packing.Packing.__init__
+    monkeypatch.setattr(
+        packing.Packing, "__init__", lambda self, mask: built.append(self) or original(self, mask)
+    )
+    settings = SmartConfig(steps=2, bregman=1, dropout="eval", perturb=perturb)
+    penalty(model, "qqp", settings, teacher_of(model))
+    assert len(built) == 1
 
 
 def test_dropout_modes(make):
     """With another mask the term measures dropout, not the perturbation."""
-    tiny = Ascent(eps=1e-9, noise=1e-9)
+    tiny = {"eps": 1e-9, "noise": 1e-9}
     model = make("encoder.dropout=0.5")
     terms = {
-        mode: penalty(model, "sst", Smoothing(tiny, dropout=mode)).item()
+        mode: penalty(model, "sst", SmartConfig(**tiny, dropout=mode)).item()
         for mode in ("same_mask", "eval", "independent")
     }
     assert max(terms["same_mask"], terms["eval"]) < 1e-12 < 1e-4 < terms["independent"]
     assert model.training
-    still = penalty(model.eval(), "sst", Smoothing(WIDE, dropout="same_mask"))
-    again = penalty(model.train(), "sst", Smoothing(WIDE, dropout="eval"), seed=5)
+    still = penalty(model.eval(), "sst", SmartConfig(**WIDE, dropout="same_mask"))
+    again = penalty(model.train(), "sst", SmartConfig(**WIDE, dropout="eval"), seed=5)
     assert 0 < again < 100 * still and model.training
 
 
@@ -240,7 +253,7 @@ def test_without_dropout_the_term_and_its_gradient_are_those_in_evaluation(
     monkeypatch.setattr(torch, "randn_like", lambda x: waves(x.numel()).sin().view_as(x))
     model, actual = make("encoder.dropout=0.3"), []
     for training, dropout in ((False, "same_mask"), (True, "eval")):
-        smoothing = Smoothing(WIDE, weight=3.0, perturb=perturb, dropout=dropout)
+        smoothing = SmartConfig(**WIDE, weight=3.0, perturb=perturb, dropout=dropout)
         term = penalty(model.train(training), task, smoothing)
         grads = torch.autograd.grad(term, list(model.parameters()), allow_unused=True)
         actual.append((term, grads))
@@ -257,17 +270,17 @@ def test_without_dropout_the_term_and_its_gradient_are_those_in_evaluation(
 def test_the_ascent_leaves_no_trace(make):
     """No .grad before backward; afterwards the numbers drawn next are those without the replays."""
     model = make()
-    penalty(model, "sst", Smoothing(Ascent(steps=3)))
+    penalty(model, "sst", SmartConfig(steps=3))
     assert all(parameter.grad is None for parameter in model.parameters())
     after = torch.rand(3)
-    penalty(model, "sst", Smoothing(Ascent(steps=1)))
+    penalty(model, "sst", SmartConfig(steps=1))
     assert torch.equal(torch.rand(3), after)  # how often the masks are replayed does not matter
 
 
 def test_only_tasks_that_ask_have_a_penalty_in_joint_steps(make):
     model = make().eval()
     batches = {task: batch(task) for task in ("sst", "qqp", "sts")}
-    result = task_losses(model, separate(batches), {"qqp": Smoothing(WIDE)})
+    result = task_losses(model, separate(batches), {"qqp": SmartConfig(**WIDE)})
     assert [result[task].penalty is None for task in batches] == [True, False, True]
     plain = task_losses(model, separate(batches))
     for task in batches:
@@ -287,7 +300,7 @@ def test_accumulated_passes_equal_one_batch(make, monkeypatch, task):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1.05)
-    smoothing = {task: Smoothing(WIDE, weight=3.0, bregman=2.0)}
+    smoothing = {task: SmartConfig(**WIDE, weight=3.0, bregman=2.0)}
     actual = []
     for passes in ([batch(task)], parted(batch(task), 1, 3)):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
@@ -311,17 +324,17 @@ def test_rows_without_a_label_are_left_out(make):
     model = make().eval()
     rows = batch("sst")
     rows.labelled, rows.labels = torch.tensor([1, 2]), rows.labels[1:3]
-    result = task_losses(model, separate({"sst": rows}), {"sst": Smoothing()})["sst"]
+    result = task_losses(model, separate({"sst": rows}), {"sst": SmartConfig()})["sst"]
     assert len(result.scores) == 2 and result.penalty.isfinite()
     rows.labelled, rows.labels = rows.labelled[:0], rows.labels[:0]
-    assert task_losses(model, separate({"sst": rows}), {"sst": Smoothing()})["sst"].penalty == 0
+    assert task_losses(model, separate({"sst": rows}), {"sst": SmartConfig()})["sst"].penalty == 0
 
 
 def test_adapters_stand_in_every_pass(make):
     adapter = "tasks.sst.adapter={name: pal, size: 24}"
     plain, with_pal = make().eval(), make(adapter).eval()
     torch.nn.init.normal_(with_pal.adapters["sst"].up.weight, std=0.2)
-    settings = Smoothing(WIDE)
+    settings = SmartConfig(**WIDE)
     assert penalty(plain, "sst", settings) != penalty(with_pal, "sst", settings)
     penalty(with_pal, "sst", settings).backward()
     assert with_pal.adapters["sst"].up.weight.grad.abs().max() > 0
@@ -332,7 +345,7 @@ def test_the_paper_s_eps_is_seen_under_bf16_autocast(make, perturb, tolerance):
     """In bf16 a perturbation of 1e-5 would drown in rounding; what it passes through is in fp32."""
     single = make(dtype=torch.float32).eval()
     half = make(dtype=torch.float32, autocast=True).eval()
-    settings = Smoothing(Ascent(), perturb=perturb)
+    settings = SmartConfig(perturb=perturb)
     for task in ("sst", "qqp", "sts"):
         one, other = (penalty(model, task, settings) for model in (single, half))
         torch.testing.assert_close(one, other, rtol=tolerance, atol=0)
@@ -341,10 +354,10 @@ def test_the_paper_s_eps_is_seen_under_bf16_autocast(make, perturb, tolerance):
 @pytest.mark.parametrize(
     ("smoothing", "encoded_in"),
     [
-        (Smoothing(), {torch.float32}),
-        (Smoothing(perturb="pooled"), {torch.bfloat16}),
-        (Smoothing(perturb="pooled", dropout="eval"), {torch.bfloat16}),
-        (Smoothing(perturb="pooled", bregman=1.0), {torch.float32}),
+        (SmartConfig(), {torch.float32}),
+        (SmartConfig(perturb="pooled"), {torch.bfloat16}),
+        (SmartConfig(perturb="pooled", dropout="eval"), {torch.bfloat16}),
+        (SmartConfig(perturb="pooled", bregman=1.0), {torch.float32}),
     ],
 )
 def test_under_bf16_autocast_only_compared_passes_are_in_fp32(make, smoothing, encoded_in):
@@ -366,32 +379,9 @@ def test_under_bf16_autocast_only_compared_passes_are_in_fp32(make, smoothing, e
 
 @pytest.mark.parametrize(("every", "due"), [(1, [0, 1, 2, 3, 4, 5]), (3, [2, 5])])
 def test_every(every, due):
-    smoothing = Smoothing(every=every)
-    assert [step for step in range(6) if smoothing.due(step)] == due
-    assert not Smoothing(weight=0).due(0) and Smoothing(weight=0, bregman=1).due(0)
+    def is_due(trained, **settings):
+        objective = Objective({"sst": 1.0}, {"sst": SmartConfig(**settings)})
+        return bool(objective.due({"sst": trained}).smart)
 
-
-def test_learned_weights_are_kendalls(make):
-    model = make("training.loss_weighting=uncertainty")
-    value = torch.tensor(3.0, dtype=torch.float64)
-    with torch.no_grad():
-        model.log_variances["qqp"].fill_(0.7)
-    actual = objective.weighted(model, "qqp", value, share=0.25)
-    assert actual.item() == pytest.approx(3 / (2 * math.exp(0.7)) + 0.25 * 0.35)
-    actual.backward()
-    expected = -3 / (2 * math.exp(0.7)) + 0.125
-    assert model.log_variances["qqp"].grad.item() == pytest.approx(expected)
-    assert objective.weighted(make(), "qqp", value, 1.0) is value
-
-
-def test_without_dropout_a_ternary_encoder_keeps_its_strength(make):
-    model = make("encoder.bitlinear={gradual: 0.5}").train()
-    set_strength(model.encoder, 0.5, 0.25)
-    layer = next(module for module in model.encoder.modules() if isinstance(module, BitLinear))
-    strength = layer.strength
-    assert 0 < strength < 1
-    hidden = torch.randn(3, layer.in_features, dtype=torch.float64)
-    expected = layer(hidden)
-    with objective.without_dropout(model):
-        assert torch.equal(layer(hidden), expected)
-    assert not torch.equal(layer.eval()(hidden), expected)
+    assert [step for step in range(6) if is_due(step, every=every)] == due
+    assert not is_due(0, weight=0) and is_due(0, weight=0, bregman=1)

@@ -10,8 +10,9 @@ import run_multitask
 from multitask.config.run_directory import RunDirectory
 from multitask.config.run_start import started_with
 from multitask.training import train_run, trainer
-from multitask.training.resuming import is_complete, is_intact
+from multitask.training.resuming import SameData, is_complete, is_intact
 from multitask.training.trainer import Interrupted
+from multitask.utils.errors import UserError
 from tests.support.run_files import results
 
 SHORT = ["training.max_steps=4", "training.eval_steps=2", "training.frozen_baseline=false"]
@@ -311,3 +312,11 @@ def test_a_finish_that_was_repeated_and_killed_is_not_complete(finished):
     assert not is_complete(finished)
     finished.checksums.unlink()  # as in older runs
     assert is_complete(finished)
+
+
+def test_a_run_goes_on_with_the_same_data_alone():
+    data = SameData({"sst": "a", "qqp": "b"})
+    data.load_state_dict(data.state_dict())
+    data.load_state_dict({"sst": "a", "qqp": "b", "gone": "c"})
+    with pytest.raises(UserError, match="the data of qqp are not those"):
+        data.load_state_dict({"sst": "a"})

@@ -1,6 +1,5 @@
 """Stages, joint steps, shared rows and heads: real runs on a tiny model."""
 
-import math
 from collections import Counter
 
 import pytest
@@ -223,16 +222,6 @@ def test_the_report_has_the_realised_turns(tiny_overrides, tmp_path):
     train(tiny_overrides, tmp_path / "run", fixed, "training.epoch=12", "training.epochs=2")
     tasks = results(tmp_path / "run")["tasks"]
     assert {t: e["turns"]["trained"] for t, e in tasks.items()} == {"sst": 4, "qqp": 8, "sts": 12}
-
-
-def test_unit_normalisation_divides_by_the_trivial_loss(tiny_overrides):
-    weights = prepared(
-        *tiny_overrides, "training.loss_normalization=unit", "tasks.qqp.loss_weight=0.5"
-    ).loss_weights
-    assert weights["sst"] == pytest.approx(1 / math.log(5), rel=1e-6)  # five classes alike
-    assert weights["qqp"] == pytest.approx(0.5 / math.log(2), rel=1e-6)
-    labels = torch.tensor([round(5 * (i % 6) / 5, 1) for i in range(40)], dtype=torch.float64)
-    assert weights["sts"] == pytest.approx(1 / labels.var(correction=0).item(), rel=1e-6)
 
 
 def test_the_running_training_score_is_that_of_the_epoch(tiny_overrides, tmp_path):

@@ -310,7 +310,8 @@ def test_stopped_task_is_skipped_counted_and_does_not_move(tiny_overrides, monke
 
     loop.measures.evaluate = constant
     at_stop = {}
-    update = loop.selection.update
+    stopping = loop.selection.early_stopping
+    update = stopping.update
 
     def watched(*given):
         now = update(*given)
@@ -319,10 +320,10 @@ def test_stopped_task_is_skipped_counted_and_does_not_move(tiny_overrides, monke
             at_stop[task] = {name: value.clone() for name, value in state.items()}
         return now
 
-    monkeypatch.setattr(loop.selection, "update", watched)
+    monkeypatch.setattr(stopping, "update", watched)
     loop.run()
     # NaN never improves: qqp is out of patience at the first evaluation, sst at the second
-    assert loop.selection.stopped == {"qqp": EPOCH, "sst": 2 * EPOCH}
+    assert stopping.stopped == {"qqp": EPOCH, "sst": 2 * EPOCH}
     assert loop.progress.skipped == {"qqp": 9, "sst": 6}
     assert loop.progress.trained == {"qqp": 3, "sst": 6, "sts": 12}
     assert loop.stages.scheduler.last_epoch == loop.stages.total_steps == 4 * EPOCH

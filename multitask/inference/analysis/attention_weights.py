@@ -10,7 +10,8 @@ from torch import Tensor
 from multitask.data.collate import collate
 from multitask.data.tokenize import tokenize
 from multitask.models.encoders import BertEncoder, Encoder
-from multitask.models.encoders.bert import SelfAttention, softmax
+from multitask.models.encoders.bert import SelfAttention
+from multitask.models.encoders.operators import softmax
 from multitask.reporting.figures.attention_map import ClsAttention
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError

@@ -35,8 +35,9 @@ def layer_vectors(
 
     def pooled(batch: Batch) -> Tensor:
         mask = batch.attention_mask
-        embedded = encoder.embed(batch.input_ids, batch.token_type_ids, mask)
-        hidden = encoder.encode(embedded, mask, layers, adapter=adapter)
+        packing = encoder.packing(mask)
+        embedded = encoder.embed(batch.input_ids, batch.token_type_ids, mask, packing)
+        hidden = encoder.encode(embedded, mask, layers, adapter=adapter, packing=packing)
         return torch.stack(
             [torch.stack([pool(hidden, mask) for pool in row], 1) for row in poolers], 1
         )

@@ -5,7 +5,6 @@ Its layers work on the N real tokens of a batch [N, d], without padding
 is the same network with other position numbers and one token type.
 """
 
-import math
 from collections.abc import Collection
 from functools import partial
 from typing import Any
@@ -15,11 +14,15 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 from torch.utils.checkpoint import checkpoint
 
-from multitask.models.encoders import kernels, varlen
+from multitask.models.encoders import kernels
 from multitask.models.encoders.adapter import Adapter
-from multitask.models.encoders.dropout import Dropout, dropout
+from multitask.models.encoders.dropout import Dropout
+from multitask.models.encoders.operators import TORCH, Operators, packed_attention
 from multitask.models.encoders.packing import Packing
+from multitask.models.encoders.varlen import VARLEN
 from multitask.models.linear import Linear, linear
+
+OPERATORS = {operators.name: operators for operators in (TORCH, kernels.COMPILED, VARLEN)}
 
 
 class Embeddings(nn.Module):
@@ -75,63 +78,27 @@ class SelfAttention(nn.Module):
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads = heads
-        self.dropout = dropout
-        self.attend = self_attention  # `use_kernels` may replace it
+        self.dropout = Dropout(dropout)
         self.qkv = FusedLinear(dim, 3 * dim)
         self.output = Linear(dim, dim)
 
-    def forward(self, hidden: Tensor, packing: Packing, first_only: bool = False) -> Tensor:
+    def forward(
+        self,
+        hidden: Tensor,
+        packing: Packing,
+        first_only: bool = False,
+        operators: Operators = TORCH,
+    ) -> Tensor:
         """[N, d] -> [N, d]; with ``first_only`` -> [B, d], for the queries of the first tokens."""
-        rate = self.dropout if self.training else 0.0
+        rate = self.dropout.current_rate
         if not first_only:
-            return self.output(self.attend(self.qkv(hidden), packing, self.heads, rate))
+            return self.output(operators.attend(self.qkv(hidden), packing, self.heads, rate))
         dim = hidden.shape[1]
         query = self.qkv(hidden[packing.first], slice(dim))
         key, value = self.qkv(hidden, slice(dim, None)).chunk(2, dim=-1)
         return self.output(
             packed_attention(query, key, value, packing, heads=self.heads, dropout_rate=rate)
         )
-
-
-def self_attention(qkv: Tensor, packing: Packing, heads: int, dropout_rate: float) -> Tensor:
-    """Apply ``packed_attention`` to concatenated query, key and value: [N, 3 d] -> [N, d]."""
-    query, key, value = qkv.chunk(3, dim=-1)
-    return packed_attention(query, key, value, packing, heads=heads, dropout_rate=dropout_rate)
-
-
-def packed_attention(
-    query: Tensor, key: Tensor, value: Tensor, packing: Packing, heads: int, dropout_rate: float
-) -> Tensor:
-    """Compute softmax(Q K^T / sqrt(d_head)) V per sequence and head, with dropout on the weights.
-
-    Args:
-        query: [N, s], or [B, s] for one query per sequence (shortest sequence first).
-        key, value: [N, s].
-        packing: the packing of the batch.
-        heads: the number of heads; divides s.
-        dropout_rate: the dropout of the attention weights.
-
-    Returns:
-        A tensor of the shape of ``query``.
-    """
-    single = len(query) != len(key)
-    mixed_groups = []
-    for group in packing.groups:
-        q = query[group.rows].unsqueeze(1) if single else group.pad(query)
-        padded = (q, group.pad(key), group.pad(value))
-        q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in padded)  # [n, h, T, d_head]
-        scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
-        weights = dropout(softmax(scores, group.mask), dropout_rate)
-        mixed = (weights @ v).transpose(1, 2).flatten(2)
-        mixed_groups.append(mixed.squeeze(1) if single else group.unpad(mixed))
-    return torch.cat(mixed_groups)
-
-
-def softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Compute attention weights in fp32 or wider; they are exactly 0 where ``mask`` is False."""
-    if mask is not None:
-        scores = scores.masked_fill(~mask, float("-inf"))
-    return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
 
 
 class FeedForward(nn.Module):
@@ -145,11 +112,6 @@ class FeedForward(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """[N, d] -> [N, d]."""
         return self.down(gelu(self.up(hidden)))
-
-
-def add_norm(added: Tensor, residual: Tensor, norm: nn.LayerNorm, dropout_rate: float) -> Tensor:
-    """LayerNorm(residual + dropout(added)): [N, d] each -> [N, d]."""
-    return norm(residual + dropout(added, dropout_rate))
 
 
 class Layer(nn.Module):
@@ -168,8 +130,7 @@ class Layer(nn.Module):
         self.attention_norm = nn.LayerNorm(dim, eps=eps)
         self.feed_forward = FeedForward(dim, inner)
         self.output_norm = nn.LayerNorm(dim, eps=eps)
-        self.dropout = dropout
-        self.add_norm = add_norm  # `use_kernels` may replace it
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,
@@ -178,23 +139,24 @@ class Layer(nn.Module):
         first_only: bool = False,
         adapter: Adapter | None = None,
         number: int = 0,
+        operators: Operators = TORCH,
     ) -> Tensor:
         """[N, d] -> [N, d], or [B, d] with ``first_only``; the adapter is told the ``number``."""
         first = packing.first if first_only else None
         residual = hidden if first is None else hidden[first]
-        rate = self.dropout if self.training else 0.0
-        left = rate if adapter is None else 0.0  # an adapter's input already has the dropout
-        added = self.attention(hidden, packing, first_only)
+        # an adapter's input already has the dropout
+        rate = self.dropout.current_rate if adapter is None else 0.0
+        added = self.attention(hidden, packing, first_only, operators)
         if adapter is not None:
-            added = adapter.after_attention(number, dropout(added, rate))
-        attended = self.add_norm(added, residual, self.attention_norm, left)
+            added = adapter.after_attention(number, self.dropout(added))
+        attended = operators.add_norm(added, residual, self.attention_norm, rate)
         added = self.feed_forward(attended)
         if adapter is not None:
-            added = adapter.after_feed_forward(number, dropout(added, rate))
+            added = adapter.after_feed_forward(number, self.dropout(added))
             attend = partial(packed_attention, packing=packing)
             beside = adapter.beside(number, hidden, first, attend)
             added = added if beside is None else added + beside
-        return self.add_norm(added, attended, self.output_norm, left)
+        return operators.add_norm(added, attended, self.output_norm, rate)
 
 
 class BertEncoder(nn.Module):
@@ -213,13 +175,8 @@ class BertEncoder(nn.Module):
 
     Attributes:
         max_positions: longest input in tokens, special tokens included.
-        pooler_weights: (weight [d, d], bias [d]) of a checkpoint's tanh pooler, or None. The
-            `bert_pooler` projection takes them; the encoder does not use them.
-        mlm_weights: a checkpoint's masked-LM head (``encoders.mlm_weights``), or None; for the
-            `masked_lm` head.
         config: the checkpoint's `transformers` config, or None.
         gradient_checkpointing: compute each layer again in the backward pass, to save memory.
-        kernels: "torch", or the argument of ``use_kernels``.
 
     New weights are normal with standard deviation .02, biases 0, LayerNorms 1 and 0 (the published
     BERT code's ``initializer_range``).
@@ -245,11 +202,9 @@ class BertEncoder(nn.Module):
             raise ValueError(f"{heads} attention heads do not divide the width {dim}")
         self.dim, self.num_layers = dim, num_layers
         self.max_positions = positions - first_position
-        self.pooler_weights: tuple[Tensor, Tensor] | None = None
-        self.mlm_weights: dict[str, Tensor] | None = None
         self.config: Any = None
         self.gradient_checkpointing = False
-        self.kernels = "torch"
+        self._operators = TORCH
         self.embeddings = Embeddings(
             vocab_size, dim, positions, token_types, first_position, dropout, eps
         )
@@ -274,8 +229,13 @@ class BertEncoder(nn.Module):
         """The eps of the LayerNorms."""
         return self.embeddings.norm.eps
 
+    @property
+    def kernels(self) -> str:
+        """The kernels in use: "torch", or the argument of ``use_kernels``."""
+        return self._operators.name
+
     def use_kernels(self, kind: str) -> None:
-        """Replace torch's usual kernels.
+        """Compute with other kernels than torch's usual ones.
 
         Args:
             kind: "compiled", for a CPU (raises as ``kernels.load_kernels``), or "varlen", for a
@@ -283,25 +243,30 @@ class BertEncoder(nn.Module):
         """
         if kind == "compiled":
             kernels.load_kernels()
-        layer: Any
-        for layer in self.layers:
-            if kind == "compiled":
-                layer.add_norm, layer.attention.attend = kernels.add_norm, kernels.attention
-            else:
-                layer.attention.attend = varlen.attention
-        self.kernels = kind
+        self._operators = OPERATORS[kind]
 
     def reinitialise(self, count: int) -> None:
         """Initialise the top ``count`` layers again (Zhang et al. 2021, section 4)."""
         for layer in list(self.layers)[self.num_layers - count :]:
             layer.apply(initialise)
 
-    def embed(self, input_ids: Tensor, token_type_ids: Tensor, mask: Tensor) -> Tensor:
+    def packing(self, mask: Tensor) -> Packing:
+        """Return what ``embed`` and ``encode`` need to know of a mask [B, T], once per pass."""
+        return Packing(mask)
+
+    def embed(
+        self,
+        input_ids: Tensor,
+        token_type_ids: Tensor,
+        mask: Tensor,
+        packing: Packing | None = None,
+    ) -> Tensor:
         """Embed tokens, with positions, LayerNorm and dropout: int64 [B, T] each -> [B, T, d].
 
-        Positions count the real tokens, so they do not depend on where the pads are.
+        Positions count the real tokens, so they do not depend on where the pads are. ``packing`` is
+        that of the mask, by default a new one.
         """
-        packing = Packing(mask)
+        packing = packing or Packing(mask)
         ids, types = packing.pack(input_ids), packing.pack(token_type_ids)
         if self.embeddings.token_type.num_embeddings == 1:
             types = torch.zeros_like(types)
@@ -317,6 +282,7 @@ class BertEncoder(nn.Module):
         layers: Collection[int],
         tokens: str = "all",
         adapter: Adapter | None = None,
+        packing: Packing | None = None,
     ) -> dict[int, Tensor]:
         """Compute the requested hidden states of embedded input.
 
@@ -329,11 +295,12 @@ class BertEncoder(nn.Module):
             layers: numbers of the hidden states, 0 (embeddings) to L.
             tokens: "all", or "first" for only the [CLS] vectors.
             adapter: the task's adapter.
+            packing: the packing of the mask; by default a new one.
 
         Returns:
             {layer: [B, T, d]}, zero at pads; or [B, 1, d] for "first".
         """
-        packing = Packing(mask)
+        packing = packing or Packing(mask)
         hidden = packing.pack(embeddings)
         highest = max(layers)
         states: dict[int, Tensor] = {}
@@ -346,12 +313,12 @@ class BertEncoder(nn.Module):
         keep(0, hidden)
         for number, layer in enumerate(list(self.layers)[:highest], 1):
             first_only = tokens == "first" and number == highest
-            here = adapter if adapter is not None and number in adapter.layers else None
-            given = (hidden, packing, first_only, here, number)
+            adapts = adapter is not None and number in adapter.layers
+            arguments = (hidden, packing, first_only, adapter if adapts else None, number)
             if self.gradient_checkpointing and torch.is_grad_enabled():
-                hidden = checkpoint(layer, *given, use_reentrant=False)
+                hidden = checkpoint(layer, *arguments, self._operators, use_reentrant=False)
             else:
-                hidden = layer(*given)
+                hidden = layer(*arguments, self._operators)
             keep(number, hidden, first_only)
         if tokens == "all":
             return {number: packing.unpack(states[number]) for number in layers}

@@ -43,8 +43,9 @@ class BertModel(nn.Module):
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         last = self.encoder.num_layers
-        embedded = self.encoder.embed(input_ids, types, mask)
-        hidden = self.encoder.encode(embedded, mask, (last,))[last]
+        packing = self.encoder.packing(mask)
+        embedded = self.encoder.embed(input_ids, types, mask, packing)
+        hidden = self.encoder.encode(embedded, mask, (last,), packing=packing)[last]
         return hidden, torch.tanh(self.pooler(hidden[:, 0]))
 
 

@@ -15,7 +15,7 @@ from multitask.models.weights import read_tensors, without_memory
 
 MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert")
 
-# our name -> theirs, for all but the fused query, key and value
+# our name -> the name in `transformers`, for all but the fused query, key and value
 NAMES = {
     "embeddings.word": "embeddings.word_embeddings",
     "embeddings.position": "embeddings.position_embeddings",
@@ -64,9 +64,6 @@ def encoder_from_pretrained(
     with without_memory():  # no initial weights: the next line replaces them
         encoder = _new_encoder(config, dropout)
     encoder.load_state_dict(from_transformers(weights, encoder), assign=True)
-    pooler = tuple(weights[key] for key in POOLER if key in weights)
-    if len(pooler) == 2:
-        encoder.pooler_weights = (pooler[0].float(), pooler[1].float())
     return encoder
 
 
@@ -134,19 +131,19 @@ def from_transformers(state: Mapping[str, Tensor], encoder: BertEncoder) -> dict
     Raises ValueError if one is missing, has another shape, or holds integers, NaN or infinity.
     """
     state_dict = {}
-    for name, ours in encoder.state_dict().items():
-        theirs = list(to_transformers({name: ours}))
-        missing = [key for key in theirs if key not in state]
+    for name, tensor in encoder.state_dict().items():
+        keys = list(to_transformers({name: tensor}))
+        missing = [key for key in keys if key not in state]
         if missing:
             raise ValueError(f"the checkpoint lacks encoder weights, such as {missing[0]}")
-        state_dict[name] = torch.cat([state[key] for key in theirs]).float()
-        if state_dict[name].shape != ours.shape:
-            shapes = f"{list(state_dict[name].shape)}, by config.json it is {list(ours.shape)}"
-            raise ValueError(f"{' + '.join(theirs)}: the shape in the checkpoint is {shapes}")
-        if not all(state[key].is_floating_point() for key in theirs):
-            raise ValueError(f"{' + '.join(theirs)}: integers in the place of weights")
+        state_dict[name] = torch.cat([state[key] for key in keys]).float()
+        if state_dict[name].shape != tensor.shape:
+            shapes = f"{list(state_dict[name].shape)}, by config.json it is {list(tensor.shape)}"
+            raise ValueError(f"{' + '.join(keys)}: the shape in the checkpoint is {shapes}")
+        if not all(state[key].is_floating_point() for key in keys):
+            raise ValueError(f"{' + '.join(keys)}: integers in the place of weights")
         if not state_dict[name].isfinite().all():
-            raise ValueError(f"{' + '.join(theirs)}: NaN or infinity in the place of a weight")
+            raise ValueError(f"{' + '.join(keys)}: NaN or infinity in the place of a weight")
     return state_dict
 
 
@@ -169,6 +166,15 @@ def read_weights(name: str, revision: str | None = None) -> dict[str, Tensor]:
         files, _ = get_checkpoint_shard_files(name, index, revision=revision)
     tensors = [read_tensors(Path(file), advice="get it anew") for file in files]
     return {_name(key): tensor for part in tensors for key, tensor in part.items()}
+
+
+def pooler_weights(weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
+    """Return weight [d, d] and bias [d] of the tanh pooler in fp32, from a checkpoint's tensors.
+
+    None if the checkpoint has no such pooler.
+    """
+    pooler = tuple(weights[key].float() for key in POOLER if key in weights)
+    return (pooler[0], pooler[1]) if len(pooler) == 2 else None
 
 
 def _name(key: str) -> str:

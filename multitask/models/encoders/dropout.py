@@ -41,9 +41,14 @@ class Dropout(nn.Module):
         super().__init__()
         self.rate = rate
 
+    @property
+    def current_rate(self) -> float:
+        """The rate in the module's current mode, for operators that include the dropout."""
+        return self.rate if self.training else 0.0
+
     def forward(self, x: Tensor) -> Tensor:
         """Any shape."""
-        return dropout(x, self.rate) if self.training else x
+        return dropout(x, self.current_rate)
 
     def extra_repr(self) -> str:
         return f"rate={self.rate}"

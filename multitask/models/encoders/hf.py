@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from multitask.models.encoders.architecture import check_type, load_architecture
+from multitask.models.encoders.packing import Packing
 from multitask.models.weights import check_header
 
 
@@ -22,9 +23,6 @@ class HFEncoder(nn.Module):
         dim: width d of the hidden states.
         num_layers: layers L; hidden state 0 is the embeddings' output.
         max_positions: longest input in tokens, special tokens included.
-        pooler_weights: (weight [d, d], bias [d]) of the checkpoint's tanh pooler, or None. The
-            `bert_pooler` projection takes them; they are removed from the encoder.
-        mlm_weights: a checkpoint's masked-LM head (``encoders.mlm_weights``), or None.
         config: the `transformers` config.
         kernels: always "torch"; only our own encoder has others.
     """
@@ -41,12 +39,8 @@ class HFEncoder(nn.Module):
         offset = getattr(model.embeddings, "padding_idx", None)
         self.max_positions: int = positions if offset is None else positions - offset - 1
         self.takes_token_types = getattr(model.config, "type_vocab_size", 1) > 1
-        dense = getattr(getattr(model, "pooler", None), "dense", None)
-        self.pooler_weights = None
-        self.mlm_weights: dict[str, Tensor] | None = None
-        if dense is not None:
-            self.pooler_weights = (dense.weight.detach(), dense.bias.detach())
-            model.pooler = None
+        if hasattr(getattr(model, "pooler", None), "dense"):
+            model.pooler = None  # the `bert_pooler` projection has it
         _return_given_embeddings(model.embeddings)
         self.model = model
 
@@ -67,7 +61,16 @@ class HFEncoder(nn.Module):
         """The eps of the LayerNorms."""
         return self.model.embeddings.LayerNorm.eps
 
-    def embed(self, input_ids: Tensor, token_type_ids: Tensor, mask: Tensor) -> Tensor:
+    def packing(self, mask: Tensor) -> None:
+        """Return None: ``transformers`` keeps the pads."""
+
+    def embed(
+        self,
+        input_ids: Tensor,
+        token_type_ids: Tensor,
+        mask: Tensor,
+        packing: Packing | None = None,
+    ) -> Tensor:
         """Embed tokens, with positions, LayerNorm and dropout: int64 [B, T] each -> [B, T, e]."""
         types = {"token_type_ids": token_type_ids} if self.takes_token_types else {}
         return self.model.embeddings(input_ids=input_ids, **types)
@@ -79,6 +82,7 @@ class HFEncoder(nn.Module):
         layers: Collection[int],
         tokens: str = "all",
         adapter: None = None,
+        packing: Packing | None = None,
     ) -> dict[int, Tensor]:
         """Compute the requested hidden states of embedded input.
 
@@ -89,7 +93,7 @@ class HFEncoder(nn.Module):
             mask: [B, T], 1 for tokens and 0 for pads.
             layers: numbers of the hidden states, 0 (embeddings) to L.
             tokens: "all", or "first" for only the [CLS] vectors.
-            adapter: always None; only our own encoder has adapters.
+            adapter, packing: always None; only our own encoder has them.
 
         Returns:
             {layer: [B, T, d]}, or [B, 1, d] for "first".
@@ -116,8 +120,8 @@ def _return_given_embeddings(module: nn.Module) -> None:
 
     class Embeddings(plain):
         def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-            given = signature.bind(self, *args, **kwargs).arguments.get("inputs_embeds")
-            return super().forward(*args, **kwargs) if given is None else given
+            embedded = signature.bind(self, *args, **kwargs).arguments.get("inputs_embeds")
+            return super().forward(*args, **kwargs) if embedded is None else embedded
 
     module.__class__ = Embeddings
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from multitask.models.encoders.dropout import LEVELS, draws
+from multitask.models.encoders.operators import Operators
 from multitask.models.encoders.packing import Packing
 from multitask.utils.errors import UserError, reason_of
 from multitask.utils.files import replacing, write_text
@@ -158,6 +159,9 @@ def attention(qkv: Tensor, packing: Packing, heads: int, rate: float) -> Tensor:
     return _Attention.apply(qkv, packing.starts, packing.squares, heads, rate)
 
 
+COMPILED = Operators("compiled", attention, add_norm)
+
+
 class _AddNorm(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -166,8 +170,8 @@ class _AddNorm(torch.autograd.Function):
     ) -> Tensor:  # fmt: skip
         drawn = draws(added.numel()) if rate else None
         dropped = round(rate * LEVELS)
-        given = (added.contiguous(), residual.contiguous(), weight, bias, eps, drawn, dropped)
-        out, *saved = torch.ops.multitask.add_norm(*given)
+        inputs = (added.contiguous(), residual.contiguous(), weight, bias, eps, drawn, dropped)
+        out, *saved = torch.ops.multitask.add_norm(*inputs)
         ctx.save_for_backward(*saved, weight, drawn)
         ctx.dropped, ctx.dtype = dropped, added.dtype
         return out

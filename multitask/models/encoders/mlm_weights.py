@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-# the name in ``heads.masked_lm`` -> theirs; the bias of the vocabulary has two spellings
+# the name in ``heads.masked_lm`` -> the name in a checkpoint; the vocabulary's bias has two
 NAMES = {
     "bert": {
         "dense": "cls.predictions.transform.dense",
@@ -25,10 +25,10 @@ def mlm_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
     """
     for family in NAMES.values():
         head = {
-            f"{ours}.{kind}": weights[f"{theirs}.{kind}"].float()
-            for ours, theirs in family.items()
+            f"{name}.{kind}": weights[f"{saved}.{kind}"].float()
+            for name, saved in family.items()
             for kind in ("weight", "bias")
-            if ours and f"{theirs}.{kind}" in weights
+            if name and f"{saved}.{kind}" in weights
         }
         stem = family[""]
         bias = weights.get(f"{stem}.bias", weights.get(f"{stem}.decoder.bias"))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from multitask.models.encoders.operators import Operators, add_norm
 from multitask.models.encoders.packing import Packing
 
 
@@ -27,3 +28,6 @@ def attention(qkv: Tensor, packing: Packing, heads: int, rate: float) -> Tensor:
     query, key, value = map(nested, qkv.chunk(3, dim=-1))
     mixed = scaled_dot_product_attention(query, key, value, dropout_p=rate)
     return mixed.transpose(1, 2).values().flatten(1)
+
+
+VARLEN = Operators("varlen", attention, add_norm)

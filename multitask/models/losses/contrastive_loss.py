@@ -162,6 +162,6 @@ def no_negatives(numbers: Tensor, everyone: Tensor, views: int) -> Tensor:
     left_out = []
     for view in range(1, views):
         texts = everyone[:, min(view, everyone.shape[1] - 1)]
-        same = (texts == first) | (texts == right) | (texts < 0)
-        left_out.append(same | (anchors == first) if view == 1 else same)
+        no_negative = (texts == first) | (texts == right) | (texts < 0)
+        left_out.append(no_negative | (anchors == first) if view == 1 else no_negative)
     return torch.cat(left_out, dim=1)

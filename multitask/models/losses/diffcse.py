@@ -96,10 +96,11 @@ class DiffCSEHead(ContrastiveHead):
         self, h: Tensor, filled: Tensor, replaced: Tensor, types: Tensor, mask: Tensor
     ) -> Tensor:
         """Sum the cross-entropy over the real tokens of some texts."""
-        embedded = self.discriminator.embed(filled, types, mask)
+        packing = self.discriminator.packing(mask)
+        embedded = self.discriminator.embed(filled, types, mask, packing)
         embedded = torch.cat([h.to(embedded.dtype).unsqueeze(1), embedded[:, 1:]], dim=1)
         last = self.discriminator.num_layers
-        hidden = self.discriminator.encode(embedded, mask, (last,))[last]
+        hidden = self.discriminator.encode(embedded, mask, (last,), packing=packing)[last]
         logits = at_least_fp32(self.detector(hidden))
         real = mask == 1
         return functional.cross_entropy(logits[real], replaced[real], reduction="sum")

@@ -98,8 +98,8 @@ def _one_direction(
         if more > 0:  # more sequences begin
             state = torch.cat([state, state.new_zeros(more, width)])
         elif more < 0:  # some sequences have ended
-            state, done = state.split((sizes[time], -more))
-            ended.append(done)
+            state, finished = state.split((sizes[time], -more))
+            ended.append(finished)
         input_gates, input_new = inputs[time].split(parts, dim=-1)
         hidden_gates, hidden_new = linear(state, hidden_weight, hidden_bias).split(parts, dim=-1)
         reset, update = (input_gates + hidden_gates).sigmoid().chunk(2, dim=-1)

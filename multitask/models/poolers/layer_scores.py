@@ -36,12 +36,13 @@ class DynamicScores(nn.Module):
 
     def forward(self, states: Sequence[Tensor], mask: Tensor) -> Tensor:
         """n states [B, T, d], mask [B, T] -> alpha [B, n], none below 0."""
-        given = (self.gru.training, mask.sum(1).cpu())
+        training, lengths = self.gru.training, mask.sum(1).cpu()
         size, run = self.states_at_once or len(states), self._summaries
         if self.states_at_once is not None and torch.is_grad_enabled():
             run = partial(checkpoint, run, use_reentrant=False)
         starts = range(0, len(states), size)
-        summaries = torch.cat([run(*given, *states[at : at + size]) for at in starts], dim=1)
+        chunks = [run(training, lengths, *states[at : at + size]) for at in starts]
+        summaries = torch.cat(chunks, dim=1)
         return relu(self.score(summaries)).squeeze(-1)
 
     def _summaries(self, training: bool, lengths: Tensor, *states: Tensor) -> Tensor:

@@ -10,7 +10,6 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from multitask.config.registry import build
 from multitask.models import pretrained
 from multitask.models.encoders.hf import HFEncoder, encoder_from_config, encoder_from_pretrained
 from multitask.utils.errors import UserError
@@ -186,30 +185,18 @@ def assert_weights_are_the_files(encoder, file):
     """Bit for bit and in fp32, every tensor of both sides; the pooler's stand apart."""
     saved = load_file(file)
     saved.pop("embeddings.position_ids", None)  # 0, 1, 2, ...: a buffer of old checkpoints
-    pooler = {name: saved.pop(name) for name in list(saved) if name.startswith("pooler.")}
+    saved = {name: tensor for name, tensor in saved.items() if not name.startswith("pooler.")}
     state = encoder.model.state_dict()
     assert set(state) == set(saved)
     for name, tensor in state.items():
         assert tensor.dtype == torch.float32
         assert torch.equal(tensor, saved[name]), name
-    if not pooler:
-        assert encoder.pooler_weights is None
-        return
-    projection = build(
-        "projection",
-        "bert_pooler",
-        {},
-        {"dim": encoder.dim, "pooler_weights": encoder.pooler_weights},
-    )
-    assert torch.equal(projection.dense.weight, pooler["pooler.dense.weight"])
-    assert torch.equal(projection.dense.bias, pooler["pooler.dense.bias"])
 
 
 @every_kind
 def test_weights_are_the_checkpoints_bit_for_bit(directories, kind):
     encoder = encoder_from_pretrained(str(directories[kind]))
     assert (encoder.dim, encoder.num_layers) == (32, 2)
-    assert (encoder.pooler_weights is not None) == (kind in WITH_POOLER)
     assert_weights_are_the_files(encoder, directories[kind] / "model.safetensors")
 
 
@@ -279,15 +266,6 @@ def test_a_checkpoint_without_some_encoder_weights_is_an_error(directories, tmp_
     directory = changed(directories["bert"], tmp_path / "part", lambda t: t.pop(lost))
     with pytest.raises(ValueError, match=f"lacks 1 encoder weights, such as {lost}"):
         encoder_from_pretrained(directory)
-
-
-def test_a_checkpoint_without_a_pooler_is_none(directories, tmp_path):
-    def drop_pooler(tensors):
-        for name in [name for name in tensors if name.startswith("pooler.")]:
-            del tensors[name]
-
-    directory = changed(directories["bert"], tmp_path / "poolerless", drop_pooler)
-    assert encoder_from_pretrained(directory).pooler_weights is None
 
 
 def test_another_architecture_is_an_error(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from multitask.models.encoders import bert, kernels
+from multitask.models.encoders import bert, kernels, operators
 from multitask.models.encoders.dropout import LEVELS, draws
 from multitask.models.encoders.packing import Packing
 from multitask.utils.errors import UserError
@@ -62,7 +62,7 @@ def test_add_norm_is_that_of_torch_with_the_same_elements_dropped(rate, dtype, t
 
         return gradients(call, *given, *weights)
 
-    close(run(kernels.add_norm), run(bert.add_norm), tolerance)
+    close(run(kernels.add_norm), run(operators.add_norm), tolerance)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
@@ -73,7 +73,7 @@ def test_attention_is_that_of_torch(dtype, tolerance, heads, dim):
     qkv = torch.randn(sum(LENGTHS), 3 * dim, dtype=dtype)
     actual = gradients(lambda x: kernels.attention(x, packing, heads, 0.0), qkv)
     expected = gradients(
-        lambda x: bert.self_attention(x.float(), packing, heads, 0.0).to(dtype), qkv
+        lambda x: operators.self_attention(x.float(), packing, heads, 0.0).to(dtype), qkv
     )
     close(actual, expected, tolerance)
 

@@ -57,7 +57,7 @@ def test_dropout_acts_on_the_attention_weights_in_training_alone(encoder):
     other = copy.deepcopy(encoder).double()
     other.use_kernels("varlen")
     for layer in other.layers:
-        layer.dropout = 0.0
+        layer.dropout.rate = 0.0
     other.embeddings.dropout.rate = 0.0
     ids, types, mask = ragged(LENGTHS[0], left=False)
 
@@ -68,5 +68,5 @@ def test_dropout_acts_on_the_attention_weights_in_training_alone(encoder):
     assert torch.equal(state(True), state(True)) and torch.equal(state(False), state(False))
     assert (state(True) - state(False)).abs().max() > 1e-3
     for layer in other.layers:
-        layer.attention.dropout = 0.0
+        layer.attention.dropout.rate = 0.0
     assert torch.equal(state(True), state(False))

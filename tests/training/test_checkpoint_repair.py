@@ -1,4 +1,4 @@
-"""Going back to a checkpoint: the same data, and weights that are damaged."""
+"""Going back to a checkpoint whose files, or whose weights, are damaged."""
 
 import shutil
 
@@ -7,14 +7,9 @@ import torch
 
 from multitask.config.run_directory import RunDirectory
 from multitask.models.weights import read_tensors, write_tensors
-from multitask.training.checkpoint_callback import (
-    SameData,
-    find_intact,
-    mend,
-    prune,
-    prune_weights,
-)
 from multitask.training.checkpoint_format import save_checkpoint
+from multitask.training.checkpoint_repair import find_intact, mend
+from multitask.training.checkpoint_save_restore import prune, prune_weights
 from multitask.utils.errors import UserError
 
 
@@ -52,14 +47,6 @@ def flip(file):
     content = bytearray(file.read_bytes())
     content[-2] ^= 1
     file.write_bytes(content)
-
-
-def test_a_run_goes_on_with_the_same_data_alone():
-    data = SameData({"sst": "a", "qqp": "b"})
-    data.load_state_dict(data.state_dict())
-    data.load_state_dict({"sst": "a", "qqp": "b", "gone": "c"})
-    with pytest.raises(UserError, match="the data of qqp are not those"):
-        data.load_state_dict({"sst": "a"})
 
 
 def test_damaged_weights_are_written_again_from_the_checkpoint_of_their_step(run, capsys):

@@ -1,3 +1,4 @@
+# Tested by tests/training/test_checkpoint_repair.py
 """Save a run's state and best weights while it trains, and restore them on resume."""
 
 import contextlib
@@ -5,15 +6,15 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from multitask.config.checkpoint_state import Damaged, read_state
 from multitask.config.run_directory import RunDirectory, state_of, step_of
-from multitask.models.weights import intact_weights, read_checked, write_tensors
+from multitask.models.weights import write_tensors
 from multitask.training.callbacks import Callback, Evaluation
 from multitask.training.checkpoint_format import load_checkpoint, save_checkpoint
-from multitask.training.early_stopping import Selection
 from multitask.training.step import Stepped
+from multitask.training.weight_selection import Selection
 from multitask.utils import distributed
 from multitask.utils.errors import UserError, reading
 
@@ -29,28 +30,6 @@ class Stateful(Protocol):
 
     def load_state_dict(self, state: Any, /) -> Any:
         """Restore a saved state. Raises UserError if the run cannot continue from it."""
-
-
-@dataclass
-class SameData:
-    """Refuses to resume a run if its data has changed.
-
-    Attributes:
-        hashes: a hash of the rows that each task trains on and is scored by.
-    """
-
-    hashes: Mapping[str, str]
-
-    def state_dict(self) -> dict[str, str]:
-        return dict(self.hashes)
-
-    def load_state_dict(self, state: Mapping[str, str]) -> None:
-        changed = [task for task, digest in self.hashes.items() if state.get(task) != digest]
-        if changed:
-            raise UserError(
-                f"the data of {', '.join(changed)} are not those the run was started with: put "
-                "them back, or choose another output_dir=DIR"
-            )
 
 
 @dataclass
@@ -76,7 +55,7 @@ class Checkpoints(Callback):
     say: Callable[[str], None]
     saved_at: int = -1
 
-    def on_step(self, trainer: "Trainer", tasks: object, done: Stepped) -> None:
+    def on_step(self, trainer: "Trainer", tasks: object, result: Stepped) -> None:
         if self.every and trainer.step % self.every == 0:
             self.save(trainer.step)
 
@@ -146,75 +125,6 @@ def prune(run: RunDirectory, keep: int) -> None:
         with contextlib.suppress(Damaged):
             read_state(state_of(old))
             shutil.rmtree(old)
-
-
-class Intact(NamedTuple):
-    """The newest checkpoint that a run can go on from.
-
-    Attributes:
-        path: the checkpoint; None if the run has none.
-        damaged: newer checkpoints, which are damaged.
-        copies: damaged or missing weights of the best steps, and for each the file with a copy.
-    """
-
-    path: Path | None = None
-    damaged: tuple[Path, ...] = ()
-    copies: Mapping[Path, Path] = {}
-
-
-def find_intact(
-    run: RunDirectory,
-    say: Callable[[str], None],
-    check: Callable[[Mapping[str, Any]], None] = lambda states: None,
-) -> Intact:
-    """Find the newest complete checkpoint; ``say`` prints a warning for each damaged one.
-
-    Nothing is written. Raises UserError if all are damaged, or ``check`` refuses the states of the
-    run's parts.
-    """
-    saved = run.saved_checkpoints()
-    damaged: list[Path] = []
-    for path in reversed(saved):
-        try:
-            states = load_checkpoint(path)
-            copies = _copies(run, path)
-        except Damaged as problem:
-            say(f"warning: {problem}; falling back to the checkpoint before it")
-            damaged.append(path)
-            continue
-        with naming(path), reading("its state"):
-            check(states)
-        return Intact(path, tuple(damaged), copies)
-    if saved:
-        raise UserError(f"{run.path}: every checkpoint is damaged: start again with --overwrite")
-    return Intact()
-
-
-def mend(run: RunDirectory, found: Intact) -> None:
-    """Set damaged checkpoints aside, and write damaged weights of the best steps again."""
-    for other in found.damaged:  # new checkpoints need the names; not deleted
-        other.rename(run.damaged(other))
-    for file, copy in found.copies.items():
-        write_tensors(run.make(run.weights) / file.name, read_checked(copy))
-
-
-def _copies(run: RunDirectory, checkpoint: Path) -> dict[Path, Path]:
-    """Return missing or damaged weights of the best steps, and checkpoints' copies of them.
-
-    Raises Damaged if no checkpoint has a copy: the run could not finish from this one.
-    """
-    copies = {}
-    best = read_state(state_of(checkpoint))["best_steps"]
-    for step in sorted({*best.values()} - {0}):  # 0: not evaluated
-        file = run.weights_of(step)
-        try:
-            intact = intact_weights(run, step)
-        except UserError as error:
-            message = f"{checkpoint} needs {file}, which is missing or damaged"
-            raise Damaged(message) from error
-        if intact != file:
-            copies[file] = intact
-    return copies
 
 
 def prune_weights(run: RunDirectory, wanted: set[int]) -> None:

@@ -5,23 +5,25 @@ import math
 
 import pytest
 
-from multitask.config.run_directory import JOINT, selected_steps
-from multitask.training.early_stopping import Selection
+from multitask.config.selected_steps import JOINT, selected_steps
+from multitask.training.early_stopping import EarlyStopping
+from multitask.training.weight_selection import Selection
 
 NAN = math.nan
 
 
 def selection(patience=2, min_delta=0.0, tasks=("a", "b")):
     given = patience if isinstance(patience, dict) else dict.fromkeys(tasks, patience)
-    return Selection(given, dict.fromkeys(tasks, min_delta))
+    return Selection(EarlyStopping(given, dict.fromkeys(tasks, min_delta)))
 
 
 def feed(chosen, *series, start=1):
     """Evaluations at steps 1, 2, ...: the tasks' values at each; what stopped, by step."""
     stopped = {}
     for step, values in enumerate(zip(*series, strict=True), start):
-        named = dict(zip(chosen.patience, values, strict=True))
-        for task in chosen.update(step, named, named, list(named)):
+        named = dict(zip(chosen.early_stopping.patience, values, strict=True))
+        chosen.update(step, named, named)
+        for task in chosen.early_stopping.update(step, named, list(named)):
             stopped[task] = step
     return stopped
 
@@ -46,7 +48,7 @@ def feed(chosen, *series, start=1):
 def test_patience(values, patience, min_delta, stops):
     chosen = selection(patience, min_delta, tasks=("a",))
     assert feed(chosen, values) == ({} if stops is None else {"a": stops})
-    assert chosen.stopped == ({} if stops is None else {"a": stops})
+    assert chosen.early_stopping.stopped == ({} if stops is None else {"a": stops})
 
 
 def test_each_task_has_its_own_patience_and_stops_once():
@@ -80,7 +82,7 @@ def test_a_stopped_task_may_still_set_a_best():
     chosen = selection(1)
     assert feed(chosen, [0.5, 0.4, 0.9], [0.1, 0.2, 0.3]) == {"a": 2}
     assert chosen.best_steps()["a"] == 3
-    assert chosen.stopped == {"a": 2}
+    assert chosen.early_stopping.stopped == {"a": 2}
 
 
 def test_a_mean_over_more_tasks_is_preferred_to_one_over_fewer():
@@ -115,11 +117,11 @@ def test_an_older_checkpoint_has_a_mean_of_all_tasks_or_none(first, best):
 def test_while_all_is_nan_the_latest_step_serves():
     chosen = selection(None)
     for step in (1, 2):
-        chosen.update(step, {"a": NAN, "b": NAN}, {"a": NAN, "b": NAN}, ["a"])
+        chosen.update(step, {"a": NAN, "b": NAN}, {"a": NAN, "b": NAN})
         assert chosen.best_steps() == {"a": step, "b": step, JOINT: step}
-    chosen.update(3, {"a": -1.0, "b": NAN}, {"a": -1.0, "b": NAN}, ["a"])
+    chosen.update(3, {"a": -1.0, "b": NAN}, {"a": -1.0, "b": NAN})
     assert chosen.best_steps() == {"a": 3, "b": 3, JOINT: 3}
-    chosen.update(4, {"a": NAN, "b": NAN}, {"a": NAN, "b": NAN}, ["a"])
+    chosen.update(4, {"a": NAN, "b": NAN}, {"a": NAN, "b": NAN})
     assert chosen.best_steps() == {"a": 3, "b": 4, JOINT: 3}
 
 
@@ -157,12 +159,12 @@ def test_restored_after_any_evaluation_it_goes_on_the_same(cut):
 def test_a_stop_is_remembered_until_a_later_stage_trains_the_task():
     chosen = selection(patience=1)
     feed(chosen, (0.5, 0.4), (0.5, 0.4))
-    assert chosen.stopped == chosen.last_stops == {"a": 2, "b": 2}
-    chosen.begin_anew(["b"])
-    assert not chosen.stopped and chosen.last_stops == {"a": 2}
+    assert chosen.early_stopping.stopped == chosen.early_stopping.last_stops == {"a": 2, "b": 2}
+    chosen.early_stopping.begin_stage(["b"])
+    assert not chosen.early_stopping.stopped and chosen.early_stopping.last_stops == {"a": 2}
     resumed = selection(patience=1)
     resumed.load_state_dict(chosen.state_dict())
-    assert resumed.last_stops == {"a": 2}
+    assert resumed.early_stopping.last_stops == {"a": 2}
 
 
 def test_a_state_is_a_copy():

@@ -1,0 +1,152 @@
+# Tested by tests/training/test_loss.py
+"""SMART's terms of a task's loss (Jiang et al. 2020): smoothness, and closeness to a teacher."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from multitask.config import SmartConfig
+from multitask.data.collate import Batch, separate
+from multitask.models.encoders.packing import Packing
+from multitask.models.multitask_model import Embedded, MultiTaskModel
+from multitask.models.noise import without_dropout
+from multitask.utils.rng import pack_rng, replayed
+from smart.adversarial import perturbation
+from smart.divergence import DIVERGENCES
+
+
+def loss_and_penalty(
+    model: MultiTaskModel,
+    task: str,
+    batch: Batch,
+    settings: SmartConfig,
+    *,
+    teacher: MultiTaskModel | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute a task's loss, its scores f(x), and its penalty: the weighted sum of its SMART terms.
+
+    The forward pass of the loss is also f(x). ``teacher`` is the momentum teacher of the Bregman
+    term. Encoder outputs are compared in fp32. In bf16, numbers near 1 have a spacing of 0.004,
+    which is too coarse for perturbations of 1e-5.
+    """
+    view = _View(model, task, batch, settings)
+    point = view.point()
+    scores = point.scores
+    loss = model.loss(task, batch, scores)
+    if not len(scores):
+        return loss, scores, scores.sum()
+    divergence = DIVERGENCES[model.head(task).divergence]
+    penalty = scores.new_zeros(())
+    if settings.bregman and teacher is not None:
+        with torch.no_grad(), without_dropout(teacher):
+            slow = replace(view, model=teacher).point(point.embedded.packing).scores
+        penalty = penalty + settings.bregman * divergence(scores, slow).mean()
+    if settings.weight:
+        draws = partial(replayed, point.drawn) if settings.dropout == "same_mask" else nullcontext
+        with without_dropout(model) if settings.dropout == "eval" else nullcontext():
+            if settings.dropout == "eval":
+                point = view.point(point.embedded.packing)
+            with _untracked(model, task):
+                term = _smoothness(view, point, divergence, draws)
+        penalty = penalty + settings.weight * term
+    return loss, scores, penalty
+
+
+class _Point(NamedTuple):
+    """The unperturbed input, and its scores.
+
+    Attributes:
+        embedded: the embedded input; all of x's passes share its packing.
+        x: the vectors to perturb [S, T, d].
+        mask: 1 for tokens, 0 for pads [S, T].
+        scores: f(x).
+        drawn: the random states before f(x), to draw the same dropout masks again.
+    """
+
+    embedded: Embedded
+    x: Tensor
+    mask: Tensor
+    scores: Tensor
+    drawn: dict[str, Tensor]
+
+
+@dataclass
+class _View:
+    """A batch as a function f of the perturbed vectors.
+
+    Attributes:
+        model: the model that computes f: the one that trains, or the teacher.
+        task: the task whose scores f returns.
+        batch: the task's batch.
+        settings: the task's SMART terms.
+    """
+
+    model: MultiTaskModel
+    task: str
+    batch: Batch
+    settings: SmartConfig
+
+    def point(self, packing: Packing | None = None) -> _Point:
+        """Compute the unperturbed x, and f(x); ``packing`` is that of an earlier point."""
+        embedded = self.model.embed(separate({self.task: self.batch}), packing)
+        drawn = pack_rng()
+        if self.settings.perturb == "embeddings":
+            scores = self.scores(embedded.vectors, embedded)
+            return _Point(embedded, embedded.vectors, embedded.mask, scores, drawn)
+        pooled = self._pool(embedded).unsqueeze(1)
+        drawn = pack_rng()
+        mask = torch.ones_like(embedded.mask[:, :1])
+        return _Point(embedded, pooled, mask, self.scores(pooled, embedded), drawn)
+
+    def scores(self, x: Tensor, embedded: Embedded) -> Tensor:
+        """Compute f(x): the scores for the rows with a label. ``embedded`` has mask and packing."""
+        perturbs_embeddings = self.settings.perturb == "embeddings"
+        vectors = self._pool(embedded._replace(vectors=x)) if perturbs_embeddings else x.squeeze(1)
+        return self.model.labelled_scores(self.task, self.batch, vectors)
+
+    def _pool(self, embedded: Embedded) -> Tensor:
+        # perturbed pooled vectors only pass the head, which is in fp32 anyway
+        only_head = self.settings.perturb == "pooled" and not self.settings.bregman
+        autocast = None if only_head else False
+        return self.model.pool(separate({self.task: self.batch}), embedded, autocast)[self.task]
+
+
+def _smoothness(
+    view: _View,
+    point: _Point,
+    divergence: Callable[[Tensor, Tensor], Tensor],
+    draws: Callable[[], AbstractContextManager[Any]],
+) -> Tensor:
+    """Compute mean_i l_s(f(x_i + delta_i), f(x_i)), a scalar.
+
+    Gradient ascent finds delta. ``draws`` sets the random states for each f.
+    """
+    plain = point.scores.detach()
+
+    def gap(x: Tensor) -> Tensor:
+        with draws():
+            return divergence(view.scores(x, point.embedded), plain).sum()
+
+    delta = perturbation(view.settings, point.x.detach(), point.mask, gap)
+    with draws():
+        worst = view.scores(point.x + delta, point.embedded)
+    return divergence(worst, point.scores).mean()
+
+
+@contextmanager
+def _untracked(model: MultiTaskModel, task: str) -> Iterator[None]:
+    """Freeze the running statistics of batch norms, because the inputs are perturbed."""
+    used = (model.module(owner) for owner in model.owners_of(task))
+    norms = [m for module in used for m in module.modules() if isinstance(m, nn.BatchNorm1d)]
+    for norm in norms:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.track_running_stats = True
