@@ -147,8 +147,7 @@ class RunDirectory:
 
     @property
     def holds_run(self) -> bool:
-        """True if there is a run; an overwrite that was killed is finished first."""
-        finish_replacing(self.path)
+        """True if there is a run. ``open_run`` finishes an overwrite that was killed."""
         return self.config.is_file()
 
     @property
@@ -357,6 +356,16 @@ def selected_steps(
     }
 
 
+def open_run(run_dir: str | os.PathLike[str]) -> RunDirectory:
+    """Return the directory of a run at the start of a command.
+
+    If an overwrite of the run was killed between two renames, it is finished first.
+    """
+    run = RunDirectory(Path(run_dir))
+    finish_replacing(run.path)
+    return run
+
+
 def check_not_replaced(run: RunDirectory) -> None:
     """Raise UserError if another process trains the run, or another one in its place, from new."""
     if run.holds_run and not run.best.is_file():
@@ -370,7 +379,7 @@ def load_saved_config(
     run_dir: str | os.PathLike[str], overrides: list[str] | None = None
 ) -> Config:
     """Return the resolved config of a run. Raises UserError if there is no run."""
-    return RunDirectory(Path(run_dir)).load_config(overrides)
+    return open_run(run_dir).load_config(overrides)
 
 
 def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
@@ -378,7 +387,7 @@ def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None
 
     Raises UserError if there is no run, or it has no evaluated weights yet.
     """
-    run = RunDirectory(Path(run_dir))
+    run = open_run(run_dir)
     if run.holds_run and not run.best.is_file():
         if run.finished and run.load_report().get("probe"):
             message = f"heads of a probe grid keep no weights: train {run.config}"
