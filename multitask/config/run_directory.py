@@ -147,7 +147,7 @@ class RunDirectory:
 
     @property
     def holds_run(self) -> bool:
-        """True if there is a run. ``open_run`` finishes an overwrite that was killed."""
+        """True if there is a run; see ``open_run`` for an overwrite that was killed."""
         return self.config.is_file()
 
     @property
@@ -357,13 +357,9 @@ def selected_steps(
 
 
 def open_run(run_dir: str | os.PathLike[str]) -> RunDirectory:
-    """Return the directory of a run at the start of a command.
-
-    If an overwrite of the run was killed between two renames, it is finished first.
-    """
-    run = RunDirectory(Path(run_dir))
-    finish_replacing(run.path)
-    return run
+    """Return a run's directory at the start of a command; finish an overwrite that was killed."""
+    finish_replacing(Path(run_dir))
+    return RunDirectory(Path(run_dir))
 
 
 def check_not_replaced(run: RunDirectory) -> None:
