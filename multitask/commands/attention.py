@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from multitask.config import load_run_config
-    from multitask.config.run_directory import RunDirectory
+    from multitask.config.run_directory import open_run
     from multitask.config.run_start import check_encoder
     from multitask.utils.errors import UserError, check_text
 
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"--text: one text, or two for a pair, not {len(texts)}")
     for text in texts:
         check_text(text, "--text: the text")
-    config, run = None, RunDirectory(name)
+    config, run = None, open_run(name)
     if run.holds_run:
         # one text needs no GPU, and its weights are wanted in fp32
         fixed = ["device=cpu", "training.precision=fp32"]

@@ -123,9 +123,9 @@ def _predict_file(runs: list[Path], overrides: list[str], arguments: argparse.Na
 
 def _check_output(output: Path, file: Path) -> None:
     """Raise UserError if predictions would overwrite something else."""
-    from multitask.config.run_directory import RunDirectory
+    from multitask.config.run_directory import open_run
 
-    run = RunDirectory(output.parent.parent)
+    run = open_run(output.parent.parent)
     if output.is_dir():
         raise UserError(f"{output} is a directory: name a file by --output")
     if output.parent == run.predictions and run.holds_run:

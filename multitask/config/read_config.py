@@ -10,14 +10,14 @@ from multitask.config.checks import check_names, check_references
 from multitask.config.config import Config
 from multitask.config.sharing import inherit
 from multitask.config.validation_error import explain
-from multitask.config.yaml_merge import Tree, load_tree
+from multitask.config.yaml_merge import Overrides, Tree, load_tree
 from multitask.config.yaml_reader import KeyPath
 from multitask.utils.errors import UserError, reading
 from multitask.utils.names import EMBEDDED
 from multitask.utils.paths import check_utf8, expand_home
 
 
-def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
+def load_config(path: str | os.PathLike[str], overrides: Overrides | None = None) -> Config:
     """Read, merge and validate a YAML file.
 
     Raises UserError for the first mistake, in one line: file, line, key path, what was expected.
@@ -26,7 +26,7 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
         return _load_config(path, overrides)
 
 
-def _load_config(path: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
+def _load_config(path: str | os.PathLike[str], overrides: Overrides | None = None) -> Config:
     tree = load_tree(path, overrides)
     _expand_paths(tree)
     inherit(tree)

@@ -147,8 +147,7 @@ class RunDirectory:
 
     @property
     def holds_run(self) -> bool:
-        """True if there is a run; an overwrite that was killed is finished first."""
-        finish_replacing(self.path)
+        """True if there is a run; see ``open_run`` for an overwrite that was killed."""
         return self.config.is_file()
 
     @property
@@ -344,6 +343,12 @@ def tensors_of(checkpoint: Path, part: str) -> Path:
     return checkpoint / f"{part}.safetensors"
 
 
+def open_run(run_dir: str | os.PathLike[str]) -> RunDirectory:
+    """Return a run's directory at the start of a command; finish an overwrite that was killed."""
+    finish_replacing(Path(run_dir))
+    return RunDirectory(Path(run_dir))
+
+
 def check_not_replaced(run: RunDirectory) -> None:
     """Raise UserError if another process trains the run, or another one in its place, from new."""
     if run.holds_run and not run.best.is_file():
@@ -357,7 +362,7 @@ def load_saved_config(
     run_dir: str | os.PathLike[str], overrides: list[str] | None = None
 ) -> Config:
     """Return the resolved config of a run. Raises UserError if there is no run."""
-    return RunDirectory(Path(run_dir)).load_config(overrides)
+    return open_run(run_dir).load_config(overrides)
 
 
 def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) -> Config:
@@ -365,7 +370,7 @@ def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None
 
     Raises UserError if there is no run, or it has no evaluated weights yet.
     """
-    run = RunDirectory(Path(run_dir))
+    run = open_run(run_dir)
     if run.holds_run and not run.best.is_file():
         if run.finished and run.load_report().get("probe"):
             message = f"heads of a probe grid keep no weights: train {run.config}"

@@ -8,13 +8,12 @@ from typing import Any
 
 from multitask.config import Config
 from multitask.config.describe_config import as_written
-from multitask.config.run_directory import RunDirectory
+from multitask.config.run_directory import RunDirectory, open_run
 from multitask.utils.errors import UserError
 from multitask.utils.file_system import check_no_volume_in
 from multitask.utils.files import (
     ANYWHERE,
     entries,
-    finish_replacing,
     hold,
     read_json,
     remove_scraps,
@@ -25,14 +24,14 @@ from multitask.utils.files import (
 
 def check_directory(run_dir: Path, *, resume: bool, overwrite: bool) -> None:
     """Raise UserError if a run in ``run_dir`` would overwrite other files or another run."""
-    finish_replacing(run_dir)
+    run = open_run(run_dir)
     if not run_dir.exists():
         if run_dir.is_symlink():
             raise UserError(f"{run_dir} is a link to nothing: choose another output_dir=DIR")
         return
     if not run_dir.is_dir():
         raise UserError(f"{run_dir} is a file: choose another output_dir=DIR")
-    run, filled = RunDirectory(run_dir), bool(entries(run_dir))
+    filled = bool(entries(run_dir))
     if filled and not run.marker.exists():
         raise UserError(f"{run_dir} is not empty and holds no run: choose another output_dir=DIR")
     # a run that was killed before its first step can be started again

@@ -49,7 +49,7 @@ def explain(error: ValidationError, tree: Tree, model: type[BaseModel]) -> UserE
         return tree.error(path, f"unknown key{suggest(str(path[-1]), keys)}")
     if kind == "missing":
         hint = ""
-        if path[:1] == ("tasks",) and tree.where(path[:2]).startswith("command line"):
+        if path[:1] == ("tasks",) and tree.where(path[:2]) in tree.overridden:
             others = [name for name in tree.value["tasks"] if name != path[1]]
             hint = f"; to change a task, name one of {', '.join(others)}" if others else ""
         return tree.error(path[:-1], f"the key {path[-1]!r} is missing{hint}")

@@ -10,6 +10,7 @@ This module has no schema and no torch: ``multitask.config`` validates the tree.
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,26 @@ CHOICES = frozenset(
 REPLACED = frozenset({("data", "labels"), ("encoder", "seen_corpora")})
 
 
+@dataclass(frozen=True)
+class Override:
+    """A value that replaces the one of a config file.
+
+    Attributes:
+        text: ``key.path=value``.
+        place: where it was written: file and line, or the command line.
+    """
+
+    text: str
+    place: str
+
+    @property
+    def key(self) -> str:
+        return self.text.partition("=")[0]
+
+
+Overrides = Sequence[str | Override]  # a text is of the command line
+
+
 @dataclass
 class Tree:
     """Plain values, and the places they were read from."""
@@ -35,6 +56,7 @@ class Tree:
     value: Any = field(default_factory=dict)  # plain dicts, lists and scalars
     root: Node = field(default_factory=lambda: Node({}, ""))  # the same values with their places
     defaults: Node | None = None  # the value of `defaults:`
+    overridden: frozenset[str] = frozenset()  # the places of the overrides
 
     def where(self, path: KeyPath) -> str:
         """Return the place of ``path``, or of its nearest parent that a file sets."""
@@ -51,7 +73,7 @@ class Tree:
     def error(self, path: KeyPath, message: str) -> UserError:
         """Return the exception ``FILE:LINE: KEY.PATH: MESSAGE``."""
         parts = (self.where(path), ".".join(map(str, path)), message)
-        return UserError(": ".join(part for part in parts if part))
+        return UserError(": ".join(part for part in parts if part), place=parts[0])
 
 
 def _reached(node: Node, path: KeyPath) -> tuple[Node, int]:
@@ -66,15 +88,16 @@ def _reached(node: Node, path: KeyPath) -> tuple[Node, int]:
     return node, len(path)
 
 
-def load_tree(path: str | os.PathLike[str], overrides: list[str] | None = None) -> Tree:
+def load_tree(path: str | os.PathLike[str], overrides: Overrides | None = None) -> Tree:
     """Read a YAML file with its ``extends``, apply overrides, then ``defaults``.
 
     Raises UserError with file, line and key path if something cannot be read.
     """
     root = _extended(Path(path), (), {})
-    for override in overrides or []:
+    placed = [_with_place(override) for override in overrides or []]
+    for override in placed:
         root = _on_top(root, _parse_override(override))
-    return _spread_defaults(root)
+    return _spread_defaults(root, frozenset(override.place for override in placed))
 
 
 def load_extended(path: Path) -> Tree:
@@ -139,29 +162,36 @@ def is_override(word: str) -> bool:
     return re.match(r"[\w.]+=", word) is not None and not os.path.isdir(word)  # noqa: PTH112
 
 
-def read_override(override: str) -> tuple[str, Tree]:
+def _with_place(override: str | Override) -> Override:
+    if isinstance(override, Override):
+        return override
+    return Override(override, f"command line: {override}")
+
+
+def read_override(override: str | Override) -> tuple[str, Tree]:
     """Return the key path of an override, such as ``tasks.sst.pooling``, and its value from YAML.
 
     The value is all the text after the first ``=``; a ``#`` does not start a comment.
 
     Raises UserError if it is not ``key.path=value``.
     """
-    key, equals, text = override.partition("=")
+    override = _with_place(override)
+    key, equals, text = override.text.partition("=")
     keys = key.strip().split(".")
     if not equals or not all(keys):
-        raise UserError(f"command line: {override!r}: expected key.path=value")
+        raise UserError(f"command line: {override.text!r}: expected key.path=value")
     if keys == ["extends"]:
-        raise UserError(f"command line: {override!r}: `extends` belongs in a file")
-    node = parse(text, f"command line: {override}", one_line=True, path=tuple(keys))
+        raise UserError(f"command line: {override.text!r}: `extends` belongs in a file")
+    node = parse(text, override.place, one_line=True, path=tuple(keys))
     return ".".join(keys), Tree(node.plain(), node)
 
 
-def _parse_override(override: str) -> Node:
+def _parse_override(override: Override) -> Node:
     """Turn ``tasks.sst.pooling=mean`` into nested mappings."""
     key, tree = read_override(override)
     node = tree.root
     for part in reversed(key.split(".")):
-        node = Node({part: node}, f"command line: {override}")
+        node = Node({part: node}, override.place)
     return node
 
 
@@ -172,7 +202,7 @@ def _check_removed(base: Node, over: Node) -> None:
         for name, task in removed.items():
             if task.value is None and name not in there:
                 message = f"no such task to leave out{suggest(name, tuple(there))}"
-                raise UserError(f"{task.place}: tasks.{name}: {message}")
+                raise UserError(f"{task.place}: tasks.{name}: {message}", place=task.place)
 
 
 def _merge(base: Node, over: Node, path: KeyPath = (), *, mine: bool = False) -> Node:
@@ -194,18 +224,19 @@ def _merge(base: Node, over: Node, path: KeyPath = (), *, mine: bool = False) ->
     return Node(merged, over.place if mine else base.place)
 
 
-def _spread_defaults(root: Node) -> Tree:
+def _spread_defaults(root: Node, overridden: frozenset[str]) -> Tree:
     """Apply ``defaults`` to every task and remove the tasks that are null."""
     keys = dict(root.value)
     defaults = keys.pop("defaults", Node(None, ""))
     if defaults.value is None:
         defaults = Node({}, defaults.place)
     if not isinstance(defaults.value, dict):
-        raise UserError(f"{defaults.place}: defaults: expected the keys of a task")
+        message = f"{defaults.place}: defaults: expected the keys of a task"
+        raise UserError(message, place=defaults.place)
     tasks = keys.get("tasks")
     if tasks is not None and isinstance(tasks.value, dict):
         given = {name: task for name, task in tasks.value.items() if task.value is not None}
         spread = {name: _merge(defaults, task, mine=True) for name, task in given.items()}
         keys["tasks"] = Node(spread, tasks.place)
     root = Node(keys, root.place)
-    return Tree(root.plain(), root, defaults)
+    return Tree(root.plain(), root, defaults, overridden)

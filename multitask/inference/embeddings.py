@@ -12,7 +12,7 @@ from torch import nn
 
 from multitask.config import Choice, load_run_config
 from multitask.config.registry import KINDS, build, resolve
-from multitask.config.run_directory import RunDirectory
+from multitask.config.run_directory import open_run
 from multitask.config.run_start import check_encoder
 from multitask.data.splits import load_splits
 from multitask.inference.analysis.sts_by_layer import layer_vectors
@@ -151,7 +151,7 @@ def open_vectors(
         UserError: neither a run nor an encoder, an unknown task, a pooling with parameters.
     """
     place = Path(source)
-    if RunDirectory(place).holds_run:
+    if open_run(place).holds_run:
         run = TrainedRun(place, load_run_config(place, ["training.precision=fp32", *overrides]))
         return run_vectors(run, source, task=task, pooling=pooling, max_length=max_length)
     check_encoder(source, task, overrides)

@@ -1,7 +1,6 @@
 """A frozen masked language model that fills in masked texts: the generator of DiffCSE."""
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor, nn
 from heads.masked_lm import MaskedLMHead
 from multitask.config import Config, load_run_config
 from multitask.config.registry import resolve
-from multitask.config.run_directory import RunDirectory
+from multitask.config.run_directory import RunDirectory, open_run
 from multitask.config.selected_steps import selected_steps
 from multitask.models.encoders import Encoder, bert_weights
 from multitask.models.encoders.mlm_weights import mlm_weights
@@ -64,7 +63,7 @@ def load_generator(name: str, tokenizer: Any, device: torch.device) -> MaskedLM:
 
     Raises UserError: there is none, or it has another vocabulary than ``tokenizer``.
     """
-    run = RunDirectory(Path(name))
+    run = open_run(name)
     generator, its_tokenizer = _of_run(run) if run.holds_run else _of_model(name)
     if its_tokenizer.get_vocab() != tokenizer.get_vocab():
         raise UserError(f"{name!r} has another vocabulary than the encoder: take one with the same")

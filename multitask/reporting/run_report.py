@@ -4,14 +4,14 @@ report.md and report.html show the same page. An undefined score (null in report
 ``-``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from multitask.config.describe_config import TRAINED_HEADER, trained_with, training_line
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
-from multitask.reporting.figures.training_curves import draw_all, figure_name
+from multitask.reporting.figures.training_curves import draw_all
 from multitask.reporting.html_page import write_html
 from multitask.reporting.mistakes import MISTAKES, mistakes
 from multitask.reporting.page import Code, Image, Lines, Page, Section, Tile, markdown_page
@@ -32,13 +32,6 @@ COUNTS = {
 OTHER_TRAIN = "in_other_train"  # a column only if a task has such rows
 COURSE_SCORE = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
 TILES_LEGEND = "Dev scores. Dot: the trained model; bar: its 95 % interval; strokes: the baselines."
-# the alt texts of the figures; those of single tasks come from the task types
-FIGURES = {
-    "curves": "Each task's metric at every evaluation and its training loss over the steps",
-    "schedule": "Which task was trained when",
-    "space": "Alignment, uniformity and mean cosine of the vectors over the steps",
-    "conflict": "Cosines between the tasks' gradients of the encoder over time and by layer",
-}
 
 
 def terminal_table(report: dict[str, Any]) -> str:
@@ -54,8 +47,8 @@ def write_reports(run_dir: Path) -> Path:
     return run.write_text(run.markdown_page, markdown_page(page))
 
 
-def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
-    """Build the report of a run from its saved files and the paths of its figures."""
+def run_page(run_dir: Path, figures: Mapping[Path, str]) -> Page:
+    """Build the report of a run from its saved files and what its figures show, by their paths."""
     run = RunDirectory(run_dir)
     report = run.load_report()
     remarks = overall_lines(report)
@@ -65,7 +58,7 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
     sections = [
         Section("Dev scores", [score_table(report), Lines(remarks)]),
         Section("All metrics", [metric_table(report)]),
-        Section("Figures", _images(report, figures)),
+        Section("Figures", [Image(path, shows) for path, shows in figures.items()]),
         *_set_up(run),
         Section("Data", [data_table(report)]),
         Section("Turns", [_turns(report)]),
@@ -187,17 +180,11 @@ def _tiles(report: dict[str, Any]) -> list[Tile]:
     return tiles
 
 
-def _images(report: dict[str, Any], figures: Sequence[Path]) -> list[Image]:
-    """Show the figures; the alt text says what each shows."""
-    alt = dict(FIGURES)
-    for task, result in report["tasks"].items():
-        kind = task_type(result["label_type"])
-        alt[figure_name(kind, task)] = kind.figure_shows.format(task=task)
-    return [Image(path, alt[path.stem]) for path in figures]
-
-
 def data_table(report: dict[str, Any]) -> Table:
-    """Build the table of what was read per task and split; only dev rows can be in train too."""
+    """Build the table of what was read per task and split.
+
+    Rows of dev and test are counted in train too: the texts that the model has seen.
+    """
     parts = [
         (task, split, data)
         for task, result in report["tasks"].items()

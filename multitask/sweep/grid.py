@@ -31,7 +31,7 @@ from pydantic import Field, ValidationError
 
 from multitask.config import Config, Strict, explain, load_config
 from multitask.config.run_start import flat
-from multitask.config.yaml_merge import Tree, load_extended, read_override
+from multitask.config.yaml_merge import Override, Tree, load_extended, read_override
 from multitask.config.yaml_reader import KeyPath, Node, dump_override
 from multitask.utils.errors import UserError, no_file, suggest
 from multitask.utils.limits import CELL_NAME, CELLS, SEEDS
@@ -69,23 +69,6 @@ class GridFile(Strict):
 
 
 @dataclass(frozen=True)
-class Setting:
-    """An override.
-
-    Attributes:
-        text: the override, as ``KEY=VALUE``.
-        where: where it was written: file and line, or the command line.
-    """
-
-    text: str
-    where: str
-
-    @property
-    def key(self) -> str:
-        return self.text.partition("=")[0]
-
-
-@dataclass(frozen=True)
 class Axis:
     """An axis of the grid.
 
@@ -111,7 +94,7 @@ class Cell:
     """
 
     name: str
-    settings: tuple[Setting, ...]
+    settings: tuple[Override, ...]
     point: dict[str, str]
 
     @property
@@ -152,22 +135,19 @@ class Grid:
     def config(self, cell: Cell, seed: int, output_dir: Path) -> Config:
         """Return the validated config of a run. Raises UserError with the grid file's line."""
         with self.placed(cell):
-            config = load_config(self.base, [setting.text for setting in cell.settings])
+            config = load_config(self.base, cell.settings)
         return config.model_copy(update={"seed": seed, "output_dir": str(output_dir)})
 
     @contextlib.contextmanager
     def placed(self, cell: Cell) -> Iterator[None]:
-        """Replace the place of an error in a cell's config by the line of the grid file."""
+        """Name the cell in an error whose place is not in the grid file."""
         try:
             yield
         except UserError as error:
-            message = str(error)
-            for setting in sorted(cell.settings, key=lambda setting: -len(setting.text)):
-                start = f"command line: {setting.text}: "
-                if message.startswith(start):
-                    raise UserError(f"{setting.where}: {message.removeprefix(start)}") from error
+            if error.place in {setting.place for setting in cell.settings}:
+                raise
             place = self._tree.where(("base",))
-            raise UserError(f"{place}: cell {cell.name}: {message}") from error
+            raise UserError(f"{place}: cell {cell.name}: {error}") from error
 
 
 def load_grid(path: str | os.PathLike[str], overrides: list[str] | None = None) -> Grid:
@@ -237,14 +217,14 @@ def _check_probe(grid: Grid, configs: list[Config], tree: Tree) -> None:
             settings = (*cell.settings, *first.settings)
             varied = [setting for setting in settings if settings.count(setting) == 1]
             written = next((setting for setting in varied if _sets(setting, parts)), None)
-            where = written.where if written else tree.where(("probe",))
+            where = written.place if written else tree.where(("probe",))
             raise UserError(
                 f"{where}: {written.key if written else key}: cells of a probe grid may differ in "
                 f"{', '.join(PROBED)} of tasks only; put what is the same for all cells under `set`"
             )
 
 
-def _sets(setting: Setting, parts: list[str]) -> bool:
+def _sets(setting: Override, parts: list[str]) -> bool:
     """Return True if a setting affects the key of a resolved config with these ``parts``."""
     written = setting.key.split(".")
     if written[0] == "defaults" and parts[0] == "tasks":
@@ -272,7 +252,7 @@ def _base(file: GridFile, tree: Tree) -> Path:
     return base
 
 
-def _apart(file: GridFile, tree: Tree, base: Path) -> list[tuple[str, list[Setting]]]:
+def _apart(file: GridFile, tree: Tree, base: Path) -> list[tuple[str, list[Override]]]:
     """Return, per entry of ``tasks``, its label and the overrides that remove the other tasks."""
     if not file.tasks:
         return [("", [])]
@@ -293,7 +273,7 @@ def _apart(file: GridFile, tree: Tree, base: Path) -> list[tuple[str, list[Setti
 
 
 def _expand(
-    file: GridFile, tree: Tree, apart: list[tuple[str, list[Setting]]]
+    file: GridFile, tree: Tree, apart: list[tuple[str, list[Override]]]
 ) -> tuple[list[Axis], list[Cell]]:
     """Return the axes and the cells: tasks x named cells x points of the grid, in order."""
     if not file.grid and not file.cells:
@@ -338,7 +318,7 @@ def _expand(
     return axes, list(cells.values())
 
 
-def _setting(tree: Tree, path: KeyPath, key: str, value: Any) -> Setting:
+def _setting(tree: Tree, path: KeyPath, key: str, value: Any) -> Override:
     """Return the override ``key=value`` that is written at ``path``."""
     parts = key.split(".")
     if not all(parts) or "=" in key or key != key.strip():
@@ -347,7 +327,7 @@ def _setting(tree: Tree, path: KeyPath, key: str, value: Any) -> Setting:
         raise tree.error(path, "a cell cannot extend a file: name it as `base`")
     if parts[0] in KEYS_OF_A_RUN:
         raise tree.error(path, f"every cell has its own `{parts[0]}`: {KEYS_OF_A_RUN[parts[0]]}")
-    return Setting(dump_override(key, value), tree.where(path))
+    return Override(dump_override(key, value), tree.where(path))
 
 
 def _safe_name(tree: Tree, path: KeyPath) -> str:
@@ -358,7 +338,7 @@ def _safe_name(tree: Tree, path: KeyPath) -> str:
     return name
 
 
-def _choices(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Any, Setting]]:
+def _choices(file: GridFile, tree: Tree, key: str) -> list[tuple[str, Any, Override]]:
     """Return the values of a key of the grid: label in the cells' names, value and override."""
     values = file.grid[key]
     path: KeyPath = ("grid", key)

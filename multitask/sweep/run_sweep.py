@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from multitask.config.run_directory import open_run
 from multitask.config.run_start import config_differences
 from multitask.config.yaml_merge import load_extended
 from multitask.config.yaml_reader import dump_yaml
@@ -112,7 +113,7 @@ def _check_kind(grid: Grid, output: Path) -> None:
 def _check_saved(runs: Sequence[Run]) -> None:
     """Raise UserError if an earlier start trained a cell of this name with another config."""
     for run in runs:
-        if not run.files.holds_run:
+        if not open_run(run.directory).holds_run:
             continue
         differing = config_differences(run.config, run.directory)
         if differing:

@@ -30,11 +30,12 @@ class UserError(Exception):
 
     Attributes:
         key: the option of a method that the message is about; empty if unknown.
+        place: the place in a config with which the message begins; empty if there is none.
     """
 
-    def __init__(self, message: str, key: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, key: tuple[str, ...] = (), place: str = "") -> None:
         super().__init__(message)
-        self.key = key
+        self.key, self.place = key, place
 
 
 class NotFinite(UserError):

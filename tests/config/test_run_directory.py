@@ -2,11 +2,13 @@
 
 import ast
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from multitask.config.run_directory import RunDirectory
+from multitask.config.run_directory import RunDirectory, load_saved_config, open_run
 from multitask.utils.errors import UserError, warn
+from multitask.utils.files import replacing
 from tests.conftest import ROOT
 from tests.support.source_tree import name_of, sources, tree_of
 
@@ -276,3 +278,24 @@ def test_damaged_best_steps(tmp_path, text):
     run.best.write_text(text)
     with pytest.raises(UserError, match=r"best\.json is damaged: go on with --resume"):
         run.best_steps()
+
+
+@pytest.mark.parametrize("at_start", [open_run, load_saved_config])
+def test_a_command_finishes_an_overwrite_that_was_killed_and_a_question_does_not(
+    at_start, tmp_path, monkeypatch
+):
+    """Only the call at the start of a command renames directories."""
+    run = RunDirectory(tmp_path / "run")
+    run.path.mkdir()
+    with monkeypatch.context() as patch:  # killed between the two renames
+        patch.setattr("multitask.utils.files._exchange", lambda made, target: False)
+        patch.setattr("multitask.utils.files._clear", lambda scratch: None)
+        patch.setattr(Path, "replace", lambda made, target: None)
+        with replacing(run.path) as made:
+            made.mkdir()
+            tasks = "{t: {data: {train: t.csv}, pooling: mean, head: classification}}"
+            (made / "config.yaml").write_text(f"tasks: {tasks}\n")
+    left = sorted(tmp_path.rglob("*"))
+    assert not run.holds_run and not run.finished and sorted(tmp_path.rglob("*")) == left
+    at_start(run.path)
+    assert run.holds_run

@@ -188,10 +188,8 @@ def _table(builder: Any, files: list[tuple[str, Path]], data: DataConfig) -> dic
         data = data.model_copy(update={"header": list(names)})
     tables = []
     for name, file in files:
-        try:
-            tables.append((name, _numbered(read_table(file, form, data), builder, name)))
-        except UserError as error:  # name the file of the data set, not its local copy
-            raise UserError(str(error).replace(str(file), name)) from error
+        # errors name the file of the data set, not its local copy
+        tables.append((name, _numbered(read_table(file, form, data, name), builder, name)))
     return joined(tables)
 
 

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from multitask.config import DataConfig
@@ -17,7 +16,7 @@ SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escaped surrogate, alone or o
 Placed = tuple[str, dict[str, Any]]
 
 
-def read_json_lines(text: str, file: Path, data: DataConfig) -> dict[str, list]:
+def read_json_lines(text: str, file: str, data: DataConfig) -> dict[str, list]:
     """Read the columns of a file with one JSON object per line, or with one list of objects.
 
     A number becomes the text in the file: `1` and `1.0` are two texts and two classes, as in CSV.
@@ -37,18 +36,18 @@ def read_json_lines(text: str, file: Path, data: DataConfig) -> dict[str, list]:
     return {name: [record.get(name) for _, record in records] for name in names}
 
 
-def _lines(text: str, file: Path) -> Iterator[Placed]:
+def _lines(text: str, file: str) -> Iterator[Placed]:
     for number, line in enumerate(text.split("\n"), 1):  # lines do not end at U+2028
         if line.strip():
             yield _placed(_parsed(line, file, number), line, f"{file}, line {number}")
 
 
-def _rows(text: str, file: Path) -> Iterator[Placed]:
+def _rows(text: str, file: str) -> Iterator[Placed]:
     for number, value in enumerate(_parsed(text, file), 1):
         yield _placed(value, text, f"{file}, row {number}")
 
 
-def _parsed(text: str, file: Path, line: int = 1) -> Any:
+def _parsed(text: str, file: str, line: int = 1) -> Any:
     """Parse a text that begins in a line of a file."""
     try:
         return json.loads(

@@ -29,9 +29,9 @@ def each_line(file: Path) -> Iterator[str]:
 
     Raises UserError with the line's number if a line is not UTF-8.
     """
-    with _explained(file):
+    with _explained(str(file)):
         with file.open("rb") as head:
-            _check_encoding(file, head.read(HEAD))
+            _check_encoding(str(file), head.read(HEAD))
         with file.open(encoding="utf-8-sig", errors="surrogateescape") as opened:
             for number, line in enumerate(opened, 1):  # `open` translates the three line ends
                 if not line.isascii() and NOT_DECODED.search(line):
@@ -41,52 +41,56 @@ def each_line(file: Path) -> Iterator[str]:
 
 def read_lines(file: Path) -> list[str]:
     """Return the lines of a file that fits into memory; see ``each_line``."""
-    _check_size(file)
+    _check_size(file, str(file))
     return list(each_line(file))
 
 
-def read_text(file: Path) -> str:
-    """Read a UTF-8 file without its byte order mark; each line end becomes a line feed."""
-    return LINE_END.sub("\n", read_cells(file))
+def read_text(file: Path, name: str = "") -> str:
+    """Read a UTF-8 file without its byte order mark; each line end becomes a line feed.
+
+    ``name`` is the file in error messages; default: its path.
+    """
+    return LINE_END.sub("\n", read_cells(file, name))
 
 
-def read_cells(file: Path) -> str:
+def read_cells(file: Path, name: str = "") -> str:
     """Read a UTF-8 file of a table; carriage returns stay, because a cell may contain them.
 
-    If a file has no line feeds, carriage returns end its lines and become line feeds. Raises
-    UserError if the file cannot be read.
+    If a file has no line feeds, carriage returns end its lines and become line feeds. ``name`` is
+    the file in error messages; default: its path. Raises UserError if the file cannot be read.
     """
-    _check_size(file)
-    with _explained(file):
+    name = name or str(file)
+    _check_size(file, name)
+    with _explained(name):
         raw = file.read_bytes()
-        _check_encoding(file, raw[:HEAD])
+        _check_encoding(name, raw[:HEAD])
         text = raw.decode("utf-8-sig")
     return text if "\n" in text else text.replace("\r", "\n")
 
 
 @contextmanager
-def _explained(file: Path) -> Iterator[None]:
+def _explained(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(f"{file}: cannot be read: {error.strerror}") from error
+        raise UserError(f"{name}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{file}: not UTF-8 at byte {error.start}: save it as UTF-8") from error
+        raise UserError(f"{name}: not UTF-8 at byte {error.start}: save it as UTF-8") from error
 
 
-def _check_size(file: Path) -> None:
-    with _explained(file):
+def _check_size(file: Path, name: str) -> None:
+    with _explained(name):
         size = file.stat().st_size
     if size > DATA_BYTES:
         message = f"larger than {DATA_BYTES:,} bytes, the most that is read: split it in files"
-        raise UserError(f"{file}: {message}, or save it as Parquet")
+        raise UserError(f"{name}: {message}, or save it as Parquet")
 
 
-def _check_encoding(file: Path, head: bytes) -> None:
+def _check_encoding(name: str, head: bytes) -> None:
     """Raise UserError if the first bytes of a file are UTF-16 or UTF-32."""
-    if name := other_encoding(head):
-        advice = f"save it as UTF-8 (`iconv -f {name} -t UTF-8`)"
-        raise UserError(f"{file}: its encoding is {name}, not UTF-8: {advice}")
+    if encoding := other_encoding(head):
+        advice = f"save it as UTF-8 (`iconv -f {encoding} -t UTF-8`)"
+        raise UserError(f"{name}: its encoding is {encoding}, not UTF-8: {advice}")
 
 
 def other_encoding(head: bytes) -> str:

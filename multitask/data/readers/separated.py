@@ -4,7 +4,6 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from multitask.config import DataConfig
@@ -20,7 +19,7 @@ MIXED = (
 EXCEL = re.compile(r'"?sep=([^\r"])"?\r?', re.IGNORECASE)
 
 
-def read_separated(text: str, file: Path, declared: str, data: DataConfig) -> dict[str, list[str]]:
+def read_separated(text: str, file: str, declared: str, data: DataConfig) -> dict[str, list[str]]:
     """Read the columns of a table by name; detect the separator from the header line.
 
     Blank lines are skipped. A first line such as ``sep=;`` declares the separator. Raises UserError
@@ -56,7 +55,7 @@ def read_separated(text: str, file: Path, declared: str, data: DataConfig) -> di
     return columns
 
 
-def _check_repeated(rows: list[tuple[int, list[str]]], header: list[str], file: Path) -> None:
+def _check_repeated(rows: list[tuple[int, list[str]]], header: list[str], file: str) -> None:
     """Raise UserError if a row is the header of another file that was appended.
 
     In a file of one column it may be a text, so there it is a warning.
@@ -86,7 +85,7 @@ def _advice(cells: Sequence[str], separator: str, width: int, data: DataConfig) 
     return "write an empty cell where there is no value, and quote a text that holds a line break"
 
 
-def _separator(lines: list[str], file: Path, declared: str, data: DataConfig) -> str:
+def _separator(lines: list[str], file: str, declared: str, data: DataConfig) -> str:
     """Return the declared separator, unless only another one gives the config's columns."""
     headers = {
         separator: _first_row(lines, file, separator, data.quoting)
@@ -116,7 +115,7 @@ def _others(data: DataConfig) -> set[str]:
     return {data.label, data.id or data.text, *(data.where or ())}
 
 
-def _first_row(lines: list[str], file: Path, separator: str, quoting: bool) -> list[str]:
+def _first_row(lines: list[str], file: str, separator: str, quoting: bool) -> list[str]:
     """Return the cells of the first row; none if this separator cannot read it."""
     try:
         return next(_rows(lines, file, separator, quoting), (1, []))[1]
@@ -125,7 +124,7 @@ def _first_row(lines: list[str], file: Path, separator: str, quoting: bool) -> l
 
 
 def _rows(
-    lines: list[str], file: Path, separator: str, quoting: bool
+    lines: list[str], file: str, separator: str, quoting: bool
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield each row's first line number and cells. Raises UserError with file and line."""
     if not quoting:  # `csv` would end a row at a carriage return inside a text

@@ -32,19 +32,24 @@ def table_of(data: DataConfig, file: Path) -> dict[str, list]:
     return read_table(file, form, data)
 
 
-def read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
-    """Read a file's columns as ``data`` describes. Raises UserError with file and line."""
-    with reading(file):
-        return _read_table(file, form, data)
+def read_table(file: Path, form: str, data: DataConfig, name: str = "") -> dict[str, list]:
+    """Read a file's columns as ``data`` describes.
+
+    ``name`` is the file of a table or of JSON lines in error messages; default: its path. Raises
+    UserError with file and line.
+    """
+    name = name or str(file)
+    with reading(name):
+        return _read_table(file, form, data, name)
 
 
-def _read_table(file: Path, form: str, data: DataConfig) -> dict[str, list]:
+def _read_table(file: Path, form: str, data: DataConfig, name: str) -> dict[str, list]:
     if form == "txt":
         return {data.text: [line for line in read_lines(file) if line.strip()]}
     if form in ("csv", "tsv"):
-        return read_separated(read_cells(file), file, "," if form == "csv" else "\t", data)
+        return read_separated(read_cells(file, name), name, "," if form == "csv" else "\t", data)
     if form == "jsonl":
-        return read_json_lines(read_text(file), file, data)
+        return read_json_lines(read_text(file, name), name, data)
     if form == "documents":
         if data.text2 is None:
             raise UserError(

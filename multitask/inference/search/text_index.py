@@ -6,8 +6,7 @@ An index is a directory of three files: ``index.faiss``, ``texts.tsv`` (line num
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,12 +182,11 @@ def build(
     dim: int,
     origin: Origin,
     ivf: tuple[int, int] | None = None,
-    overwrite: bool = True,
+    overwrite: bool = False,
 ) -> Facts:
     """Index a file with one text per line; blank lines are skipped and counted.
 
-    The corpus is read and encoded in chunks, with a progress bar. The complete index replaces an
-    older one in ``directory``.
+    The texts are encoded in chunks, with a progress bar.
 
     Args:
         file: UTF-8, one text per line.
@@ -197,7 +195,7 @@ def build(
         dim: the width of a vector.
         origin: how ``encode`` makes vectors.
         ivf: (lists, searched lists), or None for an exact index.
-        overwrite: replace an older index.
+        overwrite: replace an older index by the complete new one.
 
     Raises:
         UserError: there are no texts, too few for the lists, FAISS is missing, or something else
@@ -205,7 +203,8 @@ def build(
     """
     directory = directory.resolve()  # replace the directory behind a link, not the link
     vectors = exact_index(dim)
-    count, blank = _counted(file)
+    corpus, blank = read_corpus(file)
+    count = len(corpus)
     if ivf is not None:
         _check_lists(file, ivf[0], count)
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -216,12 +215,13 @@ def build(
             (scratch / TEXTS).open("w", encoding="utf-8", newline="\n") as texts_file,
             tqdm(total=count, unit="text", desc="indexing", disable=None) as bar,
         ):
-            for chunk in chunks(file):
+            for start in range(0, count, CHUNK):
+                chunk = corpus[start : start + CHUNK]
                 texts_file.writelines(f"{number}\t{text}\n" for number, text in chunk)
                 vectors.add(normalised(encode([text for _, text in chunk])))
                 bar.update(len(chunk))
         if ivf is not None:
-            vectors = ivf_index(vectors.reconstruct_n(0, count), *ivf)
+            vectors = ivf_index(_stored(vectors), *ivf)
         try:
             import_faiss().write_index(vectors, str(scratch / VECTORS))
         except RuntimeError as error:
@@ -234,6 +234,12 @@ def build(
         (scratch / FACTS).write_text(json.dumps(asdict(facts), indent=1), encoding="utf-8")
         check_output(directory, overwrite)  # again: an index may take hours
     return facts
+
+
+def _stored(index: Any) -> np.ndarray:
+    """Return the vectors [N, d] of an exact index without a copy; valid while the index is."""
+    flat: np.ndarray = import_faiss().rev_swig_ptr(index.get_xb(), index.ntotal * index.d)
+    return flat.reshape(index.ntotal, index.d)
 
 
 def _check_lists(file: Path, lists: int, count: int) -> None:
@@ -265,32 +271,22 @@ def check_output(directory: Path, overwrite: bool) -> None:
         raise UserError(f"{directory} holds an index already: --overwrite, or choose another --out")
 
 
-def chunks(file: Path, size: int = CHUNK) -> Iterator[list[tuple[int, str]]]:
-    """Yield the texts of a file with line numbers from 1, ``size`` at a time; skip blank lines.
+def read_corpus(file: Path) -> tuple[list[tuple[int, str]], int]:
+    """Return the texts of a file with line numbers from 1, and the number of blank lines.
 
-    Raises UserError with the number of a line that is not UTF-8.
+    Raises UserError if a line is not UTF-8, and if the file has no text or is a table.
     """
-    chunk: list[tuple[int, str]] = []
-    for number, text in enumerate(each_line(file), 1):
-        if text.strip():
-            chunk.append((number, text))
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
-
-
-def _counted(file: Path) -> tuple[int, int]:
-    """Count texts and blank lines of a file. Raises UserError if it has no text or is a table."""
     if not file.is_file():
         raise UserError(f"--texts: {no_file(file)}")
     if file.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl", ".parquet"):
         raise UserError(f"{file}: expected a .txt file with one text a line, not a table")
-    counts = Counter(bool(text.strip()) for text in each_line(file))
-    if not counts[True]:
+    corpus, number = [], 0
+    for number, text in enumerate(each_line(file), 1):
+        if text.strip():
+            corpus.append((number, text))
+    if not corpus:
         raise UserError(f"{file}: no texts")
-    return counts[True], counts[False]
+    return corpus, number - len(corpus)
 
 
 def open_index(directory: Path) -> TextIndex:

@@ -7,7 +7,7 @@ from re import sub
 from typing import Any
 
 from multitask.config import load_config
-from multitask.config.run_directory import RunDirectory
+from multitask.config.run_directory import RunDirectory, open_run
 from multitask.config.run_start import check_distinct
 from multitask.config.yaml_merge import load_tree
 from multitask.utils.errors import UserError
@@ -73,7 +73,7 @@ def is_probe(report: Mapping[str, Any]) -> bool:
 
 def run_config(run: Path) -> dict[str, Any]:
     """Return the resolved config of a run as plain values. Raises UserError if it has none."""
-    directory = RunDirectory(run)
+    directory = open_run(run)
     file = directory.config
     if not directory.holds_run:
         raise UserError(f"{run}: no run there (config.yaml is missing)")

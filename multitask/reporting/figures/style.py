@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitask.config.run_directory import RunDirectory
+from multitask.config.run_directory import open_run
 from multitask.reporting.figures.fonts import drawable, use_fonts
 from multitask.utils.errors import UserError, check_regular
 from multitask.utils.files import replacing, write_text
@@ -139,7 +139,7 @@ def write_pictures(output: Path, name: str, pictures: "Mapping[str, Figure]", nu
         output = output / name
     elif output.suffix in (".png", ".svg", ".json"):
         output = output.with_suffix("")
-    file, run = output.with_name(f"{output.name}.json"), RunDirectory(output.parent)
+    file, run = output.with_name(f"{output.name}.json"), open_run(output.parent)
     if run.holds_run and file in (run.marker, run.best, run.report, run.baselines):
         raise UserError(f"{file} is a file of the run: choose another --output NAME")
     files = {

@@ -16,7 +16,6 @@ from multitask.config.run_log import stage_begins
 from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
 from multitask.reporting.figures.gradient_cosines import draw_conflict
-from multitask.tasks.base import TaskType
 
 SPLIT_STYLES: dict[str, dict[str, Any]] = {
     "dev": {"color": style.BLUE, "marker": "o"},
@@ -24,41 +23,52 @@ SPLIT_STYLES: dict[str, dict[str, Any]] = {
 }
 LEVELS = {"frozen": "frozen encoder", "trivial": "trivial (labels only)"}
 
+CURVES_SHOW = "Each task's metric at every evaluation and its training loss over the steps"
+# the figures of what only some runs measure: name, function, what it shows
+MEASURED = (
+    (
+        "conflict",
+        draw_conflict,
+        "Cosines between the tasks' gradients of the encoder over time and by layer",
+    ),
+    (
+        "space",
+        draw_space,
+        "Alignment, uniformity and mean cosine of the vectors over the steps",
+    ),
+)
 # bins of the schedule: about as many as a page can show
 SCHEDULE_BINS = 120
 # height of a full bar, as a share of the distance between two rows of the schedule
 ROW_FILL = 0.8
 
 
-def draw_all(run_dir: Path) -> list[Path]:
-    """Write every figure of the run into ``run_dir/figures`` and return the paths.
+def draw_all(run_dir: Path) -> dict[Path, str]:
+    """Write every figure of the run into ``run_dir/figures``; return what each path shows.
 
     These are the curves, a figure of the dev predictions per task, the schedule and, if measured,
     the gradient conflict and the space of the sentence vectors.
     """
     run = RunDirectory(run_dir)
     report, events = run.load_report(), run.load_events()
-    drawn = {"curves": _curves(report, events)}
+    drawn = {"curves": (_curves(report, events), CURVES_SHOW)}
     for task, result in report["tasks"].items():
         kind = task_type(result["label_type"])
         if kind.figure:
             predictions = run.predictions_of(task, "dev")
-            drawn[figure_name(kind, task)] = imported(kind.figure)(task, result, predictions)
-    drawn["schedule"] = _schedule(report, events)
-    for name, draw in (("conflict", draw_conflict), ("space", draw_space)):
+            figure = imported(kind.figure)(task, result, predictions)
+            name = f"{kind.figure.partition(':')[2]}_{task}"
+            drawn[name] = (figure, kind.figure_shows.format(task=task))
+    drawn["schedule"] = (_schedule(report, events), "Which task was trained when")
+    for name, draw, shows in MEASURED:
         figure = draw(events, stage_begins(events))
         if figure is not None:
-            drawn[name] = figure
+            drawn[name] = (figure, shows)
 
     run.make(run.figures)
-    for name, figure in drawn.items():
+    for name, (figure, _) in drawn.items():
         style.save_figure(figure, run.figure(name))
-    return [run.figure(name) for name in drawn]
-
-
-def figure_name(kind: TaskType, task: str) -> str:
-    """Return the name of the file with a task's dev predictions, without its ending."""
-    return f"{kind.figure.partition(':')[2]}_{task}"
+    return {run.figure(name): shows for name, (_, shows) in drawn.items()}
 
 
 def _smoothed(values: np.ndarray) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -165,5 +164,5 @@ def test_nan_is_null_wherever_it_is(value):
         return one
 
     text = json.dumps({"text": "t", "x": value})
-    columns = read_json_lines(text, Path("x.jsonl"), DataConfig(text="text"))
+    columns = read_json_lines(text, "x.jsonl", DataConfig(text="text"))
     assert columns == {"text": ["t"], "x": [expected(value)]}

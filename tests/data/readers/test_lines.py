@@ -19,7 +19,7 @@ from multitask.data.readers.lines import (
     read_text,
 )
 from multitask.data.readers.tables import read_table
-from multitask.inference.search.text_index import chunks
+from multitask.inference.search.text_index import read_corpus
 from multitask.utils.limits import DATA_BYTES
 from tests.support.data_files import refusal
 
@@ -60,7 +60,7 @@ def test_every_command_reads_the_same_texts_of_a_file_with_mixed_line_ends(parts
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "x.txt"
         file.write_bytes(text.encode())
-        indexed = [pair for chunk in chunks(file) for pair in chunk]
+        indexed, _ = read_corpus(file)
         rows = texts_from_file(task(), file)
         predicted = list(
             zip((int(i) + 1 for i in rows.ids), (t for (t,) in rows.texts), strict=True)

@@ -1,7 +1,5 @@
 """The header line decides the separator; nothing in a cell is reinterpreted or filled in."""
 
-from pathlib import Path
-
 import pytest
 
 from multitask.config import DataConfig
@@ -18,7 +16,7 @@ def test_the_header_line_decides(separator, declared):
     lines = [["y", "a", "b"], ["1", 'say "x"', "one, two\tthree; four | five"]]
     quoted = [['"' + cell.replace('"', '""') + '"' for cell in line] for line in lines]
     text = "\n".join(separator.join(line) for line in quoted)
-    columns = read_separated(text, Path("f.csv"), declared, DATA)
+    columns = read_separated(text, "f.csv", declared, DATA)
     assert columns == {name: [cell] for name, cell in zip(*lines, strict=True)}
 
 
@@ -36,12 +34,12 @@ def test_the_header_line_decides(separator, declared):
     ],
 )
 def test_which_separator(text, declared, columns):
-    assert list(read_separated(text, Path("f.csv"), declared, DATA)) == columns
+    assert list(read_separated(text, "f.csv", declared, DATA)) == columns
 
 
 def test_without_a_header_line_the_number_of_columns_decides():
     data = DataConfig(text="a", label="y", header=["id", "y", "mark", "a"])
-    columns = read_separated("gj04\t1\t\tOur friends, all\n", Path("f.csv"), ",", data)
+    columns = read_separated("gj04\t1\t\tOur friends, all\n", "f.csv", ",", data)
     assert columns == {"id": ["gj04"], "y": ["1"], "mark": [""], "a": ["Our friends, all"]}
 
 
@@ -65,7 +63,7 @@ def test_line_ends_and_carriage_returns(raw, quoting, cells, tmp_path):
 @pytest.mark.parametrize("quoting", [True, False])
 def test_a_row_with_a_missing_cell_is_refused(quoting):
     data = DataConfig(text="a", label="y", quoting=quoting)
-    result = refusal(read_separated, "a,b,y\n1,2,3\n\n1,2\n", Path("f.csv"), ",", data)
+    result = refusal(read_separated, "a,b,y\n1,2,3\n\n1,2\n", "f.csv", ",", data)
     assert result.startswith("f.csv, line 4: 2 cells, but the header has 3: ")
 
 
@@ -77,28 +75,28 @@ def test_a_first_line_of_excel_names_the_separator(line, separator, quoting):
     rows = [["a", "b", "y"], ["one", "two", "1"]]
     text = "\n".join([line.format(separator), *map(separator.join, rows)])
     expected = {"a": ["one"], "b": ["two"], "y": ["1"]}
-    assert read_separated(text, Path("f.csv"), ",", data) == expected
-    message = refusal(read_separated, text + f"\n1{separator}2", Path("f.csv"), ",", data)
+    assert read_separated(text, "f.csv", ",", data) == expected
+    message = refusal(read_separated, text + f"\n1{separator}2", "f.csv", ",", data)
     assert message.startswith("f.csv, line 4: 2 cells, but the header has 3: ")
 
 
 def test_a_wrong_line_of_excel_does_no_harm():
-    assert read_separated("sep=,\na;b;y\n1;2;3", Path("f.csv"), ",", DATA)["y"] == ["3"]
-    assert refusal(read_separated, "sep=;", Path("f.csv"), ",", DATA) == "f.csv: the file is empty"
+    assert read_separated("sep=,\na;b;y\n1;2;3", "f.csv", ",", DATA)["y"] == ["3"]
+    assert refusal(read_separated, "sep=;", "f.csv", ",", DATA) == "f.csv: the file is empty"
 
 
 @pytest.mark.parametrize("header", ["a,b,y", "\ufeffa,b,y", '\ufeff"a",b,y', "A, B ,Y", "b,y,a"])
 @pytest.mark.parametrize("quoting", [True, False])
 def test_a_header_in_the_middle_is_refused(header, quoting):
     data = DataConfig(text="a", text2="b", label="y", quoting=quoting)
-    message = refusal(read_separated, f"a,b,y\n1,2,3\n{header}\n", Path("f.csv"), ",", data)
+    message = refusal(read_separated, f"a,b,y\n1,2,3\n{header}\n", "f.csv", ",", data)
     expected = "f.csv, line 3: the header again, as in files that were joined: delete the line"
     assert message == expected
 
 
 def test_rows_with_some_names_of_the_header_are_rows(capsys):
-    assert read_separated("a,b,y\na,b,1\na,a,a\n", Path("f.csv"), ",", DATA)["y"] == ["1", "a"]
-    one = read_separated("a\nx\na\n", Path("f.csv"), ",", DataConfig(text="a"))
+    assert read_separated("a,b,y\na,b,1\na,a,a\n", "f.csv", ",", DATA)["y"] == ["1", "a"]
+    one = read_separated("a\nx\na\n", "f.csv", ",", DataConfig(text="a"))
     assert one == {"a": ["x", "a"]}  # it may be a text
     assert "f.csv, line 3: the header again" in capsys.readouterr().err
 

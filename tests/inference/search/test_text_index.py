@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitask.inference.search import text_index
-from multitask.inference.search.text_index import Origin, TextIndex, build, chunks, open_index
+from multitask.inference.search.text_index import Origin, TextIndex, build, open_index, read_corpus
 from multitask.utils.errors import NotFinite, UserError
 
 pytest.importorskip("faiss", reason="faiss-cpu is not installed (dev requirement)")
@@ -77,22 +77,46 @@ def test_an_ivf_index_keeps_how_many_lists_it_searches(tmp_path):
     assert 0 < sum(shared) < 200  # approximate, as asked for
 
 
-@given(st.integers(1, 7), st.lists(st.sampled_from(["a", "  ", "", "b\tc", "d é\r"]), max_size=20))
-def test_chunks_hold_every_text_with_its_line(size, lines):
+@given(st.lists(st.sampled_from(["a", "  ", "", "b\tc", "d é\r"]), max_size=20))
+def test_a_corpus_has_every_text_with_its_line(lines):
     import tempfile
 
+    lines = [*lines, "the last one"]
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "texts"
         file.write_bytes("\n".join(lines).encode())
-        result = list(chunks(file, size))
-    assert all(len(chunk) == size for chunk in result[:-1])
-    expected = [(i, line.rstrip("\r")) for i, line in enumerate(lines, 1) if line.strip()]
-    assert [pair for chunk in result for pair in chunk] == expected
+        corpus, blank = read_corpus(file)
+    assert corpus == [(i, line.rstrip("\r")) for i, line in enumerate(lines, 1) if line.strip()]
+    assert blank == len(lines) - len(corpus)
+
+
+def test_an_ivf_index_is_made_of_the_vectors_in_place(tmp_path, monkeypatch):
+    """No second copy of them; the same bytes as from a copy."""
+    made(tmp_path, 200, ivf=(5, 2))
+    saved = (tmp_path / "index" / "index.faiss").read_bytes()
+    monkeypatch.setattr(text_index, "_stored", lambda flat: flat.reconstruct_n(0, flat.ntotal))
+    build(
+        tmp_path / "texts.txt",
+        tmp_path / "index",
+        encode,
+        dim=DIM,
+        origin=ORIGIN,
+        ivf=(5, 2),
+        overwrite=True,
+    )
+    assert (tmp_path / "index" / "index.faiss").read_bytes() == saved
+
+
+def test_an_index_is_replaced_only_if_asked_for(tmp_path):
+    made(tmp_path)
+    saved = (tmp_path / "index" / "index.faiss").read_bytes()
+    with pytest.raises(UserError, match="holds an index already"):
+        made(tmp_path, 20)
+    assert (tmp_path / "index" / "index.faiss").read_bytes() == saved
 
 
 def test_chunks_are_encoded_one_after_the_other_and_lines_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(text_index, "CHUNK", 4)
-    monkeypatch.setattr(text_index.chunks, "__defaults__", (4,))
     file = tmp_path / "texts.txt"
     file.write_text("\ufeffone\n\ntwo\tparts\n \nthree\r\nfour\nfive\nsix", encoding="utf-8")
     sizes = []
