@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from multitask.config.run_directory import JOINT
+from multitask.config.saved.run_files import JOINT
 from multitask.tasks.metrics import improves, mean_of_defined
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.report import Baselines
 from multitask.utils.errors import UserError, warn
 from tests.conftest import ROOT
 from tests.support.source_tree import name_of, sources, tree_of
@@ -137,7 +138,7 @@ def test_a_file_is_written_into_its_directory(tmp_path):
     assert run.write_text(run.predictions_of("sst", "dev"), "text").read_text() == "text"
     scores = {"trivial": {"accuracy": float("nan")}, "frozen": None}
     run.write_json(run.baselines, {"sst": scores})
-    assert run.load_baselines() == {"sst": {"trivial": {"accuracy": None}, "frozen": None}}
+    assert run.load_baselines() == {"sst": Baselines(trivial={"accuracy": None}, frozen=None)}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from multitask.config.run_directory import JOINT, selected_steps
+from multitask.config.run_directory import selected_steps
+from multitask.config.saved.run_files import JOINT
 from multitask.training.early_stopping import Selection
 
 NAN = math.nan

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.report import RunReport
 from multitask.reporting.comparison.saved_predictions import load_split
 
 
 def held_out(
-    runs: Sequence[tuple[Path, dict[str, Any]]], counted: Collection[str]
+    runs: Sequence[tuple[Path, RunReport]], counted: Collection[str]
 ) -> dict[str, Any] | None:
     """Return a group's ``tasks.NAME`` and ``overall``, each with ``mean`` and ``sd`` over seeds.
 
@@ -22,7 +23,7 @@ def held_out(
     """
     values: dict[str, list[float]] = {}
     for run, report in runs:
-        for task, entry in report["tasks"].items():
+        for task, entry in report.tasks.items():
             if RunDirectory(run).predictions_of(task, "holdout").is_file():
                 score = load_split(run, task, "holdout", entry).value()
                 values.setdefault(task, []).append(score)
