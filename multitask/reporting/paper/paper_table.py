@@ -165,6 +165,7 @@ def _column(
         shown = _percent(score, ("mean", "sd", "low", "high"))
         shown["median"] = None if None in values else statistics.median(values)
         difference = score["difference"] if present else None
+        train = runs[0].tasks[task].data.get("train")
         cells[group.name] = {
             "values": values,
             "runs": entry["runs"],
@@ -173,9 +174,9 @@ def _column(
             "shown": shown[statistic],
             "difference": difference
             and {**difference, **_percent(difference, ("value", "low", "high"))},
-            "train_rows": runs[0]["tasks"][task]["data"].get("train", {}).get("rows"),
-            "epoch_seconds": median_of([run.get("epoch_seconds") for run in runs]),
-            "dev_seconds": median_of([run.get("dev_seconds", {}).get(task) for run in runs]),
+            "train_rows": train and train.rows,
+            "epoch_seconds": median_of([run.epoch_seconds for run in runs]),
+            "dev_seconds": median_of([run.dev_seconds.get(task) for run in runs]),
         }
     return cells
 
