@@ -41,8 +41,13 @@ def load_pretrained(config: Config, say: Callable[[str], None] = print) -> Encod
     """Load the encoder that a config names, changed as the config says; see ``load_encoder``."""
     wanted = config.encoder
     with config.errors_at(("encoder", "name")):
-        how = wanted.model_dump(include={"revision", "implementation", "dropout"})
-        encoder = load_encoder(wanted.name, **how, say=say)
+        encoder = load_encoder(
+            wanted.name,
+            revision=wanted.revision,
+            implementation=wanted.implementation,
+            dropout=wanted.dropout,
+            say=say,
+        )
     if any(task.head.name == "masked_lm" for task in config.tasks.values()):
         tensors = bert_weights.read_weights(place(wanted.name), wanted.revision)
         encoder.mlm_weights = mlm_weights(tensors)
