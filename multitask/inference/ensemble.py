@@ -195,7 +195,7 @@ def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
     every = [task for task, kind in types.items() if kind.per_row]  # other output has no average
     shared = [task for task in every if all(task in report.tasks for _, _, report in runs)]
     if not shared:
-        tasks = "; ".join(f"{run}: {', '.join(report['tasks'])}" for run, _, report in runs)
+        tasks = "; ".join(f"{run}: {', '.join(report.tasks)}" for run, _, report in runs)
         raise UserError(
             f"the runs have no task in common that can be averaged ({tasks}): leave some out"
         )

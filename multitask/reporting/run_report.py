@@ -4,13 +4,13 @@ report.md and report.html show the same page. An undefined score (null in report
 ``-``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from multitask.config.describe_config import TRAINED_HEADER, trained_with, training_line
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report import RunReport, TaskReport
+from multitask.config.saved.report import Agreement, RunReport, TaskReport
 from multitask.reporting.figures.training_curves import draw_all, figure_name
 from multitask.reporting.html_page import write_html
 from multitask.reporting.mistakes import MISTAKES, mistakes
@@ -70,7 +70,9 @@ def run_page(run_dir: Path, figures: Sequence[Path]) -> Page:
         Section("Turns", [_turns(report)]),
     ]
     if report.conflict:
-        sections.append(Section("Gradient conflict", [_conflict(report)], label="Conflict"))
+        sections.append(
+            Section("Gradient conflict", [_conflict(report.conflict)], label="Conflict")
+        )
     if report.warnings:
         sections.append(Section("Warnings", [Lines(report.warnings)], alert=True))
     wrong = []
@@ -218,11 +220,11 @@ def _turns(report: RunReport) -> Table:
     return Table(TURNS_HEADER, rows)
 
 
-def _conflict(report: RunReport) -> Table:
+def _conflict(agreements: Mapping[str, Agreement]) -> Table:
     """Build the table of how much the gradients of each pair of tasks agreed."""
     rows = [
         (pair, f"{entry.measured:,}", score(entry.mean), f"{100 * entry.below_0:.0f} %")
-        for pair, entry in report.conflict.items()
+        for pair, entry in agreements.items()
     ]
     return Table(CONFLICT_HEADER, rows)
 

@@ -1,6 +1,6 @@
 """The baselines of a run: a trivial predictor, and heads trained on the frozen encoder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.base import Score
@@ -30,7 +30,7 @@ def run_baselines(
     return baselines
 
 
-def _frozen(plan: Plan, name: str, say: Callable[[str], None]) -> dict[str, Score] | None:
+def _frozen(plan: Plan, name: str, say: Callable[[str], None]) -> Mapping[str, Score] | None:
     """Score a task's head on the frozen encoder; None if the config or the task asks for none."""
     config, splits, reader = plan.config, plan.data.splits[name], plan.data.readers[name]
     task = config.tasks[name]
@@ -65,7 +65,7 @@ def _saved(plan: Plan, run: RunDirectory) -> dict[str, Baselines] | None:
     return None
 
 
-def _trivial(plan: Plan, task: str) -> dict[str, Score]:
+def _trivial(plan: Plan, task: str) -> Mapping[str, Score]:
     """Score a predictor that ignores the texts on dev; all None for an evaluate-only task."""
     entry, reader, splits = plan.config.tasks[task], plan.data.readers[task], plan.data.splits
     if entry.evaluate_only:

@@ -12,7 +12,7 @@ import torch
 from multitask.config.config import seen_corpora
 from multitask.config.run_directory import RunDirectory, selected_steps
 from multitask.config.saved.base import Score
-from multitask.config.saved.report import Baselines, RunReport, TaskReport, Turns
+from multitask.config.saved.report import Baselines, RunReport, SplitFacts, TaskReport, Turns
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions
 from multitask.models.multitask_model import parameter_counts
@@ -122,8 +122,9 @@ def task_result(
     dev, intervals = dev_results(scores, rows, reader)
     unseen, remarks = None, flags(metric, dev, baselines)
     if entry.evaluate_only and plan.data.summary[task]["dev"]["in_train"]:
-        unseen = unseen_results(scores, rows, reader, plan.data.seen[task]["dev"].own)
-        left = f"without the {len(rows) - unseen['rows']:,} rows in train"
+        seen = plan.data.seen[task]["dev"].own
+        unseen = unseen_results(scores, rows, reader, seen)
+        left = f"without the {int(seen.sum()):,} rows in train"
         remarks.append(f"{left}: {metric} {unseen[metric]:.3f}")
     if task in config.trained_tasks() and not trained.turns.trained:
         remarks.append("no step trained it")
@@ -141,7 +142,10 @@ def task_result(
         unseen=unseen,
         baselines=baselines,
         flags=remarks,
-        data=plan.data.summary[task],
+        data={
+            split: SplitFacts.model_validate(facts)
+            for split, facts in plan.data.summary[task].items()
+        },
         selected_step=trained.selected_step,
         turns=trained.turns,
         stopped_at_step=trained.stopped_at_step,

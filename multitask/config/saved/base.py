@@ -47,5 +47,6 @@ def _first_problem(error: ValidationError) -> str:
     key = ".".join(map(str, problem["loc"]))
     if problem["type"] == "missing":
         return f"it has no {key}"
-    message = problem["msg"].removeprefix("Value error, ")
+    no_object = problem["type"] in ("model_type", "dict_type")
+    message = "expected an object" if no_object else problem["msg"].removeprefix("Value error, ")
     return f"{key}: {message}" if key else message

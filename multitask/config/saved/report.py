@@ -4,6 +4,7 @@ A key with a default is one that older versions, or heads of a probe grid, do no
 of the fields is that of the keys in the file.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
@@ -22,8 +23,8 @@ class Agreement(Saved):
     """How much the gradients of two tasks agreed: the mean cosine, and the share below 0."""
 
     measured: int
-    mean: Score
-    below_0: Score
+    mean: Number
+    below_0: Number
 
 
 class StartedFrom(Saved):
@@ -54,8 +55,8 @@ class Overall(Saved):
 class Baselines(Saved):
     """The scores of the trivial guess and of a head on the frozen encoder, by metric."""
 
-    trivial: dict[str, Score]
-    frozen: dict[str, Score] | None
+    trivial: Mapping[str, Score]
+    frozen: Mapping[str, Score] | None
 
     def scores(self, metric: str) -> dict[str, Score]:
         """Return the score of each baseline by its name in a report; None if not measured."""

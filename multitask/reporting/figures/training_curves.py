@@ -119,10 +119,11 @@ def _metric_curve(
         # tasks that are only evaluated are always scored on dev
         name = "dev" if result.evaluate_only else split
         axes.plot(list(scores), style.numbers(scores.values()), **look, label=name)
-        if split == selects and scores.get(result.selected_step) is not None:
+        step = result.selected_step
+        if split == selects and step is not None and scores.get(step) is not None:
             axes.plot(
-                result.selected_step,
-                scores[result.selected_step],
+                step,
+                scores[step],
                 **style.LOOKS["selected step"],
                 label="selected step",
                 zorder=3,

@@ -16,10 +16,13 @@ ENTRY = '"tasks": {"a": {"label_type": "class", "metric": "f1", "dev": {}'
     ("text", "words"),
     [
         ("{", "Expecting property name"),
-        ("[]", "Input should be a valid dictionary"),
+        ("[]", "expected an object"),
         ('{"tasks": {}}', "it has no seed"),
         ('{"seed": "1", "selection_split": "dev", "tasks": {}}', "seed: Input should be"),
-        (f'{{"seed": 1, "selection_split": "dev", {ENTRY}, "turns": 3}}}}}}', "tasks.a.turns: "),
+        (
+            f'{{"seed": 1, "selection_split": "dev", {ENTRY}, "turns": 3}}}}}}',
+            "tasks.a.turns: expected an object",
+        ),
     ],
 )
 def test_a_damaged_report_names_the_file_and_the_key(text, words, tmp_path):
