@@ -10,7 +10,7 @@ from typing import Any
 
 from multitask.config import Config, load_config
 from multitask.config.checkpoint_state import is_foreign
-from multitask.config.run_log import load_lines, parse_event
+from multitask.config.run_log import Event, load_lines, parse_event
 from multitask.config.saved.base import read_saved
 from multitask.config.saved.report import Baselines, RunReport
 from multitask.config.saved.run_files import AllBaselines, BestSteps
@@ -260,7 +260,7 @@ class RunDirectory:
         except (FileNotFoundError, UserError):
             return None
 
-    def load_events(self) -> list[dict[str, Any]]:
+    def load_events(self) -> list[Event]:
         """Return the lines of the log, without damaged ones; a warning lists those.
 
         It also warns if the log was changed after the run ended. Raises UserError if all lines are

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from multitask.config.run_directory import RunDirectory
-from multitask.config.run_log import stage_begins
+from multitask.config.run_log import Event, stage_begins
 from multitask.config.saved.report import RunReport
 from multitask.reporting.figures import style
 from multitask.utils.errors import UserError
@@ -110,7 +110,7 @@ class _Log:
 
 
 # (report, log, evaluations in the log) -> curves
-CurvesOf = Callable[[RunReport, list[dict[str, Any]], list[dict[str, Any]]], Curves]
+CurvesOf = Callable[[RunReport, list[Event], list[Event]], Curves]
 
 
 def _load_curves(run_dir: Path, curves_of: CurvesOf) -> _Log:
@@ -130,9 +130,7 @@ def _load_curves(run_dir: Path, curves_of: CurvesOf) -> _Log:
         ) from error
 
 
-def score_curves(
-    report: RunReport, events: list[dict[str, Any]], evaluations: list[dict[str, Any]]
-) -> Curves:
+def score_curves(report: RunReport, events: list[Event], evaluations: list[Event]) -> Curves:
     """Return each task's metric at each evaluation."""
     curves: Curves = {}
     for task, result in report.tasks.items():
@@ -147,9 +145,7 @@ def score_curves(
     return curves
 
 
-def loss_gaps(
-    report: RunReport, events: list[dict[str, Any]], evaluations: list[dict[str, Any]]
-) -> Curves:
+def loss_gaps(report: RunReport, events: list[Event], evaluations: list[Event]) -> Curves:
     """Return how far each task's loss on the selection split is above its training loss.
 
     The training loss, with dropout, is the mean over the steps since the previous evaluation.

@@ -12,7 +12,7 @@ import numpy as np
 
 from multitask.config.registry import imported, task_type
 from multitask.config.run_directory import RunDirectory
-from multitask.config.run_log import stage_begins
+from multitask.config.run_log import Event, stage_begins
 from multitask.config.saved.report import RunReport, TaskReport
 from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
@@ -71,7 +71,7 @@ def _smoothed(values: np.ndarray) -> np.ndarray:
     return np.where(count > 0, total / np.maximum(count, 1), math.nan)
 
 
-def _curves(report: RunReport, events: list[dict[str, Any]]) -> "style.Figure":
+def _curves(report: RunReport, events: list[Event]) -> "style.Figure":
     """Draw two panels per task: its metric at each evaluation, and below it the training loss."""
     tasks = report.tasks
     columns = min(3, len(tasks))
@@ -102,7 +102,7 @@ def _metric_curve(
     axes: "style.Axes",
     task: str,
     result: TaskReport,
-    events: list[dict[str, Any]],
+    events: list[Event],
     *,
     selects: str,
 ) -> None:
@@ -136,7 +136,7 @@ def _metric_curve(
     style.quiet_frame(axes)
 
 
-def _loss_curve(axes: "style.Axes", task: str, events: list[dict[str, Any]]) -> None:
+def _loss_curve(axes: "style.Axes", task: str, events: list[Event]) -> None:
     """Draw the task's training loss at each of its steps, raw and smoothed."""
     turns = [event for event in events if event["event"] == "step" and event["task"] == task]
     if turns:
@@ -147,7 +147,7 @@ def _loss_curve(axes: "style.Axes", task: str, events: list[dict[str, Any]]) -> 
     style.quiet_frame(axes)
 
 
-def _schedule(report: RunReport, events: list[dict[str, Any]]) -> "style.Figure":
+def _schedule(report: RunReport, events: list[Event]) -> "style.Figure":
     """Draw a row per task: its share of the turns along the steps, trained or skipped."""
     tasks = list(report.tasks)
     turns = [event for event in events if event["event"] in ("step", "skip")]
