@@ -10,7 +10,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,13 @@ from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report import RunReport
 from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.comparison_figures import draw_all
+from multitask.reporting.comparison.comparison_json import (
+    Axis,
+    ComparedTask,
+    Comparison,
+    Difference,
+    Scores,
+)
 from multitask.reporting.comparison.comparison_page import comparison_page
 from multitask.reporting.comparison.grid_axes import marginals
 from multitask.reporting.comparison.groups import Group, group_runs, run_config
@@ -54,10 +60,10 @@ def compare(
     groups: list[Group],
     baseline: str,
     *,
-    axes: Sequence[dict[str, Any]] = (),
+    axes: Sequence[Axis] = (),
     metrics: Mapping[str, str] | None = None,
     resamples: int = 2000,
-) -> dict[str, Any]:
+) -> Comparison:
     """Compare each group with the group named ``baseline``; plain JSON values.
 
     The same input gives the same numbers. ``axes`` are those of a grid, each with its ``key``,
@@ -81,7 +87,7 @@ def compare(
         [{**run_config(run), "probe": report.probe} for (run, report), *_ in reports]
     )
     times = training_times([[report for _, report in runs] for runs in reports], at)
-    comparison = {
+    comparison: Comparison = {
         "format": 1,
         "baseline": baseline,
         "resamples": resamples,
@@ -96,7 +102,7 @@ def compare(
                 "point": group.point,
                 "settings": settings[i],
                 "trained_parameters": runs[0][1].trained_parameters,
-                "tasks": {task: scored[task][i] for task in tasks if scored[task][i]},
+                "tasks": {task: score for task in tasks if (score := scored[task][i])},
                 "overall": overall[i],
                 "holdout": held_out(runs, counted),
                 "training_time": times[i],
@@ -107,11 +113,11 @@ def compare(
     }
     comparison["transfer"] = transfer(comparison)
     comparison["marginals"] = marginals(comparison)
-    result: dict[str, Any] = without_nan(comparison)
+    result: Comparison = without_nan(comparison)
     return result
 
 
-def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
+def write_comparison(directory: Path, comparison: Comparison) -> list[Path]:
     """Write comparison.json, table.md, .csv and .tex, the figures and report.html.
 
     Returns their paths. Raises UserError for a damaged log of a run, and for a file of others.
@@ -168,9 +174,9 @@ def _dev_rows(task: str, runs: Runs) -> list[ScoredRows]:
 
 def _columns(
     reports: list[Runs], resamples: int
-) -> tuple[dict[str, dict[str, Any]], dict[str, Column], list[str]]:
+) -> tuple[dict[str, ComparedTask], dict[str, Column], list[str]]:
     """Metric and rows of each task, its column, and the tasks that count for the mean."""
-    tasks: dict[str, dict[str, Any]] = {}
+    tasks: dict[str, ComparedTask] = {}
     columns: dict[str, Column] = {}
     trained: dict[str, TaskType] = {}
     for task in dict.fromkeys(task for runs in reports for task in runs[0][1].tasks):
@@ -219,7 +225,7 @@ def _overall(columns: list[Column]) -> Column:
     return overall
 
 
-def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
+def _scored(column: Column, baseline: int) -> list[Scores | None]:
     """Return each group's entry of one column; NaN for an undefined score."""
     entries = [None if entry is None else _summary(*entry) for entry in column]
     best = best_of([e["mean"] for e in entries if e and math.isfinite(e["mean"])])
@@ -228,22 +234,23 @@ def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
     for each, entry in zip(entries, column, strict=True):
         if each is None or entry is None:
             continue
-        each |= {"best": each["mean"] == best, "difference": None}
+        each["best"], each["difference"] = each["mean"] == best, None
         if each is base or base is None or against is None:
             continue
         value = each["mean"] - base["mean"]
         if math.isfinite(value):
             differences = entry[1] - against[1]
             low, high = percentiles(differences)
-            each["difference"] = {"value": value, "low": low, "high": high}
-            each["difference"]["p"] = p_value(differences)
-            compared.append(each["difference"])
+            p = p_value(differences)
+            difference: Difference = {"value": value, "low": low, "high": high, "p": p}
+            each["difference"] = difference
+            compared.append(difference)
     for difference, p in zip(compared, holm([each["p"] for each in compared]), strict=True):
         difference["p_holm"] = p
     return entries
 
 
-def _summary(scores: list[float], samples: Array) -> dict[str, Any]:
+def _summary(scores: list[float], samples: Array) -> Scores:
     """Return mean, standard deviation and interval of a group's score; NaN if one seed has NaN."""
     summary = over_seeds(scores)
     low, high = percentiles(samples) if math.isfinite(summary["mean"]) else (math.nan, math.nan)

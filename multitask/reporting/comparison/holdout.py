@@ -4,16 +4,14 @@ import math
 import statistics
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report import RunReport
+from multitask.reporting.comparison.comparison_json import Columns, Scores
 from multitask.reporting.comparison.saved_predictions import load_split
 
 
-def held_out(
-    runs: Sequence[tuple[Path, RunReport]], counted: Collection[str]
-) -> dict[str, Any] | None:
+def held_out(runs: Sequence[tuple[Path, RunReport]], counted: Collection[str]) -> Columns | None:
     """Return a group's ``tasks.NAME`` and ``overall``, each with ``mean`` and ``sd`` over seeds.
 
     Scores come from ``predictions/TASK.holdout.jsonl``, which the selected weights predicted.
@@ -40,7 +38,7 @@ def held_out(
     }
 
 
-def over_seeds(values: list[float]) -> dict[str, Any]:
+def over_seeds(values: list[float]) -> Scores:
     """Return the scores of a group's seeds, their mean and standard deviation; NaN if undefined."""
     mean = statistics.fmean(values)
     several = len(values) > 1 and math.isfinite(mean)

@@ -202,7 +202,7 @@ def test_a_run_without_events_still_draws(tmp_path):
 def test_any_number_of_classes_fits(tmp_path, size):
     dev = {"confusion": np.eye(size, dtype=int).tolist()}
     names = [f"intent number {i}" for i in range(size)]
-    result = {"classes": names, "dev": dev, "label_type": "class"}
+    result = task_entry("class", names, dev=dev)
     figure = confusion("a task with a rather long name", result, tmp_path)
     figure.savefig(tmp_path / "confusion.png", dpi=50)
 
