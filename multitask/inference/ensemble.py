@@ -22,7 +22,7 @@ from multitask.data.load_rows import label_reader
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions
-from multitask.reporting.comparison.gains import average, gains
+from multitask.reporting.comparison.gains import EnsembleGains, average, gains
 from multitask.reporting.comparison.notes import notes
 from multitask.reporting.comparison.saved_predictions import ScoredRows, check_same_rows, load_split
 from multitask.tasks.label_reader import LabelReader
@@ -51,7 +51,7 @@ class Ensemble:
     config: Config
     readers: dict[str, LabelReader]
     output: Output
-    gains: dict[str, Any]
+    gains: EnsembleGains
 
 
 def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> Ensemble:
@@ -100,7 +100,7 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
         )
     dev = {task: (output[task, "dev"], [one[task, "dev"] for one in outputs]) for task in dev_tasks}
     only = [t for t in dev_tasks if any(r.tasks[t].evaluate_only for _, _, r in runs)]
-    gained = {
+    gained: EnsembleGains = {
         "format": 1,
         **gains([str(run) for run in run_dirs], dev, evaluate_only=only),
         "notes": [*remarks, *notes([(run, report) for run, _, report in runs])],
