@@ -4,6 +4,7 @@
 A score, or a number that follows from scores, is None if it is undefined.
 """
 
+from collections.abc import Sequence
 from typing import Any, NotRequired, TypedDict
 
 Score = Any  # float, or None
@@ -61,8 +62,8 @@ class Axis(TypedDict):
     """An axis of a grid."""
 
     key: str
-    labels: list[str]
-    values: list[Any]  # values of a config key
+    labels: Sequence[str]
+    values: Sequence[Any]  # values of a config key
 
 
 class ComparedTask(TypedDict):
@@ -101,6 +102,12 @@ class AxisValue(TypedDict):
     overall: Marginal | None
 
 
+class FailedRun(TypedDict):
+    cell: str
+    seed: int
+    error: str
+
+
 class Comparison(TypedDict):
     format: int
     baseline: str
@@ -112,3 +119,4 @@ class Comparison(TypedDict):
     notes: list[str]
     transfer: NotRequired[Transfer]
     marginals: NotRequired[list[AxisValue]]
+    failed: NotRequired[list[FailedRun]]  # of a grid

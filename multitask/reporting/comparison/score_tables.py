@@ -105,7 +105,8 @@ def score_table(comparison: Comparison) -> Table:
     """
     groups = comparison["groups"]
     counts = [group.get("trained_parameters") for group in groups]
-    differ = None not in counts and max(counts) > 1.01 * min(counts)
+    known = [count for count in counts if count is not None]
+    differ = len(known) == len(counts) and max(known) > 1.01 * min(known)
     rows, marked = [], set()
     for line, (group, count) in enumerate(zip(groups, counts, strict=True)):
         scores = entries(comparison, group)
@@ -138,9 +139,9 @@ def best_cells(
 def holdout_table(comparison: Comparison) -> Table | None:
     """Build the table of scores on the holdout, the best marked; None for fewer than two groups."""
     scores = {
-        group["name"]: entries(comparison, group["holdout"])
+        group["name"]: entries(comparison, holdout)
         for group in comparison["groups"]
-        if group.get("holdout")
+        if (holdout := group.get("holdout"))
     }
     rows = [[name, *map(score_cell, row)] for name, row in scores.items()]
     header = ("group", *columns(comparison))
@@ -210,8 +211,8 @@ def matrix_table(comparison: Comparison) -> Table | None:
     matrix = comparison["transfer"].get("matrix", {})
     tasks = [task for task in comparison["tasks"] if task in matrix]
     rows = [
-        [added, *(signed(matrix[added].get(task, {}).get("change")) for task in tasks)]
-        for added in tasks
+        [added, *(signed(pair["change"] if pair else None) for pair in map(of_added.get, tasks))]
+        for added, of_added in ((task, matrix[task]) for task in tasks)
     ]
     return Table(("added task", *tasks), rows) if rows else None
 

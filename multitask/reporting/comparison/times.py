@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from multitask.config.saved.report import RunReport
+from multitask.reporting.comparison.comparison_json import TrainingTime
 
 # keys of report.json that must be equal in all runs; older reports lack some
 MACHINE = ("device", "processes", "threads")
@@ -11,7 +12,7 @@ MACHINE = ("device", "processes", "threads")
 
 def training_times(
     groups: Sequence[Sequence[RunReport]], baseline: int
-) -> list[dict[str, float | None] | None]:
+) -> list[TrainingTime | None]:
     """Return each group's ``epoch_seconds`` and their ``ratio`` to the group ``baseline``.
 
     ``groups`` are the reports of each group's runs. Seconds are the median over seeds of the
