@@ -12,7 +12,7 @@ from multitask.config import Config, load_config
 from multitask.config.checkpoint_state import is_foreign
 from multitask.config.run_log import Event, load_lines, parse_event
 from multitask.config.saved.base import read_saved
-from multitask.config.saved.report import Baselines, RunReport
+from multitask.config.saved.report_model import Baselines, RunReport
 from multitask.config.saved.run_files import AllBaselines, BestSteps
 from multitask.utils.errors import UserError, check_regular, warn
 from multitask.utils.files import (

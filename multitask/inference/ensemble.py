@@ -1,6 +1,6 @@
 """Average the output of several finished runs, from saved predictions or from weights.
 
-from multitask.config.saved.report import RunReport, TaskReport
+from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.inference.ensemble import ensemble
 
 averaged = ensemble([Path("runs/a"), Path("runs/b")])
@@ -17,7 +17,7 @@ from multitask.config import Config, load_run_config, load_saved_config
 from multitask.config.registry import imported, task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.run_start import check_distinct, check_no_run
-from multitask.config.saved.report import RunReport, TaskReport
+from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.data.load_rows import label_reader
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.scoring import Scores

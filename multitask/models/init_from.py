@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from multitask.config import Config, load_run_config
 from multitask.config.registry import head_type
 from multitask.config.run_directory import RunDirectory, selected_steps
-from multitask.config.saved.report import StartedFrom
+from multitask.config.saved.report_model import StartedFrom
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import load_tokenizer

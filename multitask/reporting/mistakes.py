@@ -3,7 +3,7 @@
 from typing import Any
 
 from multitask.config.registry import task_type
-from multitask.config.saved.report import TaskReport
+from multitask.config.saved.report_model import TaskReport
 from multitask.reporting.page import Text
 from multitask.reporting.table_formats import Table, score
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report import RunReport
+from multitask.config.saved.report_model import RunReport
 from multitask.config.yaml_merge import load_tree
 from multitask.reporting import run_report
 from multitask.reporting.page import Code, Lines, Page, Section, Text, markdown_page

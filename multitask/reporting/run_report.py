@@ -10,7 +10,7 @@ from pathlib import Path
 from multitask.config.describe_config import TRAINED_HEADER, trained_with, training_line
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report import Agreement, RunReport, TaskReport
+from multitask.config.saved.report_model import Agreement, RunReport, TaskReport
 from multitask.reporting.figures.training_curves import draw_all, figure_name
 from multitask.reporting.html_page import write_html
 from multitask.reporting.mistakes import MISTAKES, mistakes

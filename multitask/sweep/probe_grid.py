@@ -18,7 +18,7 @@ from torch import Tensor
 
 from multitask.config import Config
 from multitask.config.run_start import save_config
-from multitask.config.saved.report import Baselines, TaskReport, Turns
+from multitask.config.saved.report_model import Baselines, TaskReport, Turns
 from multitask.inference.trivial_scores import trivial_scores
 from multitask.inference.write_predictions import write_predictions
 from multitask.models.build import initial_model
@@ -244,7 +244,7 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
     trivial = trivial_scores(model.module(task).head, splits["train"], splits["dev"], reader)
     baselines = Baselines(trivial=trivial, frozen=None)
     trained = Trained(probe.selected_step, Turns(trained=probe.steps, skipped=0))
-    entry = task_result(replace(plan, config=config), task, probe.dev, baselines, trained)
+    entry = task_result(replace(plan, config=config), task, probe.dev, baselines, trained=trained)
     return Probed(probe, entry)
 
 

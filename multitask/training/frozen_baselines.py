@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.base import Score
-from multitask.config.saved.report import Baselines
+from multitask.config.saved.report_model import Baselines
 from multitask.inference.scoring import measure
 from multitask.inference.trivial_scores import trivial_scores
 from multitask.training.frozen_probe import Probing, frozen_head_scores

@@ -12,7 +12,7 @@ import torch
 from multitask.config.config import seen_corpora
 from multitask.config.run_directory import RunDirectory, selected_steps
 from multitask.config.saved.base import Score
-from multitask.config.saved.report import Baselines, RunReport, SplitFacts, TaskReport, Turns
+from multitask.config.saved.report_model import Baselines, RunReport, SplitFacts, TaskReport, Turns
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions
 from multitask.models.multitask_model import parameter_counts
@@ -59,7 +59,7 @@ def save_results(
                 Turns(trained=progress.trained[task], skipped=progress.skipped[task]),
                 trainer.selection.last_stops.get(task),
             )
-            tasks[task] = task_result(plan, task, scores, baselines[task], trained)
+            tasks[task] = task_result(plan, task, scores, baselines[task], trained=trained)
     training = {
         "git_revision": revision,
         "wall_time_s": progress.wall_seconds(),
@@ -104,7 +104,13 @@ def save_task_predictions(plan: Plan, task: str, run: RunDirectory) -> tuple[Sco
 
 @dataclass(frozen=True)
 class Trained:
-    """How a task was trained: the step of its weights, its turns, and where it stopped early."""
+    """How a task was trained.
+
+    Attributes:
+        selected_step: the step whose weights it uses.
+        turns: its turns, trained and skipped.
+        stopped_at_step: where it stopped early; None if it did not.
+    """
 
     selected_step: int
     turns: Turns
@@ -112,7 +118,7 @@ class Trained:
 
 
 def task_result(
-    plan: Plan, task: str, scores: Scores, baselines: Baselines, trained: Trained
+    plan: Plan, task: str, scores: Scores, baselines: Baselines, *, trained: Trained
 ) -> TaskReport:
     """Build a task's entry in report.json from its dev ``scores``."""
     config = plan.config

@@ -19,7 +19,7 @@ from multitask.config.run_start import (
     start_directory,
     write_marker,
 )
-from multitask.config.saved.report import RunReport
+from multitask.config.saved.report_model import RunReport
 from multitask.reporting.model_card import complete_pages
 from multitask.reporting.run_report import terminal_table
 from multitask.training.build_trainer import build_trainer

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report import Baselines
+from multitask.config.saved.report_model import Baselines
 from multitask.utils.errors import UserError, warn
 from tests.conftest import ROOT
 from tests.support.source_tree import name_of, sources, tree_of

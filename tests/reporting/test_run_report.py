@@ -11,7 +11,7 @@ import yaml
 
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report import RunReport
+from multitask.config.saved.report_model import RunReport
 from multitask.reporting.run_report import data_table, terminal_table, write_reports
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run

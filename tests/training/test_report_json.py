@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 from multitask.config import load_config
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report import Baselines
+from multitask.config.saved.report_model import Baselines
 from multitask.inference.scoring import Scores
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows

@@ -3,7 +3,7 @@
 from pydantic import ConfigDict, RootModel, model_validator
 
 from multitask.config.saved.base import Saved
-from multitask.config.saved.report import Baselines
+from multitask.config.saved.report_model import Baselines
 
 JOINT = "joint"
 

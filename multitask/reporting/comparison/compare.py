@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report import RunReport
+from multitask.config.saved.report_model import RunReport
 from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.comparison_figures import draw_all
 from multitask.reporting.comparison.comparison_json import (

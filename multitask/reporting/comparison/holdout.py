@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report import RunReport
+from multitask.config.saved.report_model import RunReport
 from multitask.reporting.comparison.comparison_json import Columns, Scores
 from multitask.reporting.comparison.saved_predictions import load_split
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from multitask.config.saved.report import RunReport
+from multitask.config.saved.report_model import RunReport
 from multitask.reporting.comparison.times import several_machines
 
 

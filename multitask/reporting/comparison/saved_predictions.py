@@ -11,7 +11,7 @@ import numpy as np
 
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report import TaskReport
+from multitask.config.saved.report_model import TaskReport
 from multitask.tasks.base import Array, Columns, TaskType
 from multitask.tasks.bootstrap import resampled_rows
 from multitask.tasks.metrics import resampled_values

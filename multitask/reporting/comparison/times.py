@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from multitask.config.saved.report import RunReport
+from multitask.config.saved.report_model import RunReport
 from multitask.reporting.comparison.comparison_json import TrainingTime
 
 # keys of report.json that must be equal in all runs; older reports lack some

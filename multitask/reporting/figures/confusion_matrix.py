@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from multitask.config.registry import task_type
-from multitask.config.saved.report import TaskReport
+from multitask.config.saved.report_model import TaskReport
 from multitask.reporting.figures import style
 
 # With more classes there is no room for counts in the cells, or for names on the axes.

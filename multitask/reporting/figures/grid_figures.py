@@ -13,7 +13,7 @@ import numpy as np
 
 from multitask.config.run_directory import RunDirectory
 from multitask.config.run_log import Event, stage_begins
-from multitask.config.saved.report import RunReport
+from multitask.config.saved.report_model import RunReport
 from multitask.reporting.figures import style
 from multitask.utils.errors import UserError
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from multitask.config.registry import task_type
 from multitask.config.run_log import load_lines
-from multitask.config.saved.report import TaskReport
+from multitask.config.saved.report_model import TaskReport
 from multitask.reporting.figures import style
 
 

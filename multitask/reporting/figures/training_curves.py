@@ -13,7 +13,7 @@ import numpy as np
 from multitask.config.registry import imported, task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.run_log import Event, stage_begins
-from multitask.config.saved.report import RunReport, TaskReport
+from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
 from multitask.reporting.figures.gradient_cosines import draw_conflict

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config.run_directory import RunDirectory
-from multitask.config.saved.report import RunReport
+from multitask.config.saved.report_model import RunReport
 from multitask.reporting.comparison.compare import Group, compare
 from multitask.reporting.comparison.notes import run_notes, score_notes
 from multitask.reporting.comparison.times import median_of

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from multitask.config.saved.base import read_saved
-from multitask.config.saved.report import Baselines, RunReport
+from multitask.config.saved.report_model import Baselines, RunReport
 from multitask.config.saved.run_files import BestSteps
 from multitask.utils.errors import UserError
 

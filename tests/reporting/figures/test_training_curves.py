@@ -10,7 +10,7 @@ import pytest
 from matplotlib.image import imread
 
 from multitask.config.run_directory import load_lines
-from multitask.config.saved.report import TaskReport
+from multitask.config.saved.report_model import TaskReport
 from multitask.reporting.figures import training_curves
 from multitask.reporting.figures.confusion_matrix import confusion
 from multitask.reporting.figures.scatter import scatter

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from multitask.config.saved.report import RunReport
+from multitask.config.saved.report_model import RunReport
 from multitask.utils.files import json_text
 from tests.conftest import ROOT
 from tests.support.run_files import report_of
