@@ -32,10 +32,10 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"{task}: {split.rows.source} has no labels; see: predict {arguments.run}")
             continue
         scores = trained.score_split(task, split)
-        measured = dev_results(scores, split.rows, trained.readers[task])
-        results[task] = {"metrics": measured["dev"], "intervals": measured["dev_intervals"]}
-        for name, (low, high) in measured["dev_intervals"].items():
-            print(f"{task:8} {name:18} {measured['dev'][name]:.4f}  [{low:.4f}, {high:.4f}]")
+        measured, intervals = dev_results(scores, split.rows, trained.readers[task])
+        results[task] = {"metrics": measured, "intervals": intervals}
+        for name, (low, high) in intervals.items():
+            print(f"{task:8} {name:18} {measured[name]:.4f}  [{low:.4f}, {high:.4f}]")
     if not results:
         raise UserError(f"{arguments.run}: no task has a labelled {arguments.split} split")
     trained.check_unchanged()

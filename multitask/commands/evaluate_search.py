@@ -43,8 +43,12 @@ def run(arguments: argparse.Namespace) -> None:
 
     from multitask.inference.embeddings import open_vectors
 
-    how = {"task": arguments.task, "pooling": arguments.pooling}
-    vectors = open_vectors(arguments.run, **how, max_length=search_quality.MAX_LENGTH)
+    vectors = open_vectors(
+        arguments.run,
+        task=arguments.task,
+        pooling=arguments.pooling,
+        max_length=search_quality.MAX_LENGTH,
+    )
     seen = {}
     if vectors.run is not None:
         with contextlib.suppress(UserError):  # the data of the run may be elsewhere

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitask.commands import arguments as shared
-from multitask.utils.errors import UserError, check_text, reading
+from multitask.utils.errors import UserError, check_text
 
 if TYPE_CHECKING:
     from multitask.config import Config
@@ -94,10 +94,9 @@ def _of_run(
             f"{directory}: its weights were removed, so --text cannot be used: train it again"
         )
     else:
-        with reading(directory):  # damaged files lack keys
-            tasks = run.load_report()["tasks"]
-            steps = {task: tasks[task]["selected_step"] for task in chosen if task in tasks}
-            importances = read_log(directory, steps)
+        tasks = run.load_report().tasks
+        steps = {task: tasks[task].selected_step for task in chosen if task in tasks}
+        importances = read_log(directory, steps)
     if not importances:
         where = f"{directory}: task {only}" if only else f"{directory}"
         message = "`pooling: hire` and `layer_attention` have them, where no `eval_pooling` is set"

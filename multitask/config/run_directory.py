@@ -10,8 +10,10 @@ from typing import Any
 
 from multitask.config import Config, load_config
 from multitask.config.checkpoint_state import is_foreign
-from multitask.config.run_log import load_lines, parse_event
-from multitask.config.selected_steps import JOINT
+from multitask.config.run_log import Event, load_lines, parse_event
+from multitask.config.saved.base import read_saved
+from multitask.config.saved.report_model import Baselines, RunReport
+from multitask.config.saved.run_files import AllBaselines, BestSteps
 from multitask.utils.errors import UserError, check_regular, warn
 from multitask.utils.files import (
     file_digest,
@@ -19,7 +21,6 @@ from multitask.utils.files import (
     hold,
     json_text,
     read_digests,
-    read_json,
     text_digest,
     write_digests,
     write_text,
@@ -198,7 +199,7 @@ class RunDirectory:
             write_text(file, text)
         return file
 
-    def write_json(self, file: Path, value: Any) -> Path:
+    def write_json(self, file: Path, value: object) -> Path:
         """Write a file of the run as standard JSON, complete or not at all."""
         return self.write_text(file, json_text(value))
 
@@ -250,22 +251,15 @@ class RunDirectory:
         self.warn_of_change(self.config)
         return config
 
-    def load_baselines(self) -> dict[str, dict[str, Any]] | None:
+    def load_baselines(self) -> dict[str, Baselines] | None:
         """Return the baselines; None if missing or damaged, as they are quick to compute again."""
         try:
-            baselines: dict[str, dict[str, Any]] = read_json(self.baselines)
-            if not self.is_as_saved(self.baselines):
-                return None
-            for scores in baselines.values():
-                if not isinstance(scores["trivial"], dict):
-                    return None
-                if not isinstance(scores["frozen"], dict | None):
-                    return None
-        except (ValueError, FileNotFoundError, AttributeError, KeyError, TypeError, UserError):
+            baselines = read_saved(self.baselines, AllBaselines, ": damaged: {}")
+            return baselines.root if self.is_as_saved(self.baselines) else None
+        except (FileNotFoundError, UserError):
             return None
-        return baselines
 
-    def load_events(self) -> list[dict[str, Any]]:
+    def load_events(self) -> list[Event]:
         """Return the lines of the log, without damaged ones; a warning lists those.
 
         It also warns if the log was changed after the run ended. Raises UserError if all lines are
@@ -290,25 +284,13 @@ class RunDirectory:
         self.warn_of_change(file)
         return records
 
-    def load_report(self) -> dict[str, Any]:
+    def load_report(self) -> RunReport:
         """Return report.json. Raises UserError if it is missing or damaged."""
         path = self.report
         if not path.is_file():
             raise UserError(f"{path} does not exist: a run writes it when its training ends")
-        try:
-            report: dict[str, Any] = read_json(path)
-            if not isinstance(report, dict) or not isinstance(report.get("tasks"), dict):
-                raise ValueError("it has no tasks")
-            missing = [name for name in ("seed", "selection_split") if name not in report]
-            for task, entry in report["tasks"].items():
-                keys = entry if isinstance(entry, dict) else {}
-                needed = ("label_type", "metric", "dev")
-                missing += [f"tasks.{task}.{name}" for name in needed if name not in keys]
-            if missing:
-                raise ValueError(f"it has no {missing[0]}")
-        except ValueError as error:
-            advice = "restore it, or train the run again"
-            raise UserError(f"{path}: damaged: {error}; {advice}") from error
+        advice = "restore it, or train the run again"
+        report = read_saved(path, RunReport, f": damaged: {{}}; {advice}")
         self.warn_of_change(path)
         return report
 
@@ -317,15 +299,10 @@ class RunDirectory:
 
         Raises UserError if the file is damaged.
         """
-        try:
-            best: dict[str, int] = read_json(self.best)
-        except ValueError:
-            best = {}
-        has_joint = isinstance(best, dict) and JOINT in best
-        if not has_joint or {type(step) for step in best.values()} != {int}:
-            raise UserError(f"{self.best} is damaged: go on with --resume, which writes it anew")
+        advice = "go on with --resume, which writes it anew"
+        best = read_saved(self.best, BestSteps, f" is damaged: {advice} ({{}})")
         self.warn_of_change(self.best)
-        return best
+        return best.root
 
 
 def step_of(checkpoint: Path) -> int:
@@ -372,7 +349,7 @@ def load_run_config(run_dir: str | os.PathLike[str], overrides: list[str] | None
     """
     run = open_run(run_dir)
     if run.holds_run and not run.best.is_file():
-        if run.finished and run.load_report().get("probe"):
+        if run.finished and run.load_report().probe:
             message = f"heads of a probe grid keep no weights: train {run.config}"
             raise UserError(f"{run.path}: {message} with output_dir=DIR")
         check_not_replaced(run)

@@ -8,6 +8,7 @@ from typing import Any
 
 from multitask.utils.errors import check_regular
 
+Event = dict[str, Any]  # a line of the log; its keys depend on "event"
 # the keys that each event must have, in addition to "event" and "step"
 EVENTS: dict[str, tuple[str, ...]] = {
     "plan": ("steps", "epochs"),
@@ -34,10 +35,10 @@ VALUES: dict[str, Any] = {
 }
 
 
-def parse_event(line: bytes) -> dict[str, Any] | None:
+def parse_event(line: bytes) -> Event | None:
     """Return the event in a line of the log; None if the line is damaged."""
     try:
-        event: dict[str, Any] = json.loads(line)
+        event: Event = json.loads(line)
         values = {"step": event["step"]} | {key: event[key] for key in EVENTS[event["event"]]}
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
@@ -45,7 +46,7 @@ def parse_event(line: bytes) -> dict[str, Any] | None:
     return event if good and event["step"] >= 0 else None
 
 
-def stage_begins(events: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:
+def stage_begins(events: Iterable[Event]) -> list[tuple[int, str]]:
     """Return the last step before each stage except the first, and the name of the stage."""
     return [(event["step"], event["stage"]) for event in events if event["event"] == "stage"]
 

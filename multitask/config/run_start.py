@@ -9,13 +9,14 @@ from typing import Any
 from multitask.config import Config
 from multitask.config.describe_config import as_written
 from multitask.config.run_directory import RunDirectory, open_run
+from multitask.config.saved.base import read_saved
+from multitask.config.saved.run_files import Marker, StartedWith
 from multitask.utils.errors import UserError
 from multitask.utils.file_system import check_no_volume_in
 from multitask.utils.files import (
     ANYWHERE,
     entries,
     hold,
-    read_json,
     remove_scraps,
     replacing,
     text_digest,
@@ -128,17 +129,16 @@ def write_marker(config: Config, run: RunDirectory, started: Mapping[str, Any] |
     """Write the file that marks a directory as this run."""
     moved = {"output_dir": "", "data_dir": ""}  # a run and its data may be
     digest = text_digest(config.model_copy(update=moved).dump())
-    values = {"format": 1, "started_with": {"config": digest, **(started or {})}}
-    run.write_text(run.marker, json.dumps(values) + "\n")
+    marker = Marker(format=1, started_with=StartedWith(config=digest, **(started or {})))
+    run.write_text(run.marker, json.dumps(marker.content()) + "\n")
 
 
-def started_with(run: RunDirectory) -> dict[str, Any]:
+def started_with(run: RunDirectory) -> StartedWith:
     """Return the checksums of what a run was started with; those of older versions have none."""
     try:
-        started = read_json(run.marker)["started_with"]
-    except (OSError, ValueError, TypeError, KeyError):
-        return {}
-    return started if isinstance(started, dict) else {}
+        return read_saved(run.marker, Marker, ": damaged: {}").started_with
+    except (OSError, UserError):
+        return StartedWith()
 
 
 def as_started(config: Config, run: RunDirectory) -> Config:

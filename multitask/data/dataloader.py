@@ -152,8 +152,10 @@ class MultiTaskLoader:
                 batches = {}
                 for task, total in counts.items():
                     if total:
-                        how = {"share": (loader.count(task, rows) if counted else 0) / total}
-                        batches[task] = loader.labelled(task, inputs, rows, **how, step_rows=total)
+                        share = (loader.count(task, rows) if counted else 0) / total
+                        batches[task] = loader.labelled(
+                            task, inputs, rows, share=share, step_rows=total
+                        )
                 if batches:
                     micro_batches[number].append(SharedBatch(inputs, batches))
         return [shared for shared in micro_batches if shared]

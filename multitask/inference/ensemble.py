@@ -1,5 +1,6 @@
 """Average the output of several finished runs, from saved predictions or from weights.
 
+from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.inference.ensemble import ensemble
 
 averaged = ensemble([Path("runs/a"), Path("runs/b")])
@@ -16,11 +17,12 @@ from multitask.config import Config, load_run_config, load_saved_config
 from multitask.config.registry import imported, task_type
 from multitask.config.run_directory import RunDirectory
 from multitask.config.run_start import check_distinct, check_no_run
+from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.data.load_rows import label_reader
 from multitask.inference.load_run import TrainedRun
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions
-from multitask.reporting.comparison.gains import average, gains
+from multitask.reporting.comparison.gains import EnsembleGains, average, gains
 from multitask.reporting.comparison.notes import notes
 from multitask.reporting.comparison.saved_predictions import ScoredRows, check_same_rows, load_split
 from multitask.tasks.label_reader import LabelReader
@@ -32,7 +34,7 @@ from multitask.utils.outputs import has_keys
 
 FACTS = "ensemble.json"
 Output = dict[tuple[str, str], ScoredRows]  # by task and split
-Run = tuple[Path, Config, dict[str, Any]]  # with its report.json
+Run = tuple[Path, Config, RunReport]  # with its report.json
 
 
 @dataclass
@@ -49,7 +51,7 @@ class Ensemble:
     config: Config
     readers: dict[str, LabelReader]
     output: Output
-    gains: dict[str, Any]
+    gains: EnsembleGains
 
 
 def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> Ensemble:
@@ -67,17 +69,17 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
     for run in run_dirs:
         config = load_saved_config(run, overrides)
         report = RunDirectory(run).load_report()
-        runs.append((run, config, {**report, "tasks": _entries(config, report)}))
+        runs.append((run, config, report.with_tasks(_entries(config, report))))
     tasks, remarks = _shared_tasks(runs)
     readers: dict[str, LabelReader] = {}
     splits = []
-    scored = RunDirectory(run_dirs[0]).load_report()["tasks"]
+    scored = RunDirectory(run_dirs[0]).load_report().tasks
     dev_tasks = [task for task in tasks if task in scored]
     if not dev_tasks:
         raise UserError(f"{run_dirs[0]}: no task of all these runs has dev rows to compare them on")
     for task in tasks:
         readers[task] = check_same_labels(
-            task, [(run, _saved_reader(c, task, report["tasks"][task])) for run, c, report in runs]
+            task, [(run, _saved_reader(c, task, report.tasks[task])) for run, c, report in runs]
         )
         if task in dev_tasks:
             splits.append((task, "dev"))
@@ -97,8 +99,8 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
             first, run=Path("ensemble"), predictions=predictions, scores=scores
         )
     dev = {task: (output[task, "dev"], [one[task, "dev"] for one in outputs]) for task in dev_tasks}
-    only = [t for t in dev_tasks if any(r["tasks"][t].get("evaluate_only") for _, _, r in runs)]
-    gained = {
+    only = [t for t in dev_tasks if any(r.tasks[t].evaluate_only for _, _, r in runs)]
+    gained: EnsembleGains = {
         "format": 1,
         **gains([str(run) for run in run_dirs], dev, evaluate_only=only),
         "notes": [*remarks, *notes([(run, report) for run, _, report in runs])],
@@ -180,20 +182,20 @@ def _facts(reader: LabelReader) -> dict[str, Any]:
     }
 
 
-def _entries(config: Config, report: Mapping[str, Any]) -> dict[str, Any]:
+def _entries(config: Config, report: RunReport) -> dict[str, TaskReport]:
     """Return each task's entry of report.json; without dev rows, that of the owner of its head."""
-    entries, owners = report["tasks"], config.selecting_tasks()
+    entries, owners = report.tasks, config.selecting_tasks()
     named = {task: entries.get(task) or entries.get(owners[task]) for task in owners}
     return {task: entry for task, entry in named.items() if entry is not None}
 
 
 def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
     """Return the tasks that every run has, in the order of the first, and remarks on the others."""
-    types = {t: task_type(e["label_type"]) for _, _, r in runs for t, e in r["tasks"].items()}
+    types = {t: task_type(e.label_type) for _, _, r in runs for t, e in r.tasks.items()}
     every = [task for task, kind in types.items() if kind.averages]  # other output has no average
-    shared = [task for task in every if all(task in report["tasks"] for _, _, report in runs)]
+    shared = [task for task in every if all(task in report.tasks for _, _, report in runs)]
     if not shared:
-        tasks = "; ".join(f"{run}: {', '.join(report['tasks'])}" for run, _, report in runs)
+        tasks = "; ".join(f"{run}: {', '.join(report.tasks)}" for run, _, report in runs)
         raise UserError(
             f"the runs have no task in common that can be averaged ({tasks}): leave some out"
         )
@@ -208,12 +210,12 @@ def _shared_tasks(runs: Sequence[Run]) -> tuple[list[str], list[str]]:
     return shared, remarks
 
 
-def _saved_reader(config: Config, task: str, result: Mapping[str, Any]) -> LabelReader:
+def _saved_reader(config: Config, task: str, result: TaskReport) -> LabelReader:
     """Return a finished run's label reader without reading its training file."""
-    kind = task_type(result["label_type"])
+    kind = task_type(result.label_type)
     inferred = kind.has_classes and kind.default_labels is None
     if inferred and config.tasks[task].data.labels is None:
-        names = tuple(result["classes"])  # the values in the file
+        names = tuple(result.classes or ())  # the values in the file
         return LabelReader(kind, {name: i for i, name in enumerate(names)}, names)
     return label_reader(config, task, kind)
 
@@ -232,7 +234,7 @@ def _output(
     output: Output = {}
     trained: TrainedRun | None = None
     for task, split in splits:
-        result = report["tasks"][task]
+        result = report.tasks[task]
         file = RunDirectory(directory).predictions_of(task, split)
         if not overrides and file.is_file():
             saved = load_split(directory, task, split, result)
@@ -247,8 +249,8 @@ def _output(
         output[task, split] = ScoredRows(
             directory,
             made.rows,
-            task_type(result["label_type"]),
-            result["metric"],
+            task_type(result.label_type),
+            result.metric,
             scores.predictions,
             scores.scores,
         )

@@ -249,8 +249,10 @@ class TrainedRun:
         return self.scorer.score(task, split)
 
     def _tokenized(self, task: str, rows: Rows, cache: Path | None = None) -> Split:
-        how: dict[str, Any] = {"reader": self.readers[task], "tokenizer": self.tokenizer}
-        return tokenized(self.config, task, rows, cache=cache, **how)
+        reader = self.readers[task]
+        return tokenized(
+            self.config, task, rows, reader=reader, tokenizer=self.tokenizer, cache=cache
+        )
 
     def _check_predicts(self, task: str) -> None:
         if self.readers[task].task_type.labelled:

@@ -145,7 +145,7 @@ class Scorer:
         """
         head, siamese = self.model.head(task), split.tokens.sides > 1
         score = self._score_sides if siamese else self._score_rows
-        output = score(task, split.tokens, between_batches=between_batches, title=f"scoring {task}")
+        output = score(task, split.tokens, between_batches)
         if not output.isfinite().all():
             raise NotFinite(f"task {task}: the model's scores are not finite numbers")
         read_output = task_type(head.task_type).read_output
@@ -154,7 +154,7 @@ class Scorer:
         read = imported(read_output)(output.double().cpu().numpy(), split.rows, split.tokens)
         return Scores(*read)
 
-    def _score_rows(self, task: str, tokens: Tokens, **how: Any) -> Tensor:
+    def _score_rows(self, task: str, tokens: Tokens, between: Callable[[], None]) -> Tensor:
         """Return the head's output for each row [N, ...]; see ``heads.base.Head.row_values``."""
         head = self.model.head(task)
         longest = 0 if tokens.targets is None else int(tokens.masked.max())
@@ -168,17 +168,24 @@ class Scorer:
             )
             return values
 
-        return self.over_rows(tokens, output, **how)
+        title = f"scoring {task}"
+        return self.over_rows(tokens, output, between_batches=between, title=title)
 
     @torch.no_grad()
-    def _score_sides(self, task: str, tokens: Tokens, **how: Any) -> Tensor:
+    def _score_sides(self, task: str, tokens: Tokens, between: Callable[[], None]) -> Tensor:
         """Return the head's scores [N, ...] of N rows with several sequences."""
         texts, which = tokens.inputs
 
         def pooled(batch: Batch) -> Tensor:
             return self.model.pooled(separate({task: batch}))[task]
 
-        vectors = self.over_rows(texts, pooled, batch_size=tokens.sides * self.batch_size, **how)
+        vectors = self.over_rows(
+            texts,
+            pooled,
+            batch_size=tokens.sides * self.batch_size,
+            between_batches=between,
+            title=f"scoring {task}",
+        )
         rows = torch.from_numpy(which).to(vectors.device)
         module, sides = self.model.module(task), tokens.sides
         with _evaluating(self.model):

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from multitask.config import Config, load_run_config
 from multitask.config.registry import head_type
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.report_model import StartedFrom
 from multitask.config.selected_steps import selected_steps
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.multitask_model import MultiTaskModel
@@ -48,7 +49,7 @@ class Start:
         file: the weights.
     """
 
-    described: dict[str, Any]
+    described: StartedFrom
     owners: Mapping[str, str]
     task_type: TaskType
     classes: list[str]
@@ -85,14 +86,14 @@ def find_start(config: Config) -> Start | None:
     head = source.tasks[task].share_head or task
     pooling = source.tasks[head].share_pooling or head
     owners = {"pooler": pooling, "projection": pooling, "head": head, "adapter": pooling}
-    described = {
-        "run": str(directory),
-        "task": head,
-        "step": step,
-        "take": wanted.take,
-        "seed": source.seed,
-        "encoder": source.encoder.name,
-    }
+    described = StartedFrom(
+        run=str(directory),
+        task=head,
+        step=step,
+        take=wanted.take,
+        seed=source.seed,
+        encoder=source.encoder.name,
+    )
     kind = head_type(source.tasks[head].head.name)
     classes = list(dict.fromkeys((source.tasks[head].data.labels or {}).values()))
     return Start(described, owners, kind, classes, file=intact_weights(run, step))
@@ -100,7 +101,7 @@ def find_start(config: Config) -> Start | None:
 
 def start_encoder(config: Config, start: Start, encoder: nn.Module, tokenizer: Any) -> None:
     """Load the run's weights into the encoder. Raises UserError if it is another encoder."""
-    run, name = start.described["run"], start.described["encoder"]
+    run, name = start.described.run, start.described.encoder
     directory = RunDirectory(Path(run)).encoder
     with config.errors_at(("init_from",)):
         tensors = below(start.tensors, "encoder.")
@@ -133,7 +134,7 @@ def start_tasks(
     Raises UserError for parts that do not fit, such as a head with three classes for two, or one
     with the classes in another order.
     """
-    run, take = start.described["run"], start.described["take"]
+    run, take = start.described.run, start.described.take
     if take == "encoder":
         return
     with config.errors_at(("init_from",)):
@@ -155,7 +156,7 @@ def start_tasks(
 
 def _check_labels(start: Start, task: str, reader: LabelReader) -> None:
     """Raise UserError for a head that was trained on labels of another type or order."""
-    run = start.described["run"]
+    run = start.described.run
     if start.task_type is not reader.task_type:
         message = f"the head of {run} is for labels of the kind {start.task_type.name!r}, "
         raise UserError(f"{message}task {task} has {reader.task_type.name!r}{LEAVE_OUT}")

@@ -42,8 +42,13 @@ def load_pretrained(config: Config, say: Callable[[str], None] = print) -> Encod
     """Load the encoder that a config names, changed as the config says; see ``load_encoder``."""
     wanted = config.encoder
     with config.errors_at(("encoder", "name")):
-        how = wanted.model_dump(include={"revision", "implementation", "dropout"})
-        encoder = load_encoder(wanted.name, **how, say=say)
+        encoder = load_encoder(
+            wanted.name,
+            revision=wanted.revision,
+            implementation=wanted.implementation,
+            dropout=wanted.dropout,
+            say=say,
+        )
     _change(config, encoder)
     return encoder
 

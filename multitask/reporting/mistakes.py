@@ -3,6 +3,7 @@
 from typing import Any
 
 from multitask.config.registry import task_type
+from multitask.config.saved.report_model import TaskReport
 from multitask.reporting.page import Text
 from multitask.reporting.table_formats import Table, score
 
@@ -10,9 +11,9 @@ MISTAKES = 20
 TEXT_WIDTH = 200
 
 
-def mistakes(result: dict[str, Any], records: list[dict[str, Any]]) -> Table | Text:
+def mistakes(result: TaskReport, records: list[dict[str, Any]]) -> Table | Text:
     """List the wrong dev predictions, the worst first; ``TaskType.mistake`` measures them."""
-    kind, classes = task_type(result["label_type"]), result["classes"] or ()
+    kind, classes = task_type(result.label_type), result.classes or ()
     labelled = [one for one in records if None not in (one["label"], one["prediction"])]
     pairs = [(kind.mistake(record, classes), record) for record in labelled]
     wrong = [(mistake, record) for mistake, record in pairs if mistake is not None]

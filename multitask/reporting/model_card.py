@@ -8,6 +8,7 @@ from typing import Any
 
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.report_model import RunReport
 from multitask.config.yaml_merge import load_tree
 from multitask.reporting import run_report
 from multitask.reporting.page import Code, Lines, Page, Section, Text, markdown_page
@@ -85,10 +86,10 @@ def card(run_dir: Path, exported: Exported | None = None) -> str:
         usage = [Section("How to load it", [Code(exported.usage, "python"), Lines(exported.notes)])]
         versions = [f"{package}: {version}" for package, version in exported.versions.items()]
         export = [Section("How it was exported", [Code(exported.command), Lines(versions)])]
-        results = {task: entry for task, entry in report["tasks"].items() if task == exported.task}
+        results = {task: entry for task, entry in report.tasks.items() if task == exported.task}
         if exported.config:
             config, results, missing = exported.config, {}, OTHER
-        shown = {**report, "tasks": results}
+        shown = report.with_tasks(results)
     sections = [*usage, *_sections(report, shown, tasks, missing), *export]
     page = markdown_page(Page(run_dir, title, summary, sections))
     header = _header(name, shown, tasks, exported)
@@ -96,17 +97,17 @@ def card(run_dir: Path, exported: Exported | None = None) -> str:
 
 
 def _sections(
-    report: dict[str, Any], shown: dict[str, Any], tasks: Mapping[str, Any], missing: str
+    report: RunReport, shown: RunReport, tasks: Mapping[str, Any], missing: str
 ) -> list[Section]:
     """Build the sections of a card; ``missing`` replaces the scores if ``shown`` has none."""
-    encoder = report["encoder"]
+    encoder = report.encoder
     what = (
-        f"One encoder ({encoder['name']}, {encoder['parameters'] / 1e6:.1f} M parameters), trained "
-        f"on the tasks {', '.join(report['tasks'])}."
+        f"One encoder ({encoder.name}, {encoder.parameters / 1e6:.1f} M parameters), trained "
+        f"on the tasks {', '.join(report.tasks)}."
     )
     scores = [Section("Dev scores", [Text(missing)])]
-    if shown["tasks"]:
-        overall = [Lines(run_report.overall_lines(shown))] if len(shown["tasks"]) > 1 else []
+    if shown.tasks:
+        overall = [Lines(run_report.overall_lines(shown))] if len(shown.tasks) > 1 else []
         scores = [
             Section("Dev scores and baselines", [run_report.score_table(shown), *overall]),
             Section("All metrics", [run_report.metric_table(shown)]),
@@ -117,35 +118,35 @@ def _sections(
         *scores,
         Section("Contamination", [Lines(_contamination(report, tasks))]),
         Section(
-            "How it was trained", [Code(report["command"]), Lines(run_report.run_settings(report))]
+            "How it was trained", [Code(report.command), Lines(run_report.run_settings(report))]
         ),
     ]
 
 
-def _contamination(report: Mapping[str, Any], tasks: Mapping[str, Any]) -> list[str]:
+def _contamination(report: RunReport, tasks: Mapping[str, Any]) -> list[str]:
     """List the corpora that the encoder has seen, the tasks they affect, and dev rows in train."""
-    seen = report["encoder"]["seen_corpora"]
+    seen = report.encoder.seen_corpora
     lines = [f"The pretrained weights have seen: {', '.join(seen)}."] if seen else [UNKNOWN]
-    if report["encoder"].get("from_scratch"):
+    if report.encoder.from_scratch:
         lines = ["The encoder started from random weights."]
     touched = [
         task for task, entry in tasks.items() if (entry.get("data") or {}).get("corpus") in seen
     ]
     if touched:
         lines.append(f"Their corpora are among these: {', '.join(touched)}.")
-    for task, result in report["tasks"].items():
-        for split, data in result["data"].items():
-            if data.get("in_train"):
-                lines.append(f"{task}: {data['in_train']} {split} rows are also in train.")
-            if data.get("in_other_train"):
-                others = ", ".join(data["other_train"])
-                rows = f"{data['in_other_train']} {split} rows"
+    for task, result in report.tasks.items():
+        for split, data in result.data.items():
+            if data.in_train:
+                lines.append(f"{task}: {data.in_train} {split} rows are also in train.")
+            if data.in_other_train:
+                others = ", ".join(data.other_train)
+                rows = f"{data.in_other_train} {split} rows"
                 lines.append(f"{task}: {rows} are in train of other tasks: {others}.")
-    return [*lines, *(f"Warning of the run: {line}" for line in report["warnings"])]
+    return [*lines, *(f"Warning of the run: {line}" for line in report.warnings)]
 
 
 def _header(
-    name: str, shown: Mapping[str, Any], tasks: Mapping[str, Any], exported: Exported | None
+    name: str, shown: RunReport, tasks: Mapping[str, Any], exported: Exported | None
 ) -> str:
     """Write the metadata between two lines of dashes."""
     from huggingface_hub import EvalResult, ModelCardData
@@ -156,21 +157,21 @@ def _header(
         if (data := entry.get("data") or {}).get("format") == "hub"
         and _hub_id(str(data.get("path")))
     }
-    encoder = HUB_NAMES.get(shown["encoder"]["name"], shown["encoder"]["name"])
-    based = not shown["encoder"].get("from_scratch") and _hub_id(encoder)
+    encoder = HUB_NAMES.get(shown.encoder.name, shown.encoder.name)
+    based = not shown.encoder.from_scratch and _hub_id(encoder)
     results = [
         EvalResult(
-            task_type=task_type(result["label_type"]).pipeline,
+            task_type=task_type(result.label_type).pipeline,
             dataset_type=hub_sets.get(task, task),
             dataset_name=task,
             dataset_split="dev",
             metric_type=metric,
-            metric_value=result["dev"][metric],
-            metric_args={"interval_95": result["dev_intervals"].get(metric)},
+            metric_value=result.dev[metric],
+            metric_args={"interval_95": result.dev_intervals.get(metric)},
         )
-        for task, result in shown["tasks"].items()
-        for metric in task_type(result["label_type"]).metrics
-        if result["dev"].get(metric) is not None
+        for task, result in shown.tasks.items()
+        for metric in task_type(result.label_type).metrics
+        if result.dev.get(metric) is not None
     ]
     data = ModelCardData(
         base_model=encoder if based else None,
@@ -179,7 +180,7 @@ def _header(
         library_name=exported.library if exported else None,
         pipeline_tag=exported.pipeline if exported else None,
         model_name=name,
-        tags=["multi-task", *([exported.task] if exported else shown["tasks"])],
+        tags=["multi-task", *([exported.task] if exported else shown.tasks)],
     )
     return f"---\n{data.to_yaml()}\n---"
 

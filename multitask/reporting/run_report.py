@@ -6,11 +6,11 @@ report.md and report.html show the same page. An undefined score (null in report
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from multitask.config.describe_config import TRAINED_HEADER, trained_with, training_line
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.report_model import Agreement, RunReport, TaskReport
 from multitask.reporting.figures.training_curves import draw_all
 from multitask.reporting.html_page import write_html
 from multitask.reporting.mistakes import MISTAKES, mistakes
@@ -29,12 +29,11 @@ COUNTS = {
     "duplicates": "duplicates",
     "in_train": "also in train",
 }
-OTHER_TRAIN = "in_other_train"  # a column only if a task has such rows
 COURSE_SCORE = "SST and QQP accuracy, STS Pearson r as (r + 1) / 2"
 TILES_LEGEND = "Dev scores. Dot: the trained model; bar: its 95 % interval; strokes: the baselines."
 
 
-def terminal_table(report: dict[str, Any]) -> str:
+def terminal_table(report: RunReport) -> str:
     """Write each task's dev score next to its baselines, and the overall scores below."""
     return "\n".join([score_table(report).text(), "", *overall_lines(report)])
 
@@ -52,7 +51,7 @@ def run_page(run_dir: Path, figures: Mapping[Path, str]) -> Page:
     run = RunDirectory(run_dir)
     report = run.load_report()
     remarks = overall_lines(report)
-    if any(task["baselines"]["frozen"] is None for task in report["tasks"].values()):
+    if any(task.baselines.frozen is None for task in report.tasks.values()):
         why = "training.frozen_baseline is false, or the pooling has parameters"
         remarks.append(f"Frozen encoder -: not measured ({why}).")
     sections = [
@@ -63,20 +62,22 @@ def run_page(run_dir: Path, figures: Mapping[Path, str]) -> Page:
         Section("Data", [data_table(report)]),
         Section("Turns", [_turns(report)]),
     ]
-    if report.get("conflict"):
-        sections.append(Section("Gradient conflict", [_conflict(report)], label="Conflict"))
-    if report["warnings"]:
-        sections.append(Section("Warnings", [Lines(report["warnings"])], alert=True))
+    if report.conflict:
+        sections.append(
+            Section("Gradient conflict", [_conflict(report.conflict)], label="Conflict")
+        )
+    if report.warnings:
+        sections.append(Section("Warnings", [Lines(report.warnings)], alert=True))
     wrong = []
-    for task, result in report["tasks"].items():
-        if task_type(result["label_type"]).labelled:
+    for task, result in report.tasks.items():
+        if task_type(result.label_type).labelled:
             with reading(run.predictions_of(task, "dev")):
                 shown = mistakes(result, run.load_predictions(task, "dev"))
             wrong.append(Section(task, [shown], folded=True))
     where = Lines(["every setting: config.yaml, in the directory of this page"])
     sections += [
         Section(f"The {MISTAKES} most confident mistakes", parts=wrong, label="Mistakes"),
-        Section("Settings", [Code(report["command"]), where, Lines(run_settings(report))]),
+        Section("Settings", [Code(report.command), where, Lines(run_settings(report))]),
     ]
     return Page(
         folder=run_dir,
@@ -98,50 +99,44 @@ def _set_up(run: RunDirectory) -> list[Section]:
     return [Section("Set-up", [table, Lines([training_line(config)])])]
 
 
-def _baselines(result: dict[str, Any], metric: str) -> dict[str, float | None]:
-    """Return the scores of the baselines, by their names in the report."""
-    frozen, trivial = result["baselines"]["frozen"] or {}, result["baselines"]["trivial"]
-    return {"frozen encoder": frozen.get(metric), "trivial": trivial[metric]}
-
-
-def _cells(task: str, result: dict[str, Any], metric: str) -> tuple[str, ...]:
+def _cells(task: str, result: TaskReport, metric: str) -> tuple[str, ...]:
     """Write a task's metric: ``0.492 [0.463, 0.521]`` for the trained model, then the baselines."""
-    low, high = result["dev_intervals"][metric]
+    low, high = result.interval(metric)
     interval = "" if low is None else f" [{score(low)}, {score(high)}]"
-    trained = score(result["dev"][metric]) + interval
-    return (task, metric, trained, *map(score, _baselines(result, metric).values()))
+    trained = score(result.dev[metric]) + interval
+    return (task, metric, trained, *map(score, result.baselines.scores(metric).values()))
 
 
-def score_table(report: dict[str, Any]) -> Table:
+def score_table(report: RunReport) -> Table:
     """Build the table of each task's metric next to its baselines."""
     rows = [
-        (*_cells(task, result, result["metric"]), "; ".join(result["flags"]))
-        for task, result in report["tasks"].items()
+        (*_cells(task, result, result.metric), "; ".join(result.flags))
+        for task, result in report.tasks.items()
     ]
     return Table(SCORES_HEADER, rows)
 
 
-def metric_table(report: dict[str, Any]) -> Table:
+def metric_table(report: RunReport) -> Table:
     """Build the table of every scalar metric of every task."""
     rows = [
         _cells(task, result, metric)
-        for task, result in report["tasks"].items()
-        for metric in task_type(result["label_type"]).metrics
+        for task, result in report.tasks.items()
+        for metric in task_type(result.label_type).metrics
     ]
     return Table(SCORES_HEADER[:5], rows)
 
 
-def overall_lines(report: dict[str, Any]) -> list[str]:
-    overall = report["overall"]
+def overall_lines(report: RunReport) -> list[str]:
+    overall = report.overall
     undefined = [
         task
-        for task, result in report["tasks"].items()
-        if result["dev"][result["metric"]] is None and not result.get("evaluate_only")
+        for task, result in report.tasks.items()
+        if result.score is None and not result.evaluate_only
     ]
     without = f", without {', '.join(undefined)}: undefined" if undefined else ""
-    lines = [f"overall: {score(overall['mean'])} (mean of the tasks' metrics{without})"]
-    if overall["cs224n"] is not None:
-        lines.append(f"CS224N overall: {score(overall['cs224n'])} ({COURSE_SCORE})")
+    lines = [f"overall: {score(overall.mean)} (mean of the tasks' metrics{without})"]
+    if overall.cs224n is not None:
+        lines.append(f"CS224N overall: {score(overall.cs224n)} ({COURSE_SCORE})")
     return lines
 
 
@@ -151,98 +146,98 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-def _summary(report: dict[str, Any]) -> str:
-    encoder, steps, tasks = report["encoder"], report["steps"], report["tasks"]
-    kernels = "" if report["kernels"] == "torch" else f", {report['kernels']} kernels"
-    how = report["precision"] + kernels
+def _summary(report: RunReport) -> str:
+    encoder, steps, tasks = report.encoder, report.steps, report.tasks
+    kernels = "" if report.kernels == "torch" else f", {report.kernels} kernels"
+    how = report.precision + kernels
     ways = {"joint": "jointly", "per_task": "for each task"}
-    selected = ways.get(report["select"], f"for {report['select']}")
+    selected = ways.get(report.select, f"for {report.select}")
     return (
-        f"{', '.join(tasks)} on {encoder['name']} ({encoder['parameters'] / 1e6:.1f} M parameters):"
-        f" mean dev score {score(report['overall']['mean'])} after {steps['done']:,} of "
-        f"{steps['planned']:,} steps in {_duration(report['wall_time_s'])} on {report['device']} "
-        f"({how}), seed {report['seed']}; weights selected {selected} on "
-        f"{report['selection_split']}."
+        f"{', '.join(tasks)} on {encoder.name} ({encoder.parameters / 1e6:.1f} M parameters):"
+        f" mean dev score {score(report.overall.mean)} after {steps.done:,} of "
+        f"{steps.planned:,} steps in {_duration(report.wall_time_s)} on {report.device} "
+        f"({how}), seed {report.seed}; weights selected {selected} on "
+        f"{report.selection_split}."
     )
 
 
-def _tiles(report: dict[str, Any]) -> list[Tile]:
+def _tiles(report: RunReport) -> list[Tile]:
     """Build tiles of the overall scores, then of each task's metric next to its baselines."""
-    overall = report["overall"]
-    tiles = [Tile("overall", "mean of the tasks' metrics", overall["mean"])]
-    if overall["cs224n"] is not None:
-        tiles.append(Tile("CS224N overall", COURSE_SCORE, overall["cs224n"]))
-    for task, result in report["tasks"].items():
-        metric = result["metric"]
-        trained, (low, high) = result["dev"][metric], result["dev_intervals"][metric]
-        baselines = _baselines(result, metric)
-        tiles.append(Tile(task, metric, trained, low, high, baselines, result["flags"]))
+    overall = report.overall
+    tiles = [Tile("overall", "mean of the tasks' metrics", overall.mean)]
+    if overall.cs224n is not None:
+        tiles.append(Tile("CS224N overall", COURSE_SCORE, overall.cs224n))
+    for task, result in report.tasks.items():
+        metric = result.metric
+        trained, (low, high) = result.score, result.interval(metric)
+        baselines = result.baselines.scores(metric)
+        tiles.append(Tile(task, metric, trained, low, high, baselines, result.flags))
     return tiles
 
 
-def data_table(report: dict[str, Any]) -> Table:
+def data_table(report: RunReport) -> Table:
     """Build the table of what was read per task and split.
 
     Rows of dev and test are counted in train too: the texts that the model has seen.
     """
     parts = [
         (task, split, data)
-        for task, result in report["tasks"].items()
-        for split, data in result["data"].items()
+        for task, result in report.tasks.items()
+        for split, data in result.data.items()
     ]
     titles = {**COUNTS}
-    if any(OTHER_TRAIN in data for _, _, data in parts):
-        titles[OTHER_TRAIN] = "in train of other tasks"
+    if any(data.in_other_train is not None for _, _, data in parts):
+        titles["in_other_train"] = "in train of other tasks"
     rows = []
     for task, split, data in parts:
-        counts = [f"{data[key]:,}" if key in data else "" for key in titles]
-        truncated = f"{100 * data['truncated_share']:.1f} %"
-        mean = f"{data['mean_tokens']:.1f}"
-        rows.append((task, split, data["file"], *counts, truncated, mean))
+        counts = [getattr(data, key) for key in titles]
+        texts = ["" if count is None else f"{count:,}" for count in counts]
+        truncated = f"{100 * data.truncated_share:.1f} %"
+        rows.append((task, split, data.file, *texts, truncated, number(data.mean_tokens, ".1f")))
     return Table(("task", "split", "file", *titles.values(), "truncated", "mean tokens"), rows)
 
 
-def _turns(report: dict[str, Any]) -> Table:
+def _turns(report: RunReport) -> Table:
     """Build the table of the turns of each task, and where it stopped and was selected."""
     rows = []
-    for task, result in report["tasks"].items():
-        turns, steps = result["turns"], (result["stopped_at_step"], result["selected_step"])
-        counts = (turns["trained"], turns["skipped"], *steps)
+    for task, result in report.tasks.items():
+        turns, steps = result.turns, (result.stopped_at_step, result.selected_step)
+        counts = (turns.trained, turns.skipped, *steps)
         rows.append((task, *(number(count, ",") for count in counts)))
     return Table(TURNS_HEADER, rows)
 
 
-def _conflict(report: dict[str, Any]) -> Table:
+def _conflict(agreements: Mapping[str, Agreement]) -> Table:
     """Build the table of how much the gradients of each pair of tasks agreed."""
     rows = [
-        (pair, f"{entry['measured']:,}", score(entry["mean"]), f"{100 * entry['below_0']:.0f} %")
-        for pair, entry in report["conflict"].items()
+        (pair, f"{entry.measured:,}", score(entry.mean), f"{100 * entry.below_0:.0f} %")
+        for pair, entry in agreements.items()
     ]
     return Table(CONFLICT_HEADER, rows)
 
 
-def run_settings(report: dict[str, Any]) -> list[str]:
+def run_settings(report: RunReport) -> list[str]:
     """List seed, commit, versions, encoder and speed of a run."""
-    versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     return [
-        f"seed: {report['seed']}",
-        f"git revision: {report['git_revision'] or '-'}",
+        f"seed: {report.seed}",
+        f"git revision: {report.git_revision or '-'}",
         f"versions: {versions}",
         f"started from: {_started_from(report)}",
-        f"encoder pretrained on: {', '.join(report['encoder']['seen_corpora']) or '-'}",
-        f"wall time: {_duration(report['wall_time_s'])}",
-        f"training speed: {report['train_sentences_per_s']:.0f} sentences/s",
+        f"encoder pretrained on: {', '.join(report.encoder.seen_corpora) or '-'}",
+        f"wall time: {_duration(report.wall_time_s)}",
+        f"training speed: {report.train_sentences_per_s:.0f} sentences/s",
     ]
 
 
-def _started_from(report: dict[str, Any]) -> str:
+def _started_from(report: RunReport) -> str:
     """Say in words which weights the run started from."""
-    start = report.get("init_from")
+    start = report.init_from
     if start is None:
-        fresh = report["encoder"].get("from_scratch")
+        fresh = report.encoder.from_scratch
         return "random weights" if fresh else "the pretrained encoder"
     taken = {"encoder": "encoder", "pooling": "encoder and pooling", "head": "encoder and head"}
     return (
-        f"{start['run']} (seed {start['seed']}): {taken[start['take']]} of task {start['task']} at "
-        f"step {start['step']:,}"
+        f"{start.run} (seed {start.seed}): {taken[start.take]} of task {start.task} at "
+        f"step {start.step:,}"
     )

@@ -1,9 +1,10 @@
 """Make the table of ``ablate``: compare the finished runs of each cell of a grid."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
+from multitask.reporting.comparison.comparison_json import Axis
 from multitask.reporting.comparison.replaced_files import check_comparison
 from multitask.sweep.grid import TASKS, Grid
 from multitask.sweep.sweep_directory import Failure, Run, SweepDirectory, finished_cells
@@ -46,7 +47,11 @@ def _compare(grid: Grid, runs: Runs, output: Path, failed: Failures) -> list[Pat
     if not any(finished[cell.name] for cell in grid.cells if cell.row == grid.baseline):
         print(f"no table: no run of the baseline {grid.baseline} is finished", flush=True)
         return []
-    axes = [asdict(axis) for axis in grid.axes if axis.key != TASKS]
+    axes: list[Axis] = [
+        {"key": axis.key, "labels": axis.labels, "values": axis.values}
+        for axis in grid.axes
+        if axis.key != TASKS
+    ]
     keys = [axis["key"] for axis in axes]
     groups = [
         Group(cell.row, finished[cell.name], {key: cell.point[key] for key in keys})

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
 from multitask.config import Config
 from multitask.config.run_start import save_config
+from multitask.config.saved.report_model import Baselines, TaskReport, Turns
 from multitask.inference.trivial_scores import trivial_scores
 from multitask.inference.write_predictions import write_predictions
 from multitask.models.build import initial_model
@@ -40,7 +40,7 @@ from multitask.training.frozen_probe import (
     splits_in_use,
     train_probe,
 )
-from multitask.training.report_json import run_result, task_result
+from multitask.training.report_json import Trained, run_result, task_result
 from multitask.training.setup import Plan, set_up
 from multitask.utils.device import pick_device
 from multitask.utils.errors import NotFinite
@@ -84,7 +84,7 @@ class Probed:
     """
 
     probe: Probe
-    entry: dict[str, Any]
+    entry: TaskReport
 
 
 def probe_all(
@@ -242,13 +242,9 @@ def _probed(bench: Bench, setting: Setting, seed: int) -> Probed | NotFinite:
     except NotFinite as error:
         return error
     trivial = trivial_scores(model.module(task).head, splits["train"], splits["dev"], reader)
-    baselines = {"trivial": trivial, "frozen": None}
-    entry = {
-        **task_result(replace(plan, config=config), task, probe.dev, baselines),
-        "selected_step": probe.selected_step,
-        "turns": {"trained": probe.steps, "skipped": 0},
-        "stopped_at_step": None,
-    }
+    baselines = Baselines(trivial=trivial, frozen=None)
+    trained = Trained(probe.selected_step, Turns(trained=probe.steps, skipped=0))
+    entry = task_result(replace(plan, config=config), task, probe.dev, baselines, trained=trained)
     return Probed(probe, entry)
 
 
@@ -269,5 +265,5 @@ def _write(plan: Plan, run: Run, probes: Mapping[str, Probed], revision: str | N
         "select": "per_task",
     }
     entries = {task: probed.entry for task, probed in probes.items()}
-    report = run_result(replace(plan, config=run.config), entries, training)
-    run.files.write_json(run.files.report, report)
+    report = run_result(replace(plan, config=run.config), entries, training, plan.warnings)
+    run.files.write_json(run.files.report, report.content())

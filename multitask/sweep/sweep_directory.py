@@ -135,7 +135,7 @@ def complete_report(run: Run) -> None:
 
 def mean_score(run: Run) -> str:
     """Return the run's overall dev score as ``mean 0.731``; ``mean -`` if it is undefined."""
-    mean = run.files.load_report()["overall"]["mean"]
+    mean = run.files.load_report().overall.mean
     return "mean -" if mean is None else f"mean {mean:.3f}"
 
 

@@ -1,48 +1,49 @@
 """The baselines of a run: a trivial predictor, and heads trained on the frozen encoder."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.base import Score
+from multitask.config.saved.report_model import Baselines
 from multitask.inference.scoring import measure
 from multitask.inference.trivial_scores import trivial_scores
 from multitask.training.frozen_probe import Probing, frozen_head_scores
 from multitask.training.setup import Plan
 from multitask.utils import distributed
 from multitask.utils.errors import warn
-from multitask.utils.files import without_nan
 
 
 def run_baselines(
     plan: Plan, run: RunDirectory, resume: bool, say: Callable[[str], None]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Baselines]:
     """Compute the trivial and frozen-encoder scores of each task, once per run; save them."""
-    config = plan.config
     if resume:
         saved = distributed.on_first(lambda: _saved(plan, run))
         if saved is not None:
             return saved
-    baselines: dict[str, dict[str, Any]] = {}
+    baselines: dict[str, Baselines] = {}
     for name in _measured(plan):
-        task, splits, reader = config.tasks[name], plan.data.splits[name], plan.data.readers[name]
-        baselines[name] = {"trivial": _trivial(plan, name), "frozen": None}
-        if task.share_pooling and name not in config.trained_tasks():
-            if config.training.frozen_baseline:  # its score before training
-                before = measure(plan.scorer.score(name, splits["dev"]), splits["dev"].rows, reader)
-                baselines[name]["frozen"] = before
-            continue
-        if task.only_scored or not reader.task_type.probes:
-            continue
-        is_this_run = config.encoder.freeze is True and task.adapter is None  # the baseline
-        if config.training.frozen_baseline and not is_this_run:
-            say(f"baseline: {name}'s head on the frozen encoder")
-            lr = task.head_lr or config.training.head_lr
-            how = Probing(lr, plan.metrics[name], config.seed)
-            scores = frozen_head_scores(plan.scorer, name, splits, reader, how=how)
-            baselines[name]["frozen"] = scores
-    baselines = without_nan(baselines)
-    distributed.on_first(lambda: run.write_json(run.baselines, baselines))
+        trivial = _trivial(plan, name)
+        baselines[name] = Baselines(trivial=trivial, frozen=_frozen(plan, name, say)).defined()
+    contents = {name: each.content() for name, each in baselines.items()}
+    distributed.on_first(lambda: run.write_json(run.baselines, contents))
     return baselines
+
+
+def _frozen(plan: Plan, name: str, say: Callable[[str], None]) -> Mapping[str, Score] | None:
+    """Score a task's head on the frozen encoder; None if the config or the task asks for none."""
+    config, splits, reader = plan.config, plan.data.splits[name], plan.data.readers[name]
+    task = config.tasks[name]
+    if not config.training.frozen_baseline:
+        return None
+    if task.share_pooling and name not in config.trained_tasks():  # its score before training
+        return measure(plan.scorer.score(name, splits["dev"]), splits["dev"].rows, reader)
+    is_this_run = config.encoder.freeze is True and task.adapter is None  # the baseline
+    if task.only_scored or not reader.task_type.probes or is_this_run:
+        return None
+    say(f"baseline: {name}'s head on the frozen encoder")
+    how = Probing(task.head_lr or config.training.head_lr, plan.metrics[name], config.seed)
+    return frozen_head_scores(plan.scorer, name, splits, reader, how=how)
 
 
 def _measured(plan: Plan) -> list[str]:
@@ -54,7 +55,7 @@ def _measured(plan: Plan) -> list[str]:
     ]
 
 
-def _saved(plan: Plan, run: RunDirectory) -> dict[str, dict[str, Any]] | None:
+def _saved(plan: Plan, run: RunDirectory) -> dict[str, Baselines] | None:
     """Read the saved baselines; None if there are none, or, with a warning, if damaged."""
     saved = run.load_baselines()
     if saved is not None and list(saved) == _measured(plan):
@@ -64,7 +65,7 @@ def _saved(plan: Plan, run: RunDirectory) -> dict[str, dict[str, Any]] | None:
     return None
 
 
-def _trivial(plan: Plan, task: str) -> dict[str, Any]:
+def _trivial(plan: Plan, task: str) -> Mapping[str, Score]:
     """Score a predictor that ignores the texts on dev; all None for an evaluate-only task."""
     entry, reader, splits = plan.config.tasks[task], plan.data.readers[task], plan.data.splits
     if entry.evaluate_only:

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import torch
 
 from multitask.config.config import seen_corpora
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.base import Score
+from multitask.config.saved.report_model import Baselines, RunReport, SplitFacts, TaskReport, Turns
 from multitask.config.selected_steps import selected_steps
 from multitask.inference.scoring import Scores
 from multitask.inference.write_predictions import write_predictions
@@ -32,8 +35,8 @@ from multitask.utils.versions import command_line, versions
 
 
 def save_results(
-    plan: Plan, trainer: Trainer, baselines: Mapping[str, Mapping[str, Any]], revision: str | None
-) -> dict[str, Any]:
+    plan: Plan, trainer: Trainer, baselines: Mapping[str, Baselines], revision: str | None
+) -> RunReport:
     """Score every split with the selected weights, and save predictions and reports.
 
     All ranks score; the first one writes. Returns the content of report.json.
@@ -41,7 +44,7 @@ def save_results(
     run, progress = trainer.checkpoints.run, trainer.progress
     best = trainer.selection.best_steps()
     steps = selected_steps(best, plan.config.selecting_tasks(), plan.config.training.select)
-    tasks: dict[str, dict[str, Any]] = {}
+    tasks: dict[str, TaskReport] = {}
     seconds: dict[str, float] = {}
     loaded = None
     distributed.on_first(lambda: None)  # wait until the first rank has written the weights
@@ -52,15 +55,12 @@ def save_results(
         dev = save_task_predictions(plan, task, run)
         if dev is not None:
             scores, seconds[task] = dev
-            tasks[task] = task_result(plan, task, scores, baselines[task])
-            trained, skipped = progress.trained[task], progress.skipped[task]
-            tasks[task] |= {
-                "selected_step": step,
-                "turns": {"trained": trained, "skipped": skipped},
-                "stopped_at_step": trainer.selection.early_stopping.last_stops.get(task),
-            }
-            if task in plan.config.trained_tasks() and not trained:
-                tasks[task]["flags"].append("no step trained it")
+            trained = Trained(
+                step,
+                Turns(trained=progress.trained[task], skipped=progress.skipped[task]),
+                trainer.selection.early_stopping.last_stops.get(task),
+            )
+            tasks[task] = task_result(plan, task, scores, baselines[task], trained=trained)
     training = {
         "git_revision": revision,
         "wall_time_s": progress.wall_seconds(),
@@ -72,11 +72,11 @@ def save_results(
         "select": plan.config.training.select,
         "conflict": conflict_summary(run.load_events()),
     }
-    report = run_result(plan, tasks, training)
-    report["warnings"] = [*plan.warnings, *undefined_scores(plan, run.load_events())]
+    undefined = undefined_scores(plan, run.load_events())
+    report = run_result(plan, tasks, training, [*plan.warnings, *undefined])
     if distributed.rank() == 0:
         run.seal_log()
-        run.write_json(run.report, report)  # a run that has this file is finished
+        run.write_json(run.report, report.content())  # a run that has this file is finished
         write_reports(run.path)
         write_card(run.path)
     return report
@@ -103,35 +103,60 @@ def save_task_predictions(plan: Plan, task: str, run: RunDirectory) -> tuple[Sco
     return dev
 
 
+@dataclass(frozen=True)
+class Trained:
+    """How a task was trained.
+
+    Attributes:
+        selected_step: the step whose weights it uses.
+        turns: its turns, trained and skipped.
+        stopped_at_step: where it stopped early; None if it did not.
+    """
+
+    selected_step: int
+    turns: Turns
+    stopped_at_step: int | None = None
+
+
 def task_result(
-    plan: Plan, task: str, scores: Scores, baselines: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Build a task's entry in report.json from its dev ``scores``, without how it was trained."""
+    plan: Plan, task: str, scores: Scores, baselines: Baselines, *, trained: Trained
+) -> TaskReport:
+    """Build a task's entry in report.json from its dev ``scores``."""
     config = plan.config
     entry, reader = config.tasks[task], plan.data.readers[task]
     metric = plan.metrics[task]
     rows = plan.data.splits[task]["dev"].rows
-    measured = dev_results(scores, rows, reader)
-    unseen, remarks = None, flags(metric, measured["dev"], baselines)
+    dev, intervals = dev_results(scores, rows, reader)
+    unseen, remarks = None, flags(metric, dev, baselines)
     if entry.evaluate_only and plan.data.summary[task]["dev"]["in_train"]:
-        unseen = unseen_results(scores, rows, reader, plan.data.seen[task]["dev"].own)
-        left = f"without the {len(rows) - unseen['rows']:,} rows in train"
+        seen = plan.data.seen[task]["dev"].own
+        unseen = unseen_results(scores, rows, reader, seen)
+        left = f"without the {int(seen.sum()):,} rows in train"
         remarks.append(f"{left}: {metric} {unseen[metric]:.3f}")
-    return {
-        "label_type": reader.task_type.name,
-        "classes": list(reader.names) or None,
-        "label_range": [reader.low, reader.high] if reader.task_type.has_range else None,
-        "metric": metric,
-        "evaluate_only": entry.evaluate_only,
-        "input": entry.input,
-        "pooling": entry.pooling.name,
-        "head": entry.head.name,
-        **measured,
-        "unseen": unseen,
-        "baselines": baselines,
-        "flags": remarks,
-        "data": plan.data.summary[task],
-    }
+    if task in config.trained_tasks() and not trained.turns.trained:
+        remarks.append("no step trained it")
+    return TaskReport(
+        label_type=reader.task_type.name,
+        classes=list(reader.names) or None,
+        label_range=[reader.low, reader.high] if reader.task_type.has_range else None,
+        metric=metric,
+        evaluate_only=entry.evaluate_only,
+        input=entry.input,
+        pooling=entry.pooling.name,
+        head=entry.head.name,
+        dev=dev,
+        dev_intervals=intervals,
+        unseen=unseen,
+        baselines=baselines,
+        flags=remarks,
+        data={
+            split: SplitFacts.model_validate(facts)
+            for split, facts in plan.data.summary[task].items()
+        },
+        selected_step=trained.selected_step,
+        turns=trained.turns,
+        stopped_at_step=trained.stopped_at_step,
+    )
 
 
 def undefined_scores(plan: Plan, events: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -151,46 +176,50 @@ def undefined_scores(plan: Plan, events: Sequence[Mapping[str, Any]]) -> list[st
 
 
 def run_result(
-    plan: Plan, tasks: Mapping[str, Mapping[str, Any]], training: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Build report.json from the tasks' entries and the entries about the training."""
+    plan: Plan,
+    tasks: Mapping[str, TaskReport],
+    training: Mapping[str, object],
+    warnings: Sequence[str],
+) -> RunReport:
+    """Build report.json from the tasks' entries and the keys about the training."""
     config = plan.config
     counted = metrics.joint_tasks(
-        {n: plan.data.readers[n].task_type for n in tasks if not tasks[n]["evaluate_only"]}
+        {n: plan.data.readers[n].task_type for n in tasks if not tasks[n].evaluate_only}
     )
-    dev = {name: entry["dev"] for name, entry in tasks.items()}
-    headline = {name: dev[name][tasks[name]["metric"]] for name in counted}
-    return without_nan(
-        {
-            "format": 1,
-            "command": command_line(),
-            "seed": config.seed,
-            "versions": versions("torch", "transformers", "datasets", "scikit-learn"),
-            "device": str(plan.device),
-            "precision": "bf16" if plan.model.autocast else "fp32",
-            "kernels": plan.model.encoder.kernels,
-            "processes": distributed.world(),
-            "threads": torch.get_num_threads(),
-            **training,
-            "selection_split": plan.selection_split,
-            "init_from": plan.init_from,
-            "encoder": {
-                "name": config.encoder.name,
-                "parameters": parameter_counts(plan.model)["encoder"],
-                "seen_corpora": list(seen_corpora(config)),
-                "from_scratch": config.encoder.from_scratch,
-            },
-            "overall": {
-                "mean": metrics.mean_of_defined(headline),
-                "cs224n": metrics.overall_cs224n(dev),
-            },
-            "tasks": tasks,
-            "warnings": plan.warnings,
-        }
-    )
+    dev = {name: entry.dev for name, entry in tasks.items()}
+    headline = {name: dev[name][tasks[name].metric] for name in counted}
+    content = {
+        "format": 1,
+        "command": command_line(),
+        "seed": config.seed,
+        "versions": versions("torch", "transformers", "datasets", "scikit-learn"),
+        "device": str(plan.device),
+        "precision": "bf16" if plan.model.autocast else "fp32",
+        "kernels": plan.model.encoder.kernels,
+        "processes": distributed.world(),
+        "threads": torch.get_num_threads(),
+        **training,
+        "selection_split": plan.selection_split,
+        "init_from": plan.init_from and plan.init_from.content(),
+        "encoder": {
+            "name": config.encoder.name,
+            "parameters": parameter_counts(plan.model)["encoder"],
+            "seen_corpora": list(seen_corpora(config)),
+            "from_scratch": config.encoder.from_scratch,
+        },
+        "overall": {
+            "mean": metrics.mean_of_defined(headline),
+            "cs224n": metrics.overall_cs224n(dev),
+        },
+        "tasks": {name: entry.content() for name, entry in tasks.items()},
+        "warnings": warnings,
+    }
+    return RunReport.model_validate(without_nan(content))
 
 
-def dev_results(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, Any]:
+def dev_results(
+    scores: Scores, rows: Rows, reader: LabelReader
+) -> tuple[dict[str, Any], dict[str, list[Score]]]:
     """Build the ``dev`` and ``dev_intervals`` entries of a task's report."""
     kind = reader.task_type
     columns = kind.columns(rows, reader, scores.predictions, scores.scores)
@@ -200,12 +229,12 @@ def dev_results(scores: Scores, rows: Rows, reader: LabelReader) -> dict[str, An
     if pairs is not None:
         dev["confusion"] = confusion(*pairs, len(reader.names))
     spans = intervals(kind, columns)
-    return {"dev": dev, "dev_intervals": {name: list(span) for name, span in spans.items()}}
+    return dev, {name: list(span) for name, span in spans.items()}
 
 
 def unseen_results(
     scores: Scores, rows: Rows, reader: LabelReader, seen: np.ndarray
-) -> dict[str, Any]:
+) -> dict[str, Score]:
     """Compute the metrics over the dev rows that are not ``seen`` in training, bool [N]."""
     columns = reader.task_type.columns(rows, reader, scores.predictions, scores.scores)
     labels, predictions, shown = (column[~seen] for column in columns)
@@ -213,17 +242,17 @@ def unseen_results(
     return {"rows": int((~seen).sum()), **points}
 
 
-def flags(metric: str, dev: Mapping[str, Any], baselines: Mapping[str, Any]) -> list[str]:
+def flags(metric: str, dev: Mapping[str, Any], baselines: Baselines) -> list[str]:
     """Return a remark if the score is undefined, and for each baseline that is not beaten."""
     remarks = []
     if math.isnan(dev[metric]):
         return [f"{metric} is undefined: all scores, or all labels, are alike"]
-    for name, words in (("frozen", "frozen-encoder"), ("trivial", "trivial")):
-        floor = (baselines[name] or {}).get(metric)
+    for words, floors in (("frozen-encoder", baselines.frozen), ("trivial", baselines.trivial)):
+        floor = (floors or {}).get(metric)
         if floor is None:
             continue
         if not dev[metric] >= floor:
             remarks.append(f"below the {words} baseline ({dev[metric]:.3f} < {floor:.3f})")
-        elif name == "trivial" and dev[metric] == floor:
+        elif words == "trivial" and dev[metric] == floor:
             remarks.append(f"not above the {words} baseline ({floor:.3f})")
     return remarks

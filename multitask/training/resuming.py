@@ -77,12 +77,12 @@ def examine(
 
     check_same_config(config, run)
     started = started_with(run)
-    if saved := started.get("data"):
-        data.load_state_dict(saved)
+    if started.data:
+        data.load_state_dict(started.data)
     encoder = same_encoder(plan, run)
     if run.finished and is_complete(run):
         return Left(finished=True)
-    check_same_kernels(plan, run, started)
+    check_same_kernels(plan, run, started.kernels)
     return Left(encoder=encoder, checkpoint=find_intact(run, say, check))
 
 
@@ -92,9 +92,9 @@ def checksums(plan: Plan) -> dict[str, Any]:
     return {"data": data, "kernels": plan.model.encoder.kernels}
 
 
-def check_same_kernels(plan: Plan, run: RunDirectory, started: Mapping[str, Any]) -> None:
+def check_same_kernels(plan: Plan, run: RunDirectory, before: str | None) -> None:
     """Raise UserError if a run was started with kernels that this machine does not have."""
-    before, now = started.get("kernels"), plan.model.encoder.kernels
+    now = plan.model.encoder.kernels
     if before not in (None, now):
         raise UserError(
             f"{run.path}: the run was started with {before} kernels, and this process has {now} "

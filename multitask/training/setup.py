@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from multitask.config import Config
+from multitask.config.saved.report_model import StartedFrom
 from multitask.data.dataloader import MultiTaskLoader, TrainRows, train_loaders
 from multitask.data.label_shift import label_warnings, padding_warnings
 from multitask.data.load_rows import label_readers
@@ -67,7 +67,7 @@ class Plan:
     loss_weights: dict[str, float]
     surgery: Surgery | None
     metrics: dict[str, str]
-    init_from: dict[str, Any] | None
+    init_from: StartedFrom | None
     warnings: list[str]
 
     @property
@@ -137,7 +137,8 @@ def build_model(
     start = find_start(config)
     if start is not None:
         start_encoder(config, start, encoder, data.tokenizer)
-        say("started from: {run}, {task}, step {step} ({take})".format(**start.described))
+        source = start.described
+        say(f"started from: {source.run}, {source.task}, step {source.step} ({source.take})")
     check_lengths(config, encoder)
     model = initial_model(config, encoder, data, device, say=say)
     if start is not None:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -20,6 +19,7 @@ from multitask.config.run_start import (
     start_directory,
     write_marker,
 )
+from multitask.config.saved.report_model import RunReport
 from multitask.reporting.model_card import complete_pages
 from multitask.reporting.run_report import terminal_table
 from multitask.training.build_trainer import build_trainer
@@ -91,7 +91,7 @@ def train(
 
 def _train(
     plan: Plan, config: Config, left: Left, *, resume: bool, say: Callable[[str], None]
-) -> dict[str, Any]:
+) -> RunReport:
     """Train from the first step or a checkpoint, save the results and return report.json.
 
     ``config`` is the plan's config with the labels of the data.

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from multitask.config.run_directory import RunDirectory, load_saved_config, open_run
+from multitask.config.saved.report_model import Baselines
 from multitask.utils.errors import UserError, warn
 from multitask.utils.files import replacing
 from tests.conftest import ROOT
@@ -139,7 +140,7 @@ def test_a_file_is_written_into_its_directory(tmp_path):
     assert run.write_text(run.predictions_of("sst", "dev"), "text").read_text() == "text"
     scores = {"trivial": {"accuracy": float("nan")}, "frozen": None}
     run.write_json(run.baselines, {"sst": scores})
-    assert run.load_baselines() == {"sst": {"trivial": {"accuracy": None}, "frozen": None}}
+    assert run.load_baselines() == {"sst": Baselines(trivial={"accuracy": None}, frozen=None)}
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_damaged_run_is_not_scored(file, text, message, run_copy, capsys):
     [
         ("report.json", '{"tasks": {}}', "report.json: damaged: it has no seed"),
         ("report.json", '{"seed": 1, "selection_split": "dev", "tasks": {"sst": 3}}',
-         "damaged: it has no tasks.sst.label_type"),
+         "damaged: tasks.sst: expected an object"),
         ("metrics.jsonl", "[]\n", "metrics.jsonl: damaged: restore it"),
         ("metrics.jsonl", "{}\n", "metrics.jsonl: damaged: restore it"),
         ("metrics.jsonl", '{"event": "eval", "split": "dev", "step": 1, "tasks": null}\n',

@@ -162,7 +162,7 @@ def test_a_copy_of_the_encoder_elsewhere_is_the_same_one(
 ):
     shutil.copytree(tiny_encoder, tmp_path / "copy")
     made = prepared(tmp_path / "copy", glue_files, f"init_from={mnli_run}")
-    assert made.init_from["run"] == str(mnli_run)
+    assert made.init_from.run == str(mnli_run)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from multitask.config.run_directory import RunDirectory
 from multitask.reporting.mistakes import mistakes
 from multitask.reporting.page import markdown_block
 from tests.support.fabricated_run import CLASSES, write_run
+from tests.support.run_files import task_entry
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def run(tmp_path_factory):
 def table_of(run, task):
     """The table of a task's mistakes, and the records that it is made from."""
     records = run.load_predictions(task, "dev")
-    return mistakes(run.load_report()["tasks"][task], records), records
+    return mistakes(run.load_report().tasks[task], records), records
 
 
 @pytest.mark.parametrize("task", ["sst", "para"])
@@ -55,7 +56,7 @@ def test_the_mistakes_of_numbers_are_the_largest_errors(run):
 def one_mistake(**changes):
     """The table of mistakes of a task with this single dev record."""
     record = {"id": "x", "texts": ["t"], "label": 0, "prediction": 1, "scores": [0.1, 0.9, 0, 0, 0]}
-    block = mistakes({"label_type": "class", "classes": CLASSES}, [record | changes])
+    block = mistakes(task_entry("class", CLASSES), [record | changes])
     return markdown_block(block, Path())
 
 

@@ -11,6 +11,7 @@ import yaml
 
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.report_model import RunReport
 from multitask.reporting.run_report import data_table, terminal_table, write_reports
 from multitask.utils.errors import UserError
 from tests.support.fabricated_run import write_run
@@ -46,7 +47,7 @@ def rounded(value):
 
 def test_load_report_reads_the_file_or_says_what_is_missing(run, tmp_path):
     folder, report, _ = run
-    assert RunDirectory(folder).load_report() == report
+    assert RunDirectory(folder).load_report().content() == report
     with pytest.raises(UserError, match=r"report\.json does not exist"):
         RunDirectory(tmp_path).load_report()
 
@@ -84,7 +85,7 @@ def test_flags_overall_scores_and_warnings_are_shown(run):
 
 def test_a_task_that_no_step_trained_is_flagged(tiny_run):
     """Two steps in turn, three tasks."""
-    tasks = RunDirectory(tiny_run).load_report()["tasks"]
+    tasks = RunDirectory(tiny_run).load_report().content()["tasks"]
     assert {task: result["turns"]["trained"] for task, result in tasks.items()} == {
         "sst": 1,
         "qqp": 1,
@@ -113,10 +114,10 @@ def test_data_and_turns(run):
 def test_dev_rows_in_train_of_other_tasks_have_a_column_where_there_are_any(run):
     _, report, _ = run
     data = {"sst": {**report["tasks"]["sst"]["data"]["dev"], "in_other_train": 1830}}
-    plain = data_table(report)
+    plain = data_table(RunReport.model_validate(report))
     assert not any("other tasks" in title for title in plain.header)
-    tasks = {"sst": {"data": {"dev": data["sst"]}}}
-    table = data_table({"tasks": tasks})
+    tasks = {"sst": report["tasks"]["sst"] | {"data": {"dev": data["sst"]}}}
+    table = data_table(RunReport.model_validate(report | {"tasks": tasks}))
     assert dict(zip(table.header, table.rows[0], strict=True))["in train of other tasks"] == "1,830"
 
 
@@ -168,7 +169,7 @@ def test_every_link_resolves_and_has_an_alt_text(run):
 
 def test_the_terminal_table_is_aligned_and_complete(run):
     _, report, _ = run
-    header, rule, *body = terminal_table(report).splitlines()
+    header, rule, *body = terminal_table(RunReport.model_validate(report)).splitlines()
     starts = [match.start() for match in re.finditer(r"-+", rule)]
     columns = [header[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
     assert columns == [
@@ -183,7 +184,11 @@ def test_the_terminal_table_is_aligned_and_complete(run):
     assert body[4].startswith(f"overall: {rounded(report['overall']['mean'])}")
     assert len(body) == 5
     report["overall"]["cs224n"] = 0.75
-    assert terminal_table(report).splitlines()[-1].startswith("CS224N overall: 0.750")
+    assert (
+        terminal_table(RunReport.model_validate(report))
+        .splitlines()[-1]
+        .startswith("CS224N overall: 0.750")
+    )
 
 
 def test_undefined_scores_of_a_diverged_run(run):
@@ -192,7 +197,7 @@ def test_undefined_scores_of_a_diverged_run(run):
     broken["tasks"]["sts"]["dev"]["pearson"] = None
     broken["tasks"]["sts"]["dev_intervals"]["pearson"] = [None, None]
     broken["overall"]["mean"] = None
-    table = terminal_table(broken)
+    table = terminal_table(RunReport.model_validate(broken))
     assert re.search(r"^sts +pearson +- +- +-$", table, re.MULTILINE)
     assert "overall: - (" in table
 

@@ -57,7 +57,7 @@ def test_auto_is_saved_and_a_resume_keeps_it_or_refuses(
 
     monkeypatch.setenv(KERNELS_VARIABLE, "torch")  # what `auto` would mean for a new run
     assert run_multitask.main([*command, "--resume"]) == 0
-    assert run.load_report()["kernels"] == run.load_config().encoder.kernels == "compiled"
+    assert run.load_report().kernels == run.load_config().encoder.kernels == "compiled"
 
 
 def test_processes_with_different_kernels_are_refused(tiny_overrides, monkeypatch, capsys):

@@ -127,7 +127,7 @@ def test_prediction_files_and_a_loaded_run_agree(run_dir, capsys):
     trained = load(run_dir)
     split = trained.load_split("about", "dev")
     scores = trained.score_split("about", split)
-    dev = dev_results(scores, split.rows, trained.readers["about"])["dev"]
+    dev = dev_results(scores, split.rows, trained.readers["about"])[0]
     reported = json.loads((run_dir / "report.json").read_text())["tasks"]["about"]["dev"]
     assert dev["f1"] == reported["f1"]
     assert run_multitask.main(["evaluate", str(run_dir)]) == 0
@@ -152,7 +152,7 @@ def test_label_vectors_train_the_run_of_the_lists(config, tmp_path):
         trained = load(run)
         split = trained.load_split("about", "dev")
         scored = trained.score_split("about", split)
-        dev = dev_results(scored, split.rows, trained.readers["about"])["dev"]
+        dev = dev_results(scored, split.rows, trained.readers["about"])[0]
         report = json.loads((run / "report.json").read_text())["tasks"]["about"]
         assert dev["f1"] == report["dev"]["f1"]
         assert report["classes"] == (["0", "1", "2"] if name == "c" else CLASSES)

@@ -17,7 +17,7 @@ from multitask.training.report_json import dev_results
 from multitask.utils.errors import UserError
 from tests.support.kill import kill_inside
 from tests.support.messages import complaint
-from tests.support.run_files import events, report_of
+from tests.support.run_files import events, report_of, task_entry
 from tests.support.token_run import sentence, tagged, token_config, write_lines, write_token_files
 
 SENTENCES = """
@@ -131,12 +131,12 @@ def test_mistakes_name_the_wrong_words_and_the_answers(run_dir):
             "scores": [0.9, 0.6],
         }
     ]
-    table = mistakes({"label_type": "tags", "classes": ["O", "B-A"]}, rows)
+    table = mistakes(task_entry("tags", ["O", "B-A"]), rows)
     assert table.rows == [("1", "the cat", "cat: B-A", "cat: O", "0.600")]
     row = {"id": "1", "texts": ["q", "c"], "label": ["a b", "a"], "prediction": "b"}
     wrong = {**row, "scores": [0.5], "measured": {"f1": 0.67, "exact_match": 0.0}}
     right = {**row, "scores": [0.5], "measured": {"f1": 1.0, "exact_match": 1.0}}
-    table = mistakes({"label_type": "span", "classes": None}, [wrong, right])
+    table = mistakes(task_entry("span"), [wrong, right])
     assert table.rows == [("1", "q", "c", "a b | a", "b", "0.500")]
 
 
@@ -190,7 +190,7 @@ def test_words_behind_max_length_are_counted_and_predicted_as_outside(run_dir, f
     seen = 46  # of 48 tokens two are special
     assert split.cut == len(words) * 8 - seen and split.tokens.truncated_share == 1
     scores = run.score_split("ner", split)
-    result = dev_results(scores, split.rows, run.readers["ner"])["dev"]
+    result = dev_results(scores, split.rows, run.readers["ner"])[0]
     (one,) = run.predict("ner", [long["tokens"]])
     assert one["prediction"][seen:] == ["O"] * split.cut
     assert one["scores"][seen:] == [None] * split.cut and None not in one["scores"][:seen]

@@ -1,7 +1,10 @@
 """What a run has written: its log and its report."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+
+from multitask.config.saved.report_model import RunReport, TaskReport
 
 
 def events(directory: Path | str, kind: str | None = None) -> list[dict]:
@@ -13,6 +16,18 @@ def events(directory: Path | str, kind: str | None = None) -> list[dict]:
 def report_of(directory: Path | str) -> dict:
     """A run's report.json."""
     return json.loads((Path(directory) / "report.json").read_text())
+
+
+def full_report(**keys: object) -> RunReport:
+    """A report with these keys, and with the smallest values of the others that it needs."""
+    return RunReport.model_validate({"seed": 1, "selection_split": "dev", "tasks": {}, **keys})
+
+
+def task_entry(label_type: str, classes: Iterable[str] | None = None, **keys: object) -> TaskReport:
+    """A task's entry of a report."""
+    names = None if classes is None else list(classes)
+    needed = {"label_type": label_type, "classes": names, "metric": "accuracy", "dev": {}}
+    return TaskReport.model_validate(needed | keys)
 
 
 def results(directory: Path | str) -> dict:

@@ -10,6 +10,7 @@ from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 from multitask.config import load_config
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.report_model import Baselines
 from multitask.inference.scoring import Scores
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
@@ -38,14 +39,13 @@ def scored():
 
 def test_dev_results_are_those_of_scikit_learn(scored):
     rows, scores = scored
-    result = dev_results(scores, rows, MOODS)
-    dev = result["dev"]
+    dev, intervals = dev_results(scores, rows, MOODS)
     assert (dev["rows"], dev["loss"]) == (40, 0.7)
     assert dev["accuracy"] == pytest.approx(accuracy_score(rows.labels, scores.predictions))
     macro = f1_score(rows.labels, scores.predictions, average="macro")
     assert dev["macro_f1"] == pytest.approx(macro)
     assert dev["confusion"] == confusion_matrix(rows.labels, scores.predictions).tolist()
-    low, high = result["dev_intervals"]["accuracy"]
+    low, high = intervals["accuracy"]
     assert low < dev["accuracy"] < high
 
 
@@ -73,10 +73,8 @@ def test_unseen_results_leave_out_the_rows_that_training_has_seen(scored):
     ],
 )
 def test_a_flag_for_each_baseline_that_is_not_reached(dev, frozen, trivial, expected):
-    baselines = {
-        "frozen": None if frozen is None else {"accuracy": frozen},
-        "trivial": {"accuracy": trivial},
-    }
+    measured = None if frozen is None else {"accuracy": frozen}
+    baselines = Baselines(trivial={"accuracy": trivial}, frozen=measured)
     assert flags("accuracy", {"accuracy": dev}, baselines) == expected
 
 

@@ -9,6 +9,7 @@ import pytest
 import run_multitask
 from multitask.config.run_directory import RunDirectory
 from multitask.config.run_start import started_with
+from multitask.config.saved.run_files import StartedWith
 from multitask.training import train_run, trainer
 from multitask.training.resuming import SameData, is_complete, is_intact
 from multitask.training.trainer import Interrupted
@@ -230,9 +231,9 @@ def test_an_older_run_has_no_checksums_of_its_start(command, interrupted):
     interrupted.marker.write_text('{"format": 1}\n')
     for file in interrupted.checkpoints.glob("*/state.json"):
         assert json.loads(file.read_text())["run"]
-    assert started_with(interrupted) == {}
+    assert started_with(interrupted) == StartedWith()
     interrupted.marker.write_text("[")
-    assert started_with(interrupted) == {}
+    assert started_with(interrupted) == StartedWith()
 
 
 # --- what another process does meanwhile ---

@@ -31,7 +31,7 @@ MINIBERT_TABLE_2 = [
 ]
 
 
-def _load(file: Path) -> dict[str, Any] | None:
+def _load(file: Path) -> Any:
     """Load a stored comparison or table; return None if it was not measured yet."""
     return json.loads(file.read_text()) if file.is_file() else None
 
@@ -99,7 +99,12 @@ def paired(name: str) -> str | None:
         corrected = holm([test.pvalue for test in tests])
         for row, (first, second), test, p in zip(rows, entries, tests, corrected, strict=True):
             low, high = test.confidence_interval(comparison["confidence"])
-            gain = {"value": second["mean"] - first["mean"], "low": low, "high": high, "p_holm": p}
+            gain: Any = {
+                "value": second["mean"] - first["mean"],
+                "low": low,
+                "high": high,
+                "p_holm": p,
+            }
             row.append(score_tables.difference_cell(gain))
     table = Table(("over seeds", *score_tables.columns(comparison)), rows)
     return table.markdown() + "\n"

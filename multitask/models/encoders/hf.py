@@ -99,8 +99,12 @@ class HFEncoder(nn.Module):
             {layer: [B, T, d]}, or [B, 1, d] for "first".
         """
         every = set(layers) != {self.num_layers}
-        how = {"attention_mask": mask, "output_hidden_states": every, "return_dict": True}
-        output = self.model(inputs_embeds=embeddings, **how)
+        output = self.model(
+            inputs_embeds=embeddings,
+            attention_mask=mask,
+            output_hidden_states=every,
+            return_dict=True,
+        )
         last = {self.num_layers: output.last_hidden_state}
         states = last if output.hidden_states is None else dict(enumerate(output.hidden_states))
         states |= last

@@ -10,16 +10,23 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.report_model import RunReport
 from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.comparison_figures import draw_all
+from multitask.reporting.comparison.comparison_json import (
+    Axis,
+    ComparedTask,
+    Comparison,
+    Difference,
+    Scores,
+)
 from multitask.reporting.comparison.comparison_page import comparison_page
 from multitask.reporting.comparison.grid_axes import marginals
-from multitask.reporting.comparison.groups import Group, group_runs, is_probe, run_config
+from multitask.reporting.comparison.groups import Group, group_runs, run_config
 from multitask.reporting.comparison.holdout import held_out, over_seeds
 from multitask.reporting.comparison.notes import notes
 from multitask.reporting.comparison.replaced_files import FACTS, check_comparison
@@ -46,17 +53,17 @@ __all__ = ["Group", "compare", "group_runs", "transfer", "write_comparison"]
 # one column of the table: per group its score for each seed and its resampled means [R]; None for
 # a group without the column
 Column = list[tuple[list[float], Array] | None]
-Runs = list[tuple[Path, dict[str, Any]]]  # the runs of a group with their report.json
+Runs = list[tuple[Path, RunReport]]  # the runs of a group with their report.json
 
 
 def compare(
     groups: list[Group],
     baseline: str,
     *,
-    axes: Sequence[dict[str, Any]] = (),
+    axes: Sequence[Axis] = (),
     metrics: Mapping[str, str] | None = None,
     resamples: int = 2000,
-) -> dict[str, Any]:
+) -> Comparison:
     """Compare each group with the group named ``baseline``; plain JSON values.
 
     The same input gives the same numbers. ``axes`` are those of a grid, each with its ``key``,
@@ -77,10 +84,10 @@ def compare(
     means = _overall([columns[task] for task in counted])
     overall = _scored(means, at) if counted else [None] * len(groups)
     settings = differing_settings(
-        [{**run_config(run), "probe": is_probe(report)} for (run, report), *_ in reports]
+        [{**run_config(run), "probe": report.probe} for (run, report), *_ in reports]
     )
     times = training_times([[report for _, report in runs] for runs in reports], at)
-    comparison = {
+    comparison: Comparison = {
         "format": 1,
         "baseline": baseline,
         "resamples": resamples,
@@ -94,8 +101,8 @@ def compare(
                 "seeds": _seeds(runs),
                 "point": group.point,
                 "settings": settings[i],
-                "trained_parameters": runs[0][1].get("trained_parameters"),
-                "tasks": {task: scored[task][i] for task in tasks if scored[task][i]},
+                "trained_parameters": runs[0][1].trained_parameters,
+                "tasks": {task: score for task in tasks if (score := scored[task][i])},
                 "overall": overall[i],
                 "holdout": held_out(runs, counted),
                 "training_time": times[i],
@@ -106,11 +113,11 @@ def compare(
     }
     comparison["transfer"] = transfer(comparison)
     comparison["marginals"] = marginals(comparison)
-    result: dict[str, Any] = without_nan(comparison)
+    result: Comparison = without_nan(comparison)
     return result
 
 
-def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
+def write_comparison(directory: Path, comparison: Comparison) -> list[Path]:
     """Write comparison.json, table.md, .csv and .tex, the figures and report.html.
 
     Returns their paths. Raises UserError for a damaged log of a run, and for a file of others.
@@ -133,47 +140,51 @@ def write_comparison(directory: Path, comparison: dict[str, Any]) -> list[Path]:
 
 
 def _seeds(runs: Runs) -> list[int]:
-    return [report["seed"] for _, report in runs]
+    return [report.seed for _, report in runs]
 
 
 def _reports(group: Group, metrics: Mapping[str, str] | None) -> Runs:
     """Return the runs of a group with their reports by seed; ``metrics`` as in ``compare``."""
     runs = [(run, RunDirectory(run).load_report()) for run in group.runs]
-    first, tasks = runs[0][0], set(runs[0][1]["tasks"])
+    first, tasks = runs[0][0], set(runs[0][1].tasks)
     for run, report in runs[1:]:
-        if set(report["tasks"]) != tasks:
+        if set(report.tasks) != tasks:
             raise UserError(f"{first} and {run} are not seeds of one setting: their tasks differ")
-        if is_probe(report) != is_probe(runs[0][1]):
+        if report.probe != runs[0][1].probe:
             raise UserError(f"{first} and {run} are not seeds of one setting: one is a probe")
     if metrics is not None:
-        for _, report in runs:
-            entries = {task: report["tasks"][task] for task in metrics if task in report["tasks"]}
-            report["tasks"] = {t: {**entry, "metric": metrics[t]} for t, entry in entries.items()}
-    return sorted(runs, key=lambda run: run[1]["seed"])
+        runs = [(run, _measured_by(metrics, report)) for run, report in runs]
+    return sorted(runs, key=lambda run: run[1].seed)
+
+
+def _measured_by(metrics: Mapping[str, str], report: RunReport) -> RunReport:
+    """Reduce a report to these tasks, each with another metric."""
+    tasks = {task: report.tasks[task] for task in metrics if task in report.tasks}
+    return report.with_tasks({task: entry.by(metrics[task]) for task, entry in tasks.items()})
 
 
 def _dev_rows(task: str, runs: Runs) -> list[ScoredRows]:
     """Load the dev rows of each run of a group; an empty list if the group lacks the task."""
     return [
-        load_split(run, task, "dev", report["tasks"][task])
+        load_split(run, task, "dev", report.tasks[task])
         for run, report in runs
-        if task in report["tasks"]
+        if task in report.tasks
     ]
 
 
 def _columns(
     reports: list[Runs], resamples: int
-) -> tuple[dict[str, dict[str, Any]], dict[str, Column], list[str]]:
+) -> tuple[dict[str, ComparedTask], dict[str, Column], list[str]]:
     """Metric and rows of each task, its column, and the tasks that count for the mean."""
-    tasks: dict[str, dict[str, Any]] = {}
+    tasks: dict[str, ComparedTask] = {}
     columns: dict[str, Column] = {}
     trained: dict[str, TaskType] = {}
-    for task in dict.fromkeys(task for runs in reports for task in runs[0][1]["tasks"]):
+    for task in dict.fromkeys(task for runs in reports for task in runs[0][1].tasks):
         sets = [_dev_rows(task, runs) for runs in reports]
         first = next(one for scored in sets for one in scored)
         tasks[task] = {"metric": first.metric, "rows": len(first.rows)}
-        every = [report["tasks"].get(task, {}) for runs in reports for _, report in runs]
-        if not any(entry.get("evaluate_only") for entry in every):
+        every = [report.tasks.get(task) for runs in reports for _, report in runs]
+        if not any(entry and entry.evaluate_only for entry in every):
             trained[task] = first.task_type
         columns[task] = _task_column(task, sets, reports, resamples)
     return tasks, columns, joint_tasks(trained)
@@ -193,8 +204,8 @@ def _task_column(
         if not values.shape[1]:
             column.append(None)
             continue
-        entries = [report["tasks"][task] for _, report in runs]
-        scores = np.array([entry["dev"][entry["metric"]] for entry in entries], dtype=float)
+        entries = [report.tasks[task] for _, report in runs]
+        scores = np.array([entry.score for entry in entries], dtype=float)
         draws = drawn_seeds(_seeds(runs), resamples)
         column.append((scores.tolist(), seed_means(values, draws)))
     return column
@@ -214,7 +225,7 @@ def _overall(columns: list[Column]) -> Column:
     return overall
 
 
-def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
+def _scored(column: Column, baseline: int) -> list[Scores | None]:
     """Return each group's entry of one column; NaN for an undefined score."""
     entries = [None if entry is None else _summary(*entry) for entry in column]
     best = best_of([e["mean"] for e in entries if e and math.isfinite(e["mean"])])
@@ -223,22 +234,23 @@ def _scored(column: Column, baseline: int) -> list[dict[str, Any] | None]:
     for each, entry in zip(entries, column, strict=True):
         if each is None or entry is None:
             continue
-        each |= {"best": each["mean"] == best, "difference": None}
+        each["best"], each["difference"] = each["mean"] == best, None
         if each is base or base is None or against is None:
             continue
         value = each["mean"] - base["mean"]
         if math.isfinite(value):
             differences = entry[1] - against[1]
             low, high = percentiles(differences)
-            each["difference"] = {"value": value, "low": low, "high": high}
-            each["difference"]["p"] = p_value(differences)
-            compared.append(each["difference"])
+            p = p_value(differences)
+            difference: Difference = {"value": value, "low": low, "high": high, "p": p}
+            each["difference"] = difference
+            compared.append(difference)
     for difference, p in zip(compared, holm([each["p"] for each in compared]), strict=True):
         difference["p_holm"] = p
     return entries
 
 
-def _summary(scores: list[float], samples: Array) -> dict[str, Any]:
+def _summary(scores: list[float], samples: Array) -> Scores:
     """Return mean, standard deviation and interval of a group's score; NaN if one seed has NaN."""
     summary = over_seeds(scores)
     low, high = percentiles(samples) if math.isfinite(summary["mean"]) else (math.nan, math.nan)

@@ -2,9 +2,9 @@
 
 import math
 from pathlib import Path
-from typing import Any
 
 from multitask.config.run_directory import RunDirectory
+from multitask.reporting.comparison.comparison_json import ComparedGroup, Comparison, Scores
 from multitask.reporting.comparison.grid_axes import heatmaps, long_axes
 from multitask.reporting.comparison.replaced_files import CURVES, GAPS
 from multitask.reporting.comparison.score_tables import columns
@@ -16,7 +16,7 @@ PANELS_IN_A_ROW = 4
 MAX_CURVES = len(style.GROUPS)
 
 
-def draw_all(directory: Path, comparison: dict[str, Any]) -> list[Path]:
+def draw_all(directory: Path, comparison: Comparison) -> list[Path]:
     """Write every figure: the scores of all groups, the grid's heat maps, the learning curves."""
     figure, curves, gaps = (directory / name for name in ("figure.png", CURVES, GAPS))
     style.save_figure(draw_comparison(comparison), figure)
@@ -31,7 +31,7 @@ def draw_all(directory: Path, comparison: dict[str, Any]) -> list[Path]:
     return [figure, *maps.values(), *([curves, gaps] if drawn else [])]
 
 
-def heatmap_files(directory: Path, comparison: dict[str, Any]) -> dict[str, Path]:
+def heatmap_files(directory: Path, comparison: Comparison) -> dict[str, Path]:
     """Return the heat maps' files by column title; none for a grid of fewer than two axes.
 
     With several tasks, the map of their mean comes last.
@@ -46,7 +46,7 @@ def heatmap_files(directory: Path, comparison: dict[str, Any]) -> dict[str, Path
     }
 
 
-def curve_groups(comparison: dict[str, Any]) -> dict[str, list[Path]]:
+def curve_groups(comparison: Comparison) -> dict[str, list[Path]]:
     """Return the runs of the groups whose learning curves are drawn.
 
     These are all groups with a log. Of more than ``MAX_CURVES`` groups, they are the baseline, then
@@ -59,17 +59,18 @@ def curve_groups(comparison: dict[str, Any]) -> dict[str, list[Path]]:
         if all(RunDirectory(run).metrics.is_file() for run in runs[group["name"]])
     ]
 
-    def rank(group: dict[str, Any]) -> tuple[bool, bool, float]:
-        overall = group["overall"] or {"best": False, "mean": None}
-        best = overall["best"] or any(entry["best"] for entry in group["tasks"].values())
-        mean = -math.inf if overall["mean"] is None else overall["mean"]
+    def rank(group: ComparedGroup) -> tuple[bool, bool, float]:
+        overall = group["overall"]
+        entries = [*group["tasks"].values(), *([overall] if overall else [])]
+        best = any(entry["best"] for entry in entries)
+        mean = -math.inf if overall is None or overall["mean"] is None else overall["mean"]
         return group["name"] != comparison["baseline"], not best, -mean
 
     drawn = [group["name"] for group in sorted(logged, key=rank)[:MAX_CURVES]]
     return {name: paths for name, paths in runs.items() if name in drawn}
 
 
-def draw_comparison(comparison: dict[str, Any]) -> "style.Figure":
+def draw_comparison(comparison: Comparison) -> "style.Figure":
     """Draw a panel per task and one for their mean: a line of dots per group, one dot per seed.
 
     The bar is the 95 % interval of the group's mean; the baseline's mean is a dashed line.
@@ -101,7 +102,7 @@ def draw_comparison(comparison: dict[str, Any]) -> "style.Figure":
     return figure
 
 
-def _panel(axes: "style.Axes", entries: list[dict[str, Any] | None], baseline: int) -> None:
+def _panel(axes: "style.Axes", entries: list[Scores | None], baseline: int) -> None:
     base = entries[baseline]
     if base and base["mean"] is not None:
         label = "mean of the baseline (bold name)"

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from multitask.reporting.comparison import score_tables
 from multitask.reporting.comparison.comparison_figures import (
@@ -11,6 +10,13 @@ from multitask.reporting.comparison.comparison_figures import (
     MAX_CURVES,
     curve_groups,
     heatmap_files,
+)
+from multitask.reporting.comparison.comparison_json import (
+    Axis,
+    ComparedGroup,
+    Comparison,
+    Difference,
+    Scores,
 )
 from multitask.reporting.comparison.grid_axes import axis_labels, long_axes
 from multitask.reporting.comparison.settings import shown
@@ -29,7 +35,7 @@ MARGINALS = (
 CLEAR = 0.05
 
 
-def comparison_page(directory: Path, comparison: dict[str, Any]) -> Page:
+def comparison_page(directory: Path, comparison: Comparison) -> Page:
     """Build the page from a comparison and from the figures that ``draw_all`` saved."""
     groups, notes = comparison["groups"], comparison["notes"]
     alt = "Scores of each group by task: one dot a seed, the mean and its interval"
@@ -61,13 +67,13 @@ def _section(title: str, table: Table | None, label: str = "") -> list[Section]:
     return [Section(title, [table], label=label)] if table else []
 
 
-def _column(comparison: dict[str, Any], at: int) -> dict[str, dict[str, Any]]:
+def _column(comparison: Comparison, at: int) -> dict[str, Scores]:
     """Return the entries of a column that have a score, by group."""
     entries = {g["name"]: score_tables.entries(comparison, g)[at] for g in comparison["groups"]}
     return {name: entry for name, entry in entries.items() if entry and entry["mean"] is not None}
 
 
-def _summary(comparison: dict[str, Any]) -> str:
+def _summary(comparison: Comparison) -> str:
     groups, baseline = comparison["groups"], comparison["baseline"]
     runs = sum(len(group["runs"]) for group in groups)
     counted = [_counted(len(groups), "group"), _counted(runs, "run")]
@@ -90,7 +96,7 @@ def _counted(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def _tiles(comparison: dict[str, Any]) -> list[Tile]:
+def _tiles(comparison: Comparison) -> list[Tile]:
     """Build a tile for the mean and one per task: the best group next to the baseline."""
     titles = score_tables.columns(comparison)
     first = [-1] if len(comparison["tasks"]) > 1 else []
@@ -101,7 +107,7 @@ def _tiles(comparison: dict[str, Any]) -> list[Tile]:
     ]
 
 
-def _tile(baseline: str, title: str, entries: dict[str, dict[str, Any]]) -> Tile:
+def _tile(baseline: str, title: str, entries: dict[str, Scores]) -> Tile:
     best = max(entries, key=lambda name: entries[name]["mean"])
     entry = entries[best]
     who = f"best of {len(entries)}: {best}" if len(entries) > 1 else best
@@ -115,12 +121,12 @@ def _tile(baseline: str, title: str, entries: dict[str, dict[str, Any]]) -> Tile
     return Tile(title, who, entry["mean"], entry["low"], entry["high"], references, flags)
 
 
-def _clear(difference: dict[str, Any] | None) -> bool:
+def _clear(difference: Difference | None) -> bool:
     p = difference["p_holm"] if difference else None
     return p is not None and p < CLEAR
 
 
-def _differences(comparison: dict[str, Any]) -> list[Section]:
+def _differences(comparison: Comparison) -> list[Section]:
     """List the differences, the clear ones in bold; the interval is the second line of a cell."""
     differences = score_tables.differences(comparison)
     if not differences:
@@ -137,14 +143,14 @@ def _differences(comparison: dict[str, Any]) -> list[Section]:
     return [Section(title, [text, table], label="Differences")]
 
 
-def _two_lines(difference: score_tables.Entry) -> str:
+def _two_lines(difference: Difference | None) -> str:
     if difference is None:
         return "-"
     value, interval, p = score_tables.difference_parts(difference)
     return f"{value} {p}\n{interval}"
 
 
-def settings_table(groups: Sequence[dict[str, Any]]) -> Table | None:
+def settings_table(groups: Sequence[ComparedGroup]) -> Table | None:
     """Build the table of the settings in which groups differ; None if there is no such setting.
 
     Groups are the rows, unless there are more keys than groups. ``-`` is a key that a group does
@@ -167,7 +173,7 @@ def settings_table(groups: Sequence[dict[str, Any]]) -> Table | None:
     return Table(("key", *names), turned)
 
 
-def _grid_sections(directory: Path, comparison: dict[str, Any]) -> list[Section]:
+def _grid_sections(directory: Path, comparison: Comparison) -> list[Section]:
     """Show heat maps of pairs of axes and the means along each axis, for two axes or more."""
     long = long_axes(comparison)
     if len(long) < 2:
@@ -192,7 +198,7 @@ def _grid_sections(directory: Path, comparison: dict[str, Any]) -> list[Section]
     ]
 
 
-def marginal_table(comparison: dict[str, Any], axis: dict[str, Any]) -> Table:
+def marginal_table(comparison: Comparison, axis: Axis) -> Table:
     """Build the table of an axis: a row per value; the best score of each column is marked."""
     labels = axis_labels(axis)
     lines = [each for each in comparison["marginals"] if each["axis"] == axis["key"]]
@@ -206,7 +212,7 @@ def marginal_table(comparison: dict[str, Any], axis: dict[str, Any]) -> Table:
     return Table(header, rows, score_tables.best_cells(means, 2))
 
 
-def _curves(directory: Path, comparison: dict[str, Any]) -> list[Section]:
+def _curves(directory: Path, comparison: Comparison) -> list[Section]:
     drawn = curve_groups(comparison)
     if not drawn:
         return []
@@ -223,7 +229,7 @@ def _curves(directory: Path, comparison: dict[str, Any]) -> list[Section]:
     return [Section("Learning curves", [Text(text), *figures])]
 
 
-def _transfer(comparison: dict[str, Any]) -> list[Section]:
+def _transfer(comparison: Comparison) -> list[Section]:
     parts = [
         *_section(score_tables.GAIN_TITLE, score_tables.gain_table(comparison)),
         *_section(score_tables.MATRIX_TITLE, score_tables.matrix_table(comparison)),
@@ -231,7 +237,7 @@ def _transfer(comparison: dict[str, Any]) -> list[Section]:
     return [Section("Transfer between tasks", parts=parts, label="Transfer")] if parts else []
 
 
-def _runs(groups: Sequence[dict[str, Any]]) -> Table:
+def _runs(groups: Sequence[ComparedGroup]) -> Table:
     rows = [
         [group["name"], str(seed), run]
         for group in groups

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -13,6 +13,49 @@ from multitask.tasks import metrics
 from multitask.tasks.base import Array, TaskType
 from multitask.tasks.bootstrap import percentiles
 from multitask.utils.files import without_nan
+
+
+class Interval(TypedDict):
+    """A gain with its 95 % interval; None if undefined."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class Compared(TypedDict):
+    """An ensemble next to its members."""
+
+    ensemble: float | None
+    members: list[float]
+    mean: float | None
+    best: float | None
+    best_run: str | None
+    gain_over_mean: Interval
+    gain_over_best: Interval
+
+
+class TaskGain(Compared):
+    metric: str
+    rows: int
+    dev: dict[str, float]
+
+
+class Gains(TypedDict):
+    """The keys of ``ensemble.json``; docs/comparing.md describes them."""
+
+    runs: list[str]
+    resamples: int
+    confidence: float
+    tasks: dict[str, TaskGain]
+    overall: Compared
+
+
+class EnsembleGains(Gains):
+    """The whole file, with the caveats about its runs."""
+
+    format: int
+    notes: list[str]
 
 
 def average(kind: TaskType, members: Sequence[Array]) -> tuple[Array, Array]:
@@ -27,14 +70,14 @@ def gains(
     *,
     evaluate_only: Collection[str] = (),
     resamples: int = 2000,
-) -> dict[str, Any]:
+) -> Gains:
     """Compare an ensemble with its members on each task's dev rows; plain JSON values.
 
     A paired bootstrap over rows: each resample scores the ensemble and every member on the same
     rows. The members are fixed, and so is the one that is best on all rows. ``overall`` is the
     mean over tasks, without those that are ``evaluate_only``. docs/comparing.md describes the keys.
     """
-    entries: dict[str, dict[str, Any]] = {}
+    entries: dict[str, TaskGain] = {}
     columns: dict[str, tuple[list[float], Array]] = {}
     for task, (ensemble, members) in tasks.items():
         every = [ensemble, *members]
@@ -50,7 +93,7 @@ def gains(
     scores, samples = zip(*(counted or columns.values()), strict=True)
     means = [statistics.fmean(one) for one in zip(*scores, strict=True)]
     overall = _compared(runs, means, np.mean(samples, axis=0))
-    result: dict[str, Any] = without_nan(
+    result: Gains = without_nan(
         {
             "runs": list(runs),
             "resamples": resamples,
@@ -62,7 +105,7 @@ def gains(
     return result
 
 
-def _compared(runs: Sequence[str], values: Sequence[float], samples: Array) -> dict[str, Any]:
+def _compared(runs: Sequence[str], values: Sequence[float], samples: Array) -> Compared:
     """Compare one column's ``values`` [1 + M] and ``samples`` [R, 1 + M], the ensemble first."""
     ensemble, *members = values
     mean = statistics.fmean(members)
@@ -79,14 +122,16 @@ def _compared(runs: Sequence[str], values: Sequence[float], samples: Array) -> d
     }
 
 
-def _gain(value: float, differences: Array) -> dict[str, float]:
+def _gain(value: float, differences: Array) -> Interval:
     low, high = percentiles(differences) if math.isfinite(value) else (math.nan, math.nan)
     return {"value": value, "low": low, "high": high}
 
 
-def gains_table(result: dict[str, Any]) -> str:
+def gains_table(result: Gains) -> str:
     """Write the result of ``gains`` as a table for the terminal, with how to read it."""
-    lines = {f"{task} {entry['metric']}": entry for task, entry in result["tasks"].items()}
+    lines: dict[str, Compared] = {
+        f"{task} {entry['metric']}": entry for task, entry in result["tasks"].items()
+    }
     if len(lines) > 1:
         lines["mean of tasks"] = result["overall"]
     header = ("dev", "ensemble", "members' mean", "best member", "gain over mean", "gain over best")
@@ -108,5 +153,5 @@ def gains_table(result: dict[str, Any]) -> str:
     )
 
 
-def _gain_cell(gain: dict[str, float | None]) -> str:
+def _gain_cell(gain: Interval) -> str:
     return f"{signed(gain['value'])} {interval(gain['low'], gain['high'])}"

@@ -5,24 +5,30 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
 
+from multitask.reporting.comparison.comparison_json import (
+    Axis,
+    AxisValue,
+    Comparison,
+    Marginal,
+    Scores,
+)
 from multitask.reporting.comparison.settings import shown
 from multitask.reporting.figures.grid_figures import Heatmap
 
 Point = tuple[str, ...]
 # a cell's entry in one column, and its seeds
-Cell = tuple[dict[str, Any], list[int]]
+Cell = tuple[Scores, list[int]]
 
 
-def long_axes(comparison: dict[str, Any]) -> list[int]:
+def long_axes(comparison: Comparison) -> list[int]:
     """Return the positions of the grid's axes that have several values."""
     return [i for i, axis in enumerate(comparison["axes"]) if len(axis["labels"]) > 1]
 
 
-def axis_labels(axis: dict[str, Any]) -> dict[str, str]:
+def axis_labels(axis: Axis) -> dict[str, str]:
     """Shorten the labels, as the axis already has the key: ``2e-05``, not ``lr_2e-05``."""
     return {
         label: shown(value)
@@ -32,7 +38,7 @@ def axis_labels(axis: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def heatmaps(comparison: dict[str, Any], task: str | None) -> list[Heatmap]:
+def heatmaps(comparison: Comparison, task: str | None) -> list[Heatmap]:
     """Build a map of a task's scores per pair of axes; ``task`` None stands for the mean of tasks.
 
     With more than two axes, a number is a mean over the other axes; it leaves out the points at
@@ -49,7 +55,7 @@ def heatmaps(comparison: dict[str, Any], task: str | None) -> list[Heatmap]:
     return maps
 
 
-def marginals(comparison: dict[str, Any]) -> list[dict[str, Any]]:
+def marginals(comparison: Comparison) -> list[AxisValue]:
     """Return the mean scores of each value of each axis over the points of the other axes.
 
     A mean uses only the points at which every value of the axis has a score, so that the values
@@ -63,18 +69,20 @@ def marginals(comparison: dict[str, Any]) -> list[dict[str, Any]]:
         return []
     axes = comparison["axes"]
     cells = {task: _cells(comparison, task) for task in (*comparison["tasks"], None)}
-    entries = []
+    entries: list[AxisValue] = []
     for i in long:
         sets = {task: _sets(axes, scored, (i,)) for task, scored in cells.items()}
         for at, label in enumerate(axes[i]["labels"]):
             means = {task: _marginal(by_label[at]) for task, by_label in sets.items()}
-            overall = means.pop(None)
-            entry = {"axis": axes[i]["key"], "label": label, "tasks": means, "overall": overall}
-            entries.append(entry)
+            overall = means[None]
+            of_tasks = {task: mean for task, mean in means.items() if task is not None}
+            entries.append(
+                {"axis": axes[i]["key"], "label": label, "tasks": of_tasks, "overall": overall}
+            )
     return entries
 
 
-def _cells(comparison: dict[str, Any], task: str | None) -> dict[Point, Cell]:
+def _cells(comparison: Comparison, task: str | None) -> dict[Point, Cell]:
     """Return the cells of a column that have a score, by their labels on the axes."""
     cells = {}
     for group in comparison["groups"]:
@@ -85,9 +93,7 @@ def _cells(comparison: dict[str, Any], task: str | None) -> dict[Point, Cell]:
     return cells
 
 
-def _sets(
-    axes: Sequence[dict[str, Any]], cells: dict[Point, Cell], sides: Sequence[int]
-) -> list[list[Cell]]:
+def _sets(axes: Sequence[Axis], cells: dict[Point, Cell], sides: Sequence[int]) -> list[list[Cell]]:
     """Return, per combination of labels on the axes ``sides``, its cells along the other axes.
 
     If the other axes have several points, a point at which some combination has no score is left
@@ -107,7 +113,7 @@ def _mean(cells: Iterable[Cell]) -> float:
     return statistics.fmean(entry["mean"] for entry, _ in cells)
 
 
-def _marginal(cells: list[Cell]) -> dict[str, Any] | None:
+def _marginal(cells: list[Cell]) -> Marginal | None:
     if not cells:
         return None
     seeds = cells[0][1]

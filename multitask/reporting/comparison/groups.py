@@ -1,6 +1,5 @@
 """Sort finished runs into groups; the runs of a group differ only in their seed."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from re import sub
@@ -48,7 +47,7 @@ def group_runs(run_dirs: list[Path]) -> list[Group]:
         seed = config["seed"]
         settings = {key: value for key, value in config.items() if key not in NOT_SETTINGS}
         files = RunDirectory(run)
-        settings["probe"] = files.finished and is_probe(files.load_report())
+        settings["probe"] = files.finished and files.load_report().probe
         runs = next((runs for other, runs in groups if other == settings), None)
         if runs is None:
             groups.append((settings, {seed: run}))
@@ -64,11 +63,6 @@ def group_runs(run_dirs: list[Path]) -> list[Group]:
         Group(name, [runs[seed] for seed in sorted(runs)])
         for name, (_, runs) in zip(names, groups, strict=True)
     ]
-
-
-def is_probe(report: Mapping[str, Any]) -> bool:
-    """Return True for the report of heads that were trained alone, on the frozen encoder."""
-    return bool(report.get("probe"))
 
 
 def run_config(run: Path) -> dict[str, Any]:

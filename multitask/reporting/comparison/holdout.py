@@ -4,15 +4,14 @@ import math
 import statistics
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.report_model import RunReport
+from multitask.reporting.comparison.comparison_json import Columns, Scores
 from multitask.reporting.comparison.saved_predictions import load_split
 
 
-def held_out(
-    runs: Sequence[tuple[Path, dict[str, Any]]], counted: Collection[str]
-) -> dict[str, Any] | None:
+def held_out(runs: Sequence[tuple[Path, RunReport]], counted: Collection[str]) -> Columns | None:
     """Return a group's ``tasks.NAME`` and ``overall``, each with ``mean`` and ``sd`` over seeds.
 
     Scores come from ``predictions/TASK.holdout.jsonl``, which the selected weights predicted.
@@ -22,7 +21,7 @@ def held_out(
     """
     values: dict[str, list[float]] = {}
     for run, report in runs:
-        for task, entry in report["tasks"].items():
+        for task, entry in report.tasks.items():
             if RunDirectory(run).predictions_of(task, "holdout").is_file():
                 score = load_split(run, task, "holdout", entry).value()
                 values.setdefault(task, []).append(score)
@@ -39,7 +38,7 @@ def held_out(
     }
 
 
-def over_seeds(values: list[float]) -> dict[str, Any]:
+def over_seeds(values: list[float]) -> Scores:
     """Return the scores of a group's seeds, their mean and standard deviation; NaN if undefined."""
     mean = statistics.fmean(values)
     several = len(values) > 1 and math.isfinite(mean)

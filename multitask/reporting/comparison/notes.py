@@ -1,22 +1,21 @@
 """Caveats that a reader must know before comparing finished runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from multitask.reporting.comparison.groups import is_probe
+from multitask.config.saved.report_model import RunReport
 from multitask.reporting.comparison.times import several_machines
 
 
-def notes(runs: Sequence[tuple[Path, dict[str, Any]]]) -> list[str]:
+def notes(runs: Sequence[tuple[Path, RunReport]]) -> list[str]:
     """List the caveats, one line each; ``runs`` are directories with their report.json."""
     return [*run_notes(runs), *score_notes(runs)]
 
 
-def run_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
+def run_notes(runs: Sequence[tuple[Path, RunReport]]) -> list[str]:
     """List the caveats about how the runs were trained."""
     notes = []
-    probes = [run for run, report in runs if is_probe(report)]
+    probes = [run for run, report in runs if report.probe]
     if probes:
         notes.append(
             f"Rows composed of probes: {_listed(probes, len(runs))}. Each task's projection and "
@@ -24,13 +23,13 @@ def run_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
             "Rows with the same setting of a task have the same score for it, and the table says "
             "nothing about training tasks together."
         )
-    selected = [run for run, report in runs if report["selection_split"] == "dev"]
+    selected = [run for run, report in runs if report.selection_split == "dev"]
     if selected:
         notes.append(
             "Weights were selected on the dev rows that are compared here, which flatters scores "
             f"(`training.holdout` avoids it): {_listed(selected, len(runs))}."
         )
-    revisions = list(dict.fromkeys(str(report["git_revision"]) for _, report in runs))
+    revisions = list(dict.fromkeys(str(report.git_revision) for _, report in runs))
     if len(revisions) > 1:
         notes.append(f"The runs come from several commits: {', '.join(revisions)}.")
     if machines := several_machines([report for _, report in runs]):
@@ -38,14 +37,12 @@ def run_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
     return notes
 
 
-def score_notes(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
+def score_notes(runs: Sequence[tuple[Path, RunReport]]) -> list[str]:
     """List the tasks whose metric is undefined."""
     notes = []
-    for task in dict.fromkeys(task for _, report in runs for task in report["tasks"]):
-        entries = [(run, report["tasks"].get(task)) for run, report in runs]
-        undefined = [
-            run for run, entry in entries if entry and entry["dev"][entry["metric"]] is None
-        ]
+    for task in dict.fromkeys(task for _, report in runs for task in report.tasks):
+        entries = [(run, report.tasks.get(task)) for run, report in runs]
+        undefined = [run for run, entry in entries if entry and entry.score is None]
         if undefined:
             words = f"{task} has no score (constant or undefined predictions)"
             notes.append(f"{words}: {_listed(undefined, len(runs))}.")

@@ -11,6 +11,7 @@ import numpy as np
 
 from multitask.config.registry import task_type
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.report_model import TaskReport
 from multitask.tasks.base import Array, Columns, TaskType
 from multitask.tasks.bootstrap import resampled_rows
 from multitask.tasks.metrics import resampled_values
@@ -60,7 +61,7 @@ class ScoredRows:
         return float(self.values(np.arange(len(self.rows))[None])[0])
 
 
-def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> ScoredRows:
+def load_split(run: Path, task: str, split: str, result: TaskReport) -> ScoredRows:
     """Read ``predictions/TASK.SPLIT.jsonl``; ``result`` is the task's entry of report.json.
 
     Raises UserError: the file is missing or damaged, or the dev set does not give the reported
@@ -71,7 +72,7 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
     advice = f"write it again with: predict {run}"
     if not file.is_file():
         raise UserError(f"{file} does not exist: {advice}")
-    kind = task_type(result["label_type"])
+    kind = task_type(result.label_type)
     try:
         records = directory.load_predictions(task, split)
         unlabelled = split == "test" and any(record["label"] is None for record in records)
@@ -85,20 +86,20 @@ def load_split(run: Path, task: str, split: str, result: dict[str, Any]) -> Scor
             None if unlabelled else labels,
         )
         saved = [record["label"] for record in records]
-        scored = ScoredRows(run, rows, kind, result["metric"], predictions, scores, saved)
+        scored = ScoredRows(run, rows, kind, result.metric, predictions, scores, saved)
         return _checked(scored, split, result, advice)
     except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
         raise UserError(f"{file}: damaged or incomplete: {advice}") from error
 
 
-def _checked(scored: ScoredRows, split: str, result: dict[str, Any], advice: str) -> ScoredRows:
+def _checked(scored: ScoredRows, split: str, result: TaskReport, advice: str) -> ScoredRows:
     """Return the rows. Raises UserError for an incomplete dev set, or one with another score."""
-    rows = result["dev"].get("rows") if split == "dev" else None
+    rows = result.dev.get("rows") if split == "dev" else None
     if rows not in (None, len(scored.rows)):
         message = f"has {len(scored.rows)} rows, but report.json says {rows}"
         raise UserError(f"{scored.rows.source} {message}: {advice}")
     again = math.nan if scored.rows.labels is None else scored.value()
-    reported = result["dev"][result["metric"]] if split == "dev" else None
+    reported = result.score if split == "dev" else None
     if reported is not None and math.isfinite(again) and abs(reported - again) > TOLERANCE:
         raise UserError(
             f"{scored.rows.source} gives {scored.metric} {again:.3f}, but report.json says "

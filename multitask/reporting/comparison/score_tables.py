@@ -1,8 +1,14 @@
 """The tables of a comparison as text, Markdown, CSV and LaTeX; nothing is computed here."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from multitask.reporting.comparison.comparison_json import (
+    Columns,
+    Comparison,
+    Difference,
+    MeanScore,
+    Scores,
+)
 from multitask.reporting.page import tables_page
 from multitask.reporting.table_formats import (
     Table,
@@ -14,8 +20,6 @@ from multitask.reporting.table_formats import (
     text_page,
 )
 
-Entry = dict[str, Any] | None  # a score with its statistics
-
 SCORES_TITLE = "Dev scores"
 HOLDOUT_TITLE = "Scores on the held-out rows of train: choose by these, report dev"
 GAIN_TITLE = "Relative gain over single-task training in %, and its mean Δm"
@@ -24,22 +28,22 @@ MATRIX_TITLE = "Adding the task of a row to the training of a column's changes i
 TIMES = ("epoch_seconds", "epoch_seconds_ratio")  # the last columns of table.csv
 
 
-def terminal_page(comparison: dict[str, Any]) -> str:
+def terminal_page(comparison: Comparison) -> str:
     """Write the tables for the terminal; the best score of each column is marked with ``*``."""
     return text_page(_first_untitled(comparison), _all_notes(comparison))
 
 
-def markdown_text(comparison: dict[str, Any]) -> str:
+def markdown_text(comparison: Comparison) -> str:
     """Write table.md: the tables, and below them how they were made and their limits."""
     return tables_page("Comparison", titled_tables(comparison), _all_notes(comparison))
 
 
-def latex_text(comparison: dict[str, Any]) -> str:
+def latex_text(comparison: Comparison) -> str:
     """Write table.tex: one float with the tables one above the other."""
     return latex_float(_first_untitled(comparison), _all_notes(comparison))
 
 
-def csv_text(comparison: dict[str, Any]) -> str:
+def csv_text(comparison: Comparison) -> str:
     """Write table.csv: a line per group, in full precision; a missing number is an empty cell.
 
     Columns: group, number of seeds, then mean, sd, diff, low, high and p per task and overall; low
@@ -52,26 +56,30 @@ def csv_text(comparison: dict[str, Any]) -> str:
     for group in comparison["groups"]:
         row = [group["name"], len(group["seeds"])]
         for entry in entries(comparison, group):
-            difference = (entry or {}).get("difference") or {}
-            row += [(entry or {}).get(key) for key in ("mean", "sd")]
-            row += [difference.get(key) for key in ("value", "low", "high", "p_holm")]
-        time = group.get("training_time") or {}
-        rows.append([*row, time.get("epoch_seconds"), time.get("ratio")])
+            difference = entry.get("difference") if entry else None
+            row += [entry["mean"], entry["sd"]] if entry else [None, None]
+            row += _bounds(difference) if difference else [None] * 4
+        time = group.get("training_time")
+        rows.append([*row, *((time["epoch_seconds"], time["ratio"]) if time else (None, None))])
     return Table(["group", "seeds", *scores, *TIMES], rows).csv()
 
 
-def entries(comparison: dict[str, Any], group: dict[str, Any]) -> list[Entry]:
+def _bounds(difference: Difference) -> list[float | None]:
+    return [difference["value"], difference["low"], difference["high"], difference["p_holm"]]
+
+
+def entries(comparison: Comparison, group: Columns) -> list[Scores | None]:
     """Return the entry of a group, or of its holdout, per column: the tasks, then overall."""
     return [*(group["tasks"].get(task) for task in comparison["tasks"]), group["overall"]]
 
 
-def columns(comparison: dict[str, Any]) -> list[str]:
+def columns(comparison: Comparison) -> list[str]:
     """Return the titles of the columns: ``sst accuracy``, ..., ``mean``."""
     kinds = comparison["tasks"].items()
     return [*(f"{task} {kind['metric']}" for task, kind in kinds), "mean"]
 
 
-def titled_tables(comparison: dict[str, Any]) -> list[tuple[str, Table]]:
+def titled_tables(comparison: Comparison) -> list[tuple[str, Table]]:
     """Return the title and the content of each table that is not empty."""
     tables = {
         SCORES_TITLE: score_table(comparison),
@@ -84,20 +92,21 @@ def titled_tables(comparison: dict[str, Any]) -> list[tuple[str, Table]]:
     return [(title, table) for title, table in tables.items() if table is not None]
 
 
-def _first_untitled(comparison: dict[str, Any]) -> list[tuple[str, Table]]:
+def _first_untitled(comparison: Comparison) -> list[tuple[str, Table]]:
     """Leave out the first title, for a page whose notes begin with what the scores are."""
     (_, scores), *others = titled_tables(comparison)
     return [("", scores), *others]
 
 
-def score_table(comparison: dict[str, Any]) -> Table:
+def score_table(comparison: Comparison) -> Table:
     """Build the table of mean ± standard deviation; the best mean of a column is marked.
 
     It has a column of trained parameters if the groups differ in them by more than a percent.
     """
     groups = comparison["groups"]
     counts = [group.get("trained_parameters") for group in groups]
-    differ = None not in counts and max(counts) > 1.01 * min(counts)
+    known = [count for count in counts if count is not None]
+    differ = len(known) == len(counts) and max(known) > 1.01 * min(known)
     rows, marked = [], set()
     for line, (group, count) in enumerate(zip(groups, counts, strict=True)):
         scores = entries(comparison, group)
@@ -113,7 +122,9 @@ def best_of(means: Sequence[float]) -> float | None:
     return max(means) if len(means) > 1 else None
 
 
-def best_cells(rows: Sequence[Sequence[Entry]], first: int) -> frozenset[tuple[int, int]]:
+def best_cells(
+    rows: Sequence[Sequence[MeanScore | None]], first: int
+) -> frozenset[tuple[int, int]]:
     """Return the cells to mark: the best mean of each column, numbered from ``first``."""
     marked = set()
     for column, column_entries in enumerate(zip(*rows, strict=True), first):
@@ -125,38 +136,38 @@ def best_cells(rows: Sequence[Sequence[Entry]], first: int) -> frozenset[tuple[i
     return frozenset(marked)
 
 
-def holdout_table(comparison: dict[str, Any]) -> Table | None:
+def holdout_table(comparison: Comparison) -> Table | None:
     """Build the table of scores on the holdout, the best marked; None for fewer than two groups."""
     scores = {
-        group["name"]: entries(comparison, group["holdout"])
+        group["name"]: entries(comparison, holdout)
         for group in comparison["groups"]
-        if group.get("holdout")
+        if (holdout := group.get("holdout"))
     }
     rows = [[name, *map(score_cell, row)] for name, row in scores.items()]
     header = ("group", *columns(comparison))
     return Table(header, rows, best_cells([*scores.values()], 1)) if len(rows) > 1 else None
 
 
-def difference_title(comparison: dict[str, Any]) -> str:
+def difference_title(comparison: Comparison) -> str:
     return f"Difference to {comparison['baseline']}, its 95 % interval, Holm's p"
 
 
-def differences(comparison: dict[str, Any]) -> dict[str, list[Entry]]:
+def differences(comparison: Comparison) -> dict[str, list[Difference | None]]:
     """Return the differences per column of each group that can be compared with the baseline."""
     by_group = {
-        group["name"]: [(entry or {}).get("difference") for entry in entries(comparison, group)]
+        group["name"]: [entry and entry.get("difference") for entry in entries(comparison, group)]
         for group in comparison["groups"]
     }
     return {name: row for name, row in by_group.items() if any(row)}
 
 
-def difference_table(comparison: dict[str, Any]) -> Table | None:
+def difference_table(comparison: Comparison) -> Table | None:
     """Build the table of differences to the baseline; None if nothing can be compared."""
     rows = [[name, *map(difference_cell, row)] for name, row in differences(comparison).items()]
     return Table(("group", *columns(comparison)), rows) if rows else None
 
 
-def time_table(comparison: dict[str, Any]) -> Table | None:
+def time_table(comparison: Comparison) -> Table | None:
     """Build the table of seconds per epoch; None for fewer than two groups."""
     rows = [
         [group["name"], f"{time['epoch_seconds']:.1f}", f"x{ratio:.2f}" if ratio else "-"]
@@ -168,25 +179,25 @@ def time_table(comparison: dict[str, Any]) -> Table | None:
     return Table(header, rows) if len(rows) > 1 else None
 
 
-def score_cell(entry: Entry) -> str:
+def score_cell(entry: MeanScore | None) -> str:
     """Mean and standard deviation, such as ``0.712 ± 0.004``; ``-`` without a score."""
     if entry is None or entry["mean"] is None:
         return "-"
     return f"{score(entry['mean'])} ± {score(entry['sd'])}"
 
 
-def difference_cell(difference: Entry, digits: int = 3) -> str:
+def difference_cell(difference: Difference | None, digits: int = 3) -> str:
     """Format a difference, such as ``+0.012 [-0.003, +0.027] p 0.123``; ``-`` for None."""
     return " ".join(difference_parts(difference, digits)) if difference else "-"
 
 
-def difference_parts(difference: dict[str, Any], digits: int = 3) -> tuple[str, str, str]:
+def difference_parts(difference: Difference, digits: int = 3) -> tuple[str, str, str]:
     """Return the parts of ``difference_cell``: ``+0.012``, ``[-0.003, +0.027]`` and ``p 0.123``."""
     bounds = interval(difference["low"], difference["high"], digits)
     return signed(difference["value"], digits), bounds, p_value(difference["p_holm"])
 
 
-def gain_table(comparison: dict[str, Any]) -> Table | None:
+def gain_table(comparison: Comparison) -> Table | None:
     """Build the table of relative gains in percent; None without single-task groups."""
     rows = []
     for name, gain in comparison["transfer"].get("gains", {}).items():
@@ -195,22 +206,22 @@ def gain_table(comparison: dict[str, Any]) -> Table | None:
     return Table(("group", *comparison["tasks"], "Δm"), rows) if rows else None
 
 
-def matrix_table(comparison: dict[str, Any]) -> Table | None:
+def matrix_table(comparison: Comparison) -> Table | None:
     """Build the table of how adding one task changes another's score; None without pairs."""
     matrix = comparison["transfer"].get("matrix", {})
     tasks = [task for task in comparison["tasks"] if task in matrix]
     rows = [
-        [added, *(signed(matrix[added].get(task, {}).get("change")) for task in tasks)]
-        for added in tasks
+        [added, *(signed(pair["change"] if pair else None) for pair in map(of_added.get, tasks))]
+        for added, of_added in ((task, matrix[task]) for task in tasks)
     ]
     return Table(("added task", *tasks), rows) if rows else None
 
 
-def _all_notes(comparison: dict[str, Any]) -> list[str]:
+def _all_notes(comparison: Comparison) -> list[str]:
     return [*explanations(comparison), *comparison["notes"]]
 
 
-def explanations(comparison: dict[str, Any]) -> list[str]:
+def explanations(comparison: Comparison) -> list[str]:
     """Explain what the numbers are, how they were computed, and their limits."""
     groups, singles = comparison["groups"], comparison["transfer"].get("singles")
     most = max(len(group["seeds"]) for group in groups)

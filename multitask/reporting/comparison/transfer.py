@@ -3,10 +3,11 @@
 import math
 import statistics
 from itertools import permutations
-from typing import Any
+
+from multitask.reporting.comparison.comparison_json import Added, Comparison, Gain, Transfer
 
 
-def transfer(comparison: dict[str, Any]) -> dict[str, Any]:
+def transfer(comparison: Comparison) -> Transfer:
     """Compute the gains of multi-task over single-task groups; empty if one kind is missing.
 
     Delta m of a group over T tasks is 100 / T sum_t (M_t - B_t) / B_t, with B_t the mean score of
@@ -37,8 +38,8 @@ def transfer(comparison: dict[str, Any]) -> dict[str, Any]:
     }
     if not several:
         return {}
-    gains: dict[str, Any] = {}
-    matrix: dict[str, dict[str, Any]] = {}
+    gains: dict[str, Gain] = {}
+    matrix: dict[str, dict[str, Added]] = {}
     for name, by_task in several.items():
         changes = {task: _gain(score, alone[task]) for task, score in by_task.items()}
         relative = {task: percent for task, (_, percent) in changes.items()}
@@ -47,7 +48,7 @@ def transfer(comparison: dict[str, Any]) -> dict[str, Any]:
         gains[name] = {"delta_m": delta, "tasks": relative}
         if len(by_task) == 2:
             for task, added in permutations(by_task):
-                entry = {"change": changes[task][0], "group": name}
+                entry: Added = {"change": changes[task][0], "group": name}
                 matrix.setdefault(added, {}).setdefault(task, entry)
     return {"singles": singles, "gains": gains, "matrix": matrix}
 

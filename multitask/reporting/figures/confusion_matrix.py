@@ -2,11 +2,11 @@
 """The confusion matrix of a task's dev predictions."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from multitask.config.registry import task_type
+from multitask.config.saved.report_model import TaskReport
 from multitask.reporting.figures import style
 
 # With more classes there is no room for counts in the cells, or for names on the axes.
@@ -14,12 +14,12 @@ MAX_CLASSES_WITH_COUNTS = 12
 MAX_CLASSES_WITH_NAMES = 30
 
 
-def confusion(task: str, result: dict[str, Any], predictions: Path) -> "style.Figure":
+def confusion(task: str, result: TaskReport, predictions: Path) -> "style.Figure":
     """Draw counts of gold (rows) and predicted (columns); the colour is the share of the row."""
-    counts = np.array(result["dev"]["confusion"])
+    counts = np.array(result.dev["confusion"])
     size = len(counts)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    names = style.labels(map(str, result["classes"] or range(size)), width=18)
+    names = style.labels(map(str, result.classes or range(size)), width=18)
 
     side = min(max(0.85 * size, 2.4), 9.0)
     figure, axes = style.new_panel(side + 2.6, side + 1.5)
@@ -27,7 +27,7 @@ def confusion(task: str, result: dict[str, Any], predictions: Path) -> "style.Fi
     label = "share of the gold class"
     style.colour_bar(figure, image, label, ax=axes, shrink=0.85, format=_percent)
     axes.set(xlabel="predicted", ylabel="gold")
-    what = task_type(result["label_type"]).counted
+    what = task_type(result.label_type).counted
     axes.set_title(
         f"{style.label(task)}: {counts.trace():,} of {counts.sum():,} {what} right",
         fontsize=style.TITLE,

@@ -1,7 +1,6 @@
 """Draw alignment, uniformity and mean cosine of sentence vectors over the training."""
 
-from typing import Any
-
+from multitask.config.run_log import Event
 from multitask.reporting.figures import style
 
 PANELS = {
@@ -11,9 +10,7 @@ PANELS = {
 }
 
 
-def draw_space(
-    events: list[dict[str, Any]], stages: list[tuple[int, str]]
-) -> "style.Figure | None":
+def draw_space(events: list[Event], stages: list[tuple[int, str]]) -> "style.Figure | None":
     """Draw a panel per measure and a line per task that is only evaluated; None without one.
 
     Lines start before the first step. Lower is better in all panels (Wang & Isola 2020).

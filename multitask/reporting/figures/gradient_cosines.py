@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from multitask.config.run_log import Event
 from multitask.reporting.figures import style
 
 MAX_PAIRS_WITH_NUMBERS = 12
 
 
-def draw_conflict(
-    events: list[dict[str, Any]], stages: list[tuple[int, str]]
-) -> "style.Figure | None":
+def draw_conflict(events: list[Event], stages: list[tuple[int, str]]) -> "style.Figure | None":
     """Draw each pair's cosine over the encoder (left) and its mean over time per part (right).
 
     None if the run did not measure it (see `training.conflict_steps`) or never had two tasks.

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from multitask.config.run_directory import RunDirectory
-from multitask.config.run_log import stage_begins
+from multitask.config.run_log import Event, stage_begins
+from multitask.config.saved.report_model import RunReport
 from multitask.reporting.figures import style
 from multitask.utils.errors import UserError
 
@@ -109,13 +110,13 @@ class _Log:
 
 
 # (report, log, evaluations in the log) -> curves
-CurvesOf = Callable[[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]], Curves]
+CurvesOf = Callable[[RunReport, list[Event], list[Event]], Curves]
 
 
 def _load_curves(run_dir: Path, curves_of: CurvesOf) -> _Log:
     run = RunDirectory(run_dir)
     report = run.load_report()
-    split = report["selection_split"]
+    split = report.selection_split
     try:
         events = run.load_events()
         evaluations = [
@@ -129,32 +130,28 @@ def _load_curves(run_dir: Path, curves_of: CurvesOf) -> _Log:
         ) from error
 
 
-def score_curves(
-    report: dict[str, Any], events: list[dict[str, Any]], evaluations: list[dict[str, Any]]
-) -> Curves:
+def score_curves(report: RunReport, events: list[Event], evaluations: list[Event]) -> Curves:
     """Return each task's metric at each evaluation."""
     curves: Curves = {}
-    for task, result in report["tasks"].items():
+    for task, result in report.tasks.items():
         # a stage may evaluate only its own tasks
         scored = [event for event in evaluations if task in event["tasks"]]
-        scores = style.numbers(event["tasks"][task][result["metric"]] for event in scored)
+        scores = style.numbers(event["tasks"][task][result.metric] for event in scored)
         # tasks that are only evaluated are always scored on dev
-        apart = result.get("evaluate_only") and report["selection_split"] != "dev"
-        curves[task, result["metric"] + " on dev" * bool(apart)] = dict(
+        apart = result.evaluate_only and report.selection_split != "dev"
+        curves[task, result.metric + " on dev" * bool(apart)] = dict(
             zip([event["step"] for event in scored], scores, strict=True)
         )
     return curves
 
 
-def loss_gaps(
-    report: dict[str, Any], events: list[dict[str, Any]], evaluations: list[dict[str, Any]]
-) -> Curves:
+def loss_gaps(report: RunReport, events: list[Event], evaluations: list[Event]) -> Curves:
     """Return how far each task's loss on the selection split is above its training loss.
 
     The training loss, with dropout, is the mean over the steps since the previous evaluation.
     """
     curves: Curves = {}
-    for task in report["tasks"]:
+    for task in report.tasks:
         of_task = [e for e in events if e["event"] == "step" and e["task"] == task]
         steps = [e for e in of_task if e["loss"] is not None]
         before = 0

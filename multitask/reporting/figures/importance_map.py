@@ -83,7 +83,7 @@ def by_length(weights: np.ndarray, lengths: np.ndarray) -> dict[str, Any]:
     }
 
 
-def read_log(run_dir: Path, steps: Mapping[str, int]) -> list[Importance]:
+def read_log(run_dir: Path, steps: Mapping[str, int | None]) -> list[Importance]:
     """Read what a run logged for each task at the evaluation of step ``steps[task]``.
 
     There are no examples in the log, and tasks without an entry are left out. Raises UserError for

@@ -12,7 +12,8 @@ import numpy as np
 
 from multitask.config.registry import imported, task_type
 from multitask.config.run_directory import RunDirectory
-from multitask.config.run_log import stage_begins
+from multitask.config.run_log import Event, stage_begins
+from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
 from multitask.reporting.figures.gradient_cosines import draw_conflict
@@ -21,7 +22,7 @@ SPLIT_STYLES: dict[str, dict[str, Any]] = {
     "dev": {"color": style.BLUE, "marker": "o"},
     "holdout": {"color": style.GREEN, "marker": "s"},
 }
-LEVELS = {"frozen": "frozen encoder", "trivial": "trivial (labels only)"}
+LEVELS = {"frozen encoder": "frozen encoder", "trivial": "trivial (labels only)"}
 
 CURVES_SHOW = "Each task's metric at every evaluation and its training loss over the steps"
 # the figures of what only some runs measure: name, function, what it shows
@@ -52,8 +53,8 @@ def draw_all(run_dir: Path) -> dict[Path, str]:
     run = RunDirectory(run_dir)
     report, events = run.load_report(), run.load_events()
     drawn = {"curves": (_curves(report, events), CURVES_SHOW)}
-    for task, result in report["tasks"].items():
-        kind = task_type(result["label_type"])
+    for task, result in report.tasks.items():
+        kind = task_type(result.label_type)
         if kind.figure:
             predictions = run.predictions_of(task, "dev")
             figure = imported(kind.figure)(task, result, predictions)
@@ -80,9 +81,9 @@ def _smoothed(values: np.ndarray) -> np.ndarray:
     return np.where(count > 0, total / np.maximum(count, 1), math.nan)
 
 
-def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "style.Figure":
+def _curves(report: RunReport, events: list[Event]) -> "style.Figure":
     """Draw two panels per task: its metric at each evaluation, and below it the training loss."""
-    tasks = report["tasks"]
+    tasks = report.tasks
     columns = min(3, len(tasks))
     rows = math.ceil(len(tasks) / columns)
     figure = style.new_figure(max(5.5, 3.9 * columns), 4.6 * rows + 0.4)
@@ -91,14 +92,14 @@ def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "style.Figu
     )
     for place, (task, result) in enumerate(tasks.items()):
         upper, lower = panels[2 * (place // columns) :, place % columns][:2]
-        _metric_curve(upper, task, result, events, selects=report["selection_split"])
+        _metric_curve(upper, task, result, events, selects=report.selection_split)
         _loss_curve(lower, task, events)
         style.mark_stages(upper, stage_begins(events))
         style.step_axis(lower, stage_begins(events))
         lower.tick_params(labelbottom=True)
         if place % columns == 0:
             lower.set_ylabel("training loss")
-    done = max(report["steps"]["done"], 1)
+    done = max(report.steps.done, 1)
     panels[0, 0].set_xlim(-0.03 * done, 1.03 * done)
     for place in range(len(tasks), rows * columns):
         for axes in panels[2 * (place // columns) :, place % columns][:2]:
@@ -110,13 +111,13 @@ def _curves(report: dict[str, Any], events: list[dict[str, Any]]) -> "style.Figu
 def _metric_curve(
     axes: "style.Axes",
     task: str,
-    result: dict[str, Any],
-    events: list[dict[str, Any]],
+    result: TaskReport,
+    events: list[Event],
     *,
     selects: str,
 ) -> None:
     """Draw the task's metric over steps, with its baselines and the selected step."""
-    metric = result["metric"]
+    metric = result.metric
     for split, look in SPLIT_STYLES.items():
         scores = {
             event["step"]: event["tasks"][task].get(metric)
@@ -126,25 +127,26 @@ def _metric_curve(
         if not scores:
             continue
         # tasks that are only evaluated are always scored on dev
-        name = "dev" if result.get("evaluate_only") else split
+        name = "dev" if result.evaluate_only else split
         axes.plot(list(scores), style.numbers(scores.values()), **look, label=name)
-        if split == selects and scores.get(result["selected_step"]) is not None:
+        step = result.selected_step
+        if split == selects and step is not None and scores.get(step) is not None:
             axes.plot(
-                result["selected_step"],
-                scores[result["selected_step"]],
+                step,
+                scores[step],
                 **style.LOOKS["selected step"],
                 label="selected step",
                 zorder=3,
             )
     for name, label in LEVELS.items():
-        level = (result["baselines"][name] or {}).get(metric)
+        level = result.baselines.scores(metric)[name]
         if level is not None:
-            axes.axhline(level, **style.LOOKS[name], label=label)
+            axes.axhline(level, **style.LOOKS[name.split()[0]], label=label)
     axes.set_title(style.metric_title(task, metric), fontsize=style.TITLE)
     style.quiet_frame(axes)
 
 
-def _loss_curve(axes: "style.Axes", task: str, events: list[dict[str, Any]]) -> None:
+def _loss_curve(axes: "style.Axes", task: str, events: list[Event]) -> None:
     """Draw the task's training loss at each of its steps, raw and smoothed."""
     turns = [event for event in events if event["event"] == "step" and event["task"] == task]
     if turns:
@@ -155,9 +157,9 @@ def _loss_curve(axes: "style.Axes", task: str, events: list[dict[str, Any]]) -> 
     style.quiet_frame(axes)
 
 
-def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "style.Figure":
+def _schedule(report: RunReport, events: list[Event]) -> "style.Figure":
     """Draw a row per task: its share of the turns along the steps, trained or skipped."""
-    tasks = list(report["tasks"])
+    tasks = list(report.tasks)
     turns = [event for event in events if event["event"] in ("step", "skip")]
     edges = _schedule_bins(max((turn["step"] for turn in turns), default=1), len(tasks))
     # joint steps have a turn of every task
@@ -186,9 +188,9 @@ def _schedule(report: dict[str, Any], events: list[dict[str, Any]]) -> "style.Fi
 
     middles = np.arange(len(tasks)) + ROW_FILL / 2
     axes.set_yticks(middles, style.labels(tasks)[::-1])
-    totals = [report["tasks"][task]["turns"] for task in reversed(tasks)]
+    totals = [report.tasks[task].turns for task in reversed(tasks)]
     right = axes.secondary_yaxis("right")
-    texts = [f"{total['trained']:,} trained\n{total['skipped']:,} skipped" for total in totals]
+    texts = [f"{total.trained:,} trained\n{total.skipped:,} skipped" for total in totals]
     right.set_yticks(middles, texts, fontsize=style.SMALL)
     right.spines["right"].set_visible(False)
     for side in (axes, right):

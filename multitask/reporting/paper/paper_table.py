@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config.run_directory import RunDirectory
+from multitask.config.saved.report_model import RunReport
 from multitask.reporting.comparison.compare import Group, compare
 from multitask.reporting.comparison.notes import run_notes, score_notes
 from multitask.reporting.comparison.times import median_of
@@ -31,7 +32,7 @@ GLUE_METRICS = {
 }
 # per row its sets of runs, one directory per seed; each set of a row has other tasks
 Rows = Mapping[str, Sequence[Sequence[Path]]]
-Reports = Mapping[Path, Mapping[str, Any]]
+Reports = Mapping[Path, RunReport]
 
 
 def average(tasks: Sequence[object], values: Sequence[float | None]) -> float | None:
@@ -87,7 +88,7 @@ def paper_table(
     if not any(runs_of) and rows:
         raise UserError(f"{layout.title}: no run is of a row of it; they are {', '.join(rows)}")
     if not used:
-        tasks = dict.fromkeys(task for report in reports.values() for task in report["tasks"])
+        tasks = dict.fromkeys(task for report in reports.values() for task in report.tasks)
         raise UserError(f"{layout.title}: no run has a column's task; they have {', '.join(tasks)}")
     table = {
         "format": 1,
@@ -113,9 +114,9 @@ def _title(layout: Layout, row: str) -> str:
     return (layout.rows[row].title if row in layout.rows else None) or row
 
 
-def _under(column: Column, report: Mapping[str, Any]) -> dict[str, Any]:
+def _under(column: Column, report: RunReport) -> RunReport:
     """Reduce a report to the column's task and metric."""
-    return {"tasks": {column.task: {**report["tasks"][column.task], "metric": column.metric}}}
+    return report.with_tasks({column.task: report.tasks[column.task].by(column.metric)})
 
 
 def _of(column: Column, layout: Layout, rows: Rows) -> Rows:
@@ -129,13 +130,14 @@ def _groups(column: Column, rows: Rows, reports: Reports) -> list[Group]:
     """Return the runs of each row that has the column's task. Raises UserError, see above."""
     groups = []
     for name, sets in rows.items():
-        having = [runs for runs in sets if runs and column.task in reports[runs[0]]["tasks"]]
+        having = [runs for runs in sets if runs and column.task in reports[runs[0]].tasks]
         if len(having) > 1:
             first, second = having[0][0], having[1][0]
             raise UserError(f"{name} has the task {column.task} twice: {first} and {second}")
         groups += [Group(name, list(runs)) for runs in having]
     for run in chain.from_iterable(group.runs for group in groups):
-        if column.metric not in reports[run]["tasks"].get(column.task, {}).get("dev", {}):
+        entry = reports[run].tasks.get(column.task)
+        if entry is None or column.metric not in entry.dev:
             message = f"{run}: no {column.metric} of {column.task}: it is of other labels, or "
             raise UserError(message + "the run is older than the metric")
     return groups
@@ -163,6 +165,7 @@ def _column(
         shown = _percent(score, ("mean", "sd", "low", "high"))
         shown["median"] = None if None in values else statistics.median(values)
         difference = score["difference"] if present else None
+        train = runs[0].tasks[task].data.get("train")
         cells[group.name] = {
             "values": values,
             "runs": entry["runs"],
@@ -171,9 +174,9 @@ def _column(
             "shown": shown[statistic],
             "difference": difference
             and {**difference, **_percent(difference, ("value", "low", "high"))},
-            "train_rows": runs[0]["tasks"][task]["data"].get("train", {}).get("rows"),
-            "epoch_seconds": median_of([run.get("epoch_seconds") for run in runs]),
-            "dev_seconds": median_of([run.get("dev_seconds", {}).get(task) for run in runs]),
+            "train_rows": train and train.rows,
+            "epoch_seconds": median_of([run.epoch_seconds for run in runs]),
+            "dev_seconds": median_of([run.dev_seconds.get(task) for run in runs]),
         }
     return cells
 

@@ -2,14 +2,19 @@
 
 from pathlib import Path
 
-from multitask.reporting.comparison.notes import notes
+from multitask.reporting.comparison import notes as caveats
+from tests.support.run_files import full_report
 
 RUNS = [Path(f"runs/a-{number}") for number in range(5)]
 
 
+def notes(runs):
+    return caveats.notes([(run, full_report(**report)) for run, report in runs])
+
+
 def reports(**changes):
     """Five runs of one commit and machine, whose weights a holdout selected."""
-    entry = {"metric": "accuracy", "dev": {"accuracy": 0.5}}
+    entry = {"label_type": "class", "metric": "accuracy", "dev": {"accuracy": 0.5}}
     same = {"selection_split": "holdout", "git_revision": "abc", "tasks": {"sst": entry}}
     same |= {"device": "cpu", "threads": 2, "precision": "fp32", "kernels": "torch"}
     return [(run, {**same, **changes}) for run in RUNS]
@@ -47,6 +52,6 @@ def test_probes_are_composed():
 
 def test_undefined_scores_are_named():
     result = reports()
-    result[2][1]["tasks"] = {"sst": {"metric": "mcc", "dev": {"mcc": None}}}
+    result[2][1]["tasks"] = {"sst": {"label_type": "class", "metric": "mcc", "dev": {"mcc": None}}}
     (note,) = notes(result)
     assert note == "sst has no score (constant or undefined predictions): runs/a-2."

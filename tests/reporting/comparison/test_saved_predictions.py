@@ -32,13 +32,13 @@ def other(tmp_path):
 
 def dev_rows(run, task="sst"):
     """The dev rows of a task as the run's report has it."""
-    return load_split(run, task, "dev", RunDirectory(run).load_report()["tasks"][task])
+    return load_split(run, task, "dev", RunDirectory(run).load_report().tasks[task])
 
 
 @pytest.mark.parametrize(("task", "metric"), [("sst", "accuracy"), ("sts", "pearson")])
 def test_the_rows_give_the_reported_score(task, metric, run):
     result = dev_rows(run, task)
-    reported = RunDirectory(run).load_report()["tasks"][task]["dev"][metric]
+    reported = RunDirectory(run).load_report().tasks[task].dev[metric]
     assert (result.metric, len(result.rows)) == (metric, ROWS)
     assert result.value() == pytest.approx(reported)
     saved = load_lines(run / "predictions" / f"{task}.dev.jsonl")
@@ -49,7 +49,7 @@ def test_test_rows_without_labels_have_no_score_and_are_read(run):
     file = RunDirectory(run).predictions_of("sst", "test")
     records = [r | {"label": None} for r in load_lines(run / "predictions" / "sst.dev.jsonl")]
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
-    result = RunDirectory(run).load_report()["tasks"]["sst"]
+    result = RunDirectory(run).load_report().tasks["sst"]
     outcome = load_split(run, "sst", "test", result)
     assert outcome.rows.labels is None and len(outcome.rows) == ROWS
 

@@ -10,11 +10,13 @@ import pytest
 from matplotlib.image import imread
 
 from multitask.config.run_directory import load_lines
+from multitask.config.saved.report_model import TaskReport
 from multitask.reporting.figures import training_curves
 from multitask.reporting.figures.confusion_matrix import confusion
 from multitask.reporting.figures.scatter import scatter
 from multitask.reporting.figures.style import new_figure, save_figure, step_axis
 from tests.support.fabricated_run import write_run
+from tests.support.run_files import full_report, task_entry
 
 pytestmark = pytest.mark.usefixtures("no_warnings")
 
@@ -63,7 +65,7 @@ def test_a_second_drawing_replaces_the_first_and_needs_neither_pyplot_nor_torch(
 def test_the_curves_show_the_evaluations_baselines_and_selected_step(tmp_path):
     report = write_run(tmp_path)
     events = load_lines(tmp_path / "metrics.jsonl")
-    drawn = panels(training_curves._curves(report, events))
+    drawn = panels(training_curves._curves(full_report(**report), events))
     assert list(drawn) == ["sst: accuracy", "para: accuracy", "sts: pearson"]
     lines = {line.get_label(): line for line in drawn["sst: accuracy"].lines}
     evals = [event for event in events if event["event"] == "eval" and event["split"] == "dev"]
@@ -86,7 +88,7 @@ def test_the_curves_show_the_evaluations_baselines_and_selected_step(tmp_path):
 
 def test_the_confusion_matrix_shows_counts_and_names_without_mathematics(tmp_path):
     report = write_run(tmp_path)
-    axes = confusion("sst", report["tasks"]["sst"], tmp_path).axes[0]
+    axes = confusion("sst", full_report(**report).tasks["sst"], tmp_path).axes[0]
     counts = [int(text.get_text().split("\n")[0].replace(",", "")) for text in axes.texts]
     assert counts == np.ravel(report["tasks"]["sst"]["dev"]["confusion"]).tolist()
     assert [label.get_text() for label in axes.get_yticklabels()][3] == r"costs \$5 or \$6"
@@ -95,14 +97,14 @@ def test_the_confusion_matrix_shows_counts_and_names_without_mathematics(tmp_pat
 
 def test_of_tagged_words_the_words_are_counted():
     dev = {"confusion": [[9, 1], [0, 5]]}
-    figure = confusion("ner", {"classes": None, "dev": dev, "label_type": "tags"}, Path())
+    figure = confusion("ner", task_entry("tags", dev=dev), Path())
     assert figure.axes[0].get_title() == "ner: 14 of 15 words of dev right"
 
 
 def test_in_joint_steps_every_task_has_every_step():
-    entry = {"turns": {"trained": 400, "skipped": 0}}
+    entry = task_entry("class", turns={"trained": 400, "skipped": 0})
     events = [{"event": "step", "step": i, "task": t} for i in range(1, 401) for t in ("a", "b")]
-    figure = training_curves._schedule({"tasks": {"a": entry, "b": entry}}, events)
+    figure = training_curves._schedule(full_report(tasks={"a": entry, "b": entry}), events)
     assert "full height = 100 %" in figure.axes[0].get_title()
 
 
@@ -115,13 +117,14 @@ def test_a_task_that_is_only_evaluated_has_a_curve_of_dev(tmp_path):
     for only, label in ((False, "holdout"), (True, "dev")):
         axes = new_figure(4, 3).subplots()
         result = report["tasks"]["sst"] | {"evaluate_only": only, "selected_step": 2}
-        training_curves._metric_curve(axes, "sst", result, events, selects="holdout")
+        entry = TaskReport.model_validate(result)
+        training_curves._metric_curve(axes, "sst", entry, events, selects="holdout")
         assert axes.lines[0].get_label() == label
 
 
 def test_the_counts_of_the_confusion_matrix_can_be_read_on_every_colour():
     dev = {"confusion": [[99, 1], [30, 70]]}
-    figure = confusion("t", {"classes": None, "dev": dev, "label_type": "class"}, Path())
+    figure = confusion("t", task_entry("class", dev=dev), Path())
     colours = [text.get_color() for text in figure.axes[0].texts]
     # dark blue, near white, light blue, a blue on which black has the higher contrast
     assert colours == ["white", "black", "black", "black"]
@@ -134,7 +137,7 @@ def test_a_stage_that_evaluates_its_own_tasks_only_is_marked_and_leaves_gaps(tmp
         if event["event"] == "eval" and event["step"] > 60:
             event["tasks"] = {"sst": event["tasks"]["sst"]}
     events.append({"event": "stage", "step": 60, "stage": "one $ alone", "tasks": ["sst"]})
-    figure = training_curves._curves(report, events)
+    figure = training_curves._curves(full_report(**report), events)
     drawn = panels(figure)
     last = {
         title: max(axes.lines[0].get_xdata()) for title, axes in drawn.items() if axes.get_title()
@@ -149,21 +152,23 @@ def test_the_scatter_says_pearson(tmp_path):
     report = write_run(tmp_path)
     file, result = tmp_path / "predictions" / "sts.dev.jsonl", report["tasks"]["sts"]
     file.write_text(file.read_text() + '{"label": null, "prediction": 1.0}\n')
-    axes = scatter("sts", result, file).axes[0]
+    axes = scatter("sts", TaskReport.model_validate(result), file).axes[0]
     assert axes.get_title() == f"sts: Pearson {result['dev']['pearson']:.3f} on 120 dev rows"
     assert len(axes.collections[0].get_offsets()) == 120
     result["dev"]["pearson"] = None
-    assert "undefined" in scatter("sts", result, file).axes[0].get_title()
+    assert (
+        "undefined" in scatter("sts", TaskReport.model_validate(result), file).axes[0].get_title()
+    )
 
 
 def test_the_schedule_marks_skipped_turns_and_the_stop(tmp_path):
     report = write_run(tmp_path)
     events = load_lines(tmp_path / "metrics.jsonl")
-    figure = training_curves._schedule(report, events)
+    figure = training_curves._schedule(full_report(**report), events)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["trained", "turn skipped", "stopped early"]
     without = [event for event in events if event["event"] == "step"]
-    legend = training_curves._schedule(report, without).legends[0]
+    legend = training_curves._schedule(full_report(**report), without).legends[0]
     assert [text.get_text() for text in legend.get_texts()] == ["trained"]
 
 
@@ -197,7 +202,7 @@ def test_a_run_without_events_still_draws(tmp_path):
 def test_any_number_of_classes_fits(tmp_path, size):
     dev = {"confusion": np.eye(size, dtype=int).tolist()}
     names = [f"intent number {i}" for i in range(size)]
-    result = {"classes": names, "dev": dev, "label_type": "class"}
+    result = task_entry("class", names, dev=dev)
     figure = confusion("a task with a rather long name", result, tmp_path)
     figure.savefig(tmp_path / "confusion.png", dpi=50)
 

@@ -1,0 +1,157 @@
+"""``report.json``: the results of a finished run.
+
+A key with a default is one that older versions, or heads of a probe grid, do not save. The order
+of the fields is that of the keys in the file.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from multitask.config.saved.base import Number, Saved, Score
+
+
+class Steps(Saved):
+    """How many steps the training planned, and how many it took."""
+
+    planned: int
+    done: int
+
+
+class Agreement(Saved):
+    """How much the gradients of two tasks agreed: the mean cosine, and the share below 0."""
+
+    measured: int
+    mean: Number
+    below_0: Number
+
+
+class StartedFrom(Saved):
+    """The finished run whose weights a run started from."""
+
+    run: str
+    task: str
+    step: int
+    take: str
+    seed: int
+    encoder: str = ""
+
+
+class EncoderFacts(Saved):
+    name: str = ""
+    parameters: int = 0
+    seen_corpora: list[str] = []
+    from_scratch: bool = False
+
+
+class Overall(Saved):
+    """The mean of the tasks' metrics, and the score of the CS224N course."""
+
+    mean: Score = None
+    cs224n: Score = None
+
+
+class Baselines(Saved):
+    """The scores of the trivial guess and of a head on the frozen encoder, by metric."""
+
+    trivial: Mapping[str, Score]
+    frozen: Mapping[str, Score] | None
+
+    def scores(self, metric: str) -> dict[str, Score]:
+        """Return the score of each baseline by its name in a report; None if not measured."""
+        frozen = self.frozen or {}
+        return {"frozen encoder": frozen.get(metric), "trivial": self.trivial.get(metric)}
+
+
+class SplitFacts(Saved):
+    """What was read of one split."""
+
+    file: str | None = None
+    rows: int
+    unlabelled_dropped: int = 0
+    empty_texts: int = 0
+    duplicates: int = 0
+    label_counts: dict[str, int] = {}
+    truncated_share: Number = 0.0
+    cut: int | None = None
+    without_piece: int | None = None
+    windows: int | None = None
+    mean_tokens: Score = None
+    in_train: int | None = None
+    in_other_train: int | None = None
+    other_train: list[str] = []
+
+
+class Turns(Saved):
+    trained: int = 0
+    skipped: int = 0
+
+
+class TaskReport(Saved):
+    """A task's entry: what it is, its scores on dev and how it was trained."""
+
+    label_type: str
+    classes: list[str] | None = None
+    label_range: list[Number] | None = None
+    metric: str
+    evaluate_only: bool = False
+    input: str = ""
+    pooling: str = ""
+    head: str = ""
+    dev: dict[str, Any]  # `rows`, a score per metric, `loss`; `confusion` is a matrix
+    dev_intervals: dict[str, list[Score]] = {}
+    unseen: dict[str, Score] | None = None
+    baselines: Baselines = Baselines(trivial={}, frozen=None)
+    flags: list[str] = []
+    data: dict[str, SplitFacts] = {}
+    selected_step: int | None = None
+    turns: Turns = Turns()
+    stopped_at_step: int | None = None
+
+    @property
+    def score(self) -> float | None:
+        """The task's metric on dev; None if undefined."""
+        value: float | None = self.dev[self.metric]
+        return value
+
+    def by(self, metric: str) -> "TaskReport":
+        """Return the entry with another metric of the task in place of its own."""
+        return self.model_copy(update={"metric": metric})
+
+    def interval(self, metric: str) -> tuple[Score, Score]:
+        """Return the bounds of the 95 % interval of a metric on dev; None if undefined."""
+        low, high = self.dev_intervals.get(metric, (None, None))
+        return low, high
+
+
+class RunReport(Saved):
+    format: int = 1
+    command: str = ""
+    seed: int = Field(ge=0)
+    versions: dict[str, str] = {}
+    device: str = ""
+    precision: str = ""
+    kernels: str = "torch"
+    processes: int | None = None
+    threads: int | None = None
+    probe: bool = False  # the heads were trained alone, on the frozen encoder
+    git_revision: str | None = None
+    wall_time_s: Number = 0.0
+    train_sentences_per_s: Number = 0.0
+    epoch_seconds: Score = None
+    dev_seconds: dict[str, Number] = {}
+    steps: Steps = Steps(planned=0, done=0)
+    trained_parameters: int | None = None
+    select: str = "joint"
+    conflict: dict[str, Agreement] | None = None
+    selection_split: str
+    init_from: StartedFrom | None = None
+    encoder: EncoderFacts = EncoderFacts()
+    overall: Overall = Overall()
+    tasks: dict[str, TaskReport]
+    warnings: list[str] = []
+
+    def with_tasks(self, tasks: dict[str, TaskReport]) -> "RunReport":
+        """Return the report with other tasks."""
+        return self.model_copy(update={"tasks": tasks})
