@@ -25,8 +25,8 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from multitask.config import load_run_config
+    from multitask.config.prepare_run_directory import check_encoder
     from multitask.config.run_directory import open_run
-    from multitask.config.run_start import check_encoder
     from multitask.utils.errors import UserError, check_text
 
     name, texts, task = Path(arguments.run), arguments.text, arguments.task

@@ -15,7 +15,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     config = load_config(arguments.config, arguments.overrides)
 
-    from multitask.config.run_start import check_directory
+    from multitask.config.prepare_run_directory import check_directory
     from multitask.training.describe_plan import describe_plan
     from multitask.training.setup import set_up
     from multitask.utils.device import pick_device

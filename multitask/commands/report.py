@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.config.run_start import check_no_run
+    from multitask.config.prepare_run_directory import check_no_run
     from multitask.reporting.comparison.compare import compare, group_runs, write_comparison
     from multitask.reporting.comparison.replaced_files import check_comparison
     from multitask.reporting.comparison.score_tables import terminal_page

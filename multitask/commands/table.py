@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from multitask.config.run_start import check_no_run
+    from multitask.config.prepare_run_directory import check_no_run
     from multitask.reporting.paper.layout import load_layout
 
     if arguments.output is not None:

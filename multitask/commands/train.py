@@ -17,8 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from multitask.config import load_config
+    from multitask.config.prepare_run_directory import check_directory
     from multitask.config.run_directory import RunDirectory
-    from multitask.config.run_start import check_directory
     from multitask.utils.errors import LIMITS, STANDARD_OUTPUT, UserError, reason_of
 
     config = load_config(arguments.config, arguments.overrides)

@@ -10,6 +10,7 @@ from multitask.config import Config
 from multitask.data.load_rows import rows_of, without
 from multitask.data.readers.columns import column_of, read_columns
 from multitask.data.tokenize import Tokens
+from multitask.data.windows import best_windows
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
@@ -142,8 +143,7 @@ def answers_of_output(
     the inputs of rows whose answer is not cut off.
     """
     logits = np.where(output[:, 0] < 0, -np.inf, output[:, 4])
-    order = np.lexsort((-logits, tokens.row_of))
-    windows = order[np.unique(tokens.row_of[order], return_index=True)[1]]
+    windows = best_windows(logits, tokens.row_of)
     predictions = characters_of(rows, tokens, output[windows, :2].astype(np.int64), windows)
     loss = float("nan")
     if tokens.answers is not None and (tokens.answers[:, 0] >= 0).any():

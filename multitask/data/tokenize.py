@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from multitask.data.inputs.base import Sides, Texts, together
+from multitask.data.windows import overlapping
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError, reason_of, without_panic
 from multitask.utils.files import DAY, remove_scraps, replacing
@@ -235,7 +236,7 @@ def _tokenize(
         _check_first_texts(rows, tokenizer, max_length, stride or 0)
         cut["truncation"] = "only_second"
         if stride is not None:
-            cut |= {"stride": stride, "return_overflowing_tokens": True}
+            cut |= overlapping(stride)
     # padding and truncation are set here, so settings saved in the tokenizer have no effect
     encoded = _encoded(rows, tokenizer, first, second, **cut)
     sequences = encoded["input_ids"]

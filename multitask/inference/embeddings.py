@@ -11,9 +11,9 @@ import numpy as np
 from torch import nn
 
 from multitask.config import Choice, load_run_config
+from multitask.config.prepare_run_directory import check_encoder
 from multitask.config.registry import KINDS, build, resolve
 from multitask.config.run_directory import open_run
-from multitask.config.run_start import check_encoder
 from multitask.data.splits import load_splits
 from multitask.inference.analysis.sts_by_layer import layer_vectors
 from multitask.inference.load_run import TrainedRun

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from multitask.config import Config, load_run_config, load_saved_config
+from multitask.config.prepare_run_directory import check_distinct, check_no_run
 from multitask.config.registry import imported, task_type
 from multitask.config.run_directory import RunDirectory
-from multitask.config.run_start import check_distinct, check_no_run
 from multitask.config.saved.report_model import RunReport, TaskReport
 from multitask.data.load_rows import label_reader
 from multitask.inference.load_run import TrainedRun

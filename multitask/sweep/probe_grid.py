@@ -17,7 +17,7 @@ from pathlib import Path
 from torch import Tensor
 
 from multitask.config import Config
-from multitask.config.run_start import save_config
+from multitask.config.prepare_run_directory import save_config
 from multitask.config.saved.report_model import Baselines, TaskReport, Turns
 from multitask.inference.trivial_scores import trivial_scores
 from multitask.inference.write_predictions import write_predictions

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from multitask.config import Config
+from multitask.config.prepare_run_directory import check_same_config, flat, started_with
 from multitask.config.run_directory import RunDirectory
-from multitask.config.run_start import check_same_config, flat, started_with
 from multitask.data.splits import fingerprint
 from multitask.models.encoders.architecture import load_architecture
 from multitask.models.pretrained import load_tokenizer

@@ -10,8 +10,7 @@ import torch
 from tqdm import tqdm
 
 from multitask.config import Config
-from multitask.config.run_directory import RunDirectory
-from multitask.config.run_start import (
+from multitask.config.prepare_run_directory import (
     as_started,
     check_directory,
     locked,
@@ -19,6 +18,7 @@ from multitask.config.run_start import (
     start_directory,
     write_marker,
 )
+from multitask.config.run_directory import RunDirectory
 from multitask.config.saved.report_model import RunReport
 from multitask.reporting.model_card import complete_pages
 from multitask.reporting.run_report import terminal_table

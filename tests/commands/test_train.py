@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from multitask.config.prepare_run_directory import locked
 from multitask.config.run_directory import load_lines
-from multitask.config.run_start import locked
 from tests.support.commands import main
 
 COURSE_HEADERS = {

@@ -13,8 +13,8 @@ import pytest
 import run_multitask
 from multitask import load
 from multitask.config import load_run_config
+from multitask.config.prepare_run_directory import locked
 from multitask.config.run_directory import RunDirectory
-from multitask.config.run_start import locked
 from multitask.inference.load_run import TrainedRun
 from multitask.utils.errors import UserError, warn
 from tests.conftest import ROOT
@@ -76,11 +76,11 @@ def test_a_directory_with_other_files_is_refused(command, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("place", "when", "nth"),
     [
-        ("multitask.config.run_start:save_config", "before", 1),
-        ("multitask.config.run_start:save_config", "after", 1),
+        ("multitask.config.prepare_run_directory:save_config", "before", 1),
+        ("multitask.config.prepare_run_directory:save_config", "after", 1),
         ("multitask.utils.files:_exchange", "before", 1),
         ("multitask.utils.files:_exchange", "after", 1),
-        ("multitask.config.run_start:start_directory", "after", 1),
+        ("multitask.config.prepare_run_directory:start_directory", "after", 1),
         ("multitask.training.train_run:save_encoder", "before", 1),
     ],
 )

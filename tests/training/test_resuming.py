@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import run_multitask
+from multitask.config.prepare_run_directory import started_with
 from multitask.config.run_directory import RunDirectory
-from multitask.config.run_start import started_with
 from multitask.config.saved.run_files import StartedWith
 from multitask.training import train_run, trainer
 from multitask.training.resuming import SameData, is_complete, is_intact

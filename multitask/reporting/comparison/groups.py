@@ -6,8 +6,8 @@ from re import sub
 from typing import Any
 
 from multitask.config import load_config
+from multitask.config.prepare_run_directory import check_distinct
 from multitask.config.run_directory import RunDirectory, open_run
-from multitask.config.run_start import check_distinct
 from multitask.config.yaml_merge import load_tree
 from multitask.utils.errors import UserError
 
