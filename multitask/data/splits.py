@@ -88,9 +88,15 @@ def tokenize_splits(
     """Tokenize what ``load_splits`` returned."""
 
     def tokens_of(task: str, part: Rows, training: bool) -> Split:
-        how: dict[str, Any] = {"reader": readers[task], "tokenizer": tokenizer}
-        cache = default_cache() / "tokens"
-        return tokenized(config, task, part, training=training, cache=cache, **how)
+        return tokenized(
+            config,
+            task,
+            part,
+            reader=readers[task],
+            tokenizer=tokenizer,
+            training=training,
+            cache=default_cache() / "tokens",
+        )
 
     splits = {
         task: {name: tokens_of(task, part, name == "train") for name, part in parts.items()}
@@ -169,8 +175,10 @@ def load_splits(
             train = load_together(config, members, "train", readers)
         else:
             train = {host: split_rows(config, host, "train", readers)}
-        how: dict[str, Any] = {"reader": readers[host], "tokenizer": tokenizer}
-        parts = {task: _train_parts(config, host, part, **how) for task, part in train.items()}
+        parts = {
+            task: _train_parts(config, host, part, reader=readers[host], tokenizer=tokenizer)
+            for task, part in train.items()
+        }
         if len(members) > 1:
             together[host] = {task: parts[task]["train"] for task in members}
         for task in members:
@@ -218,8 +226,7 @@ def _texts(
             parts["train"] = subset(parts["train"], entry.max_rows)
     else:
         train = split_rows(config, task, "train", readers)
-        how: dict[str, Any] = {"reader": readers[task], "tokenizer": tokenizer}
-        parts = _train_parts(config, task, train, **how)
+        parts = _train_parts(config, task, train, reader=readers[task], tokenizer=tokenizer)
     return parts | _scored_parts(config, task, readers)
 
 
@@ -229,8 +236,8 @@ def _train_parts(
     """Split rows into ``train`` and, if set, ``holdout``; the same for tasks that share them."""
     parts = {"train": rows}
     if share := config.training.holdout:
-        how: dict[str, Any] = {"reader": reader, "tokenizer": tokenizer()}
-        tokens = _tokens(config, host, rows, cache=default_cache() / "tokens", **how)
+        cache = default_cache() / "tokens"
+        tokens = _tokens(config, host, rows, reader=reader, tokenizer=tokenizer(), cache=cache)
         held = held_out(rows, encoded_keys(Split(rows, tokens), separators(tokenizer())), share)
         if held.all() or not held.any():
             message = f"holdout {share} leaves task {host} an empty split"
@@ -286,8 +293,10 @@ def tokenized(
         message = f"no training row has its answer in the first {entry.max_length} tokens"
         raise config.error(("tasks", task, "max_length"), message)
     rest = replace(rows.take(answered), unlabelled_dropped=rows.unlabelled_dropped)
-    how: dict[str, Any] = {"reader": reader, "tokenizer": tokenizer, "cache": cache}
-    return replace(tokenized(config, task, rest, training=True, **how), cut=cut)
+    split = tokenized(
+        config, task, rest, reader=reader, tokenizer=tokenizer, training=True, cache=cache
+    )
+    return replace(split, cut=cut)
 
 
 def _tokens(

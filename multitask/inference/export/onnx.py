@@ -128,10 +128,10 @@ def feeds(parts: Parts, texts: Texts) -> list[dict[str, np.ndarray]]:
     if parts.sides == 2:
         inputs = [[(row[i],) for row in texts] for i in range(2)]
     arrange = input_of(parts.config.tasks[parts.task]).arrange if parts.chooses else together
-    how: dict[str, Any] = {"max_length": parts.max_length, "arrange": arrange}
     for suffix, given in zip(("", "_2"), inputs, strict=False):
         rows = Rows("texts", [str(i) for i in range(len(given))], given, None)
-        tokens = tokenize(rows, parts.tokenizer, **how)
+        length = parts.max_length
+        tokens = tokenize(rows, parts.tokenizer, max_length=length, arrange=arrange)
         for number, feed in enumerate(batches):
             index = np.arange(number * BATCH, min((number + 1) * BATCH, len(given)))
             batch = collate(tokens, index, pad_id=parts.tokenizer.pad_token_id)
