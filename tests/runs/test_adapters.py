@@ -77,9 +77,9 @@ def encode_calls(model, monkeypatch):
     calls = []
     encode = model.encoder.encode
 
-    def watched(states, mask, layers, tokens, adapter=None):
+    def watched(states, *arguments, adapter=None, **options):
         calls.append((len(states), adapter))
-        return encode(states, mask, layers, tokens, adapter)
+        return encode(states, *arguments, adapter=adapter, **options)
 
     monkeypatch.setattr(model.encoder, "encode", watched)
     return calls

@@ -22,7 +22,13 @@ def test_the_padded_module_reads_a_pad_token_in_a_text_as_the_encoder_does(kind,
     encoder = encoder_from_pretrained(str(random_checkpoint(tmp_path, kind))).eval()
     pooler = MeanPooler(32, 2)
     parts = SimpleNamespace(
-        encoder=encoder, adapter=None, pooler=pooler, projection=None, head=None, embeds=True
+        encoder=encoder,
+        adapter=None,
+        pooler=pooler,
+        projection=None,
+        head=None,
+        embeds=True,
+        chooses=False,
     )
     ids, types, mask = ragged([9, 4, 2, 17])
     ids[:, 1] = encoder.config.pad_token_id
