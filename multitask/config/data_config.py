@@ -32,6 +32,11 @@ class DataConfig(Strict):
         dev = self.dev or self.dev_share or self.texts_of
         return tuple(name for name, given in (("dev", dev), ("test", self.test)) if given)
 
+    @property
+    def choice_columns(self) -> list[str]:
+        """The columns that ``choices`` names: one per ending, or one with lists; else none."""
+        return [self.choices] if isinstance(self.choices, str) else self.choices or []
+
     format: DataFormat = "auto"
     """How to read `train`, `dev` and `test`. `auto`: by the ending of the file. `csv` and `tsv`:
     separated by comma or tab, whatever the ending. If the header line has the columns that are

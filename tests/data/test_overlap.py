@@ -7,12 +7,15 @@ import pytest
 from transformers import AutoTokenizer
 
 from multitask.config import load_config
-from multitask.data.inputs.base import apart, together
+from multitask.data.inputs.base import together
+from multitask.data.inputs.siamese import Siamese
 from multitask.data.overlap import id_keys, row_key, separators
 from multitask.data.tokenize import tokenize
 from multitask.tasks.rows import Rows
 from multitask.training.setup import load_data
 from tests.support.token_run import write_lines
+
+apart = Siamese().arrange
 
 SINGLE = ["a big dog", "A  BIG dog", "the cat", "a big", "", "[SEP] cat", "the cat [SEP]"]
 PAIRS = [("a dog", "the cat"), ("The CAT", "a dog"), ("a", "dog the cat"), ("a dog", ""), ("", "")]

@@ -10,13 +10,16 @@ import pytest
 from tokenizers import processors
 
 from multitask.data import tokenize as module
-from multitask.data.inputs.base import apart, together
+from multitask.data.inputs.base import together
+from multitask.data.inputs.siamese import Siamese
 from multitask.data.tokenize import Tokens, default_cache, tokenize
 from multitask.models.pretrained import load_tokenizer
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError
 from multitask.utils.limits import CACHE_BYTES
 from tests.support.panics import REASON, panic
+
+apart = Siamese().arrange
 
 PAD, UNK, CLS, SEP = 0, 1, 2, 3
 

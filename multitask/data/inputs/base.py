@@ -20,11 +20,6 @@ def together(texts: Sequence[Texts]) -> Sides:
     return [list(texts)]
 
 
-def apart(texts: Sequence[Texts]) -> Sides:
-    """Read each text of a row in a sequence of its own."""
-    return [[(row[side],) for row in texts] for side in range(len(texts[0]))]
-
-
 class Input:
     """The base class of inputs; its objects have no state.
 
@@ -59,8 +54,8 @@ class Input:
         return len(self.columns)
 
     def arrange(self, texts: Sequence[Texts]) -> Sides:
-        """Arrange the texts of the rows in sequences; the default reads them together."""
-        return together(texts)
+        """Arrange the texts of the rows in sequences, side by side; see ``sequences``."""
+        return [list(side) for side in zip(*map(self.sequences, texts), strict=True)]
 
     def side_name(self, side: int) -> str:
         """Return the name of one of several sides, for `check`."""

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from multitask.data.inputs.base import Input, Sides, Texts
+from multitask.data.inputs.base import Input, Texts
 
 
 class Choices(Input):
@@ -21,11 +21,8 @@ class Choices(Input):
     example = '["A man runs."] * 2, ["He stops.", "She sings."], padding=True'
     reads = "a context, and one ending a line"
 
-    def arrange(self, texts: Sequence[Texts]) -> Sides:
-        """Return n sides: side k has the context and ending k of each row."""
-        return [[(row[0], row[k]) for row in texts] for k in range(1, len(texts[0]))]
-
     def sequences(self, texts: Sequence[str]) -> list[Texts]:
+        """Return n sequences: the context with each ending."""
         return [(texts[0], ending) for ending in texts[1:]]
 
     def side_name(self, side: int) -> str:

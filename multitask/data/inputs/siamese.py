@@ -1,13 +1,11 @@
 # Tested by tests/data/inputs/test_base.py
 """``input: siamese``: two texts, encoded separately."""
 
-from collections.abc import Sequence
-
-from multitask.data.inputs.base import Input, Sides, Texts, apart
+from multitask.data.inputs.base import Input
 
 
 class Siamese(Input):
-    """The two texts of a pair, each in a sequence of its own."""
+    """The two texts of a pair, each read alone."""
 
     columns = ("text", "text2")
     heads = ("pair", "views")
@@ -16,6 +14,3 @@ class Siamese(Input):
     line = "two texts with a tab between"
     reads = "two texts, read apart"
     views = "pairs, all other texts of the batch are negatives"
-
-    def arrange(self, texts: Sequence[Texts]) -> Sides:
-        return apart(texts)

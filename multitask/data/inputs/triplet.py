@@ -1,13 +1,11 @@
 # Tested by tests/data/inputs/test_base.py
 """``input: triplet``: a text, a similar one and a different one, encoded separately."""
 
-from collections.abc import Sequence
-
-from multitask.data.inputs.base import Input, Sides, Texts, apart
+from multitask.data.inputs.base import Input
 
 
 class Triplet(Input):
-    """A text, a similar text and a different one, each in a sequence of its own."""
+    """A text, a similar text and a different one, each read alone."""
 
     columns = ("text", "text2", "text3")
     heads = ("views",)
@@ -15,6 +13,3 @@ class Triplet(Input):
     line = "three texts with a tab between"
     reads = "three texts, read apart"
     views = "pairs with a hard negative, all other texts of the batch too"
-
-    def arrange(self, texts: Sequence[Texts]) -> Sides:
-        return apart(texts)

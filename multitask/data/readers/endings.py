@@ -50,8 +50,8 @@ def names_of_endings(data: DataConfig, columns: Mapping[str, list], source: str)
 
 def _cells(data: DataConfig, columns: Mapping[str, list], source: str) -> Sequence[tuple[Any, ...]]:
     """Return the cells of each row that hold its endings."""
-    named = [data.choices] if isinstance(data.choices, str) else data.choices or []
-    return list(zip(*(column_named(columns, n, "choices", source) for n in named), strict=True))
+    named = (column_named(columns, name, "choices", source) for name in data.choice_columns)
+    return list(zip(*named, strict=True))
 
 
 def _texts(data: DataConfig, cells: Sequence[Any]) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ def _texts(data: DataConfig, cells: Sequence[Any]) -> tuple[str, ...]:
         values: Sequence[Any] = _listed(cells[0], data.choices)
         names = [f"{data.choices}: ending {place}" for place in range(len(values))]
     else:
-        values, names = cells, data.choices or []
+        values, names = cells, data.choice_columns
     for name, value in zip(names, values, strict=True):
         if is_missing(value) or isinstance(value, list | dict):
             shown = "null" if is_missing(value) else f"{value!r:.60}"

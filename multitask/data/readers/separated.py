@@ -107,8 +107,8 @@ def _separator(lines: list[str], file: str, declared: str, data: DataConfig) -> 
 
 
 def _texts(data: DataConfig) -> set[str]:
-    endings = [data.choices] if isinstance(data.choices, str) else data.choices or []
-    return {name for name in (data.text, data.text2, data.text3, *endings) if name is not None}
+    names = (data.text, data.text2, data.text3, *data.choice_columns)
+    return {name for name in names if name is not None}
 
 
 def _others(data: DataConfig) -> set[str]:
