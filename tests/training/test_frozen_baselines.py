@@ -31,7 +31,7 @@ def run(tmp_path):
 
 
 def contents(baselines):
-    """What the file holds of them."""
+    """The content of baselines.json."""
     return {task: scores.content() for task, scores in baselines.items()}
 
 

@@ -65,7 +65,7 @@ class Baselines(Saved):
 
 
 class SplitFacts(Saved):
-    """What was read of one split."""
+    """Counts of the rows of one split."""
 
     file: str | None = None
     rows: int
@@ -116,7 +116,7 @@ class TaskReport(Saved):
         return value
 
     def by(self, metric: str) -> "TaskReport":
-        """Return the entry with another metric of the task in place of its own."""
+        """Return a copy whose `metric` is another metric of the task."""
         return self.model_copy(update={"metric": metric})
 
     def interval(self, metric: str) -> tuple[Score, Score]:

@@ -77,7 +77,7 @@ class Gain(TypedDict):
 
 
 class Added(TypedDict):
-    """What adding a task changes another's score by, in the group of both."""
+    """How much the score of a task changes when another task is trained too."""
 
     change: Score
     group: str
