@@ -317,21 +317,35 @@ def read_digests(file: Path) -> dict[str, list[str]]:
     return digests
 
 
+def file_digests(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a directory by name, without that of ``CHECKSUMS``."""
+    files = sorted(path for path in directory.iterdir() if path.name != CHECKSUMS)
+    return {file.name: file_digest(file) for file in files}
+
+
+def changed_file(directory: Path, digests: Mapping[str, Sequence[str]]) -> str | None:
+    """Return the first name of a file that is missing or has none of its digests; else None."""
+    for name, valid in digests.items():
+        file = directory / name
+        if file.parent != directory or not file.is_file() or file_digest(file) not in valid:
+            return name
+    return None
+
+
 def write_checksums(directory: Path) -> None:
     """Write the SHA-256 of each file of a directory."""
-    files = sorted(path for path in directory.iterdir() if path.name != CHECKSUMS)
-    write_digests(directory / CHECKSUMS, {file.name: [file_digest(file)] for file in files})
+    digests = file_digests(directory)
+    write_digests(directory / CHECKSUMS, {name: [digest] for name, digest in digests.items()})
 
 
 def check_checksums(directory: Path) -> None:
     """Raise UserError if a file of a directory was changed after ``write_checksums``."""
-    for name, valid in read_digests(directory / CHECKSUMS).items():
-        file = directory / name
-        if file.parent != directory or not file.is_file() or file_digest(file) not in valid:
-            raise UserError(
-                f"{directory}: {name!r} is damaged (its checksum is not the one in {CHECKSUMS}): "
-                "resume the run, which writes it anew, or train it again"
-            )
+    name = changed_file(directory, read_digests(directory / CHECKSUMS))
+    if name is not None:
+        raise UserError(
+            f"{directory}: {name!r} is damaged (its checksum is not the one in {CHECKSUMS}): "
+            "resume the run, which writes it anew, or train it again"
+        )
 
 
 def write_text(file: Path, text: str) -> None:
