@@ -285,7 +285,7 @@ def tokenized(
     if not kind.mark_tokens:
         return Split(rows, tokens)
     tokens, cut = imported(kind.mark_tokens)(rows, tokens)
-    if not (training and kind.drops_cut and cut):
+    if not (training and kind.cut_off.drops_rows and cut):
         return Split(rows, tokens, cut)
     assert tokens.answers is not None, "training rows have labels"
     answered = np.unique(tokens.row_of[tokens.answers[:, 0] >= 0])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide, none_missing
+from multitask.tasks.base import Array, Columns, CutOff, Mistake, TaskType, divide, none_missing
 from multitask.tasks.label_reader import LabelReader, canonical, is_missing, label_text
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.rows import Rows
@@ -46,7 +46,7 @@ class TokenClassification(TaskType):
     measured = ("entities", "predicted", "right", "words", "right_words")
     has_classes = True
     per_word = True
-    cut_off = "words are cut off, and predicted as O"
+    cut_off = CutOff("words are cut off, and predicted as O")
     one_value = averages = probes = scores_batches = shares_rows = False
     load_rows = "multitask.data.tags:tagged_rows"
     rows_of_file = "multitask.data.tags:words_from_file"
