@@ -77,7 +77,7 @@ def _has_no_0(cells: Sequence[Any]) -> bool:
 def check_same_number(parts: Mapping[str, Rows]) -> None:
     """Raise UserError if the rows of two splits have different numbers of texts."""
     for first, other in pairwise(parts.values()):
-        one, two = len(first.texts[0]), len(other.texts[0])
-        if one != two:
-            counts = f"{two - 1} endings, but those of {first.source} have {one - 1}"
+        before, count = len(first.texts[0]), len(other.texts[0])
+        if before != count:
+            counts = f"{count - 1} endings, but those of {first.source} have {before - 1}"
             raise UserError(f"{other.source}, row 1: its rows have {counts}")

@@ -56,57 +56,58 @@ def _other_classes(pair: Mapping[str, np.ndarray], reader: LabelReader) -> str:
         split: np.array(reader.task_type.class_counts(labels, len(names)))
         for split, labels in pair.items()
     }
-    alone = {one: counts[one] * (counts[other] == 0) for one, other in _both_ways(pair)}
+    alone = {split: counts[split] * (counts[other] == 0) for split, other in _both_ways(pair)}
     if _chance_of_classes(*counts.values()) < _limit(not np.prod([*counts.values()], 0).any()):
-        for one, other in _both_ways(pair):
-            if alone[one].sum() >= SHARE * counts[one].sum():
-                listed = ", ".join(names[alone[one] > 0][:SHOWN])
-                more = ", ..." if (alone[one] > 0).sum() > SHOWN else ""
+        for split, other in _both_ways(pair):
+            if alone[split].sum() >= SHARE * counts[split].sum():
+                listed = ", ".join(names[alone[split] > 0][:SHOWN])
+                more = ", ..." if (alone[split] > 0).sum() > SHOWN else ""
                 return (
-                    f"{alone[one].sum():,} of {counts[one].sum():,} labels in {one} are classes "
-                    f"that {other} does not have ({listed}{more}): do both files name them alike?"
+                    f"{alone[split].sum():,} of {counts[split].sum():,} labels in {split} are "
+                    f"classes that {other} does not have ({listed}{more}): do both files name them "
+                    "alike?"
                 )
     return ""
 
 
-def _chance_of_classes(one: np.ndarray, other: np.ndarray) -> float:
+def _chance_of_classes(counts: np.ndarray, others: np.ndarray) -> float:
     """Return the share of random splits whose classes differ as much, given counts by class."""
 
     def difference(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Add up, over both splits, the share of labels that only this split has."""
-        alone = (first * (second == 0)).sum(-1) / max(1, one.sum())
-        rest: np.ndarray = alone + (second * (first == 0)).sum(-1) / max(1, other.sum())
+        alone = (first * (second == 0)).sum(-1) / max(1, counts.sum())
+        rest: np.ndarray = alone + (second * (first == 0)).sum(-1) / max(1, others.sum())
         return rest
 
-    every = one + other
-    drawn = np.random.default_rng(0).multivariate_hypergeometric(every, one.sum(), DRAWS)
-    return float((difference(drawn, every - drawn) >= difference(one, other) - 1e-9).mean())
+    every = counts + others
+    drawn = np.random.default_rng(0).multivariate_hypergeometric(every, counts.sum(), DRAWS)
+    return float((difference(drawn, every - drawn) >= difference(counts, others) - 1e-9).mean())
 
 
 def _other_numbers(pair: Mapping[str, np.ndarray]) -> str:
     ranges = {split: (numbers.min(), numbers.max()) for split, numbers in pair.items()}
     alone = {
-        one: (pair[one] < ranges[other][0]) | (pair[one] > ranges[other][1])
-        for one, other in _both_ways(pair)
+        split: (pair[split] < ranges[other][0]) | (pair[split] > ranges[other][1])
+        for split, other in _both_ways(pair)
     }
     if _chance_of_numbers(*alone.values()) < _limit(all(map(np.all, alone.values()))):
-        for one, other in _both_ways(pair):
-            if alone[one].mean() >= SHARE:
+        for split, other in _both_ways(pair):
+            if alone[split].mean() >= SHARE:
                 shown = " and ".join(
                     f"from {low:g} to {high:g} in {name}" for name, (low, high) in ranges.items()
                 )
                 return (
-                    f"the labels are {shown}: {alone[one].sum():,} of {len(pair[one]):,} in {one} "
-                    f"are outside of those in {other}: are both on one scale?"
+                    f"the labels are {shown}: {alone[split].sum():,} of {len(pair[split]):,} in "
+                    f"{split} are outside of those in {other}: are both on one scale?"
                 )
     return ""
 
 
-def _chance_of_numbers(one: np.ndarray, other: np.ndarray) -> float:
+def _chance_of_numbers(marked: np.ndarray, others: np.ndarray) -> float:
     """Return the chance that a random split puts the marked rows of both splits where they are."""
-    every = len(one) + len(other)
-    common = every - one.sum() - other.sum()
-    log = _log_ways(common, len(one) - one.sum()) - _log_ways(every, len(one))
+    every = len(marked) + len(others)
+    common = every - marked.sum() - others.sum()
+    log = _log_ways(common, len(marked) - marked.sum()) - _log_ways(every, len(marked))
     return math.exp(log) * (1 - log)  # two such events, one at each end of the scale
 
 

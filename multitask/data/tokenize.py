@@ -255,7 +255,7 @@ def _tokenize(
     if "characters" in also:
         last = int(pairs)
         places = [np.asarray(e.offsets, dtype=np.int32) for e in encoded.encodings]
-        whose = [np.array([one == last for one in e.sequence_ids]) for e in encoded.encodings]
+        whose = [np.array([number == last for number in e.sequence_ids]) for e in encoded.encodings]
         arrays["spans"] = np.concatenate(places)
         arrays["spans"][~np.concatenate(whose)] = -1
     if "words" in also:
@@ -307,8 +307,8 @@ def default_cache() -> Path:
     if os.environ.get("MULTITASK_CACHE"):
         return expand_home(os.environ["MULTITASK_CACHE"])
     try:
-        given = os.environ.get("XDG_CACHE_HOME")
-        home = expand_home(given) if given else Path.home() / ".cache"
+        directory = os.environ.get("XDG_CACHE_HOME")
+        home = expand_home(directory) if directory else Path.home() / ".cache"
     except RuntimeError:
         home = Path(os.devnull)
     return home / "multitask"

@@ -67,7 +67,7 @@ class LabelReader:
         classes: dict[str, set[int]] = {}
         for value, number in self.ids.items():
             classes.setdefault(canonical(value), set()).add(number)
-        return {value: one.pop() for value, one in classes.items() if len(one) == 1}
+        return {value: numbers.pop() for value, numbers in classes.items() if len(numbers) == 1}
 
     def clipped(self, predictions: Any) -> Any:
         """Clip saved predictions to the range of a numeric label."""

@@ -135,7 +135,7 @@ class MultiLabel(TaskType):
         if gold == predicted:
             return None
         wrong_scores = [scores[i] for i in set(gold) ^ set(predicted) if scores[i] is not None]
-        size = max((max(one, 1 - one) for one in wrong_scores), default=None)
+        size = max((max(score, 1 - score) for score in wrong_scores), default=None)
         named = (", ".join(classes[i] for i in numbers) or "-" for numbers in (gold, predicted))
         return Mistake(size, *named)
 

@@ -99,9 +99,9 @@ def normalised(text: str) -> str:
 
 def word_f1(predicted: str, gold: str) -> float:
     """Compute the F1 of the words in both texts, counted with repeats; 0 if none is shared."""
-    one, other = normalised(predicted).split(), normalised(gold).split()
-    shared = sum((Counter(one) & Counter(other)).values())
-    return 2 * shared / (len(one) + len(other)) if shared else 0.0
+    words, gold_words = normalised(predicted).split(), normalised(gold).split()
+    shared = sum((Counter(words) & Counter(gold_words)).values())
+    return 2 * shared / (len(words) + len(gold_words)) if shared else 0.0
 
 
 def outcome(predicted: str, answers: Sequence[str]) -> tuple[float, float]:

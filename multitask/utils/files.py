@@ -129,12 +129,12 @@ def _scratch_in(directory: Path, like: Path | None) -> Iterator[Path]:
 def _exchange(made: Path, target: Path) -> bool:
     """Swap two directories in one step; return False if the system cannot do that."""
     libc, new, old = ctypes.CDLL(None), os.fsencode(made), os.fsencode(target)
-    here, swap = -100, 2  # AT_FDCWD; RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+    cwd, swap = -100, 2  # AT_FDCWD; RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
     try:
         if sys.platform == "darwin":
             failed = libc.renamex_np(new, old, swap)
         else:
-            failed = libc.renameat2(here, new, here, old, swap)
+            failed = libc.renameat2(cwd, new, cwd, old, swap)
     except AttributeError:  # another system
         return False
     return not failed
@@ -217,8 +217,8 @@ def remove_scraps(
             if scrap.is_symlink() or not scrap.is_dir():
                 scrap.unlink()
                 continue
-            with hold(scrap) as ours:
-                if ours:
+            with hold(scrap) as locked:
+                if locked:
                     _clear(scrap)
 
 

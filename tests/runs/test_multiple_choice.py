@@ -203,9 +203,7 @@ def test_a_text_before_each_ending_is_trained(tiny_encoder, tmp_path):
     assert run_multitask.main([str(file), *given, "training.frozen_baseline=false"]) == 0
     steps = events(tmp_path / "run", "step")
     assert len(steps) == 2 and all(np.isfinite(line["loss"]) for line in steps)
-    for i, (record, row) in enumerate(
-        zip(records_of(tmp_path / "run"), chosen(6, 1), strict=True)
-    ):
+    for i, (record, row) in enumerate(zip(records_of(tmp_path / "run"), chosen(6, 1), strict=True)):
         assert record["texts"] == [row["context"], *(f"then {i} {e}" for e in row["endings"])]
 
 

@@ -28,7 +28,9 @@ def launch(launcher: list[str], *arguments: object) -> subprocess.CompletedProce
     )
 
 
-def check_two_processes(command: Sequence[str], directory: Path, metrics: Mapping[str, str]) -> None:
+def check_two_processes(
+    command: Sequence[str], directory: Path, metrics: Mapping[str, str]
+) -> None:
     """Train 8 steps on one and on two processes: the same rows, losses, gradients and dev scores.
 
     ``metrics`` has the metric of each task. The run must have no dropout: each rank draws its own.

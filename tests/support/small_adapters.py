@@ -42,7 +42,9 @@ def encoder(dropout=0.0):
 def fresh(name, seed=2, **options):
     torch.manual_seed(seed)
     context = {"dim": D, "num_layers": LAYERS}
-    return build("adapter", name, {**adapter_case(name).OPTIONS, **options}, context).double().eval()
+    return (
+        build("adapter", name, {**adapter_case(name).OPTIONS, **options}, context).double().eval()
+    )
 
 
 def trained(name, seed=2, **options):

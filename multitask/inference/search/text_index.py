@@ -258,8 +258,10 @@ def check_output(directory: Path, overwrite: bool) -> None:
         raise UserError(f"{directory} is a file: choose another --out")
     names = {path.name for path in entries(directory)} if directory.is_dir() else set()
     # a damaged index is one, too
-    ours = names >= {FACTS, VECTORS, TEXTS} or has_keys(directory / FACTS, ("origin", "texts"))
-    if names and not ours:
+    replaceable = names >= {FACTS, VECTORS, TEXTS} or has_keys(
+        directory / FACTS, ("origin", "texts")
+    )
+    if names and not replaceable:
         raise UserError(f"{directory} is not empty and holds no index: choose another --out")
     others = sorted(names - {FACTS, VECTORS, TEXTS})
     if others:
