@@ -54,7 +54,7 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
         return hub.load_columns(config, task, name), f"{hub.place(config, task)}[{name}]"
     file = config.data_path(name)
     files = files_of(file)
-    missing = next((path for path in files or [file] if not path.is_file()), None)
+    missing = next((part for part in files or [file] if not part.is_file()), None)
     if missing is not None:
         without = "; null where there is none" if split == "test" else ""
         raise config.error(path, f"{no_file(missing)} (is `data_dir` right?{without})")
