@@ -64,12 +64,11 @@ def load_checkpoint(path: Path) -> dict[str, State]:
     """
     saved, file = read_state(state_of(path)), path
     try:
-        digests = {name: [digest] for name, digest in saved["sha256"].items()}
-        changed = changed_file(path, digests)
-        if changed is not None or not digests:
+        changed = changed_file(path, saved["sha256"])
+        if changed is not None or not saved["sha256"]:
             raise Damaged(f"{path / changed} is damaged" if changed else f"{path} names no files")
         tensors = {}
-        for file in map(path.joinpath, digests):
+        for file in map(path.joinpath, saved["sha256"]):
             check_header(file)
             tensors[file.stem] = load_file(file)
         file = path

@@ -323,8 +323,8 @@ def file_digests(directory: Path) -> dict[str, str]:
     return {file.name: file_digest(file) for file in files}
 
 
-def changed_file(directory: Path, digests: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the first name of a file that is missing or has none of its digests; else None."""
+def changed_file(directory: Path, digests: Mapping[str, str | Sequence[str]]) -> str | None:
+    """Return the first name whose file is missing or has none of its valid digests; else None."""
     for name, valid in digests.items():
         file = directory / name
         if file.parent != directory or not file.is_file() or file_digest(file) not in valid:

@@ -92,10 +92,14 @@ class Facts:
     sha256: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
+    @property
+    def digests(self) -> dict[str, str]:
+        """The checksums of the other files."""
+        return {name: digest for name, digest in self.sha256.items() if name != FACTS}
+
     def checksum(self) -> str:
         """Return the checksum of all facts except this checksum."""
-        others = {name: digest for name, digest in self.sha256.items() if name != FACTS}
-        return text_digest(json.dumps(asdict(replace(self, sha256=others)), sort_keys=True))
+        return text_digest(json.dumps(asdict(replace(self, sha256=self.digests)), sort_keys=True))
 
 
 @dataclass
@@ -293,10 +297,12 @@ def read_corpus(file: Path) -> tuple[list[tuple[int, str]], int]:
 def open_index(directory: Path) -> TextIndex:
     """Read an index. Raises UserError if a file is missing, damaged or does not fit the others."""
     facts = _read_facts(directory / FACTS)
-    for name, size in facts.sizes.items():
-        _check_size(directory / name, size)
-    digests = {name: [digest] for name, digest in facts.sha256.items() if name != FACTS}
-    if changed := changed_file(directory, digests):
+    for file, size in ((directory / name, size) for name, size in facts.sizes.items()):
+        there = file.stat().st_size if file.is_file() else 0
+        if there != size:
+            message = f"{there:,} of the {size:,} bytes that were written"
+            raise UserError(f"{file}: {message}: {ANEW}")
+    if changed := changed_file(directory, facts.digests):
         raise UserError(f"{directory / changed}: not as it was written: {ANEW}")
     vectors = _read_vectors(directory / VECTORS, facts)
     try:
@@ -324,7 +330,7 @@ def _read_facts(file: Path) -> Facts:
         facts = TypeAdapter(Facts).validate_json(written, strict=True)
         if facts.format == FORMAT and facts.sha256[FACTS] != facts.checksum():
             raise ValueError("the checksum is another one")
-        if {*facts.sizes} != {VECTORS, TEXTS} or not {*facts.sizes} >= {*facts.sha256} - {FACTS}:
+        if {*facts.sizes} != {VECTORS, TEXTS} or not {*facts.sizes} >= {*facts.digests}:
             raise ValueError("other files")
         exact = facts.lists is None and facts.probes is None
         if not exact and not 1 <= (facts.probes or 0) <= (facts.lists or 0):
@@ -332,14 +338,6 @@ def _read_facts(file: Path) -> Facts:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{file}: not as it was written: {ANEW}") from error
     return facts
-
-
-def _check_size(file: Path, size: int) -> None:
-    """Raise UserError if a file has another size."""
-    there = file.stat().st_size if file.is_file() else 0
-    if there != size:
-        message = f"{there:,} of the {size:,} bytes that were written"
-        raise UserError(f"{file}: {message}: {ANEW}")
 
 
 def _read_vectors(file: Path, facts: Facts) -> Any:
