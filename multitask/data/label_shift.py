@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from multitask.config import Config
 from multitask.data.tokenize import Split
 from multitask.tasks.label_reader import LabelReader, number_of
+from multitask.tasks.rows import Rows
 
 # Labels that only one split has are suspicious if random splits of the same rows have as many of
 # them with a probability below CHANCE, or below DISJOINT if the splits have no label in common,
@@ -30,31 +32,31 @@ def label_warnings(
     for task, host in config.selecting_tasks().items():
         if readers[host].task_type is not readers[task].task_type or "train" not in splits[host]:
             continue
-        train = splits[host]["train"].rows.labels
+        train = splits[host]["train"].rows
         for name in ("dev", "test"):
-            labels = splits[task][name].rows.labels if name in splits[task] else None
-            if train is None or labels is None:
+            rows = splits[task][name].rows if name in splits[task] else None
+            if rows is None or train.labels is None or rows.labels is None:
                 continue
-            problem = other_labels({"train": train, name: labels}, readers[task])
+            problem = other_labels({"train": train, name: rows}, readers[task])
             if problem:
                 warnings.append(f"{task}: {problem}")
     return warnings
 
 
-def other_labels(pair: Mapping[str, np.ndarray], reader: LabelReader) -> str:
+def other_labels(pair: Mapping[str, Rows], reader: LabelReader) -> str:
     """Describe labels that one of two splits lacks; "" if that may be chance."""
     if reader.names:
         return _other_classes(pair, reader)
     if reader.task_type.has_range:
-        return _other_numbers(pair)
+        return _other_numbers({split: rows.gold for split, rows in pair.items()})
     return ""
 
 
-def _other_classes(pair: Mapping[str, np.ndarray], reader: LabelReader) -> str:
+def _other_classes(pair: Mapping[str, Rows], reader: LabelReader) -> str:
     names = np.array(reader.names)
     counts = {
-        split: np.array(reader.task_type.class_counts(labels, len(names)))
-        for split, labels in pair.items()
+        split: np.array([*reader.task_type.label_counts(rows, reader).values()])
+        for split, rows in pair.items()
     }
     alone = {split: counts[split] * (counts[other] == 0) for split, other in _both_ways(pair)}
     if _chance_of_classes(*counts.values()) < _limit(not np.prod([*counts.values()], 0).any()):
@@ -121,7 +123,7 @@ def _limit(nothing_shared: bool) -> float:
     return DISJOINT if nothing_shared else CHANCE
 
 
-def _both_ways(pair: Mapping[str, np.ndarray]) -> Sequence[tuple[str, str]]:
+def _both_ways(pair: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """Return both orders, dev first: labels that train lacks hurt the dev score most."""
     train, other = pair
     return ((other, train), (train, other))
@@ -137,9 +139,8 @@ def padding_warnings(
         train = splits[task].get("train")
         if train is None or not kind.has_sets or data.padding_label or data.label_vectors:
             continue
-        labels = train.rows.gold
-        rows = int((~kind.missing(labels)).sum())
-        counts = kind.class_counts(labels, len(reader.names))
+        rows = int((~kind.missing(train.rows.gold)).sum())
+        counts = [*kind.label_counts(train.rows, reader).values()]
         for value, number in reader.ids.items():
             if counts[number] >= max(1, PADDED * rows) and _may_fill_up(value):
                 warnings.append(

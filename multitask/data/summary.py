@@ -132,16 +132,11 @@ def glue_remarks(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> l
 
 def describe(rows: Rows, reader: LabelReader) -> dict[str, Any]:
     """Count one split for the report: rows, dropped, empty, duplicates, labels."""
-    keys = {row_key(texts) for texts in rows.texts}
-    counts: dict[str, int] = {}
-    names = reader.task_type.label_names(rows, reader)
-    if rows.labels is not None and names:
-        per_class = reader.task_type.class_counts(rows.labels, len(names))
-        counts = dict(zip(names, per_class, strict=True))
+    keys, kind = {row_key(texts) for texts in rows.texts}, reader.task_type
     return {
         "rows": len(rows),
         "unlabelled_dropped": rows.unlabelled_dropped,
         "empty_texts": sum(any(not text.strip() for text in texts) for texts in rows.texts),
         "duplicates": len(rows) - len(keys),
-        "label_counts": counts,
+        "label_counts": {} if rows.labels is None else kind.label_counts(rows, reader),
     }

@@ -156,13 +156,9 @@ class TaskType:
         """
         raise NotImplementedError
 
-    def class_counts(self, labels: Array, classes: int) -> list[int]:
-        """Count the rows, or tagged words, of each class."""
-        return [int((labels == number).sum()) for number in range(classes)]
-
-    def label_names(self, rows: Rows, reader: LabelReader) -> Sequence[str]:
-        """Return the names of the labels that are counted, in the order of their numbers."""
-        return reader.names
+    def label_counts(self, rows: Rows, reader: LabelReader) -> dict[str, int]:
+        """Count the rows, or tagged words, of each class by its name; the rows have labels."""
+        return {name: int((rows.gold == i).sum()) for i, name in enumerate(reader.names)}
 
     def columns(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array

@@ -50,9 +50,9 @@ class MultipleChoice(TaskType):
             endings = list(texts[1:])
             yield {**record, "name": endings[record["prediction"]], "names": endings}
 
-    def label_names(self, rows: Rows, reader: LabelReader) -> Sequence[str]:
-        """Return the places of the endings."""
-        return [str(place) for place in range(len(rows.texts[0]) - 1)]
+    def label_counts(self, rows: Rows, reader: LabelReader) -> dict[str, int]:
+        """Count how often the ending of each place is right."""
+        return {str(i): int((rows.gold == i).sum()) for i in range(len(rows.texts[0]) - 1)}
 
     def decide(self, scores: Array) -> Array:
         return scores.argmax(axis=1)
