@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, Mistake, TaskType, divide, none_missing
+from multitask.tasks.base import Array, Columns, CutOff, Mistake, TaskType, divide, none_missing
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -32,8 +32,7 @@ class QuestionAnswering(TaskType):
     pipeline = "question-answering"
     measured = selects
     no_classes = "predicts where an answer is: it has no classes"
-    cut_off = "answers are cut off"
-    drops_cut = True
+    cut_off = CutOff("answers are cut off", drops_rows=True)
     one_value = averages = probes = scores_batches = shares_rows = False
     load_rows = "multitask.data.answers:asked_rows"
     mark_tokens = "multitask.data.answers:placed_answers"
@@ -100,9 +99,9 @@ def normalised(text: str) -> str:
 
 def word_f1(predicted: str, gold: str) -> float:
     """Compute the F1 of the words in both texts, counted with repeats; 0 if none is shared."""
-    one, other = normalised(predicted).split(), normalised(gold).split()
-    shared = sum((Counter(one) & Counter(other)).values())
-    return 2 * shared / (len(one) + len(other)) if shared else 0.0
+    words, gold_words = normalised(predicted).split(), normalised(gold).split()
+    shared = sum((Counter(words) & Counter(gold_words)).values())
+    return 2 * shared / (len(words) + len(gold_words)) if shared else 0.0
 
 
 def outcome(predicted: str, answers: Sequence[str]) -> tuple[float, float]:
