@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from multitask.data.collate import Batch, SharedBatch, by_task, joined, separate
+from multitask.data.collate import Batch, SharedBatch, by_task, joined, joined_lengths, separate
 from multitask.models.encoders import Encoder
 from multitask.models.encoders.packing import Packing
 from multitask.models.task_module import HeadOnSharedPooling, TaskModule
@@ -138,8 +138,9 @@ class MultiTaskModel(nn.Module):
 
         ``packing`` is that of another pass over the same inputs, if there was one.
         """
-        ids, types, mask = joined([shared.inputs for shared in batches])
-        packing = packing or self.encoder.packing(mask)
+        inputs = [shared.inputs for shared in batches]
+        ids, types, mask = joined(inputs)
+        packing = packing or self.encoder.packing(mask, joined_lengths(inputs))
         with torch.autocast(mask.device.type, torch.bfloat16, enabled=self.autocast):
             return Embedded(self.encoder.embed(ids, types, mask, packing), mask, packing)
 
