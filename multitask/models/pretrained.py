@@ -217,9 +217,8 @@ def use_kernels(
             say(f"encoder.kernels: compiled kernels would be faster, but {reason}; {advice}")
     if kind == "torch":
         return
-    needed = {"compiled": "cpu", "varlen": "cuda"}[kind]
-    if device.type != needed:
-        say(f"encoder.kernels: {kind} is for {needed}, not for {device}: {advice}")
+    if device.type != "cpu":
+        say(f"encoder.kernels: {kind} is for cpu, not for {device}: {advice}")
         return
     try:
         encoder.use_kernels(kind)

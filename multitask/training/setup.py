@@ -37,6 +37,7 @@ from multitask.training.gradient_surgery import Surgery, build_surgery
 from multitask.training.loss_weights import loss_weights
 from multitask.training.stages import Stage, plan_stages
 from multitask.training.tensorboard import check_installed
+from multitask.utils.device import emulates_bf16
 from multitask.utils.names import EMBEDDED
 
 
@@ -134,6 +135,8 @@ def build_model(
     with config.errors_at(("encoder", "name")):
         check_vocabulary(encoder, data.tokenizer, config.encoder.name)
     use_kernels(config, encoder, device, say)
+    if config.training.precision == "bf16" and emulates_bf16(device):
+        say(f"training.precision: {device} computes bf16 in fp32, which is slow: use `fp16`")
     start = find_start(config)
     if start is not None:
         start_encoder(config, start, encoder, data.tokenizer)

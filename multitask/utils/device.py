@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ import torch
 from torch import Tensor
 
 from multitask.utils.errors import UserError
+
+DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+FP16_SINCE = (7, 0)  # compute capability of the first cards with tensor cores, such as a V100
 
 
 def pick_device(name: str) -> torch.device:
@@ -36,6 +40,7 @@ def pick_device(name: str) -> torch.device:
     }
     if (device.index or 0) >= here.get(device.type, 0):
         raise UserError(f"this machine has no {name!r} device: use `device: auto` or `cpu`")
+    torch.backends.cudnn.allow_tf32 = False  # fp32 means fp32, in the GRU of HIRE too
     return device
 
 
@@ -65,13 +70,34 @@ def send(arrays: Sequence[np.ndarray], device: torch.device) -> list[Tensor]:
     return [part.view(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
 
-def use_autocast(precision: str, device: torch.device) -> bool:
-    """Return True for bf16 autocast. `auto` uses it where the hardware is faster in bf16."""
+def autocast_dtype(precision: str, device: torch.device) -> torch.dtype | None:
+    """Return the dtype of autocast for a config's ``precision``; None: everything is in fp32.
+
+    `auto` takes bf16 where the hardware is faster in it, and fp16 on a CUDA card without bf16.
+    """
     if precision != "auto":
-        return precision == "bf16"
+        return DTYPES[precision]
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return device.type == "cpu" and _fast_bf16(torch.cpu.get_capabilities())
+        if torch.cuda.is_bf16_supported(including_emulation=False):
+            return torch.bfloat16
+        return torch.float16 if torch.cuda.get_device_capability(device) >= FP16_SINCE else None
+    fast = device.type == "cpu" and _fast_bf16(torch.cpu.get_capabilities())
+    return torch.bfloat16 if fast else None
+
+
+def precision_name(dtype: torch.dtype | None) -> str:
+    """Return the name of an autocast dtype in configs and reports, such as "bf16"."""
+    return next(name for name, known in DTYPES.items() if known == dtype)
+
+
+def emulates_bf16(device: torch.device) -> bool:
+    """Return True for a CUDA card that computes bf16 in fp32, which is slow."""
+    return device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def autocast(device: torch.device, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
+    """Return the context of torch's autocast to ``dtype``; for None it does nothing."""
+    return nullcontext() if dtype is None else torch.autocast(device.type, dtype)
 
 
 def _fast_bf16(cpu: Mapping[str, Any]) -> bool:
