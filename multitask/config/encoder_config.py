@@ -51,8 +51,7 @@ class EncoderConfig(Strict):
     encoder only)."""
 
     gradient_checkpointing: bool = False
-    """Compute each layer again in the backward pass: less memory, about a third more time (our
-    encoder only)."""
+    """Compute each layer again in the backward pass: less memory, about a third more time."""
 
     kernels: Literal["auto", "torch", "compiled"] = "auto"
     """`compiled`: on a CPU, attention and dropout + sum + LayerNorm in C++, built on first use

@@ -186,7 +186,9 @@ def _change(config: Config, encoder: Encoder) -> None:
         encoder.gradient_checkpointing = wanted.gradient_checkpointing
         _quantise(config, encoder)
         return
-    own = ("reinit_layers", "from_scratch", "bitlinear", "gradient_checkpointing", "kernels")
+    if wanted.gradient_checkpointing:
+        encoder.checkpoint_layers()
+    own = ("reinit_layers", "from_scratch", "bitlinear", "kernels")
     for option in own:
         if getattr(wanted, option) not in (0, False, None, "torch", "auto"):
             message = "our own encoder has it; this one runs in `transformers`"

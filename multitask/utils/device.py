@@ -3,15 +3,17 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from multitask.utils.errors import UserError
+from multitask.utils.errors import UserError, warn
 
 DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+DRIVER = Path("/proc/driver/nvidia/version")  # where NVIDIA's driver is loaded
 FP16_SINCE = (7, 0)  # compute capability of the first cards with tensor cores, such as a V100
 
 
@@ -28,6 +30,12 @@ def pick_device(name: str) -> torch.device:
             message = f"{processes} processes, and this machine has {gpus} GPUs: start one for each"
             raise UserError(message + ", or set `device: cpu`")
     if name == "auto":
+        if not torch.cuda.is_available() and DRIVER.exists():
+            kind = "a CPU build" if torch.version.cuda is None else f"for CUDA {torch.version.cuda}"
+            warn(
+                f"this machine has an NVIDIA GPU, but this torch, {kind}, cannot use it: install "
+                "a build for its driver (pytorch.org), or set `device: cpu`"
+            )
         return best_device()
     try:
         device = torch.device(name)
@@ -49,6 +57,18 @@ def best_device() -> torch.device:
     if torch.cuda.is_available():
         return torch.device("cuda")
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def gpu_facts(device: torch.device) -> dict[str, str | float] | None:
+    """Return a CUDA device's name, torch's CUDA version and the peak memory of this process in GiB.
+
+    None for other devices.
+    """
+    if device.type != "cuda":
+        return None
+    peak = torch.cuda.max_memory_allocated(device) / 2**30
+    name, version = torch.cuda.get_device_name(device), str(torch.version.cuda)
+    return {"name": name, "cuda": version, "peak_memory_gib": round(peak, 3)}
 
 
 def counts_launches(device: torch.device) -> bool:

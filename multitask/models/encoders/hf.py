@@ -62,6 +62,10 @@ class HFEncoder(nn.Module):
         """The eps of the LayerNorms."""
         return self.model.embeddings.LayerNorm.eps
 
+    def checkpoint_layers(self) -> None:
+        """Compute each layer again in the backward pass, with the same dropout, to save memory."""
+        self.model.gradient_checkpointing_enable({"use_reentrant": False})
+
     def packing(self, mask: Tensor, lengths: np.ndarray | None = None) -> None:
         """Return None: ``transformers`` keeps the pads."""
 
