@@ -56,8 +56,8 @@ class EncoderConfig(Strict):
     kernels: Literal["auto", "torch", "compiled"] = "auto"
     """`compiled`: on a CPU, attention and dropout + sum + LayerNorm in C++, built on first use
     (less than a minute, once). `auto`: `compiled` on a Linux CPU with a C++ compiler and `ninja`,
-    else `torch`; the run's `config.yaml` has the choice. If the kernels cannot be built, a line says
-    so and torch is used (our encoder only)."""
+    else `torch`; the run's `config.yaml` has the choice. If the kernels cannot be built, a line
+    says so and torch is used (our encoder only)."""
 
     dropout: float | None = Field(None, ge=0, le=MOST_DROPOUT)
     """Hidden dropout inside the encoder; default: that of the model."""

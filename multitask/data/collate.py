@@ -118,7 +118,9 @@ class SharedBatch:
         if self.inputs.input_ids.device == device:
             return self
         batches = (self.inputs, *self.tasks.values())
-        tensors = {id(v): v for batch in batches for v in vars(batch).values() if torch.is_tensor(v)}
+        tensors = {
+            id(v): v for batch in batches for v in vars(batch).values() if torch.is_tensor(v)
+        }
         moved: dict[int, Tensor] = {}
         for dtype in {tensor.dtype for tensor in tensors.values()}:
             same = {key: tensor for key, tensor in tensors.items() if tensor.dtype == dtype}

@@ -231,7 +231,9 @@ class TaskGradients:
     def _flat(self, row: Sequence[Tensor | None], used: Sequence[int]) -> Tensor:
         """Concatenate a task's gradients of the ``used`` parameters, 0 where it has none."""
         gradients = [(row[place], self.parameters[place]) for place in used]
-        return torch.cat([(torch.zeros_like(p) if g is None else g).flatten() for g, p in gradients])
+        return torch.cat(
+            [(torch.zeros_like(p) if g is None else g).flatten() for g, p in gradients]
+        )
 
     def combine(self, surgery: Surgery) -> None:
         """Write sum_i w_i g_i into ``.grad`` of the shared parameters that have gradients."""

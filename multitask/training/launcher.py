@@ -5,7 +5,7 @@ import os
 from multitask.config import Config
 from multitask.utils.errors import UserError
 
-# environment variables of `accelerate launch`, what they ask for, and the flag without which it runs
+# environment variables of `accelerate launch`, what they ask for, and the flag that sets them
 OTHERS = (
     ("ACCELERATE_USE_FSDP", "divides the model among the processes", "--use_fsdp"),
     ("ACCELERATE_USE_DEEPSPEED", "asks for DeepSpeed", "--use_deepspeed"),

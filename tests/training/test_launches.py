@@ -20,13 +20,13 @@ from tests.support.launches import as_on_a_gpu, launches
 from tests.support.small_models import TASKS, sentences
 
 ROWS, LAYERS = 32, 12
-PALS = [f"tasks.{task}.adapter={{name: pal, size: 24, heads: 12}}" for task in TASKS]
+PALS = [f"tasks.{task}.adapter={{name: pal, size: 36, heads: 12}}" for task in TASKS]
 
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     """As deep as BERT-base, and thin."""
-    sizes = {"num_hidden_layers": LAYERS, "hidden_size": 48, "num_attention_heads": 12}
+    sizes = {"num_hidden_layers": LAYERS, "hidden_size": 96, "num_attention_heads": 12}
     return save_tiny_encoder(tmp_path_factory.mktemp("deep"), **sizes)
 
 
@@ -45,7 +45,7 @@ def batch(task: str) -> Batch:
 def plain_loop(encoder: Path, precision: str) -> Callable[[], None]:
     """One step of what people write: BertModel, a linear layer, fused AdamW, clipping."""
     bert = transformers.BertModel.from_pretrained(encoder, attn_implementation="sdpa").train()
-    head = nn.Linear(48, 5)
+    head = nn.Linear(96, 5)
     parameters = [*bert.parameters(), *head.parameters()]
     optimizer = torch.optim.AdamW(parameters, fused=True)
     rows = batch("sst")

@@ -230,6 +230,27 @@ def test_matrix_products_see_no_pads(directories):
 
 # ---- attention
 
+
+def test_all_layers_are_one_graph_on_a_gpu(monkeypatch):
+    """What torch.compile would get there; a break in the graph raises an error."""
+    as_on_a_gpu(monkeypatch)
+    torch.manual_seed(0)
+    encoder = BertEncoder(vocab_size=60, dim=32, num_layers=3, heads=4, dropout=0.0,
+                          attention_dropout=0.0)  # fmt: skip
+
+    def last(embedded, mask, packing):
+        return encoder.encode(embedded, mask, (3,), packing=packing)[3]
+
+    graph = torch.compile(last, backend="eager", fullgraph=True, dynamic=True)
+    for lengths in (LENGTHS, [5, 2, 7]):
+        ids, types, mask = ragged(lengths)
+        packing = encoder.packing(mask)
+        embedded = encoder.embed(ids, types, mask, packing)
+        packing.padded.bias(embedded.dtype)  # made once per pass, outside the graph
+        arguments = (embedded, mask, packing)
+        torch.testing.assert_close(graph(*arguments), last(*arguments))
+
+
 @pytest.mark.parametrize("adapted", [False, True], ids=["plain", "pal"])
 @pytest.mark.parametrize("tokens", ["all", "first"])
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
