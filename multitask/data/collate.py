@@ -73,19 +73,13 @@ class Batch:
 
     def parts(self, size: int) -> list["Batch"]:
         """Cut the inputs into parts of at most ``size`` sequences, without labels."""
-        tensors = (self.input_ids, self.attention_mask, self.token_type_ids)
         starts = range(0, len(self.input_ids), size)
-        lengths = self.lengths
-        return [
-            Batch(
-                *(tensor[start : start + size] for tensor in tensors),
-                labels=None,
-                sides=1,
-                pad_id=self.pad_id,
-                lengths=None if lengths is None else lengths[start : start + size],
-            )
-            for start in starts
-        ]
+        return [self._part(slice(start, start + size)) for start in starts]
+
+    def _part(self, part: slice) -> "Batch":
+        inputs = (self.input_ids[part], self.attention_mask[part], self.token_type_ids[part])
+        lengths = None if self.lengths is None else self.lengths[part]
+        return Batch(*inputs, None, 1, self.pad_id, lengths=lengths)
 
     def with_labels(
         self, labels: np.ndarray, missing: np.ndarray, *, share: float, step_rows: int

@@ -53,9 +53,9 @@ class _Unread:
 
     def numbers(self, interrupted: bool) -> Tensor:
         """Return the sum over the ranks of all losses and penalties, and of ``interrupted``."""
-        parts = [part for by_task in (self.losses, self.penalties) for part in by_task.values()]
-        parts = torch.stack([number.detach() for part in parts for number in part])
-        return distributed.summed(torch.cat([parts, parts.new_tensor([interrupted])]))
+        of_tasks = (*self.losses.values(), *self.penalties.values())
+        parts = torch.stack([number.detach() for numbers in of_tasks for number in numbers])
+        return distributed.summed(torch.cat([parts, parts.new_full((1,), float(interrupted))]))
 
     def read(self, numbers: Sequence[float]) -> tuple[dict[str, float], dict[str, float]]:
         """Add up the numbers of each task: losses and penalties."""
@@ -148,10 +148,10 @@ def _unscaled(loss: Tensor) -> Tensor:
 
 
 def _step(optimizer: torch.optim.Optimizer, found_inf: Tensor) -> None:
-    """Step, unless ``found_inf`` is 1.0: fused optimizers read it on the device (torch.amp)."""
-    optimizer.found_inf = found_inf  # type: ignore[attr-defined]
+    """Step, unless ``found_inf`` is 1.0: a fused AdamW reads it on the device, as for torch.amp."""
+    if getattr(optimizer, "_step_supports_amp_scaling", False):
+        optimizer.found_inf = found_inf  # type: ignore[attr-defined]
     optimizer.step()
-    del optimizer.found_inf  # type: ignore[attr-defined]
     optimizer.zero_grad(set_to_none=True)
 
 

@@ -218,7 +218,9 @@ def test_all_passes_of_a_step_share_one_packing(make, monkeypatch, perturb):
     model, built = make(), []
     original = packing.Packing.__init__
     monkeypatch.setattr(
-        packing.Packing, "__init__", lambda self, mask: built.append(self) or original(self, mask)
+        packing.Packing,
+        "__init__",
+        lambda self, *given: built.append(self) or original(self, *given),
     )
     settings = SmartConfig(steps=2, bregman=1, dropout="eval", perturb=perturb)
     penalty(model, "qqp", settings, teacher_of(model))

@@ -116,10 +116,10 @@ class Packing:
             raise ValueError("a sequence without tokens")
         order = lengths.argsort(kind="stable")
         self.lengths = lengths[order]
-        self._rows, columns = inside[order].nonzero()
+        rows, columns = inside[order].nonzero()
         first = self.lengths.cumsum() - self.lengths
-        self._positions = np.arange(len(columns)) - first[self._rows]
-        slots = order[self._rows] * width + columns
+        self._rows, self._positions = rows, np.arange(len(columns)) - first[rows]
+        slots = order[rows] * width + columns
         arrays = (slots, self._positions, first, order)
         self.slots, self.positions, self.first, self._order = send(arrays, mask.device)
 
