@@ -22,6 +22,9 @@ from multitask.utils.limits import CACHE_BYTES, HEADER_BYTES
 from multitask.utils.paths import expand_home
 from multitask.utils.tensor_files import SafetensorError, has_checksum, write_with_checksum
 
+# sequences that the tokenizer gets at a time: its answer has about 10 KiB for each
+AT_ONCE = 8192
+
 
 @dataclass
 class Tokens:
@@ -236,30 +239,43 @@ def _tokenize(
         cut["truncation"] = "only_second"
         if stride is not None:
             cut |= overlapping(stride)
-    # padding and truncation are set here, so settings saved in the tokenizer have no effect
-    encoded = _encoded(rows, tokenizer, first, second, **cut)
-    sequences = encoded["input_ids"]
-    types = encoded.get("token_type_ids") or [[0] * len(ids) for ids in sequences]
-    lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
-    owners = encoded.get("overflow_to_sample_mapping") or np.arange(len(lengths)) % len(rows.texts)
+    parts = []
+    for start in range(0, len(every), AT_ONCE):
+        texts = [side and side[start : start + AT_ONCE] for side in (first, second)]
+        # padding and truncation are set here, so settings saved in the tokenizer have no effect
+        part = _arrays(_encoded(rows, tokenizer, *texts, **cut), also, pairs)
+        part["owners"] += start
+        parts.append(part)
+    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    lengths, owners = arrays.pop("lengths"), arrays.pop("owners") % len(rows.texts)
     _check_lengths(rows, lengths, owners)
+    arrays["offsets"] = np.concatenate([[0], np.cumsum(lengths)])
+    if stride is not None:
+        arrays["owners"] = owners
+        arrays["truncated"][:] = False
+    return arrays
+
+
+def _arrays(encoded: Any, also: list[str], pairs: bool) -> dict[str, np.ndarray]:
+    """Convert what the tokenizer returned to flat arrays, which need a tenth of the memory."""
+    sequences, encodings = encoded["input_ids"], encoded.encodings
+    types = encoded.get("token_type_ids") or [[0] * len(ids) for ids in sequences]
+    owners = encoded.get("overflow_to_sample_mapping") or np.arange(len(sequences))
     arrays = {
         "ids": np.concatenate([np.asarray(ids, dtype=np.int32) for ids in sequences]),
         "types": np.concatenate([np.asarray(kinds, dtype=np.int8) for kinds in types]),
-        "offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        "truncated": np.array([bool(e.overflowing) for e in encoded.encodings]),
+        "lengths": np.array([len(ids) for ids in sequences], dtype=np.int64),
+        "owners": np.asarray(owners, dtype=np.int64),
+        "truncated": np.array([bool(e.overflowing) for e in encodings]),
     }
-    if stride is not None:
-        arrays["owners"] = np.asarray(owners, dtype=np.int64)
-        arrays["truncated"][:] = False
     if "characters" in also:
         last = int(pairs)
-        places = [np.asarray(e.offsets, dtype=np.int32) for e in encoded.encodings]
-        whose = [np.array([number == last for number in e.sequence_ids]) for e in encoded.encodings]
+        places = [np.asarray(e.offsets, dtype=np.int32) for e in encodings]
+        whose = [np.array([number == last for number in e.sequence_ids]) for e in encodings]
         arrays["spans"] = np.concatenate(places)
         arrays["spans"][~np.concatenate(whose)] = -1
     if "words" in also:
-        numbers = [-1 if word is None else word for e in encoded.encodings for word in e.word_ids]
+        numbers = [-1 if word is None else word for e in encodings for word in e.word_ids]
         arrays["words"] = np.asarray(numbers, dtype=np.int32)
     return arrays
 

@@ -43,7 +43,7 @@ from multitask.models.weights import build_fitting, intact_weights, read_checked
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows
-from multitask.utils.device import pick_device, use_autocast
+from multitask.utils.device import autocast_dtype, pick_device
 from multitask.utils.distributed import planned_world
 from multitask.utils.errors import UserError, reading, suggest
 from multitask.utils.files import file_digest
@@ -118,7 +118,7 @@ class TrainedRun:
         with reading(self.files.best):
             self.steps = selected_steps(self.files.best_steps(), owners, config.training.select)
         context = {task: reader.head_context() for task, reader in self.readers.items()}
-        autocast = use_autocast(config.training.precision, self.device)
+        autocast = autocast_dtype(config.training.precision, self.device)
 
         def build() -> MultiTaskModel:
             encoder = saved_encoder(self.files.encoder, config)

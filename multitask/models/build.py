@@ -13,7 +13,7 @@ from multitask.models.encoders import BertEncoder, Encoder
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.models.pretrained import NO_HEAD_WEIGHTS, HeadWeights, load_head_weights
 from multitask.models.task_module import HeadOnSharedPooling, TaskModule
-from multitask.utils.device import use_autocast
+from multitask.utils.device import autocast_dtype
 
 # names that `freeze:` and the log use for other parts of the model
 TAKEN = ("adapters", "encoder", "embeddings", "heads", "joint", "longest")
@@ -38,7 +38,7 @@ def initial_model(
         task: reader.head_context(train[task].rows if task in train else None)
         for task, reader in data.readers.items()
     }
-    autocast = use_autocast(config.training.precision, device)
+    autocast = autocast_dtype(config.training.precision, device)
     return assemble(config, encoder, context, weights=weights, autocast=autocast).to(device)
 
 
@@ -48,7 +48,7 @@ def assemble(
     label_context: Mapping[str, Mapping[str, Any]],
     *,
     weights: HeadWeights = NO_HEAD_WEIGHTS,
-    autocast: bool = False,
+    autocast: torch.dtype | None = None,
 ) -> MultiTaskModel:
     """Assemble the model of a config around a loaded encoder.
 
@@ -58,7 +58,7 @@ def assemble(
         label_context: per task the arguments that a head may take: ``num_labels``,
             ``class_counts``, ``low``, ``high``.
         weights: the checkpoint's weights above its encoder.
-        autocast: bf16 autocast.
+        autocast: the dtype of autocast, None for fp32.
 
     Raises:
         UserError: an option that an adapter, pooler, projection or head does not take, an adapter

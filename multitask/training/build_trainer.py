@@ -4,6 +4,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+from torch.amp import GradScaler
 from tqdm import tqdm
 
 from multitask.config import Config
@@ -60,6 +62,10 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
     if plan.surgery is not None:
         parts["surgery"] = plan.surgery
 
+    scaler = GradScaler(device.type) if model.autocast is torch.float16 else None
+    if scaler is not None:
+        parts["scaler"] = scaler
+
     settings = config.training
     keep, every = settings.keep_checkpoints, settings.checkpoint_steps
     checkpoints = Checkpoints(run, parts, selection, keep, every, say)
@@ -79,6 +85,7 @@ def build_trainer(plan: Plan, run_dir: Path, say: Callable[[str], None] = tqdm.w
         progress=progress,
         log=log,
         checkpoints=checkpoints,
+        scaler=scaler,
         others=callbacks,
         say=say,
     )

@@ -9,6 +9,7 @@ from multitask.models.multitask_model import adapter_part, parameter_counts
 from multitask.reporting.table_formats import Table
 from multitask.training.setup import Plan
 from multitask.training.stages import Stage
+from multitask.utils.device import precision_name
 
 DATA_HEADER = "task|split|rows|unlabelled|empty|duplicates|in train|truncated|tokens".split("|")
 
@@ -47,7 +48,8 @@ def describe_data(plan: Plan) -> list[str]:
 def describe_plan(plan: Plan) -> list[str]:
     """Describe the plan as lines: data, parameters, stages and the first model inputs."""
     config = plan.config
-    precision = "bf16 autocast" if plan.model.autocast else "fp32"
+    precision = precision_name(plan.model.autocast)
+    precision += "" if plan.model.autocast is None else " autocast"
     if plan.model.encoder.kernels != "torch":
         precision += f", {plan.model.encoder.kernels} kernels"
     lines = [f"device {plan.device}, {precision}, run directory {config.output_dir}", ""]

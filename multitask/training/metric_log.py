@@ -55,6 +55,8 @@ class MetricLog(Callback):
         self._rates = {group["name"]: group["lr"] for group in groups}
 
     def on_step(self, trainer: "Trainer", tasks: Sequence[str], result: Stepped) -> None:
+        if result.overflow is not None:
+            self.write("overflow", step=trainer.step, scale=result.overflow)
         for task in tasks:
             if task not in result.losses:
                 self.write("skip", step=trainer.step, task=task)

@@ -30,6 +30,7 @@ from multitask.training.setup import Plan
 from multitask.training.stages import trained_parameters
 from multitask.training.trainer import Trainer
 from multitask.utils import distributed
+from multitask.utils.device import gpu_facts, precision_name
 from multitask.utils.files import without_nan
 from multitask.utils.versions import command_line, versions
 
@@ -194,7 +195,8 @@ def run_result(
         "seed": config.seed,
         "versions": versions("torch", "transformers", "datasets", "scikit-learn"),
         "device": str(plan.device),
-        "precision": "bf16" if plan.model.autocast else "fp32",
+        **({} if (gpu := gpu_facts(plan.device)) is None else {"gpu": gpu}),
+        "precision": precision_name(plan.model.autocast),
         "kernels": plan.model.encoder.kernels,
         "processes": distributed.world(),
         "threads": torch.get_num_threads(),

@@ -79,6 +79,7 @@ def train(
             return left
 
         left = distributed.on_first(start)
+        distributed.check_seen(run_dir)
         if left.finished:
             say(f"{run_dir} is finished: nothing is left to do")
         else:

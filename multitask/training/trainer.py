@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import partial
 
+from torch.amp import GradScaler
+
 from multitask.data.dataloader import MultiTaskLoader
 from multitask.models.multitask_model import MultiTaskModel
 from multitask.tasks.metrics import mean_of_defined
@@ -46,6 +48,7 @@ class Trainer:
         others: the other callbacks.
         callbacks: all callbacks in the order of their calls: the log first, as others write to it;
             the checkpoints last, as they save what the others have done.
+        scaler: scales the losses in fp16; None in other precisions.
         say: prints a line on the terminal.
         interrupted: True after Ctrl-C or SIGTERM; the loop stops at the next safe point.
         finished: True after all stages; False after an error or interruption.
@@ -61,6 +64,7 @@ class Trainer:
     progress: Progress
     log: MetricLog
     checkpoints: Checkpoints
+    scaler: GradScaler | None
     others: InitVar[Sequence[Callback]]
     say: Callable[[str], None]
     callbacks: list[Callback] = field(init=False)
@@ -100,12 +104,14 @@ class Trainer:
                 if self.stages.is_last:
                     break
                 self._next_stage()
-            self.take_step()
-            if distributed.total([float(self.interrupted)], self.plan.device)[0]:
+            if self.take_step():
                 self._stop_interrupted()
 
-    def take_step(self) -> None:
-        """Take one optimizer step, without tasks that have stopped or that the sampler skips."""
+    def take_step(self) -> bool:
+        """Take one optimizer step, without tasks that have stopped or that the sampler skips.
+
+        Returns True if a process of this run has had a signal to stop.
+        """
         turns = self.turns.next(self.stages.now, self.in_stage, self._write)
         began = time.perf_counter()
         tasks = [task for task, taken in turns.items() if taken and task in self.active_tasks]
@@ -121,13 +127,19 @@ class Trainer:
                 self.objective.due(self.progress.trained),
                 clip_norm=self.plan.config.training.clip_norm,
                 surgery=self._surgery_due(),
+                scaler=self.scaler,
                 watch=self.turns.watch if self.stages.now.sampler.needs_scores else None,
+                interrupted=self.interrupted,
             )
+        elif distributed.total([float(self.interrupted)], self.plan.device)[0]:
+            result.interrupted = True
         self.stages.scheduler.step()  # also in a skipped step: the schedule stays as planned
         self.progress.count(turns, result)
         self.progress.seconds += time.perf_counter() - began
         for callback in self.callbacks:
             callback.on_step(self, list(turns), result)
+        # several processes stop together; one may stop at once
+        return result.interrupted if distributed.world() > 1 else self.interrupted
 
     def evaluate(self) -> None:
         """Evaluate every task, record new best steps, stop tasks that are out of patience."""

@@ -125,12 +125,19 @@ class TaskReport(Saved):
         return low, high
 
 
+class Gpu(Saved):
+    name: str
+    cuda: str
+    peak_memory_gib: Number
+
+
 class RunReport(Saved):
     format: int = 1
     command: str = ""
     seed: int = Field(ge=0)
     versions: dict[str, str] = {}
     device: str = ""
+    gpu: Gpu | None = None  # of the first process
     precision: str = ""
     kernels: str = "torch"
     processes: int | None = None

@@ -303,7 +303,7 @@ def neighbours(served: Served, text: str) -> list[Neighbour]:
     if index is None or vectors is None:
         return []
     model = vectors.scorer.model
-    usual, model.autocast = model.autocast, False
+    usual, model.autocast = model.autocast, None
     try:
         query = vectors.encode([text])
     finally:
