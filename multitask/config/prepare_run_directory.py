@@ -180,7 +180,7 @@ def config_differences(config: Config, run_dir: Path) -> str:
     return shown + (f" and {len(differing) - 5} more" if len(differing) > 5 else "")
 
 
-def flat(values: Any, path: str = "") -> dict[str, Any]:
+def flat(values: object, path: str = "") -> dict[str, object]:
     """Flatten nested mappings into one mapping from ``key.path`` to value."""
     if isinstance(values, dict) and values:
         parts = [flat(item, f"{path}.{key}" if path else str(key)) for key, item in values.items()]

@@ -45,7 +45,7 @@ MARKERS = "osD^vP*X"  # of groups of runs the first five
 
 OUTLINED = {"linestyle": "none", "markeredgecolor": "white"}
 # how each kind of mark looks: keyword arguments of matplotlib's functions
-LOOKS: dict[str, dict[str, Any]] = {
+LOOKS: dict[str, dict[str, object]] = {
     "selected step": {"marker": "*", "markersize": 17, "color": VERMILLION, **OUTLINED},
     "frozen": {"color": ORANGE, "linestyle": (0, (6, 2)), "linewidth": 1.8},
     "trivial": {"color": GREY, "linestyle": (0, (2, 2)), "linewidth": 1.8},
@@ -202,13 +202,13 @@ def numbers(values: Iterable[float | None]) -> np.ndarray:
     return np.array(list(values), dtype=float)
 
 
-def line_style(place: int) -> dict[str, Any]:
+def line_style(place: int) -> dict[str, str]:
     """Return the style of line number ``place``: colours vary first, then dashes."""
     dashes = DASHES[place // len(LINES) % len(DASHES)]
     return {"color": LINES[place % len(LINES)], "linestyle": dashes, "marker": "."}
 
 
-def group_style(place: int) -> dict[str, Any]:
+def group_style(place: int) -> dict[str, str]:
     """Return the style of curve number ``place``: colours vary first, then dashes and markers."""
     dashes = GROUP_DASHES[place // len(GROUPS) % len(GROUP_DASHES)]
     return {"color": GROUPS[place % len(GROUPS)], "linestyle": dashes, "marker": MARKERS[place % 5]}

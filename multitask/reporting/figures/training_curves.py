@@ -6,7 +6,6 @@ in grey print.
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
 from multitask.reporting.figures.gradient_cosines import draw_conflict
 
-SPLIT_STYLES: dict[str, dict[str, Any]] = {
+SPLIT_STYLES: dict[str, dict[str, str]] = {
     "dev": {"color": style.BLUE, "marker": "o"},
     "holdout": {"color": style.GREEN, "marker": "s"},
 }
