@@ -40,7 +40,7 @@ def _load_config(path: str | os.PathLike[str], overrides: Overrides | None = Non
     # `defaults` may set SMART: drop it from tasks that are never trained
     untrained = {name: task for name, task in config.tasks.items() if task.only_scored}
     without = {name: task.model_copy(update={"smart": None}) for name, task in untrained.items()}
-    resolved: dict[str, Any] = {"tasks": config.tasks | without}
+    resolved: dict[str, object] = {"tasks": config.tasks | without}
     if config.data_dir != EMBEDDED:
         resolved["data_dir"] = _absolute(config, ("data_dir",), config.data_dir)
     if config.init_from is not None:

@@ -40,7 +40,7 @@ class LabelReader:
     scheme: str = ""
 
     def head_context(self, labels: np.ndarray | None = None) -> dict[str, Any]:
-        """Return constructor arguments for a head; without ``labels`` every class count is 1."""
+        """Return constructor arguments for any head; without ``labels`` every class count is 1."""
         classes = len(self.names)
         counts = [1] * classes if labels is None else self.task_type.class_counts(labels, classes)
         return {"num_labels": classes, "class_counts": counts, "low": self.low, "high": self.high}

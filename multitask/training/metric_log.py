@@ -111,7 +111,7 @@ class MetricLog(Callback):
             self._opened.truncate(size)
             self._digest = hashlib.sha256(self.file.read_bytes())
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         return {"size": self.size(), "sha256": self._digest.hexdigest()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

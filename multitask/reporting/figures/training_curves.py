@@ -6,6 +6,7 @@ in grey print.
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
 from multitask.reporting.figures.gradient_cosines import draw_conflict
 
-SPLIT_STYLES: dict[str, dict[str, str]] = {
+# keyword arguments of matplotlib, as in `style.LOOKS`
+SPLIT_STYLES: dict[str, dict[str, Any]] = {
     "dev": {"color": style.BLUE, "marker": "o"},
     "holdout": {"color": style.GREEN, "marker": "s"},
 }

@@ -4,11 +4,12 @@ import itertools
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from multitask.reporting.figures import style
-from multitask.reporting.paper.paper_json import PaperRow, PaperTable
+from multitask.reporting.paper.paper_json import PaperCell, PaperRow, PaperTable
 
 PANELS_IN_A_ROW = 4
 
@@ -51,7 +52,7 @@ def draw_scores(table: PaperTable) -> "style.Figure":
     places = [
         place
         for place in range(len(table["columns"]))
-        if any(row["cells"][place] and row["cells"][place]["values"] for row in table["rows"])
+        if any(cell and cell["values"] for cell in _column(table, place))
     ]
     figure, axes = style.panels(
         len(places),
@@ -65,10 +66,14 @@ def draw_scores(table: PaperTable) -> "style.Figure":
     return figure
 
 
+def _column(table: PaperTable, place: int) -> list[PaperCell | None]:
+    return [row["cells"][place] for row in table["rows"]]
+
+
 def _scores(axes: "style.Axes", table: PaperTable, place: int) -> None:
     joined = "-" if table["curve"] else "none"
-    middle = "median" if table["statistic"] == "median" else "mean"
-    cells = [row["cells"][place] for row in table["rows"]]
+    middle: Literal["median", "mean"] = "median" if table["statistic"] == "median" else "mean"
+    cells = _column(table, place)
     for x, cell in enumerate(cells):
         values = [value for value in (cell["values"] if cell else []) if value is not None]
         axes.plot([x] * len(values), values, **style.LOOKS["our seed"], label="one seed")

@@ -180,7 +180,7 @@ def _column(
             "median": shown["median"],
             "shown": shown[statistic],
             "difference": _in_points(score["difference"]) if present else None,
-            "train_rows": train and train.rows,
+            "train_rows": train.rows if train else None,
             "epoch_seconds": median_of([run.epoch_seconds for run in runs]),
             "dev_seconds": median_of([run.dev_seconds.get(task) for run in runs]),
             "printed": None,
