@@ -203,7 +203,7 @@ def numbers(values: Iterable[float | None]) -> np.ndarray:
 
 
 def line_style(place: int) -> dict[str, Any]:
-    """Return the style of line number ``place``, as in ``LOOKS``: colours vary first, then dashes."""
+    """Return the style of line number ``place``, as in ``LOOKS``; colours vary first."""
     dashes = DASHES[place // len(LINES) % len(DASHES)]
     return {"color": LINES[place % len(LINES)], "linestyle": dashes, "marker": "."}
 
