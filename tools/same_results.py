@@ -191,11 +191,11 @@ def evaluations_failing(old: Outcome, new: Outcome) -> dict[str, tuple[str | Non
 def inside(side: str, made: Outcome, alike: list[list[str]]) -> list[str]:
     """The differences between two directories of one commit that must hold the same."""
     differences: list[str] = []
-    for one, other in alike if made.error is None else []:
-        paths = [{str(made.directory / part): "/RUN", **made.paths} for part in (one, other)]
-        pair = compare(made.directory / one, made.directory / other, *paths)
+    for left, right in alike if made.error is None else []:
+        paths = [{str(made.directory / part): "/RUN", **made.paths} for part in (left, right)]
+        pair = compare(made.directory / left, made.directory / right, *paths)
         differences += [
-            f"{side}: {one} and {other} differ: {line}"
+            f"{side}: {left} and {right} differ: {line}"
             for line in pair.differences
             if WARM_CACHE not in line
         ]

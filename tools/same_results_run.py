@@ -84,10 +84,10 @@ class Outcome:
 def git(*arguments: str, **environment: str) -> str:
     """What git prints, run in the repository of the current directory."""
     command = ["git", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
-    if done.returncode:
-        raise Failure(f"git {arguments[0]}: {' '.join(done.stderr.split())}")
-    return done.stdout.strip()
+    result = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
+    if result.returncode:
+        raise Failure(f"git {arguments[0]}: {' '.join(result.stderr.split())}")
+    return result.stdout.strip()
 
 
 def resolve(revision: str) -> str:

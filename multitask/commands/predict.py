@@ -136,8 +136,8 @@ def _check_output(output: Path, file: Path) -> None:
     with output.open("rb") as opened:
         first = opened.readline()
     try:
-        ours = not first or {"texts", "prediction"} <= set(json.loads(first))
+        predicted = not first or {"texts", "prediction"} <= set(json.loads(first))
     except (ValueError, TypeError, RecursionError):
-        ours = False
-    if not ours or (file.is_file() and output.samefile(file)):
+        predicted = False
+    if not predicted or (file.is_file() and output.samefile(file)):
         raise UserError(f"{output} exists and holds no predictions: choose another --output")

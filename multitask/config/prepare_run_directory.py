@@ -177,7 +177,7 @@ def config_differences(config: Config, run_dir: Path) -> str:
     )
     differing = [key for key in differing if not key.startswith(inferred)]
     changes = [(k, as_written(before.get(k)), as_written(now.get(k))) for k in differing[:5]]
-    shown = ", ".join(f"{key} ({one} -> {other})" for key, one, other in changes)
+    shown = ", ".join(f"{key} ({old} -> {new})" for key, old, new in changes)
     return shown + (f" and {len(differing) - 5} more" if len(differing) > 5 else "")
 
 

@@ -235,8 +235,8 @@ def _spread_defaults(root: Node, overridden: frozenset[str]) -> Tree:
         raise UserError(message, place=defaults.place)
     tasks = keys.get("tasks")
     if tasks is not None and isinstance(tasks.value, dict):
-        given = {name: task for name, task in tasks.value.items() if task.value is not None}
-        spread = {name: _merge(defaults, task, mine=True) for name, task in given.items()}
+        used = {name: task for name, task in tasks.value.items() if task.value is not None}
+        spread = {name: _merge(defaults, task, mine=True) for name, task in used.items()}
         keys["tasks"] = Node(spread, tasks.place)
     root = Node(keys, root.place)
     return Tree(root.plain(), root, defaults, overridden)

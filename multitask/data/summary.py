@@ -97,8 +97,8 @@ def unread(part: SplitFacts, split: str, kind: TaskType) -> Iterator[str]:
     """Yield a line about the words, or answers, of a split that have no token."""
     dropped = part.without_piece or 0
     if cut := (part.cut or 0) - dropped:
-        left_out = ": the rows are left out" if split == "train" and kind.drops_cut else ""
-        yield f"{cut} {split} {kind.cut_off}{left_out}"
+        drops = split == "train" and kind.cut_off.drops_rows
+        yield f"{cut} {split} {kind.cut_off.in_words}{': the rows are left out' if drops else ''}"
     if dropped:
         why = "the tokenizer drops all their characters, such as control characters"
         yield f"{dropped} {split} words have no token, and are predicted as O: {why}"
@@ -133,15 +133,11 @@ def glue_remarks(config: Config, splits: Mapping[str, Mapping[str, Split]]) -> l
 
 def describe(rows: Rows, reader: LabelReader) -> SplitFacts:
     """Count one split for the report: rows, dropped, empty, duplicates, labels."""
-    keys = {row_key(texts) for texts in rows.texts}
-    counts: dict[str, int] = {}
-    if rows.labels is not None and reader.names:
-        per_class = reader.task_type.class_counts(rows.labels, len(reader.names))
-        counts = dict(zip(reader.names, per_class, strict=True))
+    keys, kind = {row_key(texts) for texts in rows.texts}, reader.task_type
     return SplitFacts(
         rows=len(rows),
         unlabelled_dropped=rows.unlabelled_dropped,
         empty_texts=sum(any(not text.strip() for text in texts) for texts in rows.texts),
         duplicates=len(rows) - len(keys),
-        label_counts=counts,
+        label_counts={} if rows.labels is None else kind.label_counts(rows, reader),
     )

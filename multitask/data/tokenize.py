@@ -17,11 +17,10 @@ from multitask.data.inputs.base import Sides, Texts, together
 from multitask.data.windows import overlapping
 from multitask.tasks.rows import Rows
 from multitask.utils.errors import UserError, reason_of, without_panic
-from multitask.utils.files import DAY, remove_scraps, replacing
-from multitask.utils.limits import CACHE_BYTES
+from multitask.utils.files import DAY, remove_scraps
+from multitask.utils.limits import CACHE_BYTES, HEADER_BYTES
 from multitask.utils.paths import expand_home
-
-DIGEST = 32  # bytes of the SHA-256 at the start of a cache file
+from multitask.utils.tensor_files import SafetensorError, has_checksum, write_with_checksum
 
 
 @dataclass
@@ -257,7 +256,7 @@ def _tokenize(
     if "characters" in also:
         last = int(pairs)
         places = [np.asarray(e.offsets, dtype=np.int32) for e in encoded.encodings]
-        whose = [np.array([one == last for one in e.sequence_ids]) for e in encoded.encodings]
+        whose = [np.array([number == last for number in e.sequence_ids]) for e in encoded.encodings]
         arrays["spans"] = np.concatenate(places)
         arrays["spans"][~np.concatenate(whose)] = -1
     if "words" in also:
@@ -309,8 +308,8 @@ def default_cache() -> Path:
     if os.environ.get("MULTITASK_CACHE"):
         return expand_home(os.environ["MULTITASK_CACHE"])
     try:
-        given = os.environ.get("XDG_CACHE_HOME")
-        home = expand_home(given) if given else Path.home() / ".cache"
+        directory = os.environ.get("XDG_CACHE_HOME")
+        home = expand_home(directory) if directory else Path.home() / ".cache"
     except RuntimeError:
         home = Path(os.devnull)
     return home / "multitask"
@@ -330,34 +329,26 @@ def _read(file: Path | None, names: set[str]) -> dict[str, np.ndarray] | None:
 
     Only a file that ``_write`` has written is read into memory.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
+    from safetensors.numpy import load_file
 
     try:
         if file is None or not file.is_file() or file.stat().st_size > CACHE_BYTES:
             return None
-        with file.open("rb") as opened:
-            digest = opened.read(DIGEST)
-            if hashlib.file_digest(opened, "sha256").digest() != digest:
-                return None
-            opened.seek(DIGEST)
-            arrays = load(opened.read())
+        arrays = load_file(file) if has_checksum(file) else {}
     except (OSError, SafetensorError):
         return None
     return arrays if arrays.keys() == names else None
 
 
 def _write(file: Path, arrays: dict[str, np.ndarray]) -> None:
-    from safetensors.numpy import save
+    from safetensors.numpy import save_file
 
-    data = save(arrays)
-    if len(data) + DIGEST > CACHE_BYTES:  # it would not be read
-        return
+    if sum(array.nbytes for array in arrays.values()) + HEADER_BYTES > CACHE_BYTES:
+        return  # it would not be read
     with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
         file.parent.mkdir(parents=True, exist_ok=True)
         remove_scraps(file.parent, seconds=DAY)
-        with replacing(file) as scratch:
-            scratch.write_bytes(hashlib.sha256(data).digest() + data)
+        write_with_checksum(file, lambda scratch, metadata: save_file(arrays, scratch, metadata))
 
 
 @dataclass

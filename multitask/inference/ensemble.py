@@ -94,11 +94,16 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
         first, *others = (of_run[task, split] for of_run in outputs)
         for other in others:
             check_same_rows(task, first, other, split)
-        predictions, scores = average(first.task_type, [one[task, split].scores for one in outputs])
+        predictions, scores = average(
+            first.task_type, [of_run[task, split].scores for of_run in outputs]
+        )
         output[task, split] = replace(
             first, run=Path("ensemble"), predictions=predictions, scores=scores
         )
-    dev = {task: (output[task, "dev"], [one[task, "dev"] for one in outputs]) for task in dev_tasks}
+    dev = {
+        task: (output[task, "dev"], [of_run[task, "dev"] for of_run in outputs])
+        for task in dev_tasks
+    }
     only = [t for t in dev_tasks if any(r.tasks[t].evaluate_only for _, _, r in runs)]
     gained: EnsembleGains = {
         "format": 1,
@@ -111,8 +116,8 @@ def ensemble(run_dirs: Sequence[Path], overrides: list[str] | None = None) -> En
 def check_output(directory: Path) -> None:
     """Raise UserError if the ensemble's files would overwrite something else."""
     check_no_run(directory)
-    ours = has_keys(directory / FACTS, ("format", "notes"))
-    if directory.is_dir() and entries(directory) and not ours:
+    replaceable = has_keys(directory / FACTS, ("format", "notes"))
+    if directory.is_dir() and entries(directory) and not replaceable:
         raise UserError(f"{directory} holds other files: choose another --output DIR")
 
 
@@ -123,11 +128,11 @@ def write_ensemble(directory: Path, averaged: Ensemble) -> list[Path]:
     file = directory / FACTS
     write_text(file, json.dumps(averaged.gains, indent=1, ensure_ascii=False) + "\n")
     written, run = [file], RunDirectory(directory)
-    for (task, split), one in averaged.output.items():
-        scores = Scores(one.predictions, one.scores, float("nan"))
+    for (task, split), predicted in averaged.output.items():
+        scores = Scores(predicted.predictions, predicted.scores, float("nan"))
         reader, entry = averaged.readers[task], averaged.config.tasks[task]
         written += write_predictions(
-            run, task, split, rows=one.rows, scores=scores, reader=reader, entry=entry
+            run, task, split, rows=predicted.rows, scores=scores, reader=reader, entry=entry
         )
     return written
 
@@ -151,7 +156,7 @@ def predict_texts(runs: Iterable[TrainedRun], task: str, file: Path) -> tuple[Ro
         if not reader.task_type.averages:
             message = "predictions of words or of answers are not averaged: give one run"
             raise UserError(f"task {task}: {message}")
-        averaged = average(reader.task_type, [one.scores for one in members])
+        averaged = average(reader.task_type, [member.scores for member in members])
         scores = Scores(*averaged, float("nan"))
     return rows, predicted_records(rows, reader, scores.predictions, scores.scores)
 
@@ -161,11 +166,11 @@ def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) ->
     (first, reader), *others = readers
     for run, other in others:
         facts = zip(_facts(reader).items(), _facts(other).values(), strict=True)
-        for (what, one), two in facts:
-            if one != two:
+        for (what, expected), value in facts:
+            if expected != value:
                 raise UserError(
-                    f"{task}: {first} and {run} cannot be averaged: {what} {one} against {two}; "
-                    "leave one of them out"
+                    f"{task}: {first} and {run} cannot be averaged: {what} {expected} against "
+                    f"{value}; leave one of them out"
                 )
     return reader
 

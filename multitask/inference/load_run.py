@@ -65,15 +65,15 @@ def load(run_dir: str | os.PathLike[str], overrides: list[str] | None = None) ->
     Raises:
         UserError: no run there, or it has no weights yet.
     """
-    given: Any = [] if overrides is None else overrides
-    if not isinstance(given, str | Mapping) and isinstance(given, Iterable):
-        given = list(given)
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+    changes: Any = [] if overrides is None else overrides
+    if not isinstance(changes, str | Mapping) and isinstance(changes, Iterable):
+        changes = list(changes)
+    if not isinstance(changes, list) or not all(isinstance(change, str) for change in changes):
         message = 'overrides: expected a list such as ["device=cpu"]'
-        shown = repr(given)[:60] if isinstance(given, list) else type(given).__name__
+        shown = repr(changes)[:60] if isinstance(changes, list) else type(changes).__name__
         raise UserError(f"{message}, not {shown}")
     directory = expand_home(os.fspath(run_dir))
-    return TrainedRun(directory, load_run_config(directory, given))
+    return TrainedRun(directory, load_run_config(directory, changes))
 
 
 def _in_place(method: Callable[P, T]) -> Callable[P, T]:

@@ -35,7 +35,7 @@ def initial_model(
     torch.manual_seed(config.seed)
     train = {task: parts["train"] for task, parts in data.splits.items() if "train" in parts}
     context = {
-        task: reader.head_context(train[task].rows.gold if task in train else None)
+        task: reader.head_context(train[task].rows if task in train else None)
         for task, reader in data.readers.items()
     }
     autocast = use_autocast(config.training.precision, device)

@@ -33,6 +33,18 @@ class Mistake(NamedTuple):
     predicted: str
 
 
+class CutOff(NamedTuple):
+    """What happens to labels at the end of a long text, which the encoder does not see.
+
+    Attributes:
+        in_words: for `check`.
+        drops_rows: True if a training row is left out whose label was cut off.
+    """
+
+    in_words: str
+    drops_rows: bool = False
+
+
 class Record(TypedDict):
     """A prediction as JSON values; see ``multitask.tasks.records``. A type may add keys."""
 
@@ -111,9 +123,8 @@ class TaskType:
     has_sets: ClassVar[bool] = False
     # True if a row has a label per word, so that padding comes after the last word.
     per_word: ClassVar[bool] = False
-    # What is cut off with the end of a long text, and whether a training row is then left out.
-    cut_off: ClassVar[str] = ""
-    drops_cut: ClassVar[bool] = False
+    # What happens to labels that ``mark_tokens`` finds no token for.
+    cut_off: ClassVar[CutOff] = CutOff("labels are cut off")
     # True if a prediction is one value, as in the files of the course and of GLUE.
     one_value: ClassVar[bool] = True
     # True if the labels are masked tokens, which are drawn again in every epoch.
@@ -170,9 +181,9 @@ class TaskType:
         """
         raise NotImplementedError
 
-    def class_counts(self, labels: Array, classes: int) -> list[int]:
-        """Count the rows, or tagged words, of each class."""
-        return [int((labels == number).sum()) for number in range(classes)]
+    def label_counts(self, rows: Rows, reader: LabelReader) -> dict[str, int]:
+        """Count the rows, or tagged words, of each class by its name; the rows have labels."""
+        return {name: int((rows.gold == i).sum()) for i, name in enumerate(reader.names)}
 
     def columns(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array

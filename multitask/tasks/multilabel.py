@@ -67,8 +67,9 @@ class MultiLabel(TaskType):
     def missing(self, labels: Array) -> Array:
         return np.asarray(np.isnan(labels).any(axis=1))
 
-    def class_counts(self, labels: Array, classes: int) -> list[int]:
-        return np.nansum(labels, axis=0).astype(int).tolist()
+    def label_counts(self, rows: Rows, reader: LabelReader) -> dict[str, int]:
+        counts = np.nansum(rows.gold, axis=0).astype(int).tolist()
+        return dict(zip(reader.names, counts, strict=True))
 
     def values(self, columns: Columns, rows: Array, names: Sequence[str]) -> dict[str, Array]:
         gold, predicted = (np.asarray(cells) > 0.5 for cells in columns[:2])
@@ -135,7 +136,7 @@ class MultiLabel(TaskType):
         if gold == predicted:
             return None
         wrong_scores = [scores[i] for i in set(gold) ^ set(predicted) if scores[i] is not None]
-        size = max((max(one, 1 - one) for one in wrong_scores), default=None)
+        size = max((max(score, 1 - score) for score in wrong_scores), default=None)
         named = (", ".join(classes[i] for i in numbers) or "-" for numbers in (gold, predicted))
         return Mistake(size, *named)
 

@@ -18,6 +18,7 @@ from multitask.tasks.base import (
     Answer,
     Array,
     Columns,
+    CutOff,
     Mistake,
     Record,
     TaskType,
@@ -41,8 +42,7 @@ class QuestionAnswering(TaskType):
     pipeline = "question-answering"
     measured = selects
     no_classes = "predicts where an answer is: it has no classes"
-    cut_off = "answers are cut off"
-    drops_cut = True
+    cut_off = CutOff("answers are cut off", drops_rows=True)
     one_value = averages = probes = scores_batches = shares_rows = False
     load_rows = "multitask.data.answers:asked_rows"
     mark_tokens = "multitask.data.answers:placed_answers"
@@ -109,9 +109,9 @@ def normalised(text: str) -> str:
 
 def word_f1(predicted: str, gold: str) -> float:
     """Compute the F1 of the words in both texts, counted with repeats; 0 if none is shared."""
-    one, other = normalised(predicted).split(), normalised(gold).split()
-    shared = sum((Counter(one) & Counter(other)).values())
-    return 2 * shared / (len(one) + len(other)) if shared else 0.0
+    words, gold_words = normalised(predicted).split(), normalised(gold).split()
+    shared = sum((Counter(words) & Counter(gold_words)).values())
+    return 2 * shared / (len(words) + len(gold_words)) if shared else 0.0
 
 
 def outcome(predicted: str, answers: Sequence[str]) -> tuple[float, float]:

@@ -24,7 +24,9 @@ def file_records(
     """Yield the lines of a prediction file: with ids and texts, six digits, no class names."""
     records = reader.task_type.records(rows, reader, predictions, scores)
     for name, texts, record in zip(rows.ids, rows.texts, records, strict=True):
-        record["scores"] = [one if one is None else round(one, 6) for one in record["scores"]]
+        record["scores"] = [
+            score if score is None else round(score, 6) for score in record["scores"]
+        ]
         shown = {key: value for key, value in record.items() if key not in NAMES}
         yield {"id": name, "texts": texts, **shown}
 

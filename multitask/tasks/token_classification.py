@@ -15,6 +15,7 @@ from multitask.tasks.base import (
     Answer,
     Array,
     Columns,
+    CutOff,
     Mistake,
     Record,
     TaskType,
@@ -55,7 +56,7 @@ class TokenClassification(TaskType):
     measured = ("entities", "predicted", "right", "words", "right_words")
     has_classes = True
     per_word = True
-    cut_off = "words are cut off, and predicted as O"
+    cut_off = CutOff("words are cut off, and predicted as O")
     one_value = averages = probes = scores_batches = shares_rows = False
     load_rows = "multitask.data.tags:tagged_rows"
     rows_of_file = "multitask.data.tags:words_from_file"
@@ -69,8 +70,8 @@ class TokenClassification(TaskType):
         shown = f"{OUTSIDE}, {', '.join(f'{letter}-TYPE' for letter in SCHEMES[scheme])}"
         for name in names:
             if not _fits(name, scheme):
-                possible = [one for one in SCHEMES if all(_fits(tag, one) for tag in names)]
-                fewest = min((len(SCHEMES[one]) for one in possible), default=0)
+                possible = [s for s in SCHEMES if all(_fits(tag, s) for tag in names)]
+                fewest = min((len(SCHEMES[s]) for s in possible), default=0)
                 others = [f"`tag_scheme: {s}`" for s in possible if len(SCHEMES[s]) == fewest]
                 raise UserError(
                     f"{name!r} is no tag of {scheme} ({shown}): name the tags in `labels`, such as "
@@ -133,7 +134,7 @@ class TokenClassification(TaskType):
                 "words": list(words),
                 "label": gold,
                 "prediction": tags,
-                "scores": [None if np.isnan(one) else round(one, 6) for one in shown],
+                "scores": [None if np.isnan(chance) else round(chance, 6) for chance in shown],
                 "measured": measured and dict(zip(self.measured, measured, strict=True)),
             }
 
@@ -181,12 +182,12 @@ def breaks(labels: Array, names: Sequence[str], scheme: str) -> Array:
     kind_of = np.array([kinds.index(kind) for _, kind in tags])
     rules = {OUTSIDE: ("", ""), **SCHEMES[scheme]}
 
-    def impossible(same: bool, left: str, right: str) -> bool:
+    def impossible(same_type: bool, left: str, right: str) -> bool:
         if left not in rules or right not in rules:
             return True
         before, after = rules[right][0], rules[left][1]
-        fits_left = not before or (same and left in before)
-        return not (fits_left and (not after or (same and right in after)))
+        fits_left = not before or (same_type and left in before)
+        return not (fits_left and (not after or (same_type and right in after)))
 
     pairs = [[(left, right) for right in letters] for left in letters]
     table = np.array(
@@ -194,8 +195,8 @@ def breaks(labels: Array, names: Sequence[str], scheme: str) -> Array:
     )
     padded = np.pad(labels, ((0, 0), (1, 1)), constant_values=-1)
     left, right = padded[:, :-1], padded[:, 1:]
-    same = (kind_of[left] == kind_of[right]).astype(int)
-    marked: Array = table[same, letter_of[left], letter_of[right]]
+    same_type = (kind_of[left] == kind_of[right]).astype(int)
+    marked: Array = table[same_type, letter_of[left], letter_of[right]]
     return marked
 
 
@@ -222,5 +223,5 @@ def entities(tags: Sequence[str], scheme: str) -> set[tuple[str, int, int]]:
 def outcome(gold: Sequence[str], predicted: Sequence[str], scheme: str) -> tuple[int, ...]:
     """Count ``TokenClassification.measured`` in one sentence."""
     wanted, marked = entities(gold, scheme), entities(predicted, scheme)
-    right = sum(one == other for one, other in zip(gold, predicted, strict=True))
+    right = sum(tag == other for tag, other in zip(gold, predicted, strict=True))
     return len(wanted), len(marked), len(wanted & marked), len(gold), right

@@ -27,12 +27,12 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise UserError(f"no such device: {name!r} (auto, cpu, cuda, mps)") from None
-    here = {
+    devices = {
         "cpu": 1,
         "cuda": torch.cuda.device_count(),
         "mps": int(torch.backends.mps.is_available()),
     }
-    if (device.index or 0) >= here.get(device.type, 0):
+    if (device.index or 0) >= devices.get(device.type, 0):
         raise UserError(f"this machine has no {name!r} device: use `device: auto` or `cpu`")
     return device
 

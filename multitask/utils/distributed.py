@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 def planned_world() -> int:
     """Return the number of processes that the launcher started for this run."""
-    given = os.environ.get("WORLD_SIZE", "1")
-    if not given.isdecimal() or int(given) < 1:
-        raise UserError(f"WORLD_SIZE={given}: expected a number of processes: {UNSET}")
-    return int(given)
+    size = os.environ.get("WORLD_SIZE", "1")
+    if not size.isdecimal() or int(size) < 1:
+        raise UserError(f"WORLD_SIZE={size}: expected a number of processes: {UNSET}")
+    return int(size)
 
 
 def world() -> int:

@@ -17,6 +17,7 @@ def rows_of(*texts: str | tuple[str, ...], labels: list | None = None) -> Rows:
 
 
 CLASSES = LabelReader(task_type("class"), {"0": 0, "1": 1, "2": 2}, ("bad", "so so", "good"))
+CHOICES = LabelReader(task_type("choice"), {}, ())
 NUMBERS = LabelReader(task_type("number"), {}, (), 0.0, 5.0)
 
 
@@ -30,6 +31,12 @@ def test_describe_counts_what_the_report_shows():
         "duplicates": 2,  # " a " again, and the second empty text
         "label_counts": {"bad": 2, "so so": 0, "good": 3},
     }
+
+
+def test_describe_counts_the_places_of_right_endings():
+    rows = rows_of(("c", "x", "y", "z"), ("c", "x", "y", "z"), labels=[0, 2])
+    assert describe(rows, CHOICES).label_counts == {"0": 1, "1": 0, "2": 1}
+    assert describe(rows_of(("c", "x", "y")), CHOICES).label_counts == {}
 
 
 def test_describe_numbers_pairs_and_unlabelled():

@@ -54,14 +54,14 @@ def _every_row(config: Config, task: str, split: str) -> tuple[dict[str, list], 
         return hub.load_columns(config, task, name), f"{hub.place(config, task)}[{name}]"
     file = config.data_path(name)
     files = files_of(file)
-    missing = next((one for one in files or [file] if not one.is_file()), None)
+    missing = next((part for part in files or [file] if not part.is_file()), None)
     if missing is not None:
         without = "; null where there is none" if split == "test" else ""
         raise config.error(path, f"{no_file(missing)} (is `data_dir` right?{without})")
     form = format_of(data, file)
     if form is None:
         raise config.error(path, f"cannot tell the format of {file.name}: set `data.format`")
-    return joined([(str(one), read_table(one, form, data)) for one in files]), str(file)
+    return joined([(str(path), read_table(path, form, data)) for path in files]), str(file)
 
 
 def files_of(file: Path) -> list[Path]:

@@ -93,13 +93,13 @@ def _separator(lines: list[str], file: str, declared: str, data: DataConfig) -> 
     }
     texts = _texts(data)
     for names in (texts | _others(data), texts):  # a file to predict has no label
-        fitting = [one for one, header in headers.items() if names <= {*header}]
+        fitting = [separator for separator, header in headers.items() if names <= {*header}]
         if declared in fitting:
             return declared
         if len(fitting) == 1:
             return fitting[0]
     if data.header is not None:  # no header line: compare the number of cells
-        fitting = [one for one, row in headers.items() if len(row) == len(data.header)]
+        fitting = [separator for separator, row in headers.items() if len(row) == len(data.header)]
         return declared if declared in fitting else next(iter(fitting), declared)
     if len(headers[declared]) > 1:
         return declared

@@ -37,10 +37,10 @@ def watched_weights(pooler: Any) -> Iterator[Watched]:
         yield seen
         return
 
-    def note(module: Any, given: tuple[Tensor], weights: Tensor) -> None:
+    def note(module: Any, inputs: tuple[Tensor], weights: Tensor) -> None:
         seen.weights.append(weights.detach())
         if pooler.rectified:
-            seen.above_0.append((given[0] > 0).sum())
+            seen.above_0.append((inputs[0] > 0).sum())
 
     handle = pooler.weigher.register_forward_hook(note)
     try:
@@ -71,12 +71,12 @@ def summary(pooler: Any, seen: Watched, device: torch.device) -> WeightSummary:
     sums = torch.zeros(len(pooler.scored), dtype=torch.float64)
     for weights in seen.weights:
         sums += weights.cpu().double().sum(0)
-    here = sum(len(weights) for weights in seen.weights)
-    above = sum(count.item() for count in seen.above_0)
-    *totals, rows, above = distributed.total([*sums.tolist(), here, above], device)
+    count = sum(len(weights) for weights in seen.weights)
+    above = sum(positive.item() for positive in seen.above_0)
+    *totals, rows, above = distributed.total([*sums.tolist(), count, above], device)
     return {
         "states": list(pooler.scored),
         "rows": round(rows),
-        "mean": [one / rows for one in totals],
+        "mean": [total / rows for total in totals],
         "above_0": above / (rows * len(totals)) if pooler.rectified else None,
     }

@@ -189,7 +189,7 @@ def _shortened(text: str, width: int) -> str:
 def labels(texts: Iterable[str], width: int = 24) -> list[str]:
     """Shorten names that must be told apart; where two would be equal, their numbers come first."""
     short = [label(text, width) for text in texts]
-    return [f"{i}: {one}" if short.count(one) > 1 else one for i, one in enumerate(short)]
+    return [f"{i}: {name}" if short.count(name) > 1 else name for i, name in enumerate(short)]
 
 
 def metric_title(task: str, metric: str) -> str:

@@ -100,8 +100,8 @@ def _curves(report: RunReport, events: list[Event]) -> "style.Figure":
         lower.tick_params(labelbottom=True)
         if place % columns == 0:
             lower.set_ylabel("training loss")
-    done = max(report.steps.done, 1)
-    panels[0, 0].set_xlim(-0.03 * done, 1.03 * done)
+    steps = max(report.steps.done, 1)
+    panels[0, 0].set_xlim(-0.03 * steps, 1.03 * steps)
     for place in range(len(tasks), rows * columns):
         for axes in panels[2 * (place // columns) :, place % columns][:2]:
             axes.set_visible(False)
