@@ -134,7 +134,9 @@ class TokenClassification(TaskType):
                 "label": gold,
                 "prediction": tags,
                 "scores": [None if np.isnan(one) else round(one, 6) for one in shown],
-                "measured": measured and dict(zip(self.measured, measured, strict=True)),
+                "measured": None
+                if measured is None
+                else dict(zip(self.measured, measured, strict=True)),
             }
 
     def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
