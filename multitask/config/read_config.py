@@ -51,9 +51,10 @@ def _load_config(path: str | os.PathLike[str], overrides: Overrides | None = Non
                 message = "`init_from` brings the weights of all layers: leave one of the two out"
                 raise config.error(("encoder", option), message)
     if not config.output_dir:
-        resolved["output_dir"] = str(Path("runs") / Path(path).stem)
+        output_dir = str(Path("runs") / Path(path).stem)
         with config.errors_at(("output_dir",)):
-            check_utf8(resolved["output_dir"])
+            check_utf8(output_dir)
+        resolved["output_dir"] = output_dir
     return config.model_copy(update=resolved)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from multitask.config.saved.base import Score
 from multitask.data.overlap import seen_rows, text_sets
 from multitask.data.sts_suites import Suite
 from multitask.inference.similarity import alignment, cosines, mean_cosine, uniformity
@@ -150,7 +149,7 @@ def _correlations(gold: np.ndarray, similarities: np.ndarray) -> Correlations:
 def _average(entries: Sequence[Correlations], weights: Sequence[int] | None = None) -> Correlations:
     """Average correlations; NaN if there are none."""
 
-    def over(values: list[Score]) -> float:
+    def over(values: list[float]) -> float:
         return float(np.average(values, weights=weights)) if values else float("nan")
 
     return {

@@ -1,18 +1,16 @@
 # Tested by tests/reporting/test_sts_report.py
 """The keys of ``sts.json`` and ``layers.json``; docs/sts.md describes them.
 
-An undefined score is NaN, and None in the files.
+An undefined score is NaN, and null in the files.
 """
 
 from collections.abc import Mapping
 from typing import TypedDict
 
-from multitask.config.saved.base import Score
-
 
 class Correlations(TypedDict):
-    spearman: Score
-    pearson: Score
+    spearman: float
+    pearson: float
 
 
 class SubsetScores(Correlations):
@@ -61,12 +59,12 @@ class VectorFacts(TypedDict):
 
 
 class StsReport(VectorFacts):
-    average: Correlations
+    average: dict[str, float | None]  # None without all suites
     suites: dict[str, SuiteEntry]
 
 
 # Spearman of each layer [L + 1] by pooling, and one number for the first and last layer's mean
-LayerScores = Mapping[str, list[float] | float]
+LayerScores = Mapping[str, list[float | None] | float | None]
 
 
 class SuiteLayers(TypedDict):

@@ -1,5 +1,6 @@
 """The scores on the STS suites as a seven-column table, in text and Markdown."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Literal
 
@@ -91,7 +92,7 @@ def _subsets(entries: Entries) -> Table:
     rows = []
     for suite, entry in entries.items():
         for subset, every in entry["scores"]["subsets"].items():
-            nothing: SubsetScores = {"pairs": 0, "spearman": None, "pearson": None}
+            nothing: SubsetScores = {"pairs": 0, "spearman": math.nan, "pearson": math.nan}
             counted = headline(entry)["subsets"].get(subset, nothing)
             scores = [percent(counted["spearman"]), percent(counted["pearson"])]
             seen = None if entry["in_training"] is None else every["pairs"] - counted["pairs"]

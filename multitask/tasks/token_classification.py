@@ -128,14 +128,14 @@ class TokenClassification(TaskType):
         for i, words in enumerate(rows.words or []):
             tags = [reader.names[tag] for tag in _seen(predictions[i], reader)[: len(words)]]
             gold = self.label(rows, i, reader)
-            measured = None if gold is None else outcome(gold, tags, reader.scheme)
+            counts = () if gold is None else outcome(gold, tags, reader.scheme)
             shown = scores[i, : len(words)].tolist()
             yield {
                 "words": list(words),
                 "label": gold,
                 "prediction": tags,
                 "scores": [None if np.isnan(chance) else round(chance, 6) for chance in shown],
-                "measured": measured and dict(zip(self.measured, measured, strict=True)),
+                "measured": dict(zip(self.measured, counts, strict=True)) if counts else None,
             }
 
     def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:

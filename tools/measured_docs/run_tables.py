@@ -108,7 +108,8 @@ def _run_source(name: str, report: RunReport) -> list[str]:
 
 
 def _selected_steps(report: RunReport, entries: Iterable[TaskReport]) -> str:
-    steps = sorted({entry.selected_step for entry in entries})
+    selected = {entry.selected_step for entry in entries}
+    steps = sorted(step for step in selected if step is not None)
     return f"{', '.join(map(str, steps))} of {report.steps.planned}"
 
 
