@@ -93,7 +93,10 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def prove(arguments: argparse.Namespace, cases: dict[str, Any]) -> int:
-    """Run the chosen cases in both commits and print a line for each; the exit code."""
+    """Run the chosen cases in both commits and print a line for each; the exit code.
+
+    ``cases`` is the content of ``same_results_cases.yaml``, any YAML.
+    """
     chosen = chosen_cases(arguments.only, list(cases["cases"]))
     commits = [resolve(arguments.old), resolve(arguments.new)]
     began = time.monotonic()
@@ -135,7 +138,7 @@ def chosen_cases(only: str | None, names: list[str]) -> list[str]:
 
 
 def report_case(name: str, outcomes: list[Outcome], case: dict[str, Any]) -> str:
-    """Compare both sides of a case, print the result, and return the verdict."""
+    """Compare both sides of a case, any YAML; print the result, and return the verdict."""
     old, new = outcomes
     if old.error and new.error:
         print(f"FAILED     {name}  in both commits: {old.error}", flush=True)

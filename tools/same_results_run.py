@@ -231,7 +231,7 @@ def environment(cache: Path) -> dict[str, str]:
 
 
 def run_case(side: Side, name: str, case: dict[str, Any]) -> Outcome:
-    """Run the commands of a case, or take what an earlier proof has kept."""
+    """Run the commands of a case, any YAML, or take what an earlier proof has kept."""
     directory = side.outputs / "cases" / name
     mark = side.outputs / "cases" / f"{name}.done"
     if mark.exists():

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field, PrivateAttr
 
@@ -131,7 +130,7 @@ class Config(Strict):
         """Return the resolved config as YAML: all keys, without ``extends`` and ``defaults``."""
         return dump_yaml(self.resolved())
 
-    def resolved(self) -> dict[str, Any]:
+    def resolved(self) -> dict[str, object]:
         """Return the resolved config as plain values."""
         return self.model_dump(mode="json")
 

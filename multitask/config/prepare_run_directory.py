@@ -2,9 +2,8 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from multitask.config import Config
 from multitask.config.describe_config import as_written
@@ -97,7 +96,7 @@ def check_distinct(run_dirs: Sequence[Path]) -> None:
 
 
 def start_directory(
-    config: Config, *, resume: bool, overwrite: bool, started: Mapping[str, Any] | None = None
+    config: Config, *, resume: bool, overwrite: bool, started: StartedWith | None = None
 ) -> Path:
     """Make the run directory and save the resolved config in it.
 
@@ -119,17 +118,19 @@ def start_directory(
     return run_dir
 
 
-def _begin(config: Config, run: RunDirectory, started: Mapping[str, Any] | None) -> None:
+def _begin(config: Config, run: RunDirectory, started: StartedWith | None) -> None:
     """Write the first files of a run."""
     write_marker(config, run, started)
     save_config(config, run)
 
 
-def write_marker(config: Config, run: RunDirectory, started: Mapping[str, Any] | None) -> None:
+def write_marker(config: Config, run: RunDirectory, started: StartedWith | None) -> None:
     """Write the file that marks a directory as this run."""
     moved = {"output_dir": "", "data_dir": ""}  # a run and its data may be
     digest = text_digest(config.model_copy(update=moved).dump())
-    marker = Marker(format=1, started_with=StartedWith(config=digest, **(started or {})))
+    marker = Marker(
+        format=1, started_with=StartedWith(config=digest, **started.content() if started else {})
+    )
     run.write_text(run.marker, json.dumps(marker.content()) + "\n")
 
 
@@ -180,7 +181,7 @@ def config_differences(config: Config, run_dir: Path) -> str:
     return shown + (f" and {len(differing) - 5} more" if len(differing) > 5 else "")
 
 
-def flat(values: Any, path: str = "") -> dict[str, Any]:
+def flat(values: object, path: str = "") -> dict[str, object]:
     """Flatten nested mappings into one mapping from ``key.path`` to value."""
     if isinstance(values, dict) and values:
         parts = [flat(item, f"{path}.{key}" if path else str(key)) for key, item in values.items()]

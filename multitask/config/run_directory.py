@@ -278,7 +278,10 @@ class RunDirectory:
         return [line for line in lines if line is not None]
 
     def load_predictions(self, task: str, split: str) -> list[dict[str, Any]]:
-        """Return the records of a prediction file. Raises ValueError if a line is not an object."""
+        """Return the records of a prediction file, whose keys depend on the task type.
+
+        Raises ValueError if a line is not an object.
+        """
         file = self.predictions_of(task, split)
         records = load_lines(file)
         self.warn_of_change(file)

@@ -10,6 +10,7 @@ import numpy as np
 
 from multitask.config import Config
 from multitask.config.registry import imported
+from multitask.config.saved.report_model import SplitFacts
 from multitask.data.chosen_endings import check_same_number
 from multitask.data.inputs.base import input_of
 from multitask.data.load_rows import labelled_only, load_together
@@ -56,7 +57,7 @@ class Data:
     readers: dict[str, LabelReader]
     splits: dict[str, dict[str, Split]]
     training: dict[str, TrainingSet]
-    summary: dict[str, dict[str, dict[str, Any]]]
+    summary: dict[str, dict[str, SplitFacts]]
     seen: dict[str, dict[str, Seen]]
     maskings: dict[str, Masking] = field(default_factory=dict)
 

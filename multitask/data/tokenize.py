@@ -233,7 +233,8 @@ def _tokenize(
     first = [texts[0] for texts in every]
     pairs = len(every[0]) == 2
     second = [texts[1] for texts in every] if pairs else None
-    cut: dict[str, Any] = {"truncation": True, "max_length": max_length}  # longest first
+    # of two texts the longest is cut first
+    cut: dict[str, bool | int | str] = {"truncation": True, "max_length": max_length}
     if "characters" in also and second is not None:
         _check_first_texts(rows, tokenizer, max_length, stride or 0)
         cut["truncation"] = "only_second"

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from multitask.config import Config, load_run_config, load_saved_config
 from multitask.config.prepare_run_directory import check_distinct, check_no_run
@@ -25,6 +24,7 @@ from multitask.inference.write_predictions import write_predictions
 from multitask.reporting.comparison.gains import EnsembleGains, average, gains
 from multitask.reporting.comparison.notes import notes
 from multitask.reporting.comparison.saved_predictions import ScoredRows, check_same_rows, load_split
+from multitask.tasks.base import Record
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows
@@ -137,9 +137,7 @@ def write_ensemble(directory: Path, averaged: Ensemble) -> list[Path]:
     return written
 
 
-def predict_texts(
-    runs: Iterable[TrainedRun], task: str, file: Path
-) -> tuple[Rows, list[dict[str, Any]]]:
+def predict_texts(runs: Iterable[TrainedRun], task: str, file: Path) -> tuple[Rows, list[Record]]:
     """Read the user's texts, and average the runs' predictions for each.
 
     ``runs`` may be a generator, so that only one run is in memory. Raises UserError for texts that
@@ -177,7 +175,7 @@ def check_same_labels(task: str, readers: Sequence[tuple[Path, LabelReader]]) ->
     return reader
 
 
-def _facts(reader: LabelReader) -> dict[str, Any]:
+def _facts(reader: LabelReader) -> dict[str, str | float]:
     """Return what must be equal in two runs that are averaged."""
     return {
         "label type": reader.task_type.name,

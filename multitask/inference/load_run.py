@@ -40,6 +40,7 @@ from multitask.models.pretrained import (
     use_kernels,
 )
 from multitask.models.weights import build_fitting, intact_weights, read_checked
+from multitask.tasks.base import Record
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import predicted_records
 from multitask.tasks.rows import Rows
@@ -153,7 +154,7 @@ class TrainedRun:
         files = (self.files.marker, self.files.config)
         return [file_digest(file) for file in files if file.is_file()]
 
-    def predict(self, task: str, texts: Iterable[Text]) -> list[dict[str, Any]]:
+    def predict(self, task: str, texts: Iterable[Text]) -> list[Record]:
         """Predict texts, or pairs of texts, in order.
 
         For a tagging task a text is a list of words, or a string that is split at white space. For

@@ -64,15 +64,17 @@ def assemble(
         UserError: an option that an adapter, pooler, projection or head does not take, an adapter
             in an encoder of `transformers`, or a task's name that is taken.
     """
-    tasks: dict[str, Any] = {}
+    modules: dict[str, TaskModule] = {}
     for name, task in config.tasks.items():
         if name in TAKEN or name.startswith("layer_") or hasattr(nn.ModuleDict(), name):
             raise config.error(("tasks", name), "the name is taken: call the task something else")
         if task.share_head is None:
-            tasks[name] = _task_module(config, name, encoder, weights, context=label_context[name])
+            context = label_context[name]
+            modules[name] = _task_module(config, name, encoder, weights, context=context)
     pools = {name: t.share_pooling for name, t in config.tasks.items() if t.share_pooling}
+    tasks: dict[str, TaskModule | HeadOnSharedPooling] = {**modules}
     for name, owner in pools.items():
-        tasks[name] = _head_on_shared_pooling(config, name, tasks[name], tasks[owner])
+        tasks[name] = _head_on_shared_pooling(config, name, modules[name], modules[owner])
     # built after the heads, so that heads have the same initial weights without adapters
     adapters = {
         name: _adapter(config, name, encoder)
@@ -137,7 +139,7 @@ def _head_on_shared_pooling(
     return HeadOnSharedPooling(pool, module.head, task.dropout)
 
 
-def _sizes(encoder: Encoder) -> dict[str, Any]:
+def _sizes(encoder: Encoder) -> dict[str, int]:
     """Return the encoder's sizes, which poolers and adapters take."""
     return {"dim": encoder.dim, "num_layers": encoder.num_layers}
 

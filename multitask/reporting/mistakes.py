@@ -12,7 +12,10 @@ TEXT_WIDTH = 200
 
 
 def mistakes(result: TaskReport, records: list[dict[str, Any]]) -> Table | Text:
-    """List the wrong dev predictions, the worst first; ``TaskType.mistake`` measures them."""
+    """List the wrong dev predictions, the worst first; ``TaskType.mistake`` measures them.
+
+    ``records`` are saved predictions, whose keys depend on the task type.
+    """
     kind, classes = task_type(result.label_type), result.classes or ()
     labelled = [record for record in records if None not in (record["label"], record["prediction"])]
     pairs = [(kind.mistake(record, classes), record) for record in labelled]

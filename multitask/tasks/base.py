@@ -6,7 +6,7 @@ and ``LabelReader`` holds the object. Code that needs tensors is in the head ins
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,31 @@ class CutOff(NamedTuple):
 
     in_words: str
     drops_rows: bool = False
+
+
+class Record(TypedDict):
+    """A prediction as JSON values; see ``multitask.tasks.records``. A type may add keys."""
+
+    label: NotRequired[Any]  # as `TaskType.label` returns it
+    prediction: Any  # a class, classes, a number or text
+    scores: list[float | None]
+    name: NotRequired[str]
+    names: NotRequired[list[str]]
+    words: NotRequired[list[str]]  # of tagged words
+    start: NotRequired[int]  # of an answer: its characters in the second text
+    end: NotRequired[int]
+    measured: NotRequired[Mapping[str, float] | None]
+
+
+class Answer(TypedDict):
+    """A prediction on the page of `serve`."""
+
+    prediction: str  # in words
+    shares: NotRequired[Sequence[tuple[str, float, bool]]]  # name, probability, chosen
+    number: NotRequired[float]  # between `low` and `high`
+    low: NotRequired[float]
+    high: NotRequired[float]
+    notes: NotRequired[Sequence[str]]  # for the reader
 
 
 class TaskType:
@@ -194,10 +219,10 @@ class TaskType:
 
     def records(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Record]:
         """Yield the prediction of each row as JSON values; see ``multitask.tasks.records``."""
         for i, (prediction, shown) in enumerate(zip(predictions, scores, strict=True)):
-            record = {
+            record: Record = {
                 "label": self.label(rows, i, reader),
                 "prediction": prediction.item(),
                 "scores": shown.tolist(),
@@ -248,12 +273,8 @@ class TaskType:
         """Return the predictions in the format of the course's files."""
         return [f"{prediction:.6g}" for prediction in predictions]
 
-    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
-        """Return a prediction for the page of `serve`.
-
-        ``prediction`` is in words. The page draws ``shares`` (name, probability, chosen) of
-        classes, or ``number`` between ``low`` and ``high``. ``notes`` are for the reader.
-        """
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
+        """Return a prediction for the page of `serve`, which draws ``shares`` or ``number``."""
         return {"prediction": str(record["prediction"])}
 
 

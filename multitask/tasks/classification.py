@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, Mistake, TaskType
+from multitask.tasks.base import Answer, Array, Columns, Mistake, TaskType
 from multitask.tasks.confusion import class_values, frequencies
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.records import shares
@@ -59,6 +59,6 @@ class Classification(TaskType):
         value_of = {number: value for value, number in reversed(reader.ids.items())}
         return [value_of[int(prediction)] for prediction in predictions]
 
-    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
         chosen = [record["prediction"]]
         return {"prediction": record["name"], "shares": shares(reader, record["scores"], chosen)}

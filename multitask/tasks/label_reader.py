@@ -41,7 +41,7 @@ class LabelReader:
     scheme: str = ""
 
     def head_context(self, rows: "Rows | None" = None) -> dict[str, Any]:
-        """Return constructor arguments for a head; without training rows every class count is 1."""
+        """Return constructor arguments for any head; without rows every class count is 1."""
         counts = dict.fromkeys(self.names, 1)
         if rows is not None:
             counts = self.task_type.label_counts(rows, self)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, Mistake, TaskType, saved_scores
+from multitask.tasks.base import Answer, Array, Columns, Mistake, Record, TaskType, saved_scores
 from multitask.tasks.label_reader import LabelReader, canonical, is_missing, label_text
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.records import shares
@@ -107,7 +107,7 @@ class MultiLabel(TaskType):
 
     def records(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Record]:
         for i, (cells, shown) in enumerate(zip(predictions, scores, strict=True)):
             chosen = _classes_of(cells)
             yield {
@@ -144,7 +144,7 @@ class MultiLabel(TaskType):
         named = [reader.names[number] for number in self.label(rows, i, reader) or []]
         return f"labels {', '.join(named) or 'none'}"
 
-    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
         return {
             "prediction": ", ".join(record["names"]) or "none",
             "shares": shares(reader, record["scores"], record["prediction"]),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, Mistake, TaskType, none_missing
+from multitask.tasks.base import Answer, Array, Columns, Mistake, Record, TaskType, none_missing
 from multitask.tasks.confusion import class_values, frequencies
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
@@ -42,7 +42,7 @@ class MultipleChoice(TaskType):
 
     def records(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Record]:
         """Yield records with the chosen ending as ``name``, and all endings as ``names``."""
         for texts, record in zip(
             rows.texts, super().records(rows, reader, predictions, scores), strict=True
@@ -71,7 +71,7 @@ class MultipleChoice(TaskType):
     def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, views: str) -> str:
         return "one ending of each row: " + super().labels_in_words(counts, reader, views)
 
-    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
         endings = enumerate(zip(record["names"], record["scores"], strict=True))
         shares = [(name, score, place == record["prediction"]) for place, (name, score) in endings]
         return {"prediction": record["name"], "shares": shares}

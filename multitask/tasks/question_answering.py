@@ -14,7 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, CutOff, Mistake, TaskType, divide, none_missing
+from multitask.tasks.base import (
+    Answer,
+    Array,
+    Columns,
+    CutOff,
+    Mistake,
+    Record,
+    TaskType,
+    divide,
+    none_missing,
+)
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
@@ -59,7 +69,7 @@ class QuestionAnswering(TaskType):
 
     def records(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Record]:
         """Yield records; ``start`` and ``end`` count characters of the second text."""
         for i, (start, end) in enumerate(predictions.tolist()):
             text, answers = rows.texts[i][1][start:end], self.label(rows, i, reader)
@@ -85,7 +95,7 @@ class QuestionAnswering(TaskType):
     def labels_in_words(self, counts: Mapping[str, int], reader: LabelReader, views: str) -> str:
         return "answers in the context"
 
-    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
         chance, start, end = record["scores"][0], record["start"], record["end"]
         note = f"Probability {chance:.2f}; characters {start} to {end} of the second text."
         return {"prediction": record["prediction"] or "no answer", "notes": [note]}

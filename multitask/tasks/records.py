@@ -10,19 +10,17 @@ Prediction files, the Python interface and the page of `serve` each show a part 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from multitask.tasks.base import Array
+from multitask.tasks.base import Array, Record
 from multitask.tasks.label_reader import LabelReader
 from multitask.tasks.rows import Rows
 
 NAMES = ("name", "names")
-FROM_LABELS = ("label", "measured")
 
 
 def file_records(
     rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Yield the lines of a prediction file: with ids and texts, six digits, no class names."""
     records = reader.task_type.records(rows, reader, predictions, scores)
     for name, texts, record in zip(rows.ids, rows.texts, records, strict=True):
@@ -35,10 +33,13 @@ def file_records(
 
 def predicted_records(
     rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Return the records for the Python interface: without the keys that need labels."""
-    records = reader.task_type.records(rows, reader, predictions, scores)
-    return [{k: v for k, v in record.items() if k not in FROM_LABELS} for record in records]
+    records = [*reader.task_type.records(rows, reader, predictions, scores)]
+    for record in records:
+        record.pop("label", None)
+        record.pop("measured", None)
+    return records
 
 
 def shares(

@@ -11,7 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from multitask.tasks.base import Array, Columns, CutOff, Mistake, TaskType, divide, none_missing
+from multitask.tasks.base import (
+    Answer,
+    Array,
+    Columns,
+    CutOff,
+    Mistake,
+    Record,
+    TaskType,
+    divide,
+    none_missing,
+)
 from multitask.tasks.label_reader import LabelReader, canonical, is_missing, label_text
 from multitask.tasks.list_cells import list_in
 from multitask.tasks.rows import Rows
@@ -113,19 +123,19 @@ class TokenClassification(TaskType):
 
     def records(
         self, rows: Rows, reader: LabelReader, predictions: Array, scores: Array
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Record]:
         """Yield records; ``scores`` are the probabilities of the tags, None for unseen words."""
         for i, words in enumerate(rows.words or []):
             tags = [reader.names[tag] for tag in _seen(predictions[i], reader)[: len(words)]]
             gold = self.label(rows, i, reader)
-            measured = None if gold is None else outcome(gold, tags, reader.scheme)
+            counts = () if gold is None else outcome(gold, tags, reader.scheme)
             shown = scores[i, : len(words)].tolist()
             yield {
                 "words": list(words),
                 "label": gold,
                 "prediction": tags,
                 "scores": [None if np.isnan(chance) else round(chance, 6) for chance in shown],
-                "measured": measured and dict(zip(self.measured, measured, strict=True)),
+                "measured": dict(zip(self.measured, counts, strict=True)) if counts else None,
             }
 
     def mistake(self, record: Mapping[str, Any], classes: Sequence[str]) -> Mistake | None:
@@ -142,7 +152,7 @@ class TokenClassification(TaskType):
     def label_in_words(self, rows: Rows, i: int, reader: LabelReader) -> str:
         return " ".join(self.label(rows, i, reader) or [])
 
-    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> dict[str, Any]:
+    def answer(self, record: Mapping[str, Any], reader: LabelReader) -> Answer:
         pairs = zip(record["words"], record["prediction"], strict=True)
         named = [f"{word} ({tag})" for word, tag in pairs if tag != OUTSIDE]
         return {"prediction": ", ".join(named) or f"{OUTSIDE} alone"}

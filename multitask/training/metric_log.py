@@ -108,7 +108,7 @@ class MetricLog(Callback):
         if self._opened:
             self._opened.truncate(size)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         return {"size": self.size(), "sha256": file_digest(self.file) if self._opened else None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -99,7 +99,8 @@ class TaskReport(Saved):
     input: str = ""
     pooling: str = ""
     head: str = ""
-    dev: dict[str, Any]  # `rows`, a score per metric, `loss`; `confusion` is a matrix
+    # any metric's name -> score, `rows` and `loss`; `confusion` is a matrix: no fixed keys
+    dev: dict[str, Any]
     dev_intervals: dict[str, list[Score]] = {}
     unseen: dict[str, Score] | None = None
     baselines: Baselines = Baselines(trivial={}, frozen=None)

@@ -234,7 +234,7 @@ def _load(where: str, builder: Any, data: DataConfig, split: str) -> Any:
     return saved[split]
 
 
-def _csv_options(builder: Any, where: str) -> dict[str, Any]:
+def _csv_options(builder: Any, where: str) -> dict[str, object]:
     """Return options with which pandas reads the cells of a CSV file as text."""
     import datasets
     import pandas

@@ -6,7 +6,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -49,14 +49,25 @@ def watched_weights(pooler: Any) -> Iterator[Watched]:
         handle.remove()
 
 
-def summary(pooler: Any, seen: Watched, device: torch.device) -> dict[str, Any]:
-    """Summarise what ``watched_weights`` recorded, over all ranks.
+class WeightSummary(TypedDict):
+    """The mean weights of hidden states.
 
-    Returns:
-        ``states``, the numbers of the hidden states; ``rows``, the number of inputs; ``mean``, the
-        mean weights; ``above_0``, the share of scores above 0 under a ReLU (nothing is learned at
-        0), or None without a ReLU.
+    Attributes:
+        states: the numbers of the hidden states.
+        rows: the number of inputs.
+        mean: the mean weights.
+        above_0: the share of scores above 0 under a ReLU (nothing is learned at 0), or None without
+            a ReLU.
     """
+
+    states: list[int]
+    rows: int
+    mean: list[float]
+    above_0: float | None
+
+
+def summary(pooler: Any, seen: Watched, device: torch.device) -> WeightSummary:
+    """Summarise what ``watched_weights`` recorded, over all ranks."""
     sums = torch.zeros(len(pooler.scored), dtype=torch.float64)
     for weights in seen.weights:
         sums += weights.cpu().double().sum(0)

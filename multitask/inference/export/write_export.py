@@ -36,7 +36,7 @@ class DevRows:
 
     # the texts of N rows
     texts: list[tuple[str, ...]]
-    # the N saved predictions with labels; None without labels
+    # the N saved predictions with labels, whose keys depend on the task type; None without labels
     records: list[dict[str, Any]] | None
 
     def spread(self, count: int) -> "DevRows":

@@ -6,7 +6,7 @@ One hue, from white to dark, stays readable for the colour-blind and in grey pri
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -64,8 +64,17 @@ class Importance:
         return spread
 
 
-def by_length(weights: np.ndarray, lengths: np.ndarray) -> dict[str, Any]:
-    """Compute the attributes of ``Importance`` that compare short with long texts.
+class ByLength(TypedDict, total=False):
+    """The attributes of ``Importance`` that compare short with long texts; all or none."""
+
+    median: float
+    short_rows: int
+    short: list[float]
+    long: list[float]
+
+
+def by_length(weights: np.ndarray, lengths: np.ndarray) -> ByLength:
+    """Compare the weights of short texts with those of long ones.
 
     Args:
         weights: S of every row [rows, n].

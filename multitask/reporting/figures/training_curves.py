@@ -18,6 +18,7 @@ from multitask.reporting.figures import style
 from multitask.reporting.figures.embedding_space import draw_space
 from multitask.reporting.figures.gradient_cosines import draw_conflict
 
+# keyword arguments of matplotlib, as in `style.LOOKS`
 SPLIT_STYLES: dict[str, dict[str, Any]] = {
     "dev": {"color": style.BLUE, "marker": "o"},
     "holdout": {"color": style.GREEN, "marker": "s"},
