@@ -3,6 +3,7 @@
 To add an engine, add one file and one line to ``ENGINES``.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,10 +95,29 @@ class Engine(Protocol):
         """
 
     def close(self) -> None:
-        """Free the engine. What the sweep's own machine still runs is killed; SLURM's jobs go on."""
+        """Free the engine. What still runs is killed (local), gets SIGTERM (Ray), or goes on (SLURM)."""
 
 
 def load_engine(name: str, settings: Settings) -> Engine:
     """Return the engine ``name``. Raises UserError if it is not installed or cannot run the jobs."""
     engine: Engine = imported(ENGINES[name])(settings)
     return engine
+
+
+def cores() -> int:
+    """Return the number of CPU cores that this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+def threads(cpus: int | None, jobs: int) -> dict[str, str]:
+    """Return the variables that set a command's threads on this machine.
+
+    Without ``cpus`` that is an equal share of the cores, unless the user has set it. With one
+    command at a time, torch chooses.
+    """
+    if cpus is not None:
+        return {"OMP_NUM_THREADS": str(cpus)}
+    if jobs == 1 or "OMP_NUM_THREADS" in os.environ:
+        return {}
+    return {"OMP_NUM_THREADS": str(max(1, cores() // jobs))}
