@@ -89,15 +89,18 @@ class Pool:
                 held.append(attempt.run)
             elif attempt.run.complete or time.monotonic() >= attempt.not_before:
                 chosen.append(attempt)
+        jobs = []
         for attempt in chosen:
             self.pending.remove(attempt)
             if attempt.run.complete:
                 self._settle(attempt.run, "by another process")
                 continue
+            open_to_append(attempt.run.log).close()  # raises UserError for a link
             attempt.began = time.monotonic()
             self.running[attempt.run.name] = attempt
-            open_to_append(attempt.run.log).close()  # raises UserError for a link
-        self.engine.submit([self._job(each.run) for each in chosen if each.run.name in self.running])
+            jobs.append(self._job(attempt.run))
+        if jobs:
+            self.engine.submit(jobs)
         self._say_held(held)
 
     def reap(self) -> None:

@@ -63,5 +63,13 @@ def until(condition: Callable[[], object]) -> None:
     raise AssertionError("it never came to that")
 
 
+def alive(process: int) -> bool:
+    """Return True if a process of this host runs and is not a zombie (Linux)."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def claim_of(cell: str, seed: int, number: int = 1) -> Path:
     return Path(f"runs/g/cells/{cell}/seed-{seed}.claim-{number}")

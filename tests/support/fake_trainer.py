@@ -1,16 +1,31 @@
 """Stands in for ``run_multitask.py`` in tests of `ablate`: a run of no time, without torch.
 
-``FAKE_FAIL`` names a cell whose runs fail; while the file ``FAKE_HOLD`` exists, no run ends.
+- ``FAKE_FAIL`` names a cell whose runs fail.
+- While the file ``FAKE_HOLD`` exists, no run ends. On SIGTERM a run says `saved` and ends with 75;
+  with ``FAKE_STUBBORN`` it says `not yet`.
+- The run that removes the file ``FAKE_KILL`` is killed by -9.
 """
 
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
 
 from multitask.config import load_config
 
+
+def save_and_end(*_: object) -> None:
+    if "FAKE_STUBBORN" in os.environ:
+        print("not yet", flush=True)
+        return
+    print("saved")
+    sys.exit(75)
+
+
+signal.signal(signal.SIGTERM, save_and_end)
+print(f"process {os.getpid()} of {os.environ.get('MULTITASK_SWEEP')}", flush=True)
 config = load_config(sys.argv[2], [argument for argument in sys.argv[3:] if "=" in argument])
 directory = Path(config.output_dir)
 directory.mkdir(parents=True, exist_ok=True)
@@ -23,6 +38,11 @@ for name in ("weights", "checkpoints", "encoder", "figures"):
     (directory / name / "file").touch()
 step = {"event": "step", "step": 10, "epoch": 0.5}
 (directory / "metrics.jsonl").write_text(json.dumps(step) + "\n")
+try:
+    Path(os.environ.get("FAKE_KILL", "/nowhere")).unlink()
+    os.kill(os.getpid(), signal.SIGKILL)
+except FileNotFoundError:
+    pass
 while Path(os.environ.get("FAKE_HOLD", "/nowhere")).exists():
     time.sleep(0.02)
 (directory / "report.md").touch()
