@@ -86,7 +86,9 @@ def main() -> None:
             of_name.append([float(word) for word in said.split()])
     lines = [["a plain process", "", "", f"{plain(arguments.commands):.3f}", ""]]
     for name, of_name in rounds.items():
-        lines.append([f"`{name}`", *(f"{median(column):.3f}" for column in zip(*of_name, strict=True))])
+        lines.append(
+            [f"`{name}`", *(f"{median(column):.3f}" for column in zip(*of_name, strict=True))]
+        )
     count = f"{arguments.rounds} rounds of {arguments.commands} commands"
     print(f"{count}, commit {git_revision()}\n")
     titles = ("seconds", "start", "first command", "per command", "end")

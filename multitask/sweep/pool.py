@@ -127,7 +127,7 @@ class Pool:
         self.progress.show([(a.run.name, a.run.directory) for a in self.running.values()])
 
     def _see_to(self, attempt: Attempt, code: int) -> None:
-        """Let a run whose command has ended wait for its report or its next start, or give it up."""
+        """Let a run whose command has ended wait for its report or its next start, or fail."""
         run, attempt.ended = attempt.run, time.monotonic()
         if code == 0:
             self.late.append(attempt)

@@ -13,7 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-from multitask.config import load_config
+from multitask.config import Config, load_config
+from multitask.config.run_directory import RunDirectory
+from multitask.utils.owner import Busy, owned
 
 
 def save_and_end(*_: object) -> None:
@@ -24,27 +26,39 @@ def save_and_end(*_: object) -> None:
     sys.exit(75)
 
 
+def train(config: Config) -> None:
+    directory = Path(config.output_dir)
+    if (directory / "report.json").exists():
+        return
+    (directory / "config.yaml").write_text(config.dump())
+    if directory.parent.name == os.environ.get("FAKE_FAIL"):
+        print("error: an earlier one\nerror: the data are bad\nand a last word")
+        sys.exit(2)
+    for name in ("weights", "checkpoints", "encoder", "figures"):
+        (directory / name).mkdir(exist_ok=True)
+        (directory / name / "file").touch()
+    step = {"event": "step", "step": 10, "epoch": 0.5}
+    (directory / "metrics.jsonl").write_text(json.dumps(step) + "\n")
+    try:
+        Path(os.environ.get("FAKE_KILL", "/nowhere")).unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+    except FileNotFoundError:
+        pass
+    while Path(os.environ.get("FAKE_HOLD", "/nowhere")).exists():
+        time.sleep(0.02)
+    print("trained")
+    (directory / "report.md").touch()
+    report = {"overall": {"mean": config.seed / 10}, "seed": config.seed, "selection_split": "dev"}
+    (directory / "report.json").write_text(json.dumps(report | {"tasks": {}}))
+
+
 signal.signal(signal.SIGTERM, save_and_end)
 print(f"process {os.getpid()} of {os.environ.get('MULTITASK_SWEEP')}", flush=True)
 config = load_config(sys.argv[2], [argument for argument in sys.argv[3:] if "=" in argument])
-directory = Path(config.output_dir)
-directory.mkdir(parents=True, exist_ok=True)
-(directory / "config.yaml").write_text(config.dump())
-if directory.parent.name == os.environ.get("FAKE_FAIL"):
-    print("error: an earlier one\nerror: the data are bad\nand a last word")
-    sys.exit(2)
-for name in ("weights", "checkpoints", "encoder", "figures"):
-    (directory / name).mkdir(exist_ok=True)
-    (directory / name / "file").touch()
-step = {"event": "step", "step": 10, "epoch": 0.5}
-(directory / "metrics.jsonl").write_text(json.dumps(step) + "\n")
+run = RunDirectory(Path(config.output_dir))
+run.path.mkdir(parents=True, exist_ok=True)
 try:
-    Path(os.environ.get("FAKE_KILL", "/nowhere")).unlink()
-    os.kill(os.getpid(), signal.SIGKILL)
-except FileNotFoundError:
-    pass
-while Path(os.environ.get("FAKE_HOLD", "/nowhere")).exists():
-    time.sleep(0.02)
-(directory / "report.md").touch()
-report = {"overall": {"mean": config.seed / 10}, "seed": config.seed, "selection_split": "dev"}
-(directory / "report.json").write_text(json.dumps(report | {"tasks": {}}))
+    with owned(run.lock, "the run"):
+        train(config)
+except Busy:
+    sys.exit(75)

@@ -1,6 +1,5 @@
 """The loop of a sweep: what is submitted, when, how often; who waits for whom."""
 
-import re
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +12,17 @@ from multitask.sweep.engines.base import Settings
 from multitask.sweep.grid import load_grid
 from multitask.sweep.pool import train_all
 from multitask.sweep.sweep_directory import Run, plan_runs
-from tests.support.fake_sweep import ALL, GRID, alive, background, finish, starts, until
+from tests.support.fake_sweep import (
+    ALL,
+    GRID,
+    alive,
+    background,
+    finish,
+    log_of,
+    processes_of,
+    starts,
+    until,
+)
 
 NAMES = [f"{cell} seed {seed}" for cell, seed in ALL]
 
@@ -28,6 +37,10 @@ class Stub:
         self.jobs: list[str] = []
         self.submitted: list[list[str]] = []
         self.closed = 0
+
+    @property
+    def all(self) -> list[str]:
+        return [name for names in self.submitted for name in names]
 
     def attach(self, jobs):
         self.jobs = [job.name for job in jobs if job.name in self.left]
@@ -135,7 +148,7 @@ def test_runs_in_the_queue_are_not_submitted_twice(train):
 
 def test_detached_runs_are_left_in_the_queue(train, monkeypatch):
     monkeypatch.setattr(Stub, "ended", lambda self: {})
-    stub, lines, failed = train(queues=True, left=NAMES[:1], detach=True)
+    stub, lines, _ = train(queues=True, left=NAMES[:1], detach=True)
     assert stub.submitted == [NAMES[1:]] and lines[-1] == "4 runs are in the queue of stub"
 
 
@@ -149,31 +162,33 @@ def test_a_signal_or_a_lost_node_leads_to_three_more_starts(train):
 
 def test_75_means_pending_however_often(train):
     stub, _, failed = train({"a seed 1": [75] * 6})
-    assert not failed and sum(stub.submitted, []).count("a seed 1") == 7
+    assert not failed and stub.all.count("a seed 1") == 7
 
 
 def test_a_run_that_ended_with_75_pauses_and_leaves_its_place(train, clock):
     stub, _, _ = train({"a seed 1": [75]})
-    assert sum(stub.submitted, []) == [NAMES[0], *NAMES[1:], NAMES[0]]
+    assert stub.all == [NAMES[0], *NAMES[1:], NAMES[0]]
     assert clock.now >= pool.PAUSE
 
 
 def test_a_report_may_be_visible_a_minute_late(train, clock, monkeypatch):
-    monkeypatch.setattr(Stub, "finish", lambda self, run: clock.alarms.append((60, partial(finish, run.directory))))
-    stub, lines, failed = train(jobs=4)
+    monkeypatch.setattr(
+        Stub, "finish", lambda self, run: clock.alarms.append((60, partial(finish, run.directory)))
+    )
+    stub, _, failed = train(jobs=4)
     assert not failed and len(stub.submitted) == 1 and 60 <= clock.now < pool.LATE
 
 
 def test_a_report_that_never_comes_is_a_failure(train, monkeypatch):
     monkeypatch.setattr(Stub, "finish", lambda self, run: None)
-    stub, _, failed = train(jobs=4)
+    _, _, failed = train(jobs=4)
     assert failed == [f"{name}: no report.json 90 s after the end of its process" for name in NAMES]
 
 
 def test_another_code_is_a_failure_at_once(train):
-    stub, lines, failed = train({"a seed 1": [2]})
+    stub, _, failed = train({"a seed 1": [2]})
     assert failed == ["a seed 1: exit code 2, and nothing said"]
-    assert sum(stub.submitted, []) == NAMES
+    assert stub.all == NAMES
 
 
 # --- real processes, of the engine `local` ---
@@ -194,8 +209,7 @@ def test_two_processes_at_once_train_each_run_once(grid, hold):
     hold.unlink()
     said = [process.communicate(timeout=60)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
-    done = [re.findall(r"(\w seed \d): mean \S+ \(\d+ s\)", output) for output in said]
-    assert sorted(done[0] + done[1]) == sorted(NAMES)
+    assert [log_of(*run).count("trained") for run in ALL] == [1, 1, 1, 1]
     assert "4/4" in said[0] and "4/4" in said[1]  # each saw the others' end and wrote the table
 
 
@@ -212,7 +226,7 @@ def test_a_run_that_others_hold_is_waited_for_and_said(grid, hold):
     rest, _ = second.communicate(timeout=60)
     assert "cell 2/2 " in rest and "(by another process)" in rest
     assert (first.returncode, second.returncode) == (0, 0)
-    assert [len(starts(cell, 1)) for cell in "ab"] == [1, 1]
+    assert [log_of(cell, 1).count("trained") for cell in "ab"] == [1, 1]
 
 
 def test_a_second_ctrl_c_does_not_wait(grid, hold, monkeypatch):
@@ -220,9 +234,9 @@ def test_a_second_ctrl_c_does_not_wait(grid, hold, monkeypatch):
     process = background(grid)
     until(lambda: Path("runs/g/cells/a/seed-1/metrics.jsonl").exists())
     process.send_signal(signal.SIGINT)
-    until(lambda: "not yet" in Path("runs/g/cells/a/logs/seed-1.log").read_text())
+    until(lambda: "not yet" in log_of("a", 1))
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 2 and "interrupted: 0 of 4 runs" in said
-    (number,) = re.findall(r"^process (\d+)", Path("runs/g/cells/a/logs/seed-1.log").read_text())
-    assert not alive(int(number))
+    (number,) = processes_of("a", 1)
+    assert not alive(number)

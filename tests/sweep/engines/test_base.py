@@ -9,7 +9,7 @@ from pathlib import Path
 
 from multitask.config.registry import imported
 from multitask.sweep.engines.base import ENGINES
-from tests.support.fake_sweep import ALL, alive, background, starts, until
+from tests.support.fake_sweep import ALL, alive, background, log_of, processes_of, starts, until
 
 SUBMIT = """
 import sys, time
@@ -32,15 +32,6 @@ while engine.running():
 engine.close()
 print([running, codes])
 """
-
-
-def log_of(cell: str, seed: int) -> str:
-    return Path(f"runs/g/cells/{cell}/logs/seed-{seed}.log").read_text()
-
-
-def processes_of(cell: str, seed: int) -> list[int]:
-    """The processes of a run, over all its starts."""
-    return [int(number) for number in re.findall(r"^process (\d+)", log_of(cell, seed), re.M)]
 
 
 def holding(grid: Path, engine: str, monkeypatch) -> tuple[subprocess.Popen[str], Path]:

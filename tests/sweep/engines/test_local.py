@@ -65,5 +65,5 @@ def test_close_kills_what_still_runs(tmp_path, monkeypatch):
 
 
 def test_gpus_per_run_is_refused(tmp_path):
-    with pytest.raises(UserError, match="--gpus-per-run: .* list them in CUDA_VISIBLE_DEVICES"):
+    with pytest.raises(UserError, match=r"--gpus-per-run: .* list them in CUDA_VISIBLE_DEVICES"):
         Local(Settings(tmp_path, gpus=0.5))

@@ -1,7 +1,6 @@
 """The engine `ray`: what it refuses, and what a lost worker leads to."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import pytest
 from multitask.sweep.engines.base import Settings
 from multitask.sweep.engines.ray import Ray
 from multitask.utils.errors import UserError
-from tests.support.fake_sweep import ALL, alive, background, starts, until
+from tests.support.fake_sweep import ALL, alive, background, log_of, processes_of, starts, until
 
 needs_ray = [
     pytest.mark.engines,
@@ -91,11 +90,10 @@ def test_a_run_of_a_lost_worker_saves_and_is_submitted_again(grid, monkeypatch):
     monkeypatch.setenv("FAKE_HOLD", str(hold))
     process = background(grid, "--engine", "ray")
     until(lambda: Path("runs/g/cells/a/seed-1/metrics.jsonl").exists())
-    log = Path("runs/g/cells/a/logs/seed-1.log")
-    (run,) = map(int, re.findall(r"^process (\d+)", log.read_text(), re.MULTILINE))
+    (run,) = processes_of("a", 1)
     worker = int(Path(f"/proc/{run}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(worker, signal.SIGKILL)
-    until(lambda: "saved\n" in log.read_text() and not alive(run))
+    until(lambda: "saved\n" in log_of("a", 1) and not alive(run))
     hold.unlink()
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 0, said
