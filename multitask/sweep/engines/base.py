@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from multitask.config.registry import imported
-
 ENGINES = {
     "local": "multitask.sweep.engines.local:Local",
     "ray": "multitask.sweep.engines.ray:Ray",
@@ -100,6 +98,8 @@ class Engine(Protocol):
 
 def load_engine(name: str, settings: Settings) -> Engine:
     """Return the engine ``name``. Raises UserError if it is not installed or cannot run the jobs."""
+    from multitask.config.registry import imported  # here: `--help` reads the names alone
+
     engine: Engine = imported(ENGINES[name])(settings)
     return engine
 
