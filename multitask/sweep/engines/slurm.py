@@ -44,7 +44,9 @@ run() {{
   log=$1
   shift
   echo "# start $(date -Iseconds) on $(hostname):$(printf ' %q' "$@")" >>"$log"
-  srun --nodes=1 --ntasks=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" "$@" >>"$log" 2>&1
+  # the inner shell: what srun itself says is not the command's output
+  srun --nodes=1 --ntasks=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" \\
+    bash -c 'exec "$@" >>"$0" 2>&1' "$log" "$@"
 }}
 
 codes={codes}
@@ -104,6 +106,7 @@ class Slurm:
         for name in settings.slurm:
             if name in TAKEN:
                 raise UserError(f"--slurm {name}: the sweep sets this option: {TAKEN[name]}")
+        ids_in_queue()  # raises UserError
         self._settings = settings
         self._directory = settings.directory.absolute() / "slurm"
         self._tasks: dict[str, Task] = {}
@@ -116,8 +119,6 @@ class Slurm:
         if not saved:
             return
         queued = ids_in_queue()
-        if queued is None:
-            raise UserError("--engine slurm: `squeue` does not answer: try again later")
         left = {name: task for name, task in saved if task.id in queued}
         self._tasks |= {job.name: left[job.name] for job in jobs if job.name in left}
 
@@ -137,7 +138,10 @@ class Slurm:
         if time.monotonic() < self._next or not self._tasks:
             return {}
         # before the codes are read: a task writes its code before it leaves the queue
-        queued = ids_in_queue()
+        try:
+            queued = ids_in_queue()
+        except UserError:
+            queued = None
         codes = {}
         for name, task in list(self._tasks.items()):
             code = task.code()
@@ -263,10 +267,16 @@ def number_of(path: Path) -> int:
     return int(path.name) if path.name.isdecimal() else 0
 
 
-def ids_in_queue() -> set[str] | None:
-    """Return the ids of this user's queued and running tasks; None if SLURM does not answer."""
+def ids_in_queue() -> set[str]:
+    """Return the ids of this user's queued and running tasks.
+
+    Raises UserError if SLURM does not answer.
+    """
     result = ask("squeue", "--me", "--array", "--noheader", "--format=%i")
-    return None if result.returncode else set(result.stdout.split())
+    if result.returncode:
+        said = " ".join(result.stderr.split())
+        raise UserError(f"--engine slurm: squeue does not answer: {said}; try again later")
+    return set(result.stdout.split())
 
 
 def ask(*command: str) -> subprocess.CompletedProcess[str]:

@@ -114,8 +114,8 @@ def test_while_slurm_does_not_answer_nothing_is_lost(jobs, programs, monkeypatch
     assert engine.ended() == {}
     code_file(jobs, 1).write_text("137\n")
     assert engine.ended() == {"b seed 1": -9}
-    with pytest.raises(UserError, match="`squeue` does not answer"):
-        engine_of(jobs).attach(jobs)
+    with pytest.raises(UserError, match="squeue does not answer: squeue: error: no; try again"):
+        engine_of(jobs)
 
 
 def test_a_second_start_finds_the_tasks_in_the_queue_and_only_these(jobs, programs):
