@@ -3,7 +3,7 @@
 Each ``submit`` makes one job array. Its files are in the sweep's directory, in ``slurm/N``:
 
 - ``script.sh``: what SLURM runs;
-- ``names.json``: the names of the array's tasks, in their order;
+- ``jobs.json``: the names and commands of the array's tasks, in their order;
 - ``id``: the job id. ``sbatch`` writes it, so that it is saved even if the sweep is killed then;
 - ``TASK.code``: the exit code of a task. The script writes it, so the cluster needs no accounting;
 - ``TASK.log``: what SLURM says about a task, for example that its time is over.
@@ -71,10 +71,12 @@ class Task:
 
     Attributes:
         id: its name in SLURM, such as ``4711_0``.
+        command: the command.
         file: the file with its exit code.
     """
 
     id: str
+    command: tuple[str, ...]
     file: Path
 
     def code(self) -> int | None:
@@ -115,24 +117,28 @@ class Slurm:
         self._next = 0.0  # the clock of the next question
 
     def attach(self, jobs: Sequence[Job]) -> None:
+        """Raises UserError if a job is in the queue with another command."""
         saved = [pair for pair in saved_tasks(self._directory) if pair[1].code() is None]
-        if not saved:
-            return
-        queued = ids_in_queue()
+        queued = ids_in_queue() if saved else set()
         left = {name: task for name, task in saved if task.id in queued}
+        for job in jobs:
+            if job.name in left and left[job.name].command != job.command:
+                raise UserError(
+                    f"{job.name}: an earlier start has queued it with other values: take the "
+                    f"change back, or end that job with `scancel {left[job.name].id}`"
+                )
         self._tasks |= {job.name: left[job.name] for job in jobs if job.name in left}
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        directory = self._new_directory()
-        write_json(directory / "names.json", [job.name for job in jobs])
-        script = directory / "script.sh"
-        text = script_of(jobs, directory, self._settings)
-        script.write_text(text, encoding="utf-8", errors="surrogateescape")
-        sbatch(script)
-        for name, task in tasks_of(directory):
-            self._tasks[name] = task
-            self._missed.pop(name, None)
-            self._cancelled.discard(name)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        with hold(self._directory, wait=True):
+            self.attach(jobs)  # another sweep may have submitted them since
+            new = [job for job in jobs if job.name not in self._tasks]
+            if new:
+                self._tasks |= submit_array(new, self._directory, self._settings)
+        for job in jobs:
+            self._missed.pop(job.name, None)
+            self._cancelled.discard(job.name)
 
     def ended(self) -> dict[str, int]:
         if time.monotonic() < self._next or not self._tasks:
@@ -166,16 +172,6 @@ class Slurm:
     def close(self) -> None:
         """Let the jobs go on; the next start finds them."""
 
-    def _new_directory(self) -> Path:
-        self._directory.mkdir(parents=True, exist_ok=True)
-        number = 1 + max(map(number_of, self._directory.iterdir()), default=0)
-        while True:
-            directory = self._directory / str(number)
-            with suppress(FileExistsError):  # another process was faster
-                directory.mkdir()
-                return directory
-            number += 1
-
     def _lost(self, name: str, queued: bool) -> int | None:
         """Return the code of a task that ended without writing one; None if it may still come."""
         if queued:
@@ -196,6 +192,32 @@ class Slurm:
             ask("scontrol", "update", f"JobId={','.join(ids)}", "Requeue=0")
             ask("scancel", "--state=PENDING", *ids)
             ask("scancel", "--state=RUNNING", "--signal=TERM", *ids)
+
+
+def submit_array(jobs: Sequence[Job], parent: Path, settings: Settings) -> dict[str, Task]:
+    """Submit jobs as an array, and return its tasks by name.
+
+    Raises UserError if SLURM refuses it.
+    """
+    directory = new_directory(parent)
+    saved = [{"name": job.name, "command": job.command} for job in jobs]
+    write_json(directory / "jobs.json", saved)
+    script = directory / "script.sh"
+    text = script_of(jobs, directory, settings)
+    script.write_text(text, encoding="utf-8", errors="surrogateescape")
+    sbatch(script)
+    return dict(tasks_of(directory))
+
+
+def new_directory(parent: Path) -> Path:
+    """Make the directory of the next array."""
+    number = 1 + max(map(number_of, parent.iterdir()), default=0)
+    while True:
+        directory = parent / str(number)
+        with suppress(FileExistsError):  # a sweep of another machine was faster
+            directory.mkdir()
+            return directory
+        number += 1
 
 
 def script_of(jobs: Sequence[Job], directory: Path, settings: Settings) -> str:
@@ -255,11 +277,15 @@ def tasks_of(array: Path) -> list[tuple[str, Task]]:
     try:
         with hold(file, wait=True):  # until the `sbatch` of a killed sweep has ended
             job = file.read_text(encoding="utf-8").strip().partition(";")[0]
-        names = read_json(array / "names.json")
+        saved = read_json(array / "jobs.json")
     except (OSError, ValueError):
         return []
-    tasks = [Task(f"{job}_{number}", array / f"{number}.code") for number in range(len(names))]
-    return list(zip(names, tasks, strict=True)) if job else []  # empty: `sbatch` has failed
+    if not job:  # `sbatch` has failed
+        return []
+    return [
+        (each["name"], Task(f"{job}_{n}", tuple(each["command"]), array / f"{n}.code"))
+        for n, each in enumerate(saved)
+    ]
 
 
 def number_of(path: Path) -> int:

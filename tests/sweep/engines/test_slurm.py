@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,24 @@ def test_a_second_start_finds_the_tasks_in_the_queue_and_only_these(jobs, progra
     third.attach(jobs)
     assert third.running() == ["b seed 1", "a seed 2"]
     assert engine.ended() == {"a seed 1": 0}  # a second start takes nothing from the first
+
+
+def test_what_another_sweep_has_submitted_since_is_not_submitted_again(jobs, programs):
+    first, second = engine_of(jobs), engine_of(jobs)
+    second.attach(jobs)
+    first.submit(jobs[1:])
+    (programs / "sbatch").write_text("9\n")
+    second.submit(jobs)
+    assert sorted(task.id for task in second._tasks.values()) == ["7_0", "7_1", "9_0"]
+    second.submit(jobs)
+    assert (programs / "calls").read_text().count("sbatch") == 2
+
+
+def test_a_job_that_is_queued_with_other_values_is_refused(jobs, programs):
+    engine_of(jobs).submit(jobs)
+    changed = replace(jobs[1], command=("true",))
+    with pytest.raises(UserError, match=r"^b seed 1: .*with other values.*`scancel 7_1`"):
+        engine_of(jobs).attach([jobs[0], changed])
 
 
 def test_a_start_waits_for_the_sbatch_of_a_sweep_that_was_killed(jobs, programs, tmp_path):
