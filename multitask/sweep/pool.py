@@ -49,6 +49,7 @@ class Pool:
     Attributes:
         engine: the engine.
         settings: what the engine was asked for.
+        keep_weights: keep the weights of finished runs.
         progress: shows the progress.
         failed: runs that have failed.
         pending: runs that are not in the engine.
@@ -59,6 +60,7 @@ class Pool:
 
     engine: Engine
     settings: Settings
+    keep_weights: bool
     progress: Progress
     failed: list[Failure]
     pending: list[Attempt]
@@ -158,9 +160,10 @@ class Pool:
 
     def _job(self, run: Run) -> Job:
         """Return the command of a run, which resumes from the last checkpoint if there is one."""
+        options = ["--resume", *([] if self.keep_weights else ["--discard-weights"])]
         return Job(
             name=run.name,
-            command=(sys.executable, str(PROGRAM), *run.arguments, "--resume"),
+            command=(sys.executable, str(PROGRAM), *run.arguments, *options),
             log=run.log,
             directory=run.directory,
             environment=variables(self.settings.directory),
@@ -174,6 +177,7 @@ def train_all(
     *,
     engine: str,
     settings: Settings,
+    keep_weights: bool,
 ) -> None:
     """Train every run that is not finished, and wait for those that other processes hold.
 
@@ -190,7 +194,14 @@ def train_all(
         return
     for attempt in pending:
         attempt.run.log.parent.mkdir(parents=True, exist_ok=True)
-    pool = Pool(load_engine(engine, settings), settings, progress, failed, pending)
+    pool = Pool(
+        load_engine(engine, settings),
+        settings,
+        keep_weights,
+        progress,
+        failed=failed,
+        pending=pending,
+    )
     asked: list[bool] = []
     try:
         # the loop checks `asked`, as an exception in the middle of a fork would be lost

@@ -8,6 +8,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -28,7 +29,7 @@ def save_and_end(*_: object) -> None:
 
 def train(config: Config) -> None:
     directory = Path(config.output_dir)
-    if (directory / "report.json").exists():
+    if run.finished:
         return
     (directory / "config.yaml").write_text(config.dump())
     if directory.parent.name == os.environ.get("FAKE_FAIL"):
@@ -60,5 +61,8 @@ run.path.mkdir(parents=True, exist_ok=True)
 try:
     with owned(run.lock, "the run"):
         train(config)
+        if "--discard-weights" in sys.argv:
+            for folder in (run.weights, run.checkpoints, run.encoder):
+                shutil.rmtree(folder, ignore_errors=True)
 except Busy:
     sys.exit(75)
