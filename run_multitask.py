@@ -27,7 +27,6 @@ from multitask.utils.errors import (
     LIMITS,
     STANDARD_OUTPUT,
     PeerLost,
-    TryAgain,
     UserError,
     is_first_process,
     is_out_of_memory,
@@ -96,8 +95,7 @@ def main(arguments: list[str]) -> int:
             sys.stdout.flush()  # earlier output comes before the error
         if is_first_process() or isinstance(error, PeerLost):  # the others have the same error
             complain(str(error))
-        if isinstance(error, TryAgain):
-            return 75
+        return error.exit_code
     except OSError as error:
         if error.filename == STANDARD_OUTPUT:
             discard(1)

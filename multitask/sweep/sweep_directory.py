@@ -9,7 +9,6 @@ from multitask.config import Config
 from multitask.config.run_directory import Named, RunDirectory
 from multitask.config.yaml_reader import dump_override
 from multitask.sweep.grid import Grid
-from multitask.utils.owner import in_use
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,8 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """True if it is finished, and no process holds it or was killed before its last steps."""
-        return self.finished and not in_use(self.files.lock)
+        """True if the last file of a finished run, its card, is written."""
+        return self.finished and self.files.card.is_file()
 
 
 @dataclass(frozen=True)

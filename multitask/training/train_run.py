@@ -69,7 +69,7 @@ def train(
 
         def start() -> Left:
             held.enter_context(locked(run_dir))
-            held.enter_context(owned(run.lock, f"{run_dir}"))
+            held.enter_context(owned(run.lock, "trains there"))
             check()  # again: loading takes a while
             left = examine(resolved, plan, run, say) if resume else Left()
             if left.finished:
@@ -79,7 +79,7 @@ def train(
             start_directory(resolved, resume=resume, overwrite=overwrite, started=started)
             if run_dir.stat().st_ino != locked_place:  # a new directory: lock that too
                 held.enter_context(locked(run_dir))
-                held.enter_context(owned(run.lock, f"{run_dir}"))
+                held.enter_context(owned(run.lock, "trains there"))
             mend(run, left.checkpoint)
             return left
 

@@ -51,6 +51,7 @@ def train(config: Config) -> None:
     (directory / "report.md").touch()
     report = {"overall": {"mean": config.seed / 10}, "seed": config.seed, "selection_split": "dev"}
     (directory / "report.json").write_text(json.dumps(report | {"tasks": {}}))
+    (directory / "README.md").touch()
 
 
 signal.signal(signal.SIGTERM, save_and_end)
@@ -59,7 +60,7 @@ config = load_config(sys.argv[2], [argument for argument in sys.argv[3:] if "=" 
 run = RunDirectory(Path(config.output_dir))
 run.path.mkdir(parents=True, exist_ok=True)
 try:
-    with owned(run.lock, "the run"):
+    with owned(run.lock, "trains there"):
         train(config)
         if "--discard-weights" in sys.argv:
             for folder in (run.weights, run.checkpoints, run.encoder):

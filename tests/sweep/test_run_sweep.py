@@ -138,7 +138,8 @@ def test_an_interrupted_sweep_leaves_the_table_to_those_that_go_on(grid, monkeyp
     monkeypatch.setenv("FAKE_HOLD", str(grid.with_name("hold")))
     grid.with_name("hold").touch()
     both = [background(grid), background(grid)]
-    until(lambda: sum(len(starts(*run)) for run in ALL) == 2)
+    held = [Path(f"runs/g/cells/{cell}/seed-1/metrics.jsonl") for cell in "ab"]
+    until(lambda: all(file.exists() for file in held))
     both[0].send_signal(signal.SIGTERM)
     said, _ = both[0].communicate(timeout=60)
     assert both[0].returncode == 2 and "no table: other processes go on in runs/g" in said
