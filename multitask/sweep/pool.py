@@ -10,6 +10,7 @@ from pathlib import Path
 from multitask.sweep.engines.base import Engine, Job, Settings, load_engine
 from multitask.sweep.progress_bars import Progress
 from multitask.sweep.sweep_directory import Failure, Run, error_line, mean_score
+from multitask.utils.errors import TryAgain
 from multitask.utils.files import open_to_append
 from multitask.utils.names import KERNELS_VARIABLE, SWEEP_VARIABLE
 from multitask.utils.owner import holder
@@ -19,7 +20,6 @@ PROGRAM = Path(__file__).parents[2] / "run_multitask.py"
 TICK = 0.5  # seconds between two looks at the engine and the locks
 LATE = 90.0  # seconds until a report must be visible here: NFS may show it a minute late
 PAUSE = 10.0  # seconds until a run starts again that was interrupted or locked
-TRY_AGAIN = 75  # the exit code of such a run
 RESTARTS = 3  # how often a run is submitted again after a signal or a lost node
 
 
@@ -133,7 +133,7 @@ class Pool:
         run, attempt.ended = attempt.run, time.monotonic()
         if code == 0:
             self.late.append(attempt)
-        elif code == TRY_AGAIN:
+        elif code == TryAgain.exit_code:
             attempt.not_before = attempt.ended + PAUSE
             self.pending.append(attempt)
         elif code < 0 and attempt.restarts < RESTARTS:

@@ -41,10 +41,6 @@ class UserError(Exception):
         self.key, self.place = key, place
 
 
-class TryAgain(UserError):
-    """The same command may be repeated: exit code 75."""
-
-
 class NotFinite(UserError):
     """A loss, gradient or score is NaN or infinite."""
 
